@@ -1,0 +1,5 @@
+"""``python -m skillsearch``."""
+
+from skillsearch.cli import main
+
+main()

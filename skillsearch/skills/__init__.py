@@ -1,0 +1,1 @@
+"""The Agent Skills format: finding, reading, checking and opening SKILL.md folders."""

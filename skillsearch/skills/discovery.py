@@ -1,0 +1,271 @@
+"""Roots → the SKILL.md files below them, without opening any file."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from skillsearch.skills.resources import SKIPPED_FOLDERS, is_utf8, printable
+from skillsearch.types import Diagnostic, Root, Severity, SkillFile
+
+MAX_DEPTH = 12
+MAX_FOLDERS = 400_000
+
+_SKILL_MD = "SKILL.md"
+_NAME_LENGTH = len(_SKILL_MD)
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What a walk over the roots found.
+
+    Attributes:
+        files: The SKILL.md files, by document id.
+        folders: Path and modification time (nanoseconds) of every folder that was listed, by
+            path; while none of these times changes, no skill came or went.
+        diagnostics: What was left out or is odd, by path.
+    """
+
+    files: tuple[SkillFile, ...]
+    folders: tuple[tuple[str, int], ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def make_roots(paths: Iterable[Path]) -> tuple[list[Root], list[Diagnostic]]:
+    """Check folders and give each a short unique alias.
+
+    A folder given twice, or reached by the walk of another, counts once. The alias is the
+    shortest end of the path that no other root shares: mostly the folder's own name.
+
+    Args:
+        paths: Folders, in the order of the user.
+
+    Returns:
+        The roots in that order, and a diagnostic for each path that cannot be one.
+    """
+    found: dict[Path, None] = {}
+    diagnostics: list[Diagnostic] = []
+    for path in paths:
+        real, problem = _check_root(path)
+        if problem is not None:
+            diagnostics.append(problem)
+        else:
+            found[Path(real)] = None
+    kept: list[Path] = []
+    for root in found:
+        outer = next((other for other in found if _covers(other, root)), None)
+        if outer is None:
+            kept.append(root)
+        else:
+            message = f"The root lies inside the root {outer}; it counts once, under that."
+            diagnostics.append(Diagnostic("root-nested", "note", message, str(root)))
+    return [Root(path, alias) for path, alias in zip(kept, _aliases(kept), strict=True)], (
+        diagnostics
+    )
+
+
+def _check_root(path: Path) -> tuple[str, Diagnostic | None]:
+    """Return the real path of a root, or what is wrong with it."""
+    shown = printable(str(path))
+    try:
+        real = os.path.realpath(path, strict=True)
+        is_folder = Path(real).is_dir()
+    except (FileNotFoundError, NotADirectoryError):
+        code, message = "root-missing", "The folder does not exist; create it or correct the path."
+    except (OSError, ValueError) as error:
+        code, message = "root-unreadable", f"The folder cannot be read: {error}."
+    else:
+        if not is_folder:
+            code, message = "root-not-a-folder", "This is no folder; name the one that holds it."
+        elif not os.access(real, os.R_OK | os.X_OK):
+            code, message = "root-unreadable", "The folder cannot be read; check its permissions."
+        elif not is_utf8(real):
+            code, message = "path-not-utf8", "The folder's path is not UTF-8; rename it."
+        else:
+            return real, None
+    return "", Diagnostic(code, "error", message, shown)
+
+
+def _covers(outer: Path, inner: Path) -> bool:
+    """Say whether the walk of one root reaches the other."""
+    if outer == inner or not inner.is_relative_to(outer):
+        return False
+    between = inner.relative_to(outer).parts
+    return len(between) <= MAX_DEPTH and not SKIPPED_FOLDERS.intersection(between)
+
+
+def _aliases(roots: Sequence[Path]) -> list[str]:
+    """Return for each root the shortest end of its path that no other root shares."""
+    aliases = []
+    for root in roots:
+        length = 1
+        while sum(other.parts[-length:] == root.parts[-length:] for other in roots) > 1:
+            length += 1
+        # A colon parts alias and folder in every document id, so an alias cannot hold one.
+        aliases.append("/".join(root.parts[-length:]).replace(":", "_").replace("//", "/"))
+    return [
+        alias if alias not in aliases[:place] else f"{alias}~{place}"
+        for place, alias in enumerate(aliases)
+    ]
+
+
+def discover(roots: Sequence[Root]) -> Discovery:
+    """Find the SKILL.md files below some roots.
+
+    Skills inside skills and in category folders are found, and a root may itself be one. A folder
+    counts once, by its real path: a link to a folder only shows the way to where it really is,
+    and is followed only inside the roots. No file is opened.
+
+    Args:
+        roots: Folders from `make_roots`.
+
+    Returns:
+        The files, the folders listed and the diagnostics, each in a stable order.
+    """
+    walk = _Walk(roots)
+    walk.run()
+    return Discovery(
+        files=tuple(sorted(walk.files, key=lambda file: file.doc_id)),
+        folders=tuple(sorted(walk.folders.items())),
+        diagnostics=tuple(sorted(walk.diagnostics, key=lambda found: (found.path, found.code))),
+    )
+
+
+class _Folder(NamedTuple):
+    """A folder yet to be listed: real path, root, path below the root, depth."""
+
+    path: str
+    root: Root
+    relative: str
+    depth: int
+
+
+class _Walk:
+    """A walk in progress."""
+
+    def __init__(self, roots: Sequence[Root]) -> None:
+        self.files: list[SkillFile] = []
+        self.folders: dict[str, int] = {}
+        self.diagnostics: list[Diagnostic] = []
+        self._roots = sorted(roots, key=lambda root: len(root.path.parts), reverse=True)
+        self._waiting = [_Folder(str(root.path), root, "", 0) for root in roots]
+        self._links: list[tuple[str, int]] = []
+
+    def run(self) -> None:
+        """List every folder; links last, so that real folders win whatever the order."""
+        while self._waiting or self._links:
+            while self._waiting:
+                if len(self.folders) >= MAX_FOLDERS:
+                    self._stop()
+                    return
+                self._list(self._waiting.pop())
+            links, self._links = sorted(self._links), []
+            for path, depth in links:
+                self._follow(path, depth)
+
+    def _stop(self) -> None:
+        """Give up on what is still waiting."""
+        message = f"More than {MAX_FOLDERS} folders; skills below here are missing, split the root."
+        self._report("too-many-folders", "error", self._waiting[-1].path, message)
+
+    def _list(self, folder: _Folder) -> None:
+        """List one folder: take its SKILL.md, queue its folders."""
+        if folder.path in self.folders:
+            return
+        skills: list[os.DirEntry[str]] = []
+        try:
+            # Stat first: a change while we list then shows as a newer time on the next walk.
+            self.folders[folder.path] = os.stat(folder.path).st_mtime_ns  # noqa: PTH116 (twice as fast as Path.stat)
+            with os.scandir(folder.path) as entries:
+                for entry in entries:
+                    name = entry.name
+                    if len(name) == _NAME_LENGTH and name.lower() == "skill.md":
+                        skills.append(entry)
+                    elif entry.is_dir(follow_symlinks=False):
+                        self._queue(folder, name, entry.path)
+                    elif entry.is_symlink():
+                        self._note_link(folder, entry)
+        except FileNotFoundError:
+            self.folders.pop(folder.path, None)
+        except OSError as error:
+            message = f"The folder cannot be read ({error.strerror}); check its permissions."
+            self._report("folder-unreadable", "error", folder.path, message)
+        if skills:
+            self._take_skill(folder, skills)
+
+    def _queue(self, folder: _Folder, name: str, path: str) -> None:
+        """Queue a subfolder unless a rule leaves it out."""
+        if name in SKIPPED_FOLDERS:
+            return
+        if not is_utf8(name):
+            message = "The folder's name is not UTF-8; its skills are left out, rename it."
+            self._report("path-not-utf8", "error", path, message)
+        elif folder.depth >= MAX_DEPTH:
+            message = f"The folder is more than {MAX_DEPTH} levels below its root; it is left out."
+            self._report("folder-too-deep", "warning", path, message)
+        else:
+            relative = f"{folder.relative}/{name}" if folder.relative else name
+            self._waiting.append(_Folder(path, folder.root, relative, folder.depth + 1))
+
+    def _note_link(self, folder: _Folder, entry: os.DirEntry[str]) -> None:
+        """Keep a link to a folder for later."""
+        try:
+            is_folder = entry.is_dir()
+        except OSError:
+            return
+        if is_folder and folder.depth < MAX_DEPTH and entry.name not in SKIPPED_FOLDERS:
+            self._links.append((entry.path, folder.depth + 1))
+
+    def _follow(self, link: str, depth: int) -> None:
+        """Queue the folder that a link leads to, where it lies inside a root."""
+        real = os.path.realpath(link)
+        if real in self.folders:
+            return
+        for root in self._roots:
+            base = str(root.path).rstrip("/") + "/"
+            if real.startswith(base) and is_utf8(real):
+                self._waiting.append(_Folder(real, root, real[len(base) :], depth))
+                return
+        message = f"The link leads to {printable(real)!r}, outside all roots; add that as a root."
+        self._report("link-leaves-root", "warning", link, message)
+
+    def _take_skill(self, folder: _Folder, entries: list[os.DirEntry[str]]) -> None:
+        """Record the SKILL.md of a folder; of several spellings the official one."""
+        entry = min(entries, key=lambda entry: (entry.name != _SKILL_MD, entry.name))
+        if entry.name != _SKILL_MD:
+            message = f"The file is named {entry.name!r}; some hosts see only 'SKILL.md'."
+            self._report("file-name-case", "note", entry.path, message)
+        for other in entries:
+            if other is not entry:
+                message = f"The file is ignored, for {entry.name!r} is beside it; remove one."
+                self._report("file-name-twice", "warning", other.path, message)
+        try:
+            status = entry.stat(follow_symlinks=False)
+            if stat.S_ISLNK(status.st_mode):
+                status = entry.stat()
+        except OSError as error:
+            message = f"The file cannot be read ({error.strerror}); check it and its permissions."
+            self._report("file-unreadable", "error", entry.path, message)
+            return
+        if not stat.S_ISREG(status.st_mode):
+            message = "This is not a regular file; put a text file there."
+            self._report("not-a-regular-file", "error", entry.path, message)
+            return
+        self.files.append(
+            SkillFile(
+                doc_id=f"{folder.root.alias}:{folder.relative or '.'}",
+                path=Path(entry.path),
+                root=folder.root,
+                size=status.st_size,
+                mtime_ns=status.st_mtime_ns,
+                inode=status.st_ino,
+            )
+        )
+
+    def _report(self, code: str, severity: Severity, path: str, message: str) -> None:
+        """Keep a diagnostic."""
+        self.diagnostics.append(Diagnostic(code, severity, message, printable(path)))

@@ -1,0 +1,270 @@
+"""Value types that every layer shares: frozen, free of behaviour, cheap to import."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    EmbeddingMatrix: TypeAlias = NDArray[np.float32]
+    """One text a row, unit length, float32, shape (texts, dimensions)."""
+
+JsonValue: TypeAlias = Any
+"""What JSON can hold: str, int, float, bool, None, and lists and string-keyed dicts of them."""
+
+System = Literal["hybrid", "bm25", "dense", "rrf"]
+SYSTEMS: tuple[System, ...] = get_args(System)
+"""Ways to rank. hybrid: calibrated fusion of all features; bm25, dense: one channel of it; rrf:
+both channels by reciprocal rank. Only hybrid's scores are probabilities."""
+
+Severity = Literal["error", "warning", "note"]
+"""error: the skill cannot be indexed; warning: indexed, but mend it; note: worth knowing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One thing that is wrong, or odd, about a skill, a folder or an index.
+
+    Attributes:
+        code: Stable kebab-case word for the kind of problem, such as ``yaml-invalid``.
+        severity: How much it matters; see `Severity`.
+        message: One line: what is wrong, the value, and what to do.
+        path: The file or folder it is about.
+        line: Line in that file, counted from 1, where one is known.
+    """
+
+    code: str
+    severity: Severity
+    message: str
+    path: str
+    line: int | None = None
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the JSON form of this diagnostic."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class SkillMetadata:
+    """What a SKILL.md says of itself in its frontmatter, made regular.
+
+    Attributes:
+        name: The skill's name; the folder's name where the frontmatter has none.
+        description: What the skill does and when to use it, as one string.
+        license: Licence as written, or empty.
+        compatibility: Environment needs as written, or empty.
+        allowed_tools: Tool names that the skill asks for; data, never acted on.
+        version: Version as written, or empty.
+        tags: Tags and keywords, of the top level and of ``metadata``.
+        triggers: Phrases that the author wants to be found by.
+        when_to_use: Text of ``when_to_use`` and its spellings, or empty.
+        hidden: True where ``disable-model-invocation`` asks hosts not to offer the skill.
+        frontmatter: Every key of the frontmatter as JSON values, known or not.
+    """
+
+    name: str
+    description: str
+    license: str = ""
+    compatibility: str = ""
+    allowed_tools: tuple[str, ...] = ()
+    version: str = ""
+    tags: tuple[str, ...] = ()
+    triggers: tuple[str, ...] = ()
+    when_to_use: str = ""
+    hidden: bool = False
+    frontmatter: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A folder that holds skills.
+
+    Attributes:
+        path: Absolute real path of the folder.
+        alias: Short unique name, the first half of every `doc_id` below it.
+    """
+
+    path: Path
+    alias: str
+
+
+@dataclass(frozen=True, slots=True)
+class SkillFile:
+    """A SKILL.md that discovery found, not yet read.
+
+    Attributes:
+        doc_id: Stable id of the document: ``alias:folder`` with the folder relative to its root.
+        path: The SKILL.md file.
+        root: The root it was found under.
+        size: Bytes.
+        mtime_ns: Modification time, nanoseconds since the epoch.
+        inode: Inode number.
+    """
+
+    doc_id: str
+    path: Path
+    root: Root
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """One skill as read: metadata, body, and where it came from.
+
+    Attributes:
+        doc_id: Stable id of the document, unique in a corpus.
+        metadata: The regular form of the frontmatter.
+        body: Markdown after the frontmatter.
+        path: The SKILL.md file.
+        root: Path of the root it was found under.
+        content_hash: sha256 of the file's bytes, hexadecimal.
+    """
+
+    doc_id: str
+    metadata: SkillMetadata
+    body: str
+    path: Path
+    root: Path
+    content_hash: str
+
+    @property
+    def name(self) -> str:
+        """The skill's name."""
+        return self.metadata.name
+
+    @property
+    def description(self) -> str:
+        """The skill's description."""
+        return self.metadata.description
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a hit has its score.
+
+    Attributes:
+        features: Value of each ranking feature, 0..1.
+        contributions: What each feature adds to the log-odds of the score.
+        matched_terms: Query terms that occur in the skill, by field, as they were indexed.
+        section: Heading of the best matching section of the body, or empty.
+        snippet: The first lines of that section, or empty.
+    """
+
+    features: Mapping[str, float]
+    contributions: Mapping[str, float]
+    matched_terms: Mapping[str, tuple[str, ...]]
+    section: str = ""
+    snippet: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One skill found by a query.
+
+    Attributes:
+        rank: Place in the result, counted from 1.
+        name: The skill's name.
+        description: The skill's description.
+        score: Probability of relevance, 0..1; higher is better.
+        path: The SKILL.md file.
+        root: The root it was found under.
+        doc_id: Id of the document.
+        duplicates: Paths of near-identical skills that this hit stands for.
+        explain: Why, where the search was asked to explain.
+    """
+
+    rank: int
+    name: str
+    description: str
+    score: float
+    path: str
+    root: str
+    doc_id: str
+    duplicates: tuple[str, ...] = ()
+    explain: Explanation | None = None
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the JSON form of this hit; ``explain`` only where there is one."""
+        record = asdict(self)
+        if self.explain is None:
+            del record["explain"]
+        return record
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult(Sequence[Hit]):
+    """The answer to one query: a sequence of its hits, false where there is none.
+
+    Attributes:
+        query: The query as searched.
+        threshold: Lowest accepted score.
+        hits: Best first, ties by document id; empty where nothing fits.
+        abstained: True where no skill reached the threshold.
+        seconds: Wall time of the search.
+    """
+
+    query: str
+    threshold: float
+    hits: tuple[Hit, ...]
+    abstained: bool
+    seconds: float
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Hit, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Hit | tuple[Hit, ...]:
+        return self.hits[index]
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the JSON form of this result."""
+        return {
+            "query": self.query,
+            "threshold": self.threshold,
+            "hits": [hit.to_dict() for hit in self.hits],
+            "abstained": self.abstained,
+            "seconds": self.seconds,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """What one run of indexing did.
+
+    Attributes:
+        indexed: Skills in the index now.
+        embedded: Texts that had to be embedded.
+        reused: Skills taken over unchanged from the index before.
+        removed: Skills of the index before that are gone.
+        skipped: SKILL.md files that could not be indexed.
+        truncated: Texts cut at the embedder's token limit, of those embedded in this run.
+        diagnostics: Everything worth reporting, by path.
+        generation: Name of the index generation that holds the result.
+        seconds: Wall time.
+    """
+
+    indexed: int
+    embedded: int
+    reused: int
+    removed: int
+    skipped: int
+    truncated: int
+    diagnostics: tuple[Diagnostic, ...]
+    generation: str
+    seconds: float
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the JSON form of this report."""
+        return asdict(self)

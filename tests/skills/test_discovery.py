@@ -1,0 +1,356 @@
+"""Tests of finding SKILL.md files below roots."""
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from skillsearch.skills import discovery
+from skillsearch.skills.discovery import discover, make_roots
+
+NEEDS_ORDINARY_USER = pytest.mark.skipif(
+    os.geteuid() == 0, reason="root reads whatever the permissions say"
+)
+
+
+def add_skill(folder, name="SKILL.md"):
+    """Write a SKILL.md into a folder, made if need be."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text("---\ndescription: Tea\n---\n", encoding="utf-8")
+    return folder / name
+
+
+def find(*paths):
+    """Discover the skills below some paths, all of them good roots."""
+    roots, diagnostics = make_roots(paths)
+    assert [found for found in diagnostics if found.severity == "error"] == []
+    return discover(roots)
+
+
+def ids(found):
+    """Return the document ids of a discovery."""
+    return [file.doc_id for file in found.files]
+
+
+def codes(found):
+    """Return code and severity of the diagnostics."""
+    return [(diagnostic.code, diagnostic.severity) for diagnostic in found.diagnostics]
+
+
+def test_skills_are_found_with_their_status(tmp_path):
+    """A file's size, time and inode are those of the SKILL.md."""
+    path = add_skill(tmp_path / "skills" / "tea")
+    (file,) = find(tmp_path / "skills").files
+    status = path.stat()
+    assert (file.doc_id, file.path, file.root.path) == ("skills:tea", path, tmp_path / "skills")
+    assert (file.size, file.mtime_ns, file.inode) == (
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ino,
+    )
+
+
+def test_nested_skills_categories_and_the_root_itself_are_found(tmp_path):
+    """A skill may lie in a category, inside another skill, in a dot folder, or be the root."""
+    root = tmp_path / "root"
+    for folder in ("", "tea", "tea/parts/cup", "drinks/hot/milk", ".agents/skills/pot"):
+        add_skill(root / folder)
+    found = find(root)
+    assert ids(found) == [
+        "root:.",
+        "root:.agents/skills/pot",
+        "root:drinks/hot/milk",
+        "root:tea",
+        "root:tea/parts/cup",
+    ]
+    assert found.diagnostics == ()
+
+
+def test_machinery_is_skipped(tmp_path):
+    """Version control, dependencies and caches hold no skills of the user."""
+    for folder in (".git", "node_modules", "__pycache__", ".venv", "venv"):
+        add_skill(tmp_path / "root" / folder / "tea")
+    found = find(tmp_path / "root")
+    assert found.files == ()
+    assert [path for path, _ in found.folders] == [str(tmp_path / "root")]
+
+
+def test_every_listed_folder_is_told_with_its_time(tmp_path):
+    """The folders' times let a caller see that nothing came or went."""
+    add_skill(tmp_path / "root" / "tea")
+    (tmp_path / "root" / "tea" / "assets").mkdir()
+    (tmp_path / "root" / "empty").mkdir()
+    folders = dict(find(tmp_path / "root").folders)
+    expected = [tmp_path / "root" / name for name in ("", "empty", "tea", "tea/assets")]
+    assert folders == {str(path): path.stat().st_mtime_ns for path in expected}
+
+
+def test_result_does_not_depend_on_the_order_of_creation(tmp_path):
+    """Files, folders and diagnostics come in a stable order."""
+    for order, root in ((1, "a"), (-1, "b")):
+        for name in ("x", "y", "z")[::order]:
+            add_skill(tmp_path / root / "root" / name, "skill.md")
+    first, second = find(tmp_path / "a" / "root"), find(tmp_path / "b" / "root")
+    assert ids(first) == ids(second) == ["root:x", "root:y", "root:z"]
+    assert [Path(found.path).parent.name for found in first.diagnostics] == ["x", "y", "z"]
+
+
+@pytest.mark.parametrize("name", ["skill.md", "Skill.md", "SKILL.MD"])
+def test_other_cases_of_the_name_are_accepted_with_a_note(tmp_path, name):
+    """A file that some hosts do not see is found, and said to be so."""
+    path = add_skill(tmp_path / "root" / "tea", name)
+    found = find(tmp_path / "root")
+    assert [file.path for file in found.files] == [path]
+    assert codes(found) == [("file-name-case", "note")]
+
+
+def test_official_name_wins_over_other_cases(tmp_path):
+    """Of several spellings in one folder only SKILL.md counts, and the others are reported."""
+    add_skill(tmp_path / "root" / "tea", "skill.md")
+    path = add_skill(tmp_path / "root" / "tea")
+    if len(list(path.parent.iterdir())) == 1:
+        pytest.skip("the file system does not tell cases apart")
+    found = find(tmp_path / "root")
+    assert [file.path for file in found.files] == [path]
+    assert codes(found) == [("file-name-twice", "warning")]
+
+
+def test_special_files_named_skill_md_are_reported(tmp_path):
+    """A FIFO, a folder or a broken link of that name is an error, and nothing blocks."""
+    root = tmp_path / "root"
+    for name in ("fifo", "folder/SKILL.md", "broken"):
+        (root / name).mkdir(parents=True)
+    os.mkfifo(root / "fifo" / "SKILL.md")
+    (root / "broken" / "SKILL.md").symlink_to("nowhere")
+    found = find(root)
+    assert found.files == ()
+    assert codes(found) == [
+        ("file-unreadable", "error"),
+        ("not-a-regular-file", "error"),
+        ("not-a-regular-file", "error"),
+    ]
+
+
+def test_linked_skill_md_has_the_status_of_its_target(tmp_path):
+    """A change of the target is seen, though the link stays as it is."""
+    root = tmp_path / "root"
+    target = add_skill(root / "tea", "README.md")
+    (root / "tea" / "SKILL.md").symlink_to("README.md")
+    (file,) = find(root).files
+    assert (file.path, file.inode) == (root / "tea" / "SKILL.md", target.stat().st_ino)
+
+
+def test_linked_folder_inside_the_roots_counts_once(tmp_path):
+    """A link adds nothing to a folder that is found anyway, whichever comes first."""
+    root = tmp_path / "root"
+    add_skill(root / "m" / "tea")
+    (root / "a").symlink_to("m/tea")
+    (root / "z").symlink_to(root / "m" / "tea")
+    found = find(root)
+    assert ids(found) == ["root:m/tea"]
+    assert found.diagnostics == ()
+
+
+def test_link_into_another_root_counts_once(tmp_path):
+    """Installers link one copy into several hosts' folders; it is one skill."""
+    add_skill(tmp_path / "store" / "tea")
+    (tmp_path / "host").mkdir()
+    (tmp_path / "host" / "tea").symlink_to(tmp_path / "store" / "tea")
+    for paths in ((tmp_path / "host", tmp_path / "store"), (tmp_path / "store", tmp_path / "host")):
+        found = find(*paths)
+        assert ids(found) == ["store:tea"]
+        assert found.diagnostics == ()
+
+
+def test_link_shows_the_way_to_a_folder_that_is_skipped(tmp_path):
+    """A skill in a dependency is found where the user linked to it, under its real path."""
+    root = tmp_path / "root"
+    path = add_skill(root / "node_modules" / "pkg" / "tea")
+    for link in ("first", "second"):
+        (root / link).symlink_to("node_modules/pkg/tea")
+    (file,) = find(root).files
+    assert (file.doc_id, file.path) == ("root:node_modules/pkg/tea", path)
+
+
+def test_link_out_of_the_roots_is_reported_and_not_followed(tmp_path):
+    """What lies outside is not searched until the user names it as a root."""
+    add_skill(tmp_path / "elsewhere" / "tea")
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "tea").symlink_to(tmp_path / "elsewhere" / "tea")
+    (tmp_path / "root" / "broken").symlink_to("nowhere")
+    found = find(tmp_path / "root")
+    assert found.files == ()
+    assert codes(found) == [("link-leaves-root", "warning")]
+    assert str(tmp_path / "elsewhere" / "tea") in found.diagnostics[0].message
+
+
+def test_loops_of_links_end(tmp_path):
+    """Links to a parent, to each other, or to themselves do not keep the walk going."""
+    root = tmp_path / "root"
+    add_skill(root / "tea")
+    (root / "tea" / "up").symlink_to("..")
+    (root / "tea" / "here").symlink_to(".")
+    (root / "one").symlink_to("two")
+    (root / "two").symlink_to("one")
+    assert ids(find(root)) == ["root:tea"]
+
+
+def test_deep_folders_are_cut_and_reported(tmp_path):
+    """Twelve levels below the root are searched, a thirteenth is reported."""
+    folder = tmp_path / "root"
+    for _ in range(12):
+        folder = folder / "d"
+    add_skill(folder)
+    add_skill(folder / "d")
+    found = find(tmp_path / "root")
+    assert ids(found) == ["root:" + "/".join("d" * 12)]
+    assert codes(found) == [("folder-too-deep", "warning")]
+
+
+def test_too_many_folders_are_cut_and_reported(tmp_path, monkeypatch):
+    """The walk is bounded, and says that it did not see everything."""
+    for n in range(20):
+        add_skill(tmp_path / "root" / f"tea-{n}")
+    monkeypatch.setattr(discovery, "MAX_FOLDERS", 10)
+    found = find(tmp_path / "root")
+    assert len(found.folders) == 10
+    assert codes(found) == [("too-many-folders", "error")]
+
+
+def test_folder_names_that_are_not_utf8_are_reported(tmp_path):
+    """A name that no index could store is left out by name, and stops nothing."""
+    add_skill(tmp_path / "root" / "tea")
+    Path(os.fsdecode(os.fsencode(tmp_path / "root") + b"/caf\xe9")).mkdir()
+    found = find(tmp_path / "root")
+    assert ids(found) == ["root:tea"]
+    assert codes(found) == [("path-not-utf8", "error")]
+    found.diagnostics[0].path.encode()
+
+
+@NEEDS_ORDINARY_USER
+def test_forbidden_folder_is_reported(tmp_path):
+    """A folder without permission is an error, its neighbours are found."""
+    add_skill(tmp_path / "root" / "tea")
+    (tmp_path / "root" / "shut").mkdir(mode=0)
+    found = find(tmp_path / "root")
+    assert ids(found) == ["root:tea"]
+    assert codes(found) == [("folder-unreadable", "error")]
+
+
+def test_unreadable_folder_does_not_stop_the_walk(tmp_path, monkeypatch):
+    """A system error in one folder is reported there and nowhere else."""
+    add_skill(tmp_path / "root" / "tea")
+    (tmp_path / "root" / "shut").mkdir()
+    real_scandir = os.scandir
+
+    def fail_on_shut(path):
+        if str(path).endswith("shut"):
+            raise PermissionError(13, "Permission denied")
+        return real_scandir(path)
+
+    monkeypatch.setattr(os, "scandir", fail_on_shut)
+    found = find(tmp_path / "root")
+    assert ids(found) == ["root:tea"]
+    assert codes(found) == [("folder-unreadable", "error")]
+
+
+def test_root_that_vanished_is_empty(tmp_path):
+    """A root removed after it was checked has no skills, and raises nothing."""
+    (tmp_path / "root").mkdir()
+    roots, _ = make_roots([tmp_path / "root"])
+    shutil.rmtree(tmp_path / "root")
+    assert discover(roots) == discovery.Discovery((), (), ())
+
+
+def test_bad_roots_are_reported_and_the_good_ones_kept(tmp_path):
+    """Each path that cannot be a root has its own code."""
+    (tmp_path / "good").mkdir()
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    (tmp_path / "loop").symlink_to("loop")
+    names = ("good", "missing", "file", "file/below", "loop")
+    roots, diagnostics = make_roots([tmp_path / name for name in names])
+    assert [root.path for root in roots] == [tmp_path / "good"]
+    assert [(found.code, found.severity) for found in diagnostics] == [
+        ("root-missing", "error"),
+        ("root-not-a-folder", "error"),
+        ("root-missing", "error"),
+        ("root-unreadable", "error"),
+    ]
+
+
+def test_root_with_impossible_path_is_reported():
+    """A NUL in a path is the user's slip, not a crash."""
+    roots, diagnostics = make_roots([Path("a\x00b")])
+    assert (roots, [found.code for found in diagnostics]) == ([], ["root-unreadable"])
+
+
+def test_root_that_is_not_utf8_is_reported(tmp_path):
+    """A root whose path no index could store is refused with words that can be printed."""
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    odd.mkdir()
+    roots, (diagnostic,) = make_roots([odd])
+    assert (roots, diagnostic.code) == ([], "path-not-utf8")
+    diagnostic.path.encode()
+
+
+def test_forbidden_root_is_reported(tmp_path, monkeypatch):
+    """A root that may not be read is an error, before any walk."""
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    roots, (diagnostic,) = make_roots([tmp_path])
+    assert (roots, diagnostic.code) == ([], "root-unreadable")
+
+
+def test_root_given_twice_or_inside_another_counts_once(tmp_path):
+    """Each skill has one root, whatever order and however the roots are written."""
+    add_skill(tmp_path / "root" / "inner" / "tea")
+    (tmp_path / "link").symlink_to("root")
+    paths = [tmp_path / name for name in ("root/inner", "root", "link", "root/../root")]
+    roots, diagnostics = make_roots(paths)
+    assert [(root.path, root.alias) for root in roots] == [(tmp_path / "root", "root")]
+    assert [(found.code, found.severity) for found in diagnostics] == [("root-nested", "note")]
+    assert ids(discover(roots)) == ["root:inner/tea"]
+
+
+def test_root_inside_a_skipped_folder_of_another_is_kept(tmp_path):
+    """A root that the outer walk would not reach is walked by itself."""
+    add_skill(tmp_path / "root" / "node_modules" / "inner" / "tea")
+    found = find(tmp_path / "root", tmp_path / "root" / "node_modules" / "inner")
+    assert ids(found) == ["inner:tea"]
+
+
+ALIASES = {
+    "own names": (["a/one", "b/two"], ["one", "two"]),
+    "same names": (["a/skills", "b/skills", "b/other"], ["a/skills", "b/skills", "other"]),
+    "same tails": (
+        ["x/a/skills", "y/a/skills", "skills"],
+        ["x/a/skills", "y/a/skills", "{}/skills"],
+    ),
+    "colons": (["a/x:y", "b/x_y"], ["x_y", "x_y~1"]),
+}
+
+
+@pytest.mark.parametrize(("folders", "aliases"), ALIASES.values(), ids=ALIASES.keys())
+def test_aliases_are_short_and_unique(tmp_path, folders, aliases):
+    """An alias is the shortest end of the path that no other root shares."""
+    for folder in folders:
+        (tmp_path / folder).mkdir(parents=True)
+    roots, _ = make_roots([tmp_path / folder for folder in folders])
+    assert [root.alias for root in roots] == [alias.format(tmp_path.name) for alias in aliases]
+
+
+def test_file_system_root_has_an_alias():
+    """Even the top folder can be named."""
+    (root,), _ = make_roots([Path("/")])
+    assert root.alias == "/"
+
+
+def test_thousand_skills_are_found_in_a_moment(tmp_path):
+    """The walk costs microseconds a skill, so a no-op re-index can afford it."""
+    for n in range(1_000):
+        add_skill(tmp_path / "root" / f"tea-{n}")
+    roots, _ = make_roots([tmp_path / "root"])
+    start = time.process_time()
+    assert len(discover(roots).files) == 1_000
+    assert time.process_time() - start < 0.5

@@ -1,0 +1,117 @@
+"""Tests of making the many spellings of fields regular."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from skillsearch.skills.parser import parse_skill
+
+
+def parse(text, folder="tea-timer"):
+    """Parse a text as the SKILL.md of a folder."""
+    path = Path("skills") / folder / "SKILL.md"
+    return parse_skill(text.encode(), doc_id=f"skills:{folder}", path=path, root=Path("skills"))
+
+
+def parse_fields(lines, folder="tea-timer"):
+    """Parse frontmatter lines with a name and a body around them."""
+    return parse(f"---\nname: {folder}\n{lines}\n---\nSteep, then pour.\n", folder)
+
+
+def codes(diagnostics):
+    """Return the codes of diagnostics."""
+    return [diagnostic.code for diagnostic in diagnostics]
+
+
+NAMES = {
+    "missing": ("", "tea-timer", ["name-missing"]),
+    "empty": ("name:", "tea-timer", ["name-missing"]),
+    "other folder": ("name: coffee", "coffee", ["name-differs-from-folder"]),
+    "capitals and blanks": (
+        "name: Tea Timer",
+        "Tea Timer",
+        ["name-characters", "name-differs-from-folder"],
+    ),
+    "hyphens": ("name: -tea--timer", "-tea--timer", ["name-hyphens", "name-differs-from-folder"]),
+    "long": ("name: " + "a" * 65, "a" * 65, ["name-too-long", "name-differs-from-folder"]),
+    "number": ("name: 12", "12", ["name-differs-from-folder"]),
+    "several lines": (
+        "name: |\n  tea\n  timer",
+        "tea timer",
+        ["name-characters", "name-differs-from-folder"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NAMES.values(), ids=NAMES.keys())
+def test_odd_names_are_kept_with_a_warning(case):
+    """A bad name is the skill's name all the same; a missing one is the folder's."""
+    line, name, expected = case
+    skill, diagnostics = parse(f"---\n{line}\ndescription: Times tea.\n---\n")
+    assert skill.name == name
+    assert codes(diagnostics) == expected
+    assert {diagnostic.severity for diagnostic in diagnostics} == {"warning"}
+
+
+def test_composed_and_decomposed_names_are_equal():
+    """A folder may spell its accents otherwise than the frontmatter."""
+    assert parse("---\nname: cafe\u0301\ndescription: x\n---\n", "caf\u00e9")[1] == ()
+
+
+FIELDS = {
+    "tools as text": (
+        "allowed-tools: Read, Bash(git add:*) Grep",
+        "allowed_tools",
+        ("Read", "Bash(git add:*)", "Grep"),
+    ),
+    "tools as list": ("allowed_tools: [Read, 'Bash(a b)']", "allowed_tools", ("Read", "Bash(a b)")),
+    "tools in metadata": (
+        "metadata: {allowedTools: Read Write}",
+        "allowed_tools",
+        ("Read", "Write"),
+    ),
+    "tags": ("tags: [tea, tea, hot]\nkeywords: 'pot, cup'", "tags", ("tea", "hot", "pot", "cup")),
+    "tags in metadata": ("metadata:\n  tags: tea, hot", "tags", ("tea", "hot")),
+    "tags of a host": ("metadata:\n  hermes:\n    tags: [tea, 7]", "tags", ("tea", "7")),
+    "tags as flow text": ("tags: '[tea, \"hot pot\"]'", "tags", ("tea", "hot pot")),
+    "triggers": ("triggers:\n  - make tea\n  - boil: water", "triggers", ("make tea", "water")),
+    "trigger phrases": (
+        "trigger-phrases: [a b]\nmetadata: {triggers: 'c, d'}",
+        "triggers",
+        ("a b", "c", "d"),
+    ),
+    "trigger mapping": ("Triggers: {keywords: [tea], other: cup}", "triggers", ("tea", "cup")),
+    "when to use": ("when_to_use: At four.", "when_to_use", "At four."),
+    "whenToUse": ("agentMetadata:\n  whenToUse: At four.", "when_to_use", "At four."),
+    "when-to-use as list": ("when-to-use: [At four, at five]", "when_to_use", "At four at five"),
+    "version": ("version: 1.10", "version", "1.10"),
+    "version in metadata": ("metadata: {version: 2}", "version", "2"),
+    "licence": ("license: MIT", "license", "MIT"),
+    "compatibility": ("compatibility: {os: [linux]}", "compatibility", "os: linux"),
+    "hidden": ("disable-model-invocation: true", "hidden", True),
+    "hidden as text": ("disable_model_invocation: 'Yes'", "hidden", True),
+    "not hidden": ("disable-model-invocation: false", "hidden", False),
+    "empty phrases": ("tags: ['', ~, tea]\ntriggers: ', ,x'", "tags", ("tea",)),
+    "two spellings": ("when-to-use: At five.\nwhentouse: At four.", "when_to_use", "At four."),
+    "two odd spellings": ("when-to-use: At four.\nWhen_To_Use: x", "when_to_use", "At four."),
+    "null fields": ("tags:\ntriggers: ~\nversion: null", "tags", ()),
+}
+
+
+@pytest.mark.parametrize("case", FIELDS.values(), ids=FIELDS.keys())
+def test_spellings_of_a_field_reach_the_same_place(case):
+    """The many ways of writing a field in real skills give one regular form."""
+    lines, field, value = case
+    skill, diagnostics = parse_fields(f"description: Tea.\n{lines}")
+    assert getattr(skill.metadata, field) == value
+    assert diagnostics == ()
+
+
+def test_unknown_keys_are_kept_as_json():
+    """The whole frontmatter can be stored as JSON."""
+    skill, _ = parse_fields("description: Tea.\nodd: {deep: [1, 2.5, ~, 2026-01-01]}\n7: x")
+    assert json.loads(json.dumps(dict(skill.metadata.frontmatter)))["odd"] == {
+        "deep": [1, 2.5, None, "2026-01-01"]
+    }
+    assert skill.metadata.frontmatter["7"] == "x"

@@ -1,0 +1,251 @@
+"""Tests of reading SKILL.md bytes leniently."""
+
+import hashlib
+import json
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from skillsearch.errors import ParseError
+from skillsearch.skills.parser import parse_skill
+from skillsearch.types import Diagnostic, Skill
+
+ROOT = Path("skills")
+
+
+def parse(data, folder="tea-timer"):
+    """Parse text or bytes as the SKILL.md of a folder."""
+    if isinstance(data, str):
+        data = data.encode()
+    path = ROOT / folder / "SKILL.md"
+    return parse_skill(data, doc_id=f"skills:{folder}", path=path, root=ROOT)
+
+
+def codes(diagnostics):
+    """Return the codes of diagnostics."""
+    return [diagnostic.code for diagnostic in diagnostics]
+
+
+def test_sound_skill_is_read_without_a_word():
+    """Every part of a plain SKILL.md is where the contract says."""
+    data = b"---\nname: tea-timer\ndescription: Times tea.\n---\n\n# Tea\n\nSteep.\n"
+    skill, diagnostics = parse(data)
+    assert diagnostics == ()
+    assert (skill.name, skill.description, skill.body) == (
+        "tea-timer",
+        "Times tea.",
+        "# Tea\n\nSteep.",
+    )
+    assert (skill.doc_id, skill.root) == ("skills:tea-timer", ROOT)
+    assert skill.path == ROOT / "tea-timer" / "SKILL.md"
+    assert skill.content_hash == hashlib.sha256(data).hexdigest()
+    assert skill.metadata.frontmatter == {"name": "tea-timer", "description": "Times tea."}
+
+
+REFUSED = {
+    "nothing": (b"", "frontmatter-missing"),
+    "only Markdown": (b"# Tea\n\nSteep.", "frontmatter-missing"),
+    "an example in a fence": (
+        b"# Doc\n```\n---\nname: a\ndescription: b\n---\n```",
+        "frontmatter-missing",
+    ),
+    "no description": (b"---\nname: tea\n---\nBody", "description-missing"),
+    "empty description": (b"---\nname: tea\ndescription:\n---\nBody", "description-missing"),
+    "blank description": (b"---\ndescription: ' \t '\n---\nBody", "description-missing"),
+    "null description": (b"---\ndescription: null\n---\nBody", "description-missing"),
+    "empty frontmatter": (b"---\n---\nBody", "description-missing"),
+    "prose as frontmatter": (b"---\nJust words.\n---\nBody", "yaml-not-a-mapping"),
+    "merge bomb": (
+        b"---\ndescription: x\na: &a {x: 1}\nb: &b {<<: [*a, *a]}\nc: {<<: [*b, *b]}\n---\n",
+        "yaml-anchor",
+    ),
+    "alias bomb behind broken YAML": (
+        b"---\ndescription: x: y\na: &a [x]\nb: [*a, *a]\n---\n",
+        "yaml-anchor",
+    ),
+    "brackets": (b"---\ndescription: x\na: " + b"[" * 60_000 + b"\n---\n", "yaml-too-deep"),
+    "brackets behind broken YAML": (
+        b"---\ndescription: x: y\na: " + b"[" * 60_000 + b"\n---\n",
+        "yaml-too-deep",
+    ),
+    "python tag": (b"---\ndescription: !!python/name:os.system x\n---\n", "yaml-tag"),
+    "large frontmatter": (
+        b"---\ndescription: " + b"x" * 70_000 + b"\n---\n",
+        "frontmatter-too-large",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED.keys())
+def test_what_cannot_be_a_skill_is_refused_with_its_code(case):
+    """No description, no frontmatter and YAML bombs are errors, at once and by name."""
+    data, code = case
+    start = time.process_time()
+    with pytest.raises(ParseError) as caught:
+        parse(data)
+    assert caught.value.code == code
+    assert time.process_time() - start < 0.5
+
+
+ENCODINGS = {
+    "utf-8 with a mark": ("utf-8-sig", [("byte-order-mark", "note")]),
+    "latin-1": ("latin-1", [("not-utf8", "warning")]),
+    "utf-16": ("utf-16", [("not-utf8", "warning")]),
+    "utf-16 big endian": ("utf-16-be", [("not-utf8", "warning")]),
+}
+
+
+@pytest.mark.parametrize(("encoding", "expected"), ENCODINGS.values(), ids=ENCODINGS.keys())
+def test_other_encodings_are_read_and_reported(encoding, expected):
+    """A file that is not plain UTF-8 keeps its letters."""
+    text = "---\nname: café\ndescription: Thé brûlant\n---\nBody\n"
+    mark = "\ufeff" if encoding == "utf-16-be" else ""
+    skill, diagnostics = parse((mark + text).encode(encoding), "café")
+    assert (skill.name, skill.description) == ("café", "Thé brûlant")
+    assert [(found.code, found.severity) for found in diagnostics] == expected
+
+
+def test_one_bad_byte_does_not_garble_the_other_letters():
+    """A UTF-8 file with a damaged byte is still read as UTF-8, and the line is named."""
+    data = "---\nname: t\ndescription: 泡茶计时器\n---\n".encode() + b"bad \xe6 byte"
+    skill, diagnostics = parse(data, "t")
+    assert skill.description == "泡茶计时器"
+    assert skill.body == "bad \ufffd byte"
+    assert [(found.code, found.line) for found in diagnostics] == [("not-utf8", 5)]
+
+
+def test_windows_line_ends_leave_no_trace():
+    """Carriage returns reach neither the fields nor the body."""
+    skill, diagnostics = parse(b"---\r\nname: t\r\ndescription: Tea\r\n---\r\na\r\nb\r\n", "t")
+    assert (skill.description, skill.body, diagnostics) == ("Tea", "a\nb", ())
+
+
+OFFSETS = {
+    "blank lines": (
+        "\n\n---\nname: t\ndescription: Tea\n---\nBody",
+        "Body",
+        ["frontmatter-offset"],
+    ),
+    "preamble": (
+        "Uploaded: today\n\n---\nname: t\ndescription: Tea\n---\nBody",
+        "Uploaded: today\n\nBody",
+        ["frontmatter-offset"],
+    ),
+    "no dashes": (
+        "name: t\ndescription: Tea\n\nBody text.\n",
+        "Body text.",
+        ["frontmatter-offset", "frontmatter-unclosed"],
+    ),
+    "not closed": (
+        "---\nname: t\ndescription: Tea\n\n# Title\nBody",
+        "# Title\nBody",
+        ["frontmatter-unclosed"],
+    ),
+    "closed by a ruler far below": (
+        "---\nname: t\ndescription: Tea\n\n# Title\nSome prose.\n\n---\nEnd: y",
+        "# Title\nSome prose.\n\n---\nEnd: y",
+        ["frontmatter-unclosed"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OFFSETS.values(), ids=OFFSETS.keys())
+def test_misplaced_frontmatter_is_found(case):
+    """Frontmatter that hosts would miss is read, and nothing of the body is lost."""
+    text, body, expected = case
+    skill, diagnostics = parse(text, "t")
+    assert (skill.name, skill.description, skill.body) == ("t", "Tea", body)
+    assert codes(diagnostics) == expected
+
+
+def test_lines_are_right_below_a_preamble():
+    """Line numbers count from the start of the file whatever stands above the frontmatter."""
+    _, diagnostics = parse("Title\n\n---\nname: t\ndescription: a: b\n---\n", "t")
+    assert [(d.code, d.line) for d in diagnostics][-1] == ("yaml-unquoted-colon", 5)
+    _, diagnostics = parse("Title\n\nname: t\ndescription: a: b\n\nBody.\n", "t")
+    assert [(d.code, d.line) for d in diagnostics][-1] == ("yaml-unquoted-colon", 4)
+
+
+def test_diagnostics_name_the_file():
+    """Each diagnostic carries the path that was given."""
+    _, diagnostics = parse("---\ndescription: Tea\n---\n")
+    assert diagnostics[0].path == str(ROOT / "tea-timer" / "SKILL.md")
+
+
+FRAGMENTS = st.one_of(
+    st.sampled_from("-:|>#?%@`~[]{}\"'\\é技\t\n\ufeff\x00"),
+    st.sampled_from(["---", "name", "description", "&a", "*a", "!!str", "!x", "<<", "\r\n"]),
+    st.sampled_from([": ", "- ", "  "]),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.one_of(
+        st.binary(max_size=400),
+        st.lists(FRAGMENTS, max_size=60).map(lambda parts: "".join(parts).encode()),
+        st.lists(FRAGMENTS, max_size=60).map(
+            lambda parts: f"---\ndescription: x\n{''.join(parts)}\n---\nBody".encode()
+        ),
+    )
+)
+@example(b"\xff\xfe-")
+@example(b"---\n? \n---\n")
+@example(b"---\n\xed\xa0\x80: x\n---\n")
+def test_any_bytes_are_a_skill_or_a_parse_error(data):
+    """No input whatever raises anything else, and what comes out can be stored."""
+    try:
+        skill, diagnostics = parse(data)
+    except ParseError:
+        return
+    assert isinstance(skill, Skill)
+    assert skill.description.strip()
+    assert skill.name.strip()
+    assert all(isinstance(diagnostic, Diagnostic) for diagnostic in diagnostics)
+    json.dumps(dict(skill.metadata.frontmatter), allow_nan=False).encode()
+    f"{skill.name}{skill.description}{skill.body}".encode()
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=80)
+)
+def test_any_one_line_description_is_found(words):
+    """Whatever visible characters a description has, the skill is indexed."""
+    try:
+        skill, _ = parse(f"---\nname: tea-timer\ndescription: Tea {words}\n---\n")
+    except ParseError:
+        pytest.fail(f"refused: {words!r}")
+    assert skill.description.startswith("Tea")
+
+
+UNITS = [
+    "a: b: c\n",
+    "a:\n",
+    "- x\n",
+    "\t",
+    "---\n",
+    "a: [",
+    "&a *b ",
+    "'",
+    '"a" ',
+    "# x\n",
+    "\x01",
+    "é",
+]
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("start", ["---\ndescription: x\n", "---\ndescription: x: y\nk: ", ""])
+def test_parsing_takes_bounded_time(start, unit):
+    """The largest permitted frontmatter, and a body of a megabyte, cost a moment."""
+    for size in (60_000, 900_000):
+        data = (start + unit * (size // len(unit)) + "\n---\nBody\n").encode()
+        began = time.process_time()
+        with suppress(ParseError):
+            parse(data)
+        assert time.process_time() - began < 2.0

@@ -1,0 +1,52 @@
+"""Tests of making text safe to show."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillsearch.safe_text import one_line, visible
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain text", "plain text"),
+        ("a\x1b[31mb\x9b2Jc\x07", "a[31mb2Jc"),
+        ("one\r\ntwo\rthree\u2028four\x85five", "one two three four five"),
+        ("abc\u202egpj.exe\u2069", "abcgpj.exe"),
+        ("tag\U000e0041\U000e007fs", "tags"),
+        ("zero\u200bwidth\ufeff\u2060 no\u00adbreak", "zerowidth nobreak"),
+        ("\U000e0100hidden\U000e01ef", "hidden"),
+        ("lone \ud800 half", "lone \ufffd half"),
+        ("a\u200db \u200d end\u200d", "ab end"),
+        ("👩‍👩‍👧 and 🏳️‍🌈", "👩‍👩‍👧 and 🏳️‍🌈"),
+        ("नमस्‍ते می‌خواهم", "नमस्‍ते می‌خواهم"),
+        ("北京 서울 café ☕️", "北京 서울 café ☕️"),
+    ],
+)
+def test_what_is_hidden_or_obeyed_goes_and_what_is_read_stays(text, shown):
+    """Emoji families and scripts that need joiners keep them."""
+    assert one_line(text) == shown
+
+
+def test_lines_and_tabs_stay_where_lines_are_wanted():
+    """Every kind of line break becomes a line feed."""
+    assert visible("a\r\n\tb\rc\x0cd") == "a\n\tb\nc\nd"
+
+
+@pytest.mark.parametrize(
+    ("limit", "shown"), [(None, "one two"), (7, "one two"), (6, "one t…"), (5, "one…")]
+)
+def test_a_long_line_is_cut_at_the_limit(limit, shown):
+    """The ellipsis counts, and no blank is left before it."""
+    assert one_line("one   two", limit) == shown
+
+
+@given(st.text(st.characters(), max_size=200))
+def test_nothing_harmful_is_left_of_any_text(text):
+    """Whatever comes in can be encoded, has one line, and is stable when done again."""
+    line = one_line(text)
+    line.encode("utf-8")
+    assert not any(ord(char) < 32 or 127 <= ord(char) < 160 for char in line)
+    assert len(line.splitlines()) <= 1
+    assert one_line(visible(line)) == one_line(line)
