@@ -1,0 +1,1 @@
+"""Retrieval: text to terms and vectors, the index, and its search."""

@@ -1,0 +1,183 @@
+"""What an embedder is, and the one that needs no model: unit vectors, one for each text."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skillsearch.errors import EmbedderError
+
+if TYPE_CHECKING:
+    from skillsearch.types import EmbeddingMatrix
+
+VERSION = 1
+"""Raise where our own steps change vectors, so that saved ones are not mixed with new ones."""
+
+CHARACTERS_PER_TOKEN = 16
+"""Text beyond this many characters for each token of the limit is cut before it is tokenized, so
+that a megabyte costs 2 ms. At half of it, no vector of 2,502 real SKILL.md bodies changed."""
+
+WORD = re.compile(r"\w+")
+TRIGRAM_WEIGHT = 0.5
+"""Of a hashed character trigram, against 1 for a whole word."""
+
+Row = NDArray[np.float32]
+
+
+class EmbeddedText(NamedTuple):
+    """The embedding of one text.
+
+    Attributes:
+        position: Index of the text in the sequence that was given.
+        vector: float32, shape (dimensions,), unit length; all zero for a text without any token.
+        truncated: True where the text went beyond the token limit and its tail was ignored.
+    """
+
+    position: int
+    vector: Row
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Embedded:
+    """The embeddings of several texts.
+
+    Attributes:
+        vectors: One row a text, in the order of the texts; see `EmbeddedText.vector`.
+        truncated: How many texts were cut at the token limit.
+    """
+
+    vectors: EmbeddingMatrix
+    truncated: int
+
+
+class Embedder(Protocol):
+    """Turns texts into unit vectors whose dot product is their similarity."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Short hexadecimal id; vectors are comparable only where it is the same."""
+
+    @property
+    def name(self) -> str:
+        """Name for people."""
+
+    @property
+    def dimensions(self) -> int:
+        """Length of a vector."""
+
+    @property
+    def scripts(self) -> frozenset[str] | None:
+        """Unicode scripts whose text it understands, such as ``Latin``; None for all."""
+
+    def embed_stream(self, texts: Sequence[str]) -> Iterator[EmbeddedText]:
+        """Embed `texts`, yielding each as it is ready, in any order."""
+
+
+def embed(
+    embedder: Embedder, texts: Sequence[str], *, progress: Callable[[int], None] | None = None
+) -> Embedded:
+    """Embed `texts` and wait for all of them.
+
+    Args:
+        embedder: What to embed with.
+        texts: Any strings; the empty one too.
+        progress: Called with the number of texts done so far, after each.
+
+    Returns:
+        Unit rows in the order of `texts`; shape (0, dimensions) for no text.
+    """
+    vectors = np.zeros((len(texts), embedder.dimensions), dtype=np.float32)
+    truncated = 0
+    for done, text in enumerate(embedder.embed_stream(texts), start=1):
+        vectors[text.position] = text.vector
+        truncated += text.truncated
+        if progress is not None:
+            progress(done)
+    return Embedded(vectors, truncated)
+
+
+@dataclass(frozen=True, slots=True)
+class HashingEmbedder:
+    """Hashed words and character trigrams: no model, no understanding, the same everywhere.
+
+    Texts are similar where they share words and parts of words (the hashing trick of Weinberger et
+    al., 2009, with signs). For tests, and for machines that cannot run a model.
+    """
+
+    dimensions: int = 512
+    scripts: frozenset[str] | None = None
+
+    @property
+    def name(self) -> str:
+        """Name for people."""
+        return f"hashing-{self.dimensions}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Short hexadecimal id of the method and its size."""
+        return fingerprint_of(self.name)
+
+    def embed_stream(self, texts: Sequence[str]) -> Iterator[EmbeddedText]:
+        """Embed `texts` in order; nothing is ever cut."""
+        for position, text in enumerate(texts):
+            vector = np.zeros(self.dimensions, dtype=np.float64)
+            for feature, weight in _weigh_features(text).items():
+                place, sign = divmod(_hash(feature), 2)
+                vector[place % self.dimensions] += (2 * sign - 1) * math.sqrt(weight)
+            yield EmbeddedText(position, unit_row(vector, self), False)
+
+
+def _weigh_features(text: str) -> dict[str, float]:
+    """Return the words of a text, framed by spaces, and their trigrams, with summed weights."""
+    weights: defaultdict[str, float] = defaultdict(float)
+    for word in WORD.findall(text.lower()):
+        framed = f" {word} "
+        weights[framed] += 1.0
+        for start in range(len(framed) - 2):
+            weights[framed[start : start + 3]] += TRIGRAM_WEIGHT
+    return weights
+
+
+@lru_cache(maxsize=1 << 16)
+def _hash(feature: str) -> int:
+    """Return 64 bits of a feature, the same in every process."""
+    digest = hashlib.blake2b(feature.encode("utf-8", "replace"), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
+
+
+def fingerprint_of(*settings: str | int) -> str:
+    """Return a short id of what decides an embedder's vectors."""
+    return hashlib.sha256(json.dumps([VERSION, *settings]).encode()).hexdigest()[:16]
+
+
+def head_of(text: str, max_tokens: int) -> tuple[str, bool]:
+    """Return what a tokenizer gets of a text, and whether its tail was cut off.
+
+    Lone surrogates and NUL, which some tokenizers refuse, become a question mark and a space.
+    """
+    text = text.strip()
+    limit = max_tokens * CHARACTERS_PER_TOKEN
+    head = text[:limit].replace("\0", " ").encode("utf-8", "replace").decode("utf-8")
+    return head.strip(), len(text) > limit
+
+
+def unit_row(vector: NDArray[np.floating], embedder: Embedder) -> Row:
+    """Return a vector at unit length, float32; refuse one that is no direction in our space."""
+    if vector.shape != (embedder.dimensions,) or not np.isfinite(vector).all():
+        raise EmbedderError(
+            f"Embedder {embedder.name!r} gave a vector of shape {vector.shape} or with NaN or "
+            f"infinity in it, where {embedder.dimensions} finite numbers are due; use another model"
+        )
+    norm = float(np.linalg.norm(vector.astype(np.float64)))
+    return (vector / norm if norm else vector).astype(np.float32)

