@@ -1,0 +1,68 @@
+"""Near-identical skills become one hit that names the others; pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skillsearch.index.corpus import Corpus
+from skillsearch.index.documents import Document
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SAME_MEANING = 0.97
+"""Cosine similarity of two skills' metadata from which they say the same."""
+
+
+def collapse(
+    corpus: Corpus, ranked: NDArray[np.int64], n: int
+) -> list[tuple[int, tuple[int, ...]]]:
+    """Group ranked documents so that copies of a skill take one place.
+
+    Two are copies when their metadata says the same and either their names or their bodies are
+    equal. Only as much of the ranking is read as n groups need.
+
+    Args:
+        corpus: The opened index.
+        ranked: Document numbers, best first.
+        n: Groups wanted.
+
+    Returns:
+        At most n pairs: the place in the ranking of the best of a group, and the document numbers
+        of the copies ranked behind it.
+    """
+    groups: list[tuple[int, Document, list[int]]] = []
+    for place, number in enumerate(ranked.tolist()):
+        document = corpus.documents[number]
+        original = next(
+            (
+                copies
+                for first, other, copies in groups
+                if _look_alike(document, other) and _say_the_same(corpus, number, ranked[first])
+            ),
+            None,
+        )
+        if original is not None:
+            original.append(number)
+        elif len(groups) < n:
+            groups.append((place, document, []))
+        else:
+            break
+    return [(place, tuple(copies)) for place, _, copies in groups]
+
+
+def _look_alike(one: Document, other: Document) -> bool:
+    """Tell whether two documents have the same name or the same body."""
+    same_body = bool(one.body_hash) and one.body_hash == other.body_hash
+    return same_body or one.name.casefold() == other.name.casefold()
+
+
+def _say_the_same(corpus: Corpus, one: int, other: int) -> bool:
+    """Tell whether the metadata of two documents is as good as equal."""
+    if corpus.documents[one].metadata_key == corpus.documents[other].metadata_key:
+        return True
+    dense = corpus.dense_metadata
+    vector = dense.vectors[one].astype(np.float32)
+    return float(dense.similarities(vector, np.array([other]))[0]) > SAME_MEANING

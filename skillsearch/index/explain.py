@@ -1,0 +1,121 @@
+"""Why a hit has its score: features, terms, and the section of the body that fits best."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skillsearch.index.calibration import CALIBRATION, FEATURES
+from skillsearch.index.corpus import Corpus
+from skillsearch.index.lexical import LexicalIndex
+from skillsearch.index.ranker import QueryForm
+from skillsearch.index.tokenizer import terms
+from skillsearch.types import Explanation
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_HEADING = re.compile(r"#{1,6}[ \t]+(?=\S)")
+_FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
+_SNIPPET_CHARS = 240
+
+
+def explain(
+    corpus: Corpus,
+    query: QueryForm,
+    document: int,
+    features: NDArray[np.float64],
+    body: str,
+) -> Explanation:
+    """Explain the score of one document.
+
+    Args:
+        corpus: The opened index.
+        query: The analysed query.
+        document: Number of the document.
+        features: Its features, columns as in `FEATURES`, shape (features,).
+        body: Its body as it is now; empty where it cannot be read.
+
+    Returns:
+        The explanation.
+    """
+    contributions = CALIBRATION.contributions(features)
+    matched = {
+        "metadata": tuple(t for t in query.counts if corpus.lexical_metadata.matches(t, document))
+    }
+    if corpus.lexical_full is not None:
+        full = corpus.lexical_full
+        in_full = (term for term in query.counts if full.matches(term, document))
+        matched["body"] = tuple(term for term in in_full if term not in matched["metadata"])
+    heading, snippet = best_section(body, query, corpus.lexical_full or corpus.lexical_metadata)
+    return Explanation(
+        features={name: float(features[i]) for i, name in enumerate(FEATURES)},
+        contributions={name: float(contributions[i]) for i, name in enumerate(FEATURES)},
+        matched_terms=matched,
+        section=heading,
+        snippet=snippet,
+    )
+
+
+def best_section(body: str, query: QueryForm, index: LexicalIndex) -> tuple[str, str]:
+    """Find the section whose distinct terms of the query weigh most.
+
+    Args:
+        body: Markdown.
+        query: The analysed query.
+        index: Gives the weight (idf) of each term.
+
+    Returns:
+        The section's heading and the beginning of its text, the first such section on a tie; both
+        empty where no term occurs.
+    """
+    weights = {term: float(index.idf[row]) for term, row in index.rows(query.counts).items()}
+    best, best_weight = ("", ""), 0.0
+    for heading, text in sections(body):
+        found = set(terms(f"{heading}\n{text}"))
+        weight = sum(weight for term, weight in weights.items() if term in found)
+        if weight > best_weight:
+            best, best_weight = (heading, _snippet(text)), weight
+    return best
+
+
+def sections(body: str) -> Iterator[tuple[str, str]]:
+    """Split Markdown along its headings; a ``#`` inside a code fence is no heading.
+
+    Args:
+        body: Markdown.
+
+    Yields:
+        Heading and text of each section, the text before the first heading under an empty one.
+    """
+    heading, fence = "", ""
+    lines: list[str] = []
+    for line in body.splitlines():
+        mark = _FENCE.match(line)
+        if mark and not fence:
+            fence = mark.group(1)
+        elif mark and mark.group(1).startswith(fence):
+            fence = ""
+        found = None if fence else _HEADING.match(line)
+        if found:
+            yield heading, "\n".join(lines)
+            heading, lines = _heading_text(line[found.end() :]), []
+        else:
+            lines.append(line)
+    yield heading, "\n".join(lines)
+
+
+def _heading_text(text: str) -> str:
+    """Return a heading without the marks that may close it; those of ``C#`` do not."""
+    text = text.rstrip()
+    bare = text.rstrip("#")
+    return bare.rstrip() if bare[-1:] in (" ", "\t") else text
+
+
+def _snippet(text: str) -> str:
+    """Return the beginning of a text on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= _SNIPPET_CHARS else line[: _SNIPPET_CHARS - 1].rstrip() + "…"

@@ -1,0 +1,108 @@
+"""A skill → the texts of its fields: what is counted and what is embedded; pure."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from skillsearch.index.documents import Document
+from skillsearch.index.embedding_cache import text_key
+from skillsearch.index.scripts import readable, trust
+from skillsearch.index.tokenizer import terms
+from skillsearch.types import Skill
+
+VERSION = 1
+"""Bump when a skill would give other texts; an index made of the old ones is rebuilt."""
+
+NAME_WEIGHT = 3
+"""Repeats of the name in the metadata field; nDCG@10 grows up to three and then no more."""
+METADATA_WEIGHT = 3
+"""Repeats of description, tags and triggers in the full field, so that a long body does not
+drown them. The name has `NAME_WEIGHT` repeats in both fields."""
+
+_METADATA_CHARS = 8_192
+_BODY_CHARS = 200_000
+_BODY_HEAD_CHARS = 4_096
+"""Of the body only the head is embedded, and no embedder reads further than this."""
+_DISTINCT_BODY_CHARS = 200
+"""Shorter bodies (a stub, a link) are equal by chance and do not make two skills duplicates."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldTexts:
+    """The texts of one skill.
+
+    Attributes:
+        document: What the index keeps of the skill.
+        metadata_terms: Terms of the metadata field, repeats by weight.
+        full_terms: Terms of metadata and body together, repeats by weight.
+        metadata_text: What is embedded of the metadata.
+        body_head: What is embedded of the body; empty where there is nothing readable.
+    """
+
+    document: Document
+    metadata_terms: list[str]
+    full_terms: list[str]
+    metadata_text: str
+    body_head: str
+
+
+def field_texts(
+    skill: Skill, scripts: frozenset[str] | None, *, with_body: bool = True
+) -> FieldTexts:
+    """Split a skill into the texts of its fields.
+
+    Args:
+        skill: The skill.
+        scripts: Scripts that the embedder reads, None for all.
+        with_body: False to index the metadata alone.
+
+    Returns:
+        The texts, and the record that the index keeps.
+    """
+    name, about = skill.name[:_METADATA_CHARS], _about(skill)
+    name_terms, about_terms = terms(name), terms(about)
+    body_terms = terms(skill.body[:_BODY_CHARS]) if with_body else []
+    metadata_text = f"{name}: {about}"
+    body_head = readable(skill.body[:_BODY_HEAD_CHARS], scripts) if with_body else ""
+    shown = readable(metadata_text, scripts)
+    document = Document(
+        doc_id=skill.doc_id,
+        name=skill.name,
+        description=skill.description,
+        path=str(skill.path),
+        root=str(skill.root),
+        content_hash=skill.content_hash,
+        body_hash=_body_hash(skill.body),
+        hidden=skill.metadata.hidden,
+        metadata_key=text_key(shown).hex(),
+        body_key=text_key(body_head).hex() if with_body else "",
+        trust=trust(metadata_text, scripts),
+    )
+    return FieldTexts(
+        document,
+        metadata_terms=name_terms * NAME_WEIGHT + about_terms,
+        full_terms=name_terms * NAME_WEIGHT + about_terms * METADATA_WEIGHT + body_terms,
+        metadata_text=shown,
+        body_head=body_head,
+    )
+
+
+def content_hash(data: bytes) -> str:
+    """Return the hash that a file's bytes are known by: sha256, hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _about(skill: Skill) -> str:
+    """Return all that the metadata says beside the name."""
+    metadata = skill.metadata
+    parts = (metadata.description, metadata.when_to_use, *metadata.triggers, *metadata.tags)
+    return "\n".join(part for part in parts if part)[:_METADATA_CHARS]
+
+
+def _body_hash(body: str) -> str:
+    """Digest a body, white space aside; empty where it is too short to tell skills apart."""
+    text = " ".join(body.split())
+    if len(text) < _DISTINCT_BODY_CHARS:
+        return ""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

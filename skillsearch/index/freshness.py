@@ -1,0 +1,107 @@
+"""What differs between an index and the disk."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from skillsearch.errors import ParseError
+from skillsearch.index.cache import IndexFolder
+from skillsearch.index.corpus import OpenedIndex
+from skillsearch.index.snapshot import UNKNOWN_STAT, FileStat, SeenFile, Snapshot
+from skillsearch.skills.discovery import discover, make_roots
+from skillsearch.skills.resources import read_skill_md
+from skillsearch.types import JsonValue, SkillFile
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """SKILL.md files that differ from what was indexed, by path.
+
+    Attributes:
+        added: Files that were not there.
+        changed: Files whose bytes are others.
+        removed: Files that are gone.
+        missing_roots: Roots that are gone, whose skills are not counted as removed.
+    """
+
+    added: tuple[str, ...]
+    changed: tuple[str, ...]
+    removed: tuple[str, ...]
+    missing_roots: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.added) + len(self.changed) + len(self.removed)
+
+    def __str__(self) -> str:
+        return f"{len(self.added)} added, {len(self.changed)} changed, {len(self.removed)} removed"
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the JSON form."""
+        return {
+            "added": list(self.added),
+            "changed": list(self.changed),
+            "removed": list(self.removed),
+            "missing_roots": list(self.missing_roots),
+        }
+
+
+def is_up_to_date(index: OpenedIndex, folder: IndexFolder) -> bool:
+    """Tell by stat alone whether the disk still is what an index was made of."""
+    snapshot = Snapshot.load(folder.path)
+    return snapshot is not None and snapshot.generation == index.name and snapshot.is_current()
+
+
+def compare(index: OpenedIndex, folder: IndexFolder, *, verify: bool) -> Differences:
+    """Walk the roots of an index and compare every SKILL.md with what was indexed.
+
+    Args:
+        index: The opened index.
+        folder: Its folder.
+        verify: Hash every file instead of trusting an unchanged stat.
+
+    Returns:
+        The differences; a file that could not be read then and cannot now is none.
+    """
+    snapshot = Snapshot.load(folder.path)
+    known = dict(snapshot.files) if snapshot and snapshot.generation == index.name else {}
+    if not known:
+        known = {
+            document.path: SeenFile(UNKNOWN_STAT, document.content_hash)
+            for document in index.corpus.documents
+        }
+    found_roots, _ = make_roots([root.path for root in index.settings.roots])
+    present = {root.path for root in found_roots}
+    missing = tuple(str(r.path) for r in index.settings.roots if r.path not in present)
+    files = {
+        str(file.path): file
+        for file in discover([root for root in index.settings.roots if root.path in present]).files
+    }
+    changed = [
+        path
+        for path, file in files.items()
+        if path in known and _is_changed(file, known[path], verify=verify)
+    ]
+    gone = [
+        path
+        for path in known
+        if path not in files and not any(path.startswith(f"{root}/") for root in missing)
+    ]
+    return Differences(
+        added=tuple(sorted(files.keys() - known.keys())),
+        changed=tuple(sorted(changed)),
+        removed=tuple(sorted(gone)),
+        missing_roots=missing,
+    )
+
+
+def _is_changed(file: SkillFile, seen: SeenFile, *, verify: bool) -> bool:
+    """Tell whether a file has other bytes than when it was indexed."""
+    stat = FileStat(file.size, file.mtime_ns, file.inode)
+    if not verify and stat == seen.stat:
+        return False
+    try:
+        data, _ = read_skill_md(file.path)
+    except ParseError:
+        return bool(seen.content_hash)
+    return hashlib.sha256(data).hexdigest() != seen.content_hash

@@ -1,0 +1,80 @@
+"""Names → documents, and documents → the skills as they are on disk now."""
+
+from __future__ import annotations
+
+import difflib
+from bisect import bisect_left
+from collections.abc import Sequence
+from operator import attrgetter
+from pathlib import Path
+
+from skillsearch.errors import AmbiguousNameError, SkillNotFoundError
+from skillsearch.index.documents import Document, DocumentStore
+from skillsearch.skills.resources import read_skill_md
+from skillsearch.types import Skill
+
+_NEAREST_NAMES = 5
+_NEAREST_CUTOFF = 0.4
+"""Least similarity (difflib's ratio) of a name that is worth suggesting."""
+
+
+def find_by_name(name: str, documents: DocumentStore, roots: Sequence[str]) -> Document:
+    """Find the document that a name means.
+
+    Args:
+        name: A name in any case, ``root:name``, or the id of a document.
+        documents: All documents.
+        roots: Paths of the roots, in order of precedence.
+
+    Returns:
+        The document; of several in different roots, that of the first root.
+
+    Raises:
+        SkillNotFoundError: When there is none; names the nearest.
+        AmbiguousNameError: When one root has several.
+    """
+    named = [documents[number] for number in documents.named(name)]
+    alias, colon, rest = name.partition(":")
+    if not named and colon:
+        place = bisect_left(documents, name, key=attrgetter("doc_id"))
+        if place < len(documents) and documents[place].doc_id == name:
+            return documents[place]
+        same_root = (documents[number] for number in documents.named(rest))
+        named = [document for document in same_root if document.alias == alias]
+    if not named:
+        raise SkillNotFoundError(name, nearest_names(name, documents))
+    order = {root: place for place, root in enumerate(roots)}
+    first = min(order.get(document.root, len(order)) for document in named)
+    best = [document for document in named if order.get(document.root, len(order)) == first]
+    if len(best) > 1:
+        raise AmbiguousNameError(name, tuple(document.doc_id for document in best))
+    return best[0]
+
+
+def nearest_names(name: str, documents: DocumentStore) -> tuple[str, ...]:
+    """Return up to five names of documents that look most like a name, nearest first."""
+    folded = {document.name.casefold(): document.name for document in documents}
+    close = difflib.get_close_matches(
+        name.casefold(), folded, n=_NEAREST_NAMES, cutoff=_NEAREST_CUTOFF
+    )
+    return tuple(folded[other] for other in close)
+
+
+def read_skill(document: Document) -> Skill:
+    """Read a document's skill from disk, as it is now.
+
+    Args:
+        document: The document.
+
+    Returns:
+        The skill.
+
+    Raises:
+        ParseError: When its file can no longer be read as a skill.
+    """
+    # A search reads no skill unless it explains: the parser and its YAML are imported only here.
+    from skillsearch.skills.parser import parse_skill
+
+    path = Path(document.path)
+    data, _ = read_skill_md(path)
+    return parse_skill(data, doc_id=document.doc_id, path=path, root=Path(document.root))[0]

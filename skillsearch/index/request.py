@@ -1,0 +1,56 @@
+"""What an index folder was asked to hold, kept apart from the index so that it outlives damage."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from skillsearch.index.cache import write_atomically
+
+logger = logging.getLogger(__name__)
+
+_FILE = "request.json"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRequest:
+    """The arguments of the last indexing.
+
+    Attributes:
+        roots: Folders of skills, in order of precedence.
+        model: What the embedder is loaded by.
+        with_body: False for an index of metadata alone.
+    """
+
+    roots: tuple[Path, ...]
+    model: str
+    with_body: bool
+
+    def save(self, folder: Path) -> None:
+        """Write the request into an index folder.
+
+        Args:
+            folder: The index folder.
+
+        Raises:
+            OSError: When it cannot be written; the one before stays.
+        """
+        record = {
+            "roots": [str(root) for root in self.roots],
+            "model": self.model,
+            "with_body": self.with_body,
+        }
+        write_atomically(folder / _FILE, json.dumps(record, indent=1).encode() + b"\n")
+
+    @classmethod
+    def load(cls, folder: Path) -> IndexRequest | None:
+        """Read the request of an index folder; None where there is none that can be read."""
+        try:
+            record = json.loads((folder / _FILE).read_bytes())
+            roots = tuple(Path(root) for root in record["roots"])
+            return cls(roots, str(record["model"]), bool(record["with_body"]))
+        except (OSError, ValueError, KeyError, TypeError) as exc:
+            logger.info("no request in %s: %s", folder, exc)
+            return None

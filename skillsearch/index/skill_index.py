@@ -1,0 +1,308 @@
+"""The façade: build an index, open it, keep it up to date, search it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skillsearch import config
+from skillsearch.errors import (
+    CacheError,
+    IndexNotFoundError,
+)
+from skillsearch.index.cache import IndexFolder
+from skillsearch.index.corpus import OpenedIndex, open_current
+from skillsearch.index.documents import Document
+from skillsearch.index.embedder import load_embedder
+from skillsearch.index.embedding import Embedder, embed
+from skillsearch.index.freshness import Differences, compare, is_up_to_date
+from skillsearch.index.names import find_by_name, read_skill
+from skillsearch.index.ranker import analyse
+from skillsearch.index.request import IndexRequest
+from skillsearch.index.scripts import readable, trust
+from skillsearch.index.search import SearchRequest, run
+from skillsearch.types import Diagnostic, IndexReport, SearchResult, Skill, System
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from skillsearch.index.reading import Progress
+
+logger = logging.getLogger(__name__)
+
+
+class SkillIndex:
+    """An index of skills on disk, opened for searching.
+
+    Searches see the generation that was opened, whatever other processes write, until `refresh`.
+    """
+
+    def __init__(
+        self, folder: IndexFolder, opened: OpenedIndex, embedder: Embedder | None = None
+    ) -> None:
+        """Wrap an opened index; use `from_roots` or `open` instead.
+
+        Args:
+            folder: Where the index lies.
+            opened: The generation in use.
+            embedder: The embedder, where it is loaded already.
+        """
+        self._folder = folder
+        self._opened = opened
+        self._loaded_embedder = embedder
+
+    @classmethod
+    def from_roots(
+        cls,
+        roots: str | Path | Iterable[str | Path],
+        *,
+        index_dir: str | Path | None = None,
+        model: str = "onnx",
+        with_body: bool = True,
+        progress: Progress | None = None,
+    ) -> SkillIndex:
+        """Index folders of skills, or bring their index up to date, and open it.
+
+        Args:
+            roots: One folder, or several in order of precedence.
+            index_dir: Folder of the index; by default one for these roots in the user's cache.
+            model: What to load the embedder by: ``onnx``, ``hashing``, ``st:NAME``, a folder.
+            with_body: False to index names and descriptions alone.
+            progress: Called with the stage, how many are done, and how many there are.
+
+        Returns:
+            The opened index.
+
+        Raises:
+            RootError: When a root is missing, no folder, or unreadable.
+            EmbedderError: When the embedder cannot be loaded.
+            StorageError: When the index cannot be written.
+        """
+        given = [roots] if isinstance(roots, str | Path) else list(roots)
+        paths = tuple(Path(root).expanduser().absolute() for root in given)
+        place = Path(index_dir) if index_dir else config.index_dir_for(paths, model)
+        index, _ = cls.build(
+            IndexRequest(paths, model, with_body), place.absolute(), progress=progress
+        )
+        return index
+
+    @classmethod
+    def build(
+        cls,
+        request: IndexRequest,
+        index_dir: Path,
+        *,
+        verify: bool = False,
+        progress: Progress | None = None,
+    ) -> tuple[SkillIndex, IndexReport]:
+        """Bring the index of a folder up to date and open it.
+
+        Args:
+            request: What to index, and how.
+            index_dir: Folder of the index.
+            verify: Hash every file, whatever its stat says.
+            progress: As in `from_roots`.
+
+        Returns:
+            The opened index, and what was done.
+
+        Raises:
+            RootError: When a root is missing, no folder, or unreadable.
+            EmbedderError: When the embedder cannot be loaded.
+            StorageError: When the index cannot be written.
+        """
+        # A search needs neither the parser nor what builds an index: import them only here.
+        from skillsearch.index.builder import Builder
+
+        folder = IndexFolder(index_dir)
+        builder = Builder(folder, request, verify=verify, progress=progress)
+        report = builder.run()
+        opened = open_current(folder)
+        if opened is None:
+            raise IndexNotFoundError(
+                f"The index in {index_dir} was damaged right after it was written; "
+                "check the disk, or choose another --index-dir."
+            )
+        return cls(folder, opened, builder.embedder), report
+
+    @classmethod
+    def open(cls, index_dir: str | Path | None = None) -> SkillIndex:
+        """Open an index that was built before, rebuilding it where it is damaged.
+
+        Args:
+            index_dir: Folder of the index; by default the one that the settings name.
+
+        Returns:
+            The opened index.
+
+        Raises:
+            IndexNotFoundError: When there is none, and nothing says what it should hold.
+        """
+        place = Path(index_dir) if index_dir else config.load_settings().index_dir
+        folder = IndexFolder(place.absolute())
+        opened = open_current(folder)
+        if opened is not None:
+            return cls(folder, opened)
+        request = IndexRequest.load(folder.path)
+        if request is None or not folder.exists():
+            raise IndexNotFoundError(
+                f"There is no index in {folder.path}. Make one: skillsearch index FOLDER"
+            )
+        logger.warning("The index in %s cannot be used any more; building it anew.", folder.path)
+        return cls.build(request, folder.path)[0]
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the index."""
+        return self._folder.path
+
+    @property
+    def generation(self) -> str:
+        """Name of the generation that is searched."""
+        return self._opened.name
+
+    @property
+    def opened(self) -> OpenedIndex:
+        """The parts and settings of the generation that is searched."""
+        return self._opened
+
+    def __len__(self) -> int:
+        return len(self._opened.corpus.documents)
+
+    def documents(self) -> Iterator[Document]:
+        """Yield all documents in order of their ids."""
+        return iter(self._opened.corpus.documents)
+
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Return what was reported when the index was made, by path."""
+        try:
+            return self._opened.diagnostics()
+        except CacheError:
+            # This generation was removed after newer ones; theirs is what is left to tell.
+            current = open_current(self._folder)
+            return current.diagnostics() if current else ()
+
+    def is_current(self) -> bool:
+        """Tell, by the stat of every folder and file, whether the disk is what was indexed."""
+        return is_up_to_date(self._opened, self._folder)
+
+    def differences(self, *, verify: bool = False) -> Differences:
+        """Compare the index with the disk.
+
+        Args:
+            verify: Hash every file instead of trusting an unchanged stat.
+
+        Returns:
+            The files that came, changed and went.
+        """
+        return compare(self._opened, self._folder, verify=verify)
+
+    def refresh(self, *, verify: bool = False, progress: Progress | None = None) -> IndexReport:
+        """Bring the index up to date with the disk and search the result from now on.
+
+        Args:
+            verify: Hash every file, whatever its stat says.
+            progress: Called with the stage, how many are done, and how many there are.
+
+        Returns:
+            What was done.
+
+        Raises:
+            RootError: When a root is gone; the index stays as it is.
+            EmbedderError: When the embedder cannot be loaded.
+            StorageError: When the index cannot be written; it stays as it is.
+        """
+        settings = self._opened.settings
+        request = IndexRequest.load(self.folder) or IndexRequest(
+            tuple(root.path for root in settings.roots), settings.model, settings.with_body
+        )
+        renewed, report = self.build(request, self.folder, verify=verify, progress=progress)
+        self._opened = renewed._opened
+        self._loaded_embedder = renewed._loaded_embedder or self._loaded_embedder
+        return report
+
+    def search(
+        self,
+        query: str,
+        n: int = 5,
+        threshold: float | None = None,
+        *,
+        system: System = "hybrid",
+        explain: bool = False,
+        include_hidden: bool = True,
+    ) -> SearchResult:
+        """Find the skills that fit a request, or none.
+
+        Args:
+            query: What is to be done, in words.
+            n: How many hits at most.
+            threshold: Lowest accepted score; by default 0.3 for ``hybrid``, whose score is a
+                probability, and 0 for the other systems.
+            system: How to rank; see `skillsearch.index.ranker.SYSTEMS`.
+            explain: Add to each hit why it has its score.
+            include_hidden: False to leave out skills that ask not to be offered to models.
+
+        Returns:
+            The hits, best first, ties by document id; no hit where none reaches the threshold.
+
+        Raises:
+            QueryError: When the query is empty or too long, or n or threshold cannot be used.
+        """
+        started = time.perf_counter()
+        request = SearchRequest(query, n, threshold, system, explain, include_hidden)
+        form = analyse(query, self._embed_query) if len(self) else None
+        hits = run(request, self._opened.corpus, form) if form else ()
+        seconds = time.perf_counter() - started
+        return SearchResult(query, request.cut, hits, not hits, seconds)
+
+    def get(self, name: str) -> Skill:
+        """Read a skill by its name.
+
+        Args:
+            name: The name in any case, ``root:name`` where several roots have it, or the id of
+                the document. Of skills in several roots, the one in the first root is meant.
+
+        Returns:
+            The skill as it is on disk now.
+
+        Raises:
+            SkillNotFoundError: When there is none; names the nearest.
+            AmbiguousNameError: When one root has several.
+            ParseError: When its file can no longer be read as a skill.
+        """
+        return read_skill(self.find(name))
+
+    def find(self, name: str) -> Document:
+        """Find the document that a name means, as `get` does, without reading its file.
+
+        Args:
+            name: As in `get`.
+
+        Returns:
+            The document.
+
+        Raises:
+            SkillNotFoundError: When there is none; names the nearest.
+            AmbiguousNameError: When one root has several.
+        """
+        roots = [str(root.path) for root in self._opened.settings.roots]
+        return find_by_name(name, self._opened.corpus.documents, roots)
+
+    def _embedder(self) -> Embedder:
+        """Return the embedder of this index; where that has changed, renew the index first."""
+        embedder = self._loaded_embedder or load_embedder(self._opened.settings.model)
+        self._loaded_embedder = embedder
+        if embedder.fingerprint != self._opened.settings.fingerprint:
+            self.refresh(verify=True)
+        return self._loaded_embedder
+
+    def _embed_query(self, text: str) -> tuple[NDArray[np.float32], float]:
+        """Embed what the embedder can read of a query."""
+        embedder = self._embedder()
+        vector = embed(embedder, [readable(text, embedder.scripts)]).vectors[0]
+        return vector, trust(text, embedder.scripts)

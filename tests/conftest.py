@@ -1,0 +1,92 @@
+"""Fixtures of all tests: a home of one's own, skills to index, and a command line to run."""
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+XDG = ("CACHE", "CONFIG", "DATA", "STATE")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path_factory, monkeypatch):
+    """Point the home folder and everything below it to an empty place, and unset our settings."""
+    folder = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(folder))
+    for name in XDG:
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(folder / name.lower()))
+    for name in [name for name in os.environ if name.startswith("SKILLSEARCH_")]:
+        monkeypatch.delenv(name)
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    return folder
+
+
+@pytest.fixture
+def make_skill():
+    """Write a skill into a root and return its SKILL.md."""
+
+    def make(root, name="tea-timer", description="Times tea.", body="# Body\n", **frontmatter):
+        fields = {"name": name, "description": description, **frontmatter}
+        path = Path(root) / name / "SKILL.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        head = yaml.safe_dump(fields, allow_unicode=True, sort_keys=False)
+        path.write_text(f"---\n{head}---\n{body}", encoding="utf-8")
+        return path
+
+    return make
+
+
+@pytest.fixture
+def cli(tmp_path, monkeypatch):
+    """Run the command line in an empty folder; whatever it raises fails the test."""
+    from skillsearch.cli.app import app
+
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+
+    def run(*args, stdin=None):
+        result = CliRunner().invoke(app, [str(arg) for arg in args], input=stdin)
+        assert result.exception is None or isinstance(result.exception, SystemExit), result
+        assert "Traceback" not in result.stderr
+        return result
+
+    return run
+
+
+@pytest.fixture
+def drinks(tmp_path, make_skill):
+    """Make a root of three skills about drinks."""
+    root = tmp_path / "drinks"
+    make_skill(
+        root,
+        "brew-coffee",
+        "Brew filter coffee with a scale. Use for espresso and roasting questions.",
+        body="# Coffee\n\n## Grind\n\nGrind the beans just before you brew.\n",
+        license="MIT",
+    )
+    make_skill(
+        root, "steep-tea", "Steep green tea at the right temperature.", body="# Tea\n\nUse 80 C.\n"
+    )
+    make_skill(root, "squeeze-lemons", "Squeeze lemons for lemonade.")
+    return root
+
+
+@pytest.fixture
+def index_dir(tmp_path):
+    """Name the folder of an index that is still to be made."""
+    return tmp_path / "index"
+
+
+@pytest.fixture
+def indexed(cli, drinks, index_dir):
+    """Run commands on an index of `drinks` that the hashing embedder made."""
+    assert cli("index", drinks, "--index-dir", index_dir, "--model", "hashing").exit_code == 0
+
+    def run(command, *args, **kwargs):
+        return cli(command, "--index-dir", index_dir, *args, **kwargs)
+
+    return run

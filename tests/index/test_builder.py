@@ -1,0 +1,552 @@
+"""Roots to an index, doing again only what changed."""
+
+import os
+import random
+import shutil
+import threading
+
+import pytest
+
+from skillsearch.errors import EmbedderError, RootError, StorageError
+from skillsearch.index import builder, embedding_cache, fields, reading, tokenizer
+from skillsearch.index.builder import Builder, resolve_roots
+from skillsearch.index.cache import IndexFolder
+from skillsearch.index.embedder import HashingEmbedder
+from skillsearch.index.request import IndexRequest
+from skillsearch.index.skill_index import SkillIndex
+
+FIVE_MINUTES_NS = 300_000_000_000
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Bring the index of some roots up to date and return the report."""
+
+    def run(*roots, index_dir="index", model="hashing", with_body=True, **options):
+        request = IndexRequest(tuple(roots), model, with_body)
+        return Builder(IndexFolder(tmp_path / index_dir), request, **options).run()
+
+    return run
+
+
+@pytest.fixture
+def fresh(run, tmp_path):
+    """Return the report of an index of some roots that is built from scratch."""
+
+    def fresh(*roots, **options):
+        shutil.rmtree(tmp_path / "fresh", ignore_errors=True)
+        return run(*roots, index_dir="fresh", **options)
+
+    return fresh
+
+
+def summary(report):
+    """Return the counts of a report."""
+    return (report.indexed, report.embedded, report.reused, report.removed, report.skipped)
+
+
+def codes(report):
+    """Return the codes of the diagnostics."""
+    return [diagnostic.code for diagnostic in report.diagnostics]
+
+
+def test_the_first_run_embeds_everything(root, run, tmp_path):
+    """Metadata and body of each of five skills; the index holds them in order of their ids."""
+    report = run(root)
+    assert summary(report) == (5, 10, 0, 0, 0)
+    index = SkillIndex.open(tmp_path / "index")
+    assert index.generation == report.generation
+    assert [document.doc_id for document in index.documents()] == [
+        "skills:key-rotation",
+        "skills:pdf-forms",
+        "skills:sql-tuning",
+        "skills:tea-timer",
+        "skills:video-trim",
+    ]
+
+
+def test_an_unchanged_run_opens_no_file(root, run, monkeypatch):
+    """Nor does it list a folder, load the embedder or write anything."""
+    first = run(root)
+
+    def refuse(*arguments, **options):
+        raise AssertionError("looked closer than needed")
+
+    monkeypatch.setattr(reading, "read_skill_md", refuse)
+    for name in ("discover", "load_embedder"):
+        monkeypatch.setattr(builder, name, refuse)
+    second = run(root)
+    assert summary(second) == (5, 0, 5, 0, 0)
+    assert (second.generation, second.diagnostics) == (first.generation, first.diagnostics)
+
+
+def test_a_settled_folder_is_read_only_where_it_changed(root, run, add_skill, monkeypatch):
+    """Of six skills only the new one is opened."""
+    run(root)
+    add_skill(root / "new", "new", "Water the plants.")
+    opened = []
+
+    def read(path):
+        opened.append(path.parent.name)
+        return original(path)
+
+    original = reading.read_skill_md
+    monkeypatch.setattr(reading, "read_skill_md", read)
+    assert summary(run(root)) == (6, 2, 5, 0, 0)
+    assert opened == ["new"]
+
+
+def edit(path, old, new):
+    """Replace text in a file."""
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def swap(root):
+    """Swap the files of two skills."""
+    one, other = root / "pdf-forms" / "SKILL.md", root / "tea-timer" / "SKILL.md"
+    spare = root / "spare"
+    one.rename(spare)
+    other.rename(one)
+    spare.rename(other)
+
+
+def touch(root):
+    """Give all files another time."""
+    for path in root.rglob("SKILL.md"):
+        os.utime(path)
+
+
+def spoil(root):
+    """Take the frontmatter off a skill."""
+    (root / "pdf-forms" / "SKILL.md").write_text("no frontmatter\n")
+
+
+CHANGES = {
+    "nothing": (lambda root: None, (5, 0, 5, 0, 0)),
+    "touch": (touch, (5, 0, 5, 0, 0)),
+    "edit the description": (
+        lambda root: edit(root / "pdf-forms" / "SKILL.md", "flatten", "sign"),
+        (5, 1, 4, 0, 0),
+    ),
+    "edit the body": (
+        lambda root: edit(root / "pdf-forms" / "SKILL.md", "every form field", "all"),
+        (5, 1, 4, 0, 0),
+    ),
+    "rename a folder": (
+        lambda root: (root / "pdf-forms").rename(root / "forms"),
+        (5, 0, 4, 1, 0),
+    ),
+    "delete": (lambda root: shutil.rmtree(root / "pdf-forms"), (4, 0, 4, 1, 0)),
+    "copy": (
+        lambda root: shutil.copytree(root / "pdf-forms", root / "sub" / "forms"),
+        (6, 0, 5, 0, 0),
+    ),
+    "swap": (swap, (5, 0, 3, 0, 0)),
+    "spoil": (spoil, (4, 0, 4, 1, 1)),
+    "delete all": (lambda root: [shutil.rmtree(p) for p in root.iterdir()], (0, 0, 0, 5, 0)),
+    "another spelling of the file's name": (
+        lambda root: (root / "pdf-forms" / "SKILL.md").rename(root / "pdf-forms" / "skill.md"),
+        (5, 0, 4, 0, 0),
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "expected"), CHANGES.values(), ids=CHANGES)
+def test_an_updated_index_equals_one_built_from_scratch(root, run, fresh, change, expected):
+    """Byte for byte, whatever changed, and again after a run without a change."""
+    run(root)
+    change(root)
+    report = run(root)
+    assert summary(report) == expected
+    built = fresh(root)
+    assert (report.generation, report.diagnostics) == (built.generation, built.diagnostics)
+    touch(root)
+    again = run(root)
+    assert (again.generation, again.embedded) == (built.generation, 0)
+
+
+def test_a_skill_that_moves_to_another_root_is_not_embedded_again(tmp_path, run, fresh, add_skill):
+    """Its id changes, its texts do not."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    add_skill(one / "tea", "tea", "Make tea.", "Boil water.")
+    add_skill(other / "pdf", "pdf", "Fill in forms.", "Open the form.")
+    assert summary(run(one, other)) == (2, 4, 0, 0, 0)
+    (one / "tea").rename(other / "tea")
+    report = run(one, other)
+    assert summary(report) == (2, 0, 1, 1, 0)
+    assert report.generation == fresh(one, other).generation
+
+
+WORDS = "form video key query tea plant 数据 한국어 résumé camelCase the".split()
+
+
+class Gardener:
+    """Changes the skills of two roots at random, the same way for the same seed."""
+
+    def __init__(self, roots, seed):
+        self.roots = roots
+        self.random = random.Random(seed)
+        self.clock = 1_700_000_000_000_000_000
+
+    def change(self):
+        """Change one thing, long ago."""
+        files = sorted(path for root in self.roots for path in root.rglob("[Ss][Kk]*.md"))
+        deed = self.random.choice(
+            ["add", "add", "edit", "rename", "delete", "touch", "spoil", "case"]
+        )
+        if deed == "add" or not files:
+            self.write(self.random.choice(self.roots) / f"skill-{self.random.randrange(10**6)}")
+        else:
+            getattr(self, deed)(self.random.choice(files))
+        self.clock += FIVE_MINUTES_NS
+        for root in self.roots:
+            for path in (root, *root.rglob("*")):
+                if path.stat().st_mtime_ns > self.clock:
+                    os.utime(path, ns=(self.clock, self.clock))
+
+    def write(self, folder, name="SKILL.md"):
+        """Write a skill of random words."""
+        folder.mkdir(parents=True, exist_ok=True)
+        about, body = (" ".join(self.random.choices(WORDS, k=k)) for k in (4, 12))
+        (folder / name).write_text(f"---\ndescription: {about}\n---\n{body}\n", encoding="utf-8")
+
+    def edit(self, path):
+        """Write another skill in its place."""
+        self.write(path.parent, path.name)
+
+    def rename(self, path):
+        """Move its folder to any root."""
+        root = self.random.choice(self.roots)
+        path.parent.rename(root / f"moved-{self.random.randrange(10**6)}")
+
+    def delete(self, path):
+        """Remove its folder."""
+        shutil.rmtree(path.parent)
+
+    def touch(self, path):
+        """Give it another time."""
+        os.utime(path)
+
+    def spoil(self, path):
+        """Take its frontmatter away."""
+        path.write_text("nothing to see here")
+
+    def case(self, path):
+        """Spell its name another way."""
+        path.rename(path.with_name("skill.md" if path.name == "SKILL.md" else "SKILL.md"))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_index_that_followed_many_changes_equals_one_built_from_scratch(
+    tmp_path, run, fresh, seed
+):
+    """After each of 25 changes of two roots."""
+    roots = [tmp_path / "mine", tmp_path / "theirs"]
+    for root in roots:
+        root.mkdir()
+    gardener = Gardener(roots, seed)
+    for _ in range(25):
+        gardener.change()
+        report = run(*roots)
+        built = fresh(*roots)
+        assert (report.generation, report.diagnostics) == (built.generation, built.diagnostics)
+        assert (report.indexed, report.skipped) == (built.indexed, built.skipped)
+
+
+def test_a_lost_embedding_cache_is_made_again(root, run, tmp_path):
+    """With the same result."""
+    first = run(root)
+    for file in (tmp_path / "index").glob("embeddings-*.bin"):
+        file.unlink()
+    second = run(root, verify=True)
+    assert summary(second) == (5, 10, 0, 0, 0)
+    assert second.generation == first.generation
+
+
+def test_a_damaged_vector_is_embedded_again(root, run, tmp_path):
+    """It alone."""
+    first = run(root)
+    (file,) = (tmp_path / "index").glob("embeddings-*.bin")
+    data = bytearray(file.read_bytes())
+    data[30] ^= 1
+    file.write_bytes(data)
+    second = run(root, verify=True)
+    assert (second.embedded, second.generation) == (1, first.generation)
+
+
+def test_vectors_of_deleted_skills_are_forgotten(root, run, tmp_path, monkeypatch):
+    """Once they outweigh those in use."""
+    monkeypatch.setattr(embedding_cache, "_COMPACT_SLACK", 0)
+    run(root)
+    (file,) = (tmp_path / "index").glob("embeddings-*.bin")
+    size = file.stat().st_size
+    for name in ("pdf-forms", "video-trim", "sql-tuning"):
+        shutil.rmtree(root / name)
+    run(root)
+    assert file.stat().st_size == size * 4 // 10
+    assert summary(run(root, verify=True)) == (2, 0, 2, 0, 0)
+
+
+def test_an_interrupted_run_keeps_the_vectors_it_made(root, run, tmp_path):
+    """Ctrl-C after three texts: the next run embeds the other seven."""
+
+    def interrupt(stage, done, total):
+        if (stage, done) == ("embed", 3):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(root, progress=interrupt)
+    assert not IndexFolder(tmp_path / "index").exists()
+    assert summary(run(root)) == (5, 7, 0, 0, 0)
+
+
+def test_progress_tells_the_stage_and_how_far_it_is(root, run):
+    """Every file, then every text."""
+    seen = []
+    run(root, progress=lambda *step: seen.append(step))
+    assert seen == [("read", i, 5) for i in range(1, 6)] + [("embed", i, 10) for i in range(1, 11)]
+
+
+def test_a_missing_root_leaves_the_index_as_it_was(root, run, tmp_path, files_of):
+    """An index that silently lacks all its skills would be worse than an error."""
+    run(root)
+    before = files_of(tmp_path / "index")
+    root.rename(tmp_path / "gone")
+    with pytest.raises(RootError, match=r"does not exist.*Nothing was changed"):
+        run(root)
+    assert files_of(tmp_path / "index") == before
+
+
+def test_a_root_that_is_a_file_is_refused(tmp_path):
+    """With its path."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RootError, match="file"):
+        resolve_roots([tmp_path / "file"])
+
+
+def test_an_empty_root_gives_an_empty_index(tmp_path, run, add_skill):
+    """And a warning; a skill that comes later is found."""
+    (tmp_path / "skills").mkdir()
+    report = run(tmp_path / "skills")
+    assert summary(report) == (0, 0, 0, 0, 0)
+    assert codes(report) == ["root-empty"]
+    add_skill(tmp_path / "skills" / "tea", "tea", "Make tea.")
+    assert codes(run(tmp_path / "skills")) == []
+
+
+def test_a_file_that_cannot_be_indexed_is_reported_in_every_run(root, run):
+    """With path and reason, and the others are indexed; mended, it is indexed too."""
+    path = root / "pdf-forms" / "SKILL.md"
+    good = path.read_text()
+    path.write_text("# No frontmatter\n")
+    for report in (run(root), run(root), run(root, verify=True)):
+        assert summary(report)[0::4] == (4, 1)
+        assert [(d.code, d.severity, d.path) for d in report.diagnostics] == [
+            ("frontmatter-missing", "error", str(path))
+        ]
+    path.write_text(good)
+    report = run(root)
+    assert (summary(report), codes(report)) == ((5, 2, 4, 0, 0), [])
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link out", "sparse"])
+def test_a_file_that_cannot_be_read_is_tried_again_in_every_run(root, run, tmp_path, kind):
+    """A FIFO, a link out of the skill, 5 GB of nothing: reported, and taken up once readable."""
+    path = root / "pdf-forms" / "SKILL.md"
+    good = path.read_text()
+    path.unlink()
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "link out":
+        (tmp_path / "outside.md").write_text(good)
+        path.symlink_to(tmp_path / "outside.md")
+    else:
+        with path.open("wb") as file:
+            file.truncate(5 << 30)
+    for report in (run(root), run(root)):
+        assert summary(report)[0::4] == (4, 1)
+        (found,) = report.diagnostics
+        assert (found.severity, found.path) == ("error", str(path))
+    path.unlink()
+    path.write_text(good)
+    assert summary(run(root)) == (5, 2, 4, 0, 0)
+
+
+def test_a_file_too_large_is_looked_at_once(root, run, tmp_path, settle):
+    """Until its stat changes, an index that could not take it is up to date."""
+    (root / "big").mkdir()
+    with (root / "big" / "SKILL.md").open("wb") as file:
+        file.truncate(5 << 30)
+    settle(root)
+    assert summary(run(root))[4] == 1
+    assert SkillIndex.open(tmp_path / "index").is_current()
+
+
+def test_a_touched_folder_writes_no_generation(root, run, tmp_path, settle, files_of):
+    """What did not change is taken over whole; only the stats are recorded anew."""
+    first = run(root)
+    before = files_of(tmp_path / "index")
+    settle(root, 1_600_000_000_000_000_000)
+    second = run(root)
+    after = files_of(tmp_path / "index")
+    assert (second.generation, second.diagnostics) == (first.generation, first.diagnostics)
+    changed = {name for name in after if before.get(name) != after[name]}
+    assert changed == {"snapshot.json"}
+    assert SkillIndex.open(tmp_path / "index").is_current()
+
+
+def test_diagnostics_of_unchanged_skills_stay_reported(root, run, add_skill):
+    """Once each, whether the skill was read or taken over."""
+    add_skill(root / "odd", "Another Name", "It is odd.")
+    (root / "odd" / "SKILL.md").rename(root / "odd" / "skill.md")
+    first = run(root)
+    assert "file-name-case" in codes(first)
+    for number in range(3):
+        add_skill(root / f"new-{number}", f"new-{number}", "It is new.")
+        assert run(root).diagnostics == first.diagnostics
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"with_body": False},
+        {"model": "hashing-64"},
+        {"roots": "both"},
+        {"roots": "turned"},
+    ],
+)
+def test_other_settings_give_another_index(tmp_path, root, run, add_skill, change, monkeypatch):
+    """Fields, model, roots and their order; and back again gives the first."""
+    models = {"hashing": HashingEmbedder(), "hashing-64": HashingEmbedder(64)}
+    monkeypatch.setattr(builder, "load_embedder", models.__getitem__)
+    monkeypatch.setattr(builder, "model_identity", str)
+    other = tmp_path / "other"
+    add_skill(other / "plants", "plants", "Water the plants.")
+    roots = {"both": (root, other), "turned": (other, root)}
+    before = (root, other) if change.get("roots") == "turned" else (root,)
+    options = {key: value for key, value in change.items() if key != "roots"}
+    first = run(*before)
+    second = run(*roots.get(change.get("roots"), (root,)), **options)
+    assert second.generation != first.generation
+    assert second.reused == 0
+    assert run(*before).generation == first.generation
+
+
+@pytest.mark.parametrize("module", [tokenizer, fields])
+def test_another_analysis_rebuilds_the_index(root, run, module, monkeypatch):
+    """Terms of two analyses are never mixed; equal texts need no new vectors."""
+    first = run(root)
+    versions = {tokenizer: tokenizer.VERSION, fields: fields.VERSION, module: 99}
+    monkeypatch.setattr(builder, "_ANALYSIS", tuple(versions.values()))
+    second = run(root)
+    assert summary(second) == (5, 0, 0, 0, 0)
+    assert second.generation != first.generation
+
+
+def test_a_changed_embedder_rebuilds_the_index(root, run, monkeypatch):
+    """Known by its fingerprint, even where nothing else tells."""
+    run(root)
+    monkeypatch.setattr(builder, "load_embedder", lambda spec: HashingEmbedder(64))
+    assert summary(run(root, verify=True)) == (5, 10, 0, 0, 0)
+
+
+def hide(path, old, new):
+    """Edit a file without a trace in its size or time."""
+    before = path.stat()
+    assert len(old) == len(new)
+    edit(path, old, new)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_an_edit_in_the_same_tick_as_the_run_is_found(root, run, fresh):
+    """What changed just before is not trusted by its stat."""
+    touch(root)
+    run(root)
+    hide(root / "pdf-forms" / "SKILL.md", "flatten", "combine")
+    report = run(root)
+    assert report.embedded == 1
+    assert report.generation == fresh(root).generation
+
+
+def test_an_edit_without_a_trace_is_found_by_verify(root, run, fresh):
+    """By stat alone it cannot be seen."""
+    first = run(root)
+    hide(root / "pdf-forms" / "SKILL.md", "flatten", "combine")
+    assert run(root).generation == first.generation
+    assert run(root, verify=True).generation == fresh(root).generation != first.generation
+
+
+def test_a_lost_or_foreign_snapshot_only_costs_time(root, run, tmp_path):
+    """All files are hashed, none is parsed or embedded."""
+    first = run(root)
+    snapshot = tmp_path / "index" / "snapshot.json"
+    foreign = b"0" * 32 + b"\n{}"
+    for data in (None, foreign):
+        snapshot.unlink()
+        if data:
+            snapshot.write_bytes(data)
+        report = run(root)
+        assert (summary(report), report.generation) == ((5, 0, 5, 0, 0), first.generation)
+
+
+def test_a_snapshot_that_cannot_be_saved_only_costs_time(root, run, tmp_path, caplog):
+    """The index is whole without it."""
+    (tmp_path / "index" / "snapshot.json").mkdir(parents=True)
+    first = run(root)
+    assert "snapshot" in caplog.text
+    assert summary(run(root)) == (5, 0, 5, 0, 0)
+    assert SkillIndex.open(tmp_path / "index").generation == first.generation
+
+
+@pytest.mark.parametrize("name", ["request.json", "embeddings"])
+def test_a_file_that_cannot_be_written_is_one_line(root, run, tmp_path, name):
+    """The index before is unchanged."""
+    first = run(root)
+    (embeddings,) = (tmp_path / "index").glob("embeddings-*.bin")
+    path = embeddings if name == "embeddings" else tmp_path / "index" / name
+    path.unlink()
+    path.mkdir()
+    edit(root / "pdf-forms" / "SKILL.md", "flatten", "sign")
+    with pytest.raises(StorageError, match="index before is unchanged") as caught:
+        run(root)
+    assert "\n" not in str(caught.value)
+    assert SkillIndex.open(tmp_path / "index").generation == first.generation
+
+
+def test_an_unknown_model_is_an_embedder_error(root, run, tmp_path):
+    """And nothing is written but the lock."""
+    with pytest.raises(EmbedderError, match="nonsense"):
+        run(root, model="nonsense")
+    assert not IndexFolder(tmp_path / "index").exists()
+
+
+def test_texts_cut_at_the_token_limit_are_counted(root, run):
+    """The embedder for tests cuts nothing."""
+    assert run(root).truncated == 0
+
+
+def test_a_folder_whose_name_is_no_utf8_is_refused(tmp_path, run, add_skill):
+    """With a message that can be printed."""
+    root = tmp_path / os.fsdecode(b"caf\xe9")
+    add_skill(root / "tea", "tea", "Make tea.")
+    with pytest.raises(RootError, match="not UTF-8; rename it") as caught:
+        run(root)
+    assert str(caught.value).encode()
+
+
+def test_a_run_that_waited_for_another_finds_nothing_left_to_do(root, run):
+    """What the other did need not be done again."""
+    reports = []
+    second = threading.Thread(target=lambda: reports.append(run(root)))
+
+    def start_second(stage, done, total):
+        if (stage, done) == ("embed", 1):
+            second.start()
+            second.join(0.3)
+
+    first = run(root, progress=start_second)
+    second.join(30)
+    assert summary(reports[0]) == (5, 0, 5, 0, 0)
+    assert reports[0].generation == first.generation

@@ -1,0 +1,450 @@
+"""Generations of an index on disk."""
+
+import contextlib
+import json
+import logging
+import multiprocessing
+import os
+import pickle
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xxhash
+
+from skillsearch.errors import CacheError, LockTimeoutError, StorageError
+from skillsearch.index import cache
+from skillsearch.index.arrays import map_array
+from skillsearch.index.cache import IndexFolder, write_atomically
+from skillsearch.index.corpus import OpenedIndex
+
+SETTINGS = {"model": "数据", "numbers": [1, 2]}
+
+
+def saver(**parts):
+    """Return a callback that writes parts of text."""
+
+    def save(folder):
+        for name, text in parts.items():
+            (folder / name).write_text(text)
+
+    return save
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with one generation of two parts."""
+    place = IndexFolder(tmp_path / "index")
+    place.write(saver(one="first part", two="second"), SETTINGS)
+    return place
+
+
+def parts(generation):
+    """Read the parts of a generation."""
+    files = sorted(generation.folder.iterdir())
+    return {file.name: file.read_text() for file in files if file.name != "manifest.json"}
+
+
+def names(folder):
+    """Return the names of the generations on disk."""
+    return {path.name for path in (folder.path / "generations").iterdir()}
+
+
+def test_a_generation_comes_back_as_it_was_written(folder):
+    """Its parts, its settings, and a name that is the digest of the manifest."""
+    generation = folder.open()
+    assert parts(generation) == {"one": "first part", "two": "second"}
+    assert generation.settings == SETTINGS
+    manifest = (generation.folder / "manifest.json").read_bytes()
+    assert generation.name == xxhash.xxh3_128_hexdigest(manifest) == folder.current()
+    assert folder.exists()
+    assert folder.size() == sum(f.stat().st_size for f in folder.path.rglob("*") if f.is_file())
+
+
+def test_an_empty_folder_holds_no_index(tmp_path):
+    """Nor does one that is not there."""
+    for place in (IndexFolder(tmp_path), IndexFolder(tmp_path / "none")):
+        assert not place.exists()
+        assert place.current() is None
+        with pytest.raises(CacheError, match="no finished index"):
+            place.open()
+
+
+def test_equal_content_has_an_equal_name_and_nothing_is_written_again(folder, tmp_path):
+    """Neither the parts nor CURRENT."""
+    name = folder.current()
+    before = {path: path.stat().st_mtime_ns for path in folder.path.rglob("*") if path.is_file()}
+    assert folder.write(saver(two="second", one="first part"), dict(SETTINGS)) == name
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert names(folder) == {name}
+    other = IndexFolder(tmp_path / "other")
+    assert other.write(saver(one="first part", two="second"), SETTINGS) == name
+
+
+@pytest.mark.parametrize(
+    ("content", "settings"),
+    [
+        ({"one": "first part", "two": "Second"}, SETTINGS),
+        ({"one": "first part", "three": "second"}, SETTINGS),
+        ({"one": "first part"}, SETTINGS),
+        ({"one": "first part", "two": "second"}, {**SETTINGS, "numbers": [2, 1]}),
+    ],
+)
+def test_any_difference_gives_another_name(folder, content, settings):
+    """In a part, its name, their number, or the settings."""
+    name = folder.current()
+    assert folder.write(saver(**content), settings) != name
+    assert folder.open().settings == settings
+
+
+def test_a_reader_keeps_its_generation_while_two_more_are_written(folder):
+    """What is mapped stays readable, though its files are gone."""
+    folder.write(lambda place: np.save(place / "part.npy", np.arange(1000)), {})
+    mapped = map_array(folder.open().folder / "part.npy")
+    first = folder.current()
+    folder.write(saver(one="2"), {})
+    assert first in names(folder)
+    folder.write(saver(one="3"), {})
+    assert first not in names(folder)
+    assert mapped.sum() == 499_500
+
+
+def test_only_the_generation_in_use_and_the_one_before_stay(folder):
+    """What killed writers left goes too."""
+    written = [folder.write(saver(one=str(number)), {}) for number in range(4)]
+    (folder.path / "generations" / ".new-killed").mkdir()
+    (folder.path / "generations" / ".new-killed" / "one").write_text("half")
+    written.append(folder.write(saver(one="last"), {}))
+    assert names(folder) == set(written[-2:])
+
+
+def test_an_older_generation_can_be_written_again(folder):
+    """Content that comes back takes the place of what lies there under its name."""
+    first = folder.current()
+    second = folder.write(saver(one="2"), {})
+    (folder.path / "generations" / first / "one").write_text("damaged")
+    assert folder.write(saver(one="first part", two="second"), SETTINGS) == first
+    assert parts(folder.open()) == {"one": "first part", "two": "second"}
+    assert names(folder) == {first, second}
+
+
+def test_a_damaged_generation_is_replaced_by_a_whole_one_of_the_same_name(folder, caplog):
+    """Writing the same content again mends it, and the log says so."""
+    name = folder.current()
+    (folder.path / "generations" / name / "two").write_text("SECOND")
+    with caplog.at_level(logging.WARNING):
+        assert folder.write(saver(one="first part", two="second"), SETTINGS) == name
+    assert "damaged" in caplog.text
+    assert parts(folder.open()) == {"one": "first part", "two": "second"}
+
+
+def places(size, wanted=12):
+    """Spread some positions over a file."""
+    return sorted({0, size - 1, *range(0, size, max(size // wanted, 1))})
+
+
+def flip(path, place):
+    """Flip a bit of a file; return its bytes before."""
+    whole = path.read_bytes()
+    path.write_bytes(whole[:place] + bytes([whole[place] ^ (1 << place % 8)]) + whole[place + 1 :])
+    return whole
+
+
+@contextlib.contextmanager
+def changed(path):
+    """Put a file back in order after a test has changed it."""
+    whole = path.read_bytes()
+    yield path
+    path.write_bytes(whole)
+
+
+def every_file(index):
+    """Return CURRENT and all files of the generation in use."""
+    return [index.folder / "CURRENT", *sorted(index.opened.folder.iterdir())]
+
+
+def test_a_flipped_bit_anywhere_in_an_index_is_found(index):
+    """In every part, the manifest and CURRENT, at a dozen places each."""
+    folder = IndexFolder(index.folder)
+    files = every_file(index)
+    assert len(files) == 24
+    for path in files:
+        for place in places(path.stat().st_size):
+            with changed(path):
+                flip(path, place)
+                if path.name == "CURRENT" and place == 32:
+                    continue  # the end of its line says nothing
+                with pytest.raises(CacheError):
+                    folder.open()
+    assert folder.open().name == index.generation
+
+
+@pytest.mark.parametrize("keep", [0, 1, 0.5, -1])
+def test_a_truncated_file_is_found(index, keep):
+    """Cut at once, after a byte, in the middle or before the last byte."""
+    folder = IndexFolder(index.folder)
+    for path in every_file(index):
+        with changed(path):
+            whole = path.read_bytes()
+            length = int(len(whole) * keep) if isinstance(keep, float) else keep
+            path.write_bytes(whole[:length])
+            if path.name == "CURRENT" and keep == -1:
+                continue
+            with pytest.raises(CacheError):
+                folder.open()
+
+
+def test_a_missing_file_is_found(index):
+    """Whichever it is."""
+    folder = IndexFolder(index.folder)
+    for path in every_file(index):
+        with changed(path):
+            path.unlink()
+            with pytest.raises(CacheError):
+                folder.open()
+
+
+def test_a_part_of_another_index_is_found(index, root, build, add_skill):
+    """Each is whole in itself, but not of this index."""
+    add_skill(root / "sixth", "sixth", "Water the plants on the balcony.")
+    other = build(root, index_dir="other")
+    folder = IndexFolder(index.folder)
+    for path in every_file(index)[1:]:
+        theirs = other.opened.folder / path.name
+        assert theirs.read_bytes() != path.read_bytes() or path.name == "diagnostics.json"
+        if theirs.read_bytes() != path.read_bytes():
+            with changed(path):
+                shutil.copyfile(theirs, path)
+                with pytest.raises(CacheError, match="damaged"):
+                    folder.open()
+
+
+def forge(folder, generation, manifest):
+    """Give a generation another manifest, with all digests right."""
+    data = manifest if isinstance(manifest, bytes) else json.dumps(manifest).encode()
+    name = xxhash.xxh3_128_hexdigest(data)
+    target = generation.folder.with_name(name)
+    shutil.copytree(generation.folder, target)
+    (target / "manifest.json").write_bytes(data)
+    (folder.path / "CURRENT").write_text(name)
+    return target
+
+
+def manifest_of(generation):
+    """Read a manifest."""
+    return json.loads((generation.folder / "manifest.json").read_bytes())
+
+
+@pytest.mark.parametrize("version", [0, 2, 99, "1", None])
+def test_an_index_of_another_format_is_not_opened(folder, version):
+    """However whole it is."""
+    generation = folder.open()
+    forge(folder, generation, manifest_of(generation) | {"format": version})
+    with pytest.raises(CacheError, match="format"):
+        folder.open()
+
+
+def test_a_new_format_has_another_name(folder, monkeypatch):
+    """The same parts in another form are another index."""
+    name = folder.current()
+    monkeypatch.setattr(cache, "FORMAT_VERSION", 99)
+    assert folder.write(saver(one="first part", two="second"), SETTINGS) != name
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        b"",
+        b"not json",
+        b"\xff\xfe",
+        b"[]",
+        b"3",
+        b"null",
+        b"{}",
+        b'{"format": 1}',
+        b'{"format": 1, "parts": [], "settings": {}}',
+        b'{"format": 1, "parts": {"one": 3}, "settings": {}}',
+        b'{"format": 1, "parts": {"one": {}}, "settings": {}}',
+        b'{"format": 1, "parts": {}}',
+    ],
+)
+def test_a_manifest_of_another_form_is_a_cache_error(folder, manifest):
+    """Even under its right name."""
+    forge(folder, folder.open(), manifest)
+    with pytest.raises(CacheError):
+        folder.open()
+
+
+def test_a_manifest_cannot_name_files_outside_its_folder(folder):
+    """A part is a name, never a path."""
+    generation = folder.open()
+    outside = folder.path / "outside"
+    outside.write_text("first part")
+    manifest = manifest_of(generation)
+    manifest["parts"]["../../outside"] = manifest["parts"]["one"]
+    forge(folder, generation, manifest)
+    with pytest.raises(CacheError, match="cannot be read"):
+        folder.open()
+
+
+@pytest.mark.parametrize("name", ["", "..", "../../etc", "a" * 31, "a" * 33, "é" * 32, "a/" * 16])
+def test_current_can_only_name_a_generation(folder, name):
+    """Nothing that could be a path."""
+    (folder.path / "CURRENT").write_text(name, encoding="utf-8")
+    with pytest.raises(CacheError):
+        folder.open()
+
+
+class Canary:
+    """Says so when it is unpickled."""
+
+    def __reduce__(self):
+        return (Path.touch, (Path(os.environ["CANARY"]),))
+
+
+def test_a_pickle_in_place_of_an_array_is_never_loaded(index, tmp_path, monkeypatch):
+    """Not even by a manifest with all digests right."""
+    sung = tmp_path / "sung"
+    monkeypatch.setenv("CANARY", str(sung))
+    folder = IndexFolder(index.folder)
+    generation = folder.open()
+    pickled = pickle.dumps(Canary())
+    np.save(tmp_path / "objects.npy", np.array([Canary()], object), allow_pickle=True)
+    payloads = [pickled, (tmp_path / "objects.npy").read_bytes()]
+    manifest = manifest_of(generation)
+    arrays = [name for name in manifest["parts"] if name.endswith((".npy", ".faiss"))]
+    assert len(arrays) == 21
+    for name in arrays:
+        for payload in payloads:
+            digest = xxhash.xxh3_128_hexdigest(payload)
+            entry = {name: {"bytes": len(payload), "xxh3": digest}}
+            forged = manifest | {"parts": manifest["parts"] | entry}
+            (forge(folder, generation, forged) / name).write_bytes(payload)
+            with pytest.raises(CacheError):
+                OpenedIndex.load(folder.open())
+    assert not sung.exists()
+    pickle.loads(pickled)
+    assert sung.exists()
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), OSError("writes less")])
+def test_a_failed_write_leaves_the_index_as_it_was(folder, error):
+    """One line says why; nothing is left behind."""
+    before = parts(folder.open())
+
+    def save(place):
+        (place / "one").write_text("half")
+        raise error
+
+    with pytest.raises(StorageError, match=error.strerror or "writes less") as caught:
+        folder.write(save, {})
+    assert "\n" not in str(caught.value)
+    assert "index before is unchanged" in str(caught.value)
+    assert caught.value.__cause__ is error
+    assert parts(folder.open()) == before
+    assert names(folder) == {folder.current()}
+
+
+def test_an_interrupted_write_leaves_the_index_as_it_was(folder):
+    """Ctrl-C goes through, and nothing is left behind."""
+    before = parts(folder.open())
+
+    def save(place):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        folder.write(save, {})
+    assert parts(folder.open()) == before
+    assert names(folder) == {folder.current()}
+
+
+def test_an_index_folder_that_is_a_file_is_a_storage_error(tmp_path):
+    """For the lock as for the write."""
+    (tmp_path / "file").write_text("mine")
+    place = IndexFolder(tmp_path / "file")
+    with pytest.raises(StorageError, match="Not a directory"):
+        place.write(saver(one="1"), {})
+    with pytest.raises(StorageError, match="File exists"), place.lock():
+        pass
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_writer_may_replace_the_generation_while_it_is_opened(folder, monkeypatch):
+    """The reader takes the newer one when the older vanishes between two reads."""
+    stale = folder.current()
+    newer = folder.write(saver(one="new"), {})
+    shutil.rmtree(folder.path / "generations" / stale)
+    answers = iter([stale, newer, newer])
+    monkeypatch.setattr(IndexFolder, "_current", lambda self: next(answers))
+    assert folder.open().name == newer
+
+
+def hold(path, ready, release):
+    """Hold the lock of an index in a process of its own."""
+    with IndexFolder(path).lock():
+        ready.set()
+        release.wait(30)
+
+
+def test_a_second_writer_waits_and_then_gives_up(tmp_path):
+    """With the folder and the time in the message; afterwards the lock is free."""
+    context = multiprocessing.get_context("spawn")
+    ready, release = context.Event(), context.Event()
+    folder = IndexFolder(tmp_path / "index")
+    holder = context.Process(target=hold, args=(folder.path, ready, release))
+    holder.start()
+    try:
+        assert ready.wait(30)
+        with (
+            pytest.raises(LockTimeoutError, match="Another process") as caught,
+            folder.lock(timeout=0.1),
+        ):
+            pass
+        assert str(folder.path) in str(caught.value)
+    finally:
+        release.set()
+        holder.join(30)
+    with folder.lock(timeout=5):
+        pass
+
+
+def test_the_lock_is_let_go_after_an_error(folder):
+    """A failed run does not lock the next one out."""
+    with pytest.raises(ValueError, match="mine"), folder.lock(timeout=1):
+        raise ValueError("mine")
+    with folder.lock(timeout=1):
+        pass
+
+
+def test_a_file_is_replaced_in_one_step(tmp_path):
+    """The old bytes or the new ones, and nothing beside them."""
+    path = tmp_path / "file"
+    write_atomically(path, b"old")
+    write_atomically(path, b"new")
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"file": b"new"}
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space"), KeyboardInterrupt()])
+def test_a_file_that_cannot_be_replaced_stays(tmp_path, monkeypatch, error):
+    """And the half-written one is removed."""
+    path = tmp_path / "file"
+    write_atomically(path, b"old")
+
+    def fail(handle):
+        raise error
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(type(error)):
+        write_atomically(path, b"new")
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"file": b"old"}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
+def test_what_is_written_is_for_its_owner_alone(tmp_path):
+    """Folders that we make let nobody else in."""
+    folder = IndexFolder(tmp_path / "index")
+    with folder.lock():
+        folder.write(saver(one="1"), {})
+    made = [folder.path, folder.path / "generations", folder.open().folder]
+    assert [oct(path.stat().st_mode & 0o777) for path in made] == ["0o700"] * 3

@@ -1,0 +1,144 @@
+"""All parts of an index together."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from skillsearch.errors import CacheError
+from skillsearch.index.cache import Generation, IndexFolder
+from skillsearch.index.corpus import (
+    Corpus,
+    IndexSettings,
+    OpenedIndex,
+    open_current,
+    save_diagnostics,
+)
+from skillsearch.types import Diagnostic, Root
+
+SETTINGS = IndexSettings(
+    roots=(Root(Path("/a/skills"), "a/skills"), Root(Path("/b/数据"), "b/数据")),
+    model="hashing",
+    model_identity="hashing",
+    fingerprint="0123456789abcdef",
+    dimensions=512,
+    scripts=frozenset({"Latin", "Greek"}),
+    with_body=True,
+    analysis=(1, 2),
+)
+
+
+@pytest.mark.parametrize(
+    "settings", [SETTINGS, replace(SETTINGS, scripts=None, with_body=False, roots=())]
+)
+def test_settings_come_back_from_json(settings):
+    """Paths, sets and None included, and with the same bytes each time."""
+    values = json.loads(json.dumps(settings.to_dict()))
+    assert IndexSettings.from_dict(values) == settings
+    assert IndexSettings.from_dict(values).to_dict() == settings.to_dict()
+
+
+@pytest.mark.parametrize("name", SETTINGS.to_dict())
+def test_settings_that_lack_something_are_a_cache_error(name):
+    """Another version may have had other settings."""
+    values = SETTINGS.to_dict()
+    del values[name]
+    with pytest.raises(CacheError, match="unknown form"):
+        IndexSettings.from_dict(values)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"roots": 3},
+        {"roots": [["/a"]]},
+        {"roots": [[3, "a"]]},
+        {"dimensions": "many"},
+        {"scripts": 7},
+        {"analysis": [1]},
+        {"analysis": ["x", "y"]},
+    ],
+)
+def test_settings_of_another_form_are_a_cache_error(change):
+    """Whatever the type of what is there."""
+    with pytest.raises(CacheError, match="unknown form"):
+        IndexSettings.from_dict(SETTINGS.to_dict() | change)
+
+
+def test_settings_that_are_no_mapping_are_a_cache_error():
+    """A manifest may hold anything."""
+    with pytest.raises(CacheError):
+        IndexSettings.from_dict(["roots"])
+
+
+def test_a_saved_corpus_comes_back(index, tmp_path):
+    """Documents, postings and vectors."""
+    corpus = index.opened.corpus
+    corpus.save(tmp_path)
+    loaded = Corpus.load(tmp_path, with_body=True)
+    assert list(loaded.documents) == list(corpus.documents)
+    np.testing.assert_array_equal(loaded.dense_body.vectors, corpus.dense_body.vectors)
+    np.testing.assert_array_equal(loaded.lexical_full.impacts, corpus.lexical_full.impacts)
+
+
+def test_a_corpus_of_metadata_alone_has_no_parts_of_bodies(root, build):
+    """Neither on disk nor in memory."""
+    index = build(root, with_body=False)
+    assert index.opened.corpus.lexical_full is None
+    assert index.opened.corpus.dense_body is None
+    assert not [path.name for path in index.opened.folder.iterdir() if "body" in path.name]
+    assert not index.opened.settings.with_body
+
+
+@pytest.mark.parametrize("part", ["documents", "lexical-metadata", "dense-metadata", "dense-body"])
+def test_parts_of_different_sizes_are_a_cache_error(index, root, build, tmp_path, part):
+    """Each whole in itself, but of another corpus."""
+    (root / "tea-timer" / "SKILL.md").unlink()
+    smaller = build(root, index_dir="smaller")
+    index.opened.corpus.save(tmp_path)
+    for path in smaller.opened.folder.glob(f"{part}*"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    with pytest.raises(CacheError, match="differ in size"):
+        Corpus.load(tmp_path, with_body=True)
+
+
+def test_diagnostics_come_back(tmp_path):
+    """With line and without, odd characters included."""
+    found = (
+        Diagnostic("yaml-invalid", "error", "Line 3: 数据 \udcff", "/a/SKILL.md", 3),
+        Diagnostic("root-empty", "warning", "Nothing", "/b"),
+    )
+    save_diagnostics(tmp_path, found)
+    opened = OpenedIndex("name", tmp_path, SETTINGS, None)
+    assert opened.diagnostics() == found
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[3]", b"3", b'[{"code": "x"}]', b"\xff"])
+def test_diagnostics_of_another_form_are_a_cache_error(tmp_path, data):
+    """Or missing altogether."""
+    opened = OpenedIndex("name", tmp_path, SETTINGS, None)
+    with pytest.raises(CacheError, match="diagnostics"):
+        opened.diagnostics()
+    (tmp_path / "diagnostics.json").write_bytes(data)
+    with pytest.raises(CacheError, match="diagnostics"):
+        opened.diagnostics()
+
+
+def test_open_current_opens_what_is_in_use(index):
+    """Name, settings and documents."""
+    opened = open_current(IndexFolder(index.folder))
+    assert opened.name == index.generation
+    assert opened.settings == index.opened.settings
+    assert list(opened.corpus.documents) == list(index.documents())
+
+
+def test_open_current_is_none_without_a_usable_index(tmp_path):
+    """Where there is nothing, and where the settings have another form."""
+    folder = IndexFolder(tmp_path)
+    assert open_current(folder) is None
+    folder.write(lambda place: None, {"another": "version"})
+    assert open_current(folder) is None
+    with pytest.raises(CacheError):
+        OpenedIndex.load(Generation("name", tmp_path, {}))

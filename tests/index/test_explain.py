@@ -1,0 +1,153 @@
+"""Why a hit has its score."""
+
+import time
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from skillsearch.index.explain import best_section, explain, sections
+from skillsearch.index.lexical import TermCounter, build_lexical
+from skillsearch.index.ranker import QueryForm
+from skillsearch.index.tokenizer import terms
+
+BODY = """Intro about forms.
+
+## Install
+Run the installer.
+
+```sh
+# not a heading about passwords
+```
+
+### Recover passwords ###
+Ask the owner, then   crack
+the password.
+
+#no heading
+## Using C#
+Write code.
+"""
+
+
+def form(text):
+    """Analyse a query without embedding it."""
+    return QueryForm(text, Counter(terms(text)), np.zeros(4, np.float32), 1.0)
+
+
+def index_of(*texts):
+    """Index texts."""
+    counter = TermCounter()
+    for number, text in enumerate(texts):
+        counter.add(number, terms(text))
+    return build_lexical(counter.counts(), len(texts))
+
+
+INDEX = index_of(BODY, "cracking forms and installers", "passwords", "code", "tea", "coffee")
+
+
+def test_a_body_is_split_along_its_headings():
+    """A sign in a fence is none; closing signs go, those of C# stay."""
+    found = list(sections(BODY))
+    assert [heading for heading, _ in found] == ["", "Install", "Recover passwords", "Using C#"]
+    assert found[0][1] == "Intro about forms.\n"
+    assert "not a heading" in found[1][1]
+    assert found[3][1] == "Write code."
+
+
+@pytest.mark.parametrize(
+    ("line", "heading"),
+    [
+        ("# One", "One"),
+        ("###### Six", "Six"),
+        ("####### Seven", None),
+        ("#\tTab", "Tab"),
+        ("## Closed ##  ", "Closed"),
+        ("# F# #", "F#"),
+        ("#", None),
+        ("# ", None),
+        (" # Indented", None),
+        ("# a b  c", "a b  c"),
+    ],
+)
+def test_headings_by_example(line, heading):
+    """As CommonMark has them, but for indented and empty ones."""
+    found = [title for title, _ in sections(f"text\n{line}\ntext")]
+    assert found == ([""] if heading is None else ["", heading])
+
+
+@pytest.mark.parametrize(
+    ("opening", "closing", "is_closed"),
+    [
+        ("```", "```", True),
+        ("```python", "````", True),
+        ("~~~", "~~~", True),
+        ("````", "```", False),
+        ("```", "~~~", False),
+        ("   ```", "```", True),
+    ],
+)
+def test_a_fence_ends_with_as_many_marks_of_its_kind(opening, closing, is_closed):
+    """Until then no line is a heading."""
+    found = [title for title, _ in sections(f"{opening}\n# inside\n{closing}\n# after\n")]
+    assert found == (["", "after"] if is_closed else [""])
+
+
+@pytest.mark.parametrize(
+    "line", ["# a" + " " * 50_000 + "x", "# " + "# " * 50_000 + "x", "#" * 50_000, "`" * 50_000]
+)
+def test_a_hostile_heading_takes_no_time(line):
+    """A regular expression that tries all splits would take for ever."""
+    started = time.perf_counter()
+    list(sections(line))
+    assert time.perf_counter() - started < 1
+
+
+@pytest.mark.parametrize(
+    ("query", "heading", "snippet"),
+    [
+        ("crack it", "Recover passwords", "Ask the owner, then crack the password. #no heading"),
+        ("forms", "", "Intro about forms."),
+        ("writing code", "Using C#", "Write code."),
+        ("tea", "", ""),
+        ("of the", "", ""),
+    ],
+)
+def test_the_best_section_holds_the_weightiest_terms(query, heading, snippet):
+    """The text before the first heading is a section too; without any term there is none."""
+    assert best_section(BODY, form(query), INDEX) == (heading, snippet)
+
+
+def test_of_equal_sections_the_first_is_best():
+    """A tie is no reason to jump around."""
+    body = "# One\nforms\n# Two\nforms"
+    assert best_section(body, form("forms"), INDEX) == ("One", "forms")
+
+
+def test_a_long_snippet_is_cut():
+    """240 characters on one line, the last one telling that more follows."""
+    _, snippet = best_section("forms\n" * 200, form("forms"), INDEX)
+    assert (len(snippet), snippet[-1]) == (240, "…")
+    assert snippet.startswith("forms forms")
+
+
+def test_an_explanation_names_features_terms_and_section(index):
+    """Terms by field: what the metadata holds is not repeated for the body."""
+    corpus = index.opened.corpus
+    number = corpus.documents.named("pdf-forms")[0]
+    features = np.array([0.5, 0.25, 0.0, 1.0, 0.5, 0.1])
+    found = explain(corpus, form("list the fields of a form, please"), number, features, BODY)
+    assert found.features["bm25_full"] == 0.25
+    assert found.features["name"] == 1.0
+    assert found.contributions["bm25_metadata_alone"] == 0.0
+    assert found.contributions["name"] > found.contributions["cosine_body"] > 0
+    assert found.matched_terms == {"metadata": ("form",), "body": ("list", "field")}
+
+
+def test_an_index_of_metadata_alone_explains_the_metadata(root, build):
+    """There is no field of the body."""
+    corpus = build(root, with_body=False).opened.corpus
+    number = corpus.documents.named("pdf-forms")[0]
+    found = explain(corpus, form("list forms"), number, np.zeros(6), "")
+    assert found.matched_terms == {"metadata": ("form",)}
+    assert (found.section, found.snippet) == ("", "")

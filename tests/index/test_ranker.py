@@ -1,0 +1,165 @@
+"""A query and an index to candidates, features and scores."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from skillsearch.index.calibration import CALIBRATION, DENSE_FEATURES, FEATURES, LEXICAL_FEATURES
+from skillsearch.index.embedding import HashingEmbedder, embed
+from skillsearch.index.fusion import reciprocal_rank_fusion
+from skillsearch.index.ranker import Candidates, analyse, find_candidates, score
+from skillsearch.index.tokenizer import terms
+from skillsearch.types import SYSTEMS
+
+
+def form(text, trust=1.0):
+    """Analyse a query with the embedder for tests."""
+    return analyse(text, lambda query: (embed(HashingEmbedder(), [query]).vectors[0], trust))
+
+
+def features(corpus, query, n=5):
+    """Return the features of each candidate that has any, by the name of its skill."""
+    found = find_candidates(corpus, query, n)
+    names = [corpus.documents[number].name for number in found.documents.tolist()]
+    return {
+        name: dict(zip(FEATURES, row.tolist(), strict=True))
+        for name, row in zip(names, found.features, strict=True)
+        if row.any()
+    }
+
+
+def test_a_query_is_analysed_as_documents_are():
+    """Its terms are counted, its text embedded."""
+    query = form("Fill in the forms, all forms!")
+    assert query.counts == Counter(terms("fill forms forms"))
+    assert query.vector.shape == (512,)
+    assert (query.text, query.trust) == ("Fill in the forms, all forms!", 1.0)
+
+
+def test_lexical_features_are_shares_of_the_attainable(index):
+    """BM25 over what the query could attain, field by field."""
+    corpus = index.opened.corpus
+    query = form("flatten the zzz plan")
+    for field, name in (
+        (corpus.lexical_metadata, "bm25_metadata"),
+        (corpus.lexical_full, "bm25_full"),
+    ):
+        expected = field.scores(query.counts) / field.attainable(query.counts, {})
+        for skill, values in features(corpus, query).items():
+            (number,) = corpus.documents.named(skill)
+            assert values[name] == pytest.approx(float(expected[number]))
+
+
+def test_dense_features_are_cosines_no_less_than_zero(index):
+    """To the metadata and to the body."""
+    corpus = index.opened.corpus
+    query = form("rotate the keys")
+    for skill, values in features(corpus, query).items():
+        (number,) = corpus.documents.named(skill)
+        for dense, name in (
+            (corpus.dense_metadata, "cosine_metadata"),
+            (corpus.dense_body, "cosine_body"),
+        ):
+            cosine = float(dense.vectors[number] @ query.vector)
+            assert values[name] == pytest.approx(max(cosine, 0.0), abs=1e-6)
+
+
+def test_without_trust_in_the_embedder_the_metadata_speaks_alone(index):
+    """Nothing of the dense channel, and no candidate from it; half of both at half trust."""
+    corpus = index.opened.corpus
+    full, none, half = (features(corpus, form("rotate keys", t)) for t in (1.0, 0.0, 0.5))
+    alone = none["key-rotation"]
+    assert alone["bm25_metadata_alone"] == full["key-rotation"]["bm25_metadata"] > 0
+    assert alone["bm25_metadata"] == alone["cosine_metadata"] == alone["bm25_full"] == 0
+    assert set(none) == {"key-rotation"}
+    for name in FEATURES:
+        mean = (full["key-rotation"][name] + alone[name]) / (1 if name == "name" else 2)
+        assert half["key-rotation"][name] == pytest.approx(min(mean, 1.0))
+
+
+def test_the_trust_in_a_skill_counts_as_that_in_the_query(tmp_path, build, add_skill):
+    """The packaged model cannot judge Korean skills either."""
+    add_skill(tmp_path / "s" / "ko", "양식", "양식을 작성합니다 for forms")
+    add_skill(tmp_path / "s" / "en", "forms", "Fill in forms")
+    corpus = build(tmp_path / "s").opened.corpus
+    corpus.documents.trust = np.array([1.0, 0.0], np.float32)
+    found = features(corpus, form("forms"))
+    assert found["양식"]["cosine_metadata"] == 0 < found["양식"]["bm25_metadata_alone"]
+    assert found["forms"]["cosine_metadata"] > 0 == found["forms"]["bm25_metadata_alone"]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("pdf-forms", 1.0),
+        ("PDF forms", 1.0),
+        ("pdf_FORMS", 1.0),
+        ("pdf-form", 2 * 7 / (8 + 9)),
+        ("pdforms", 0.75),
+        ("tea", 0.0),
+        ("fill in some pdf forms", 0.0),
+    ],
+)
+def test_a_name_matches_exactly_or_nearly(index, query, expected):
+    """Dice of the letter triples, ends marked; a long query is no name."""
+    found = features(index.opened.corpus, form(query))
+    assert found.get("pdf-forms", {"name": 0.0})["name"] == pytest.approx(expected)
+
+
+def test_a_skill_asked_for_by_name_is_always_a_candidate(index):
+    """Even where neither terms nor vector would find it."""
+    query = form("PDF-Forms", trust=0.0)
+    empty = type(query)(query.text, Counter(), np.zeros(512, np.float32), 0.0)
+    assert features(index.opened.corpus, empty) == {
+        "pdf-forms": dict.fromkeys(FEATURES, 0.0) | {"name": 1.0}
+    }
+
+
+def test_every_skill_of_a_small_corpus_is_a_candidate(index):
+    """BM25Okapi gives a term in half of them the weight 0: no posting may be lost for that."""
+    found = find_candidates(index.opened.corpus, form("xyzzy", trust=0.0), 5)
+    assert found.documents.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_features_are_between_zero_and_one(index):
+    """For odd queries too."""
+    for text in ("forms " * 500, "!?", "数据 forms", "pdf-forms", "a b c d e f g"):
+        found = find_candidates(index.opened.corpus, form(text), 5)
+        assert found.features.min(initial=0) >= 0
+        assert found.features.max(initial=0) <= 1 + 1e-6
+        assert found.corpus_size == 5
+
+
+@pytest.fixture
+def candidates():
+    """Five candidates with random features."""
+    values = np.random.default_rng(5).random((5, len(FEATURES)))
+    return Candidates(np.arange(5), values, 100)
+
+
+def test_systems_score_by_the_same_calibration(candidates):
+    """Hybrid by all features, the channels by theirs, rrf by the ranks of the channels."""
+    lexical = CALIBRATION.channel_scores(candidates.features, LEXICAL_FEATURES)
+    dense = CALIBRATION.channel_scores(candidates.features, DENSE_FEATURES)
+    expected = {
+        "hybrid": CALIBRATION.scores(candidates.features, 100),
+        "bm25": lexical,
+        "dense": dense,
+        "rrf": reciprocal_rank_fusion([lexical, dense]),
+    }
+    assert sorted(expected) == sorted(SYSTEMS)
+    for system in SYSTEMS:
+        np.testing.assert_array_equal(score(candidates, system), expected[system])
+
+
+def test_more_hits_wanted_make_a_larger_pool(tmp_path, build, add_skill):
+    """Four times the hits, of every channel."""
+    for number in range(150):
+        add_skill(tmp_path / "s" / f"s{number}", f"skill-{number}", f"Common word number {number}.")
+    corpus = build(tmp_path / "s", with_body=False).opened.corpus
+    query = form("number 7", trust=0.0)
+    assert len(find_candidates(corpus, query, 5).documents) == 150
+    dense_only = type(query)("number 7", Counter(), query.vector, 1.0)
+    assert len(find_candidates(corpus, dense_only, 5).documents) == 50
+    assert len(find_candidates(corpus, dense_only, 30).documents) == 120

@@ -1,0 +1,560 @@
+"""The façade: build, open, search, find, refresh."""
+
+import json
+import logging
+import math
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from skillsearch.config import MAX_QUERY_CHARS
+from skillsearch.errors import (
+    AmbiguousNameError,
+    IndexNotFoundError,
+    ParseError,
+    QueryError,
+    RootError,
+    SkillNotFoundError,
+)
+from skillsearch.index import builder, embedding, skill_index
+from skillsearch.index.calibration import CALIBRATION, FEATURES
+from skillsearch.index.embedder import HashingEmbedder
+from skillsearch.index.request import IndexRequest
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.types import SYSTEMS, SearchResult
+
+LONG = "A body that is long enough to tell skills apart. " * 8
+
+
+def names(result):
+    """Return the names of the hits."""
+    return [hit.name for hit in result]
+
+
+def answers(index, *queries):
+    """Return all that a search says of some queries, but for the time that it took."""
+    results = [index.search(query, threshold=0.0).to_dict() for query in queries]
+    return [dict(result, seconds=None) for result in results]
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("fill in a PDF form", "pdf-forms"),
+        ("cut video clips", "video-trim"),
+        ("rotate the leaked API keys", "key-rotation"),
+        ("slow SQL queries", "sql-tuning"),
+        ("remind me of my tea", "tea-timer"),
+        ("tea-timer", "tea-timer"),
+        ("revoke the credential", "key-rotation"),
+    ],
+)
+def test_the_skill_that_fits_is_the_first_hit(index, root, query, name):
+    """By description, by body, by name; with all that a hit shows."""
+    result = index.search(query)
+    first = result[0]
+    assert (first.rank, first.name, first.doc_id) == (1, name, f"skills:{name}")
+    assert (first.path, first.root) == (str(root / name / "SKILL.md"), str(root))
+    assert 0.3 <= first.score < 1
+    assert (result.query, result.threshold, result.abstained) == (query, 0.3, False)
+    assert result.seconds > 0
+    assert first.description == index.get(name).description
+
+
+@pytest.mark.parametrize(
+    "query", ["quantum chromodynamics lattice", "!!!", "🚀", "\u200b", "\ud800"]
+)
+def test_no_hit_is_an_answer(index, query):
+    """Where nothing fits, or nothing was said."""
+    result = index.search(query)
+    assert (len(result), result.abstained, bool(result)) == (0, True, False)
+    assert result.to_dict()["hits"] == []
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_system_finds_the_skill_and_sorts_by_score(index, system):
+    """Ranks count from one, scores fall, and no hit has none."""
+    result = index.search("fill in a PDF form", system=system)
+    assert result[0].name == "pdf-forms"
+    scores = [hit.score for hit in result]
+    assert scores == sorted(scores, reverse=True)
+    assert min(scores) > 0
+    assert [hit.rank for hit in result] == list(range(1, len(result) + 1))
+
+
+def test_bm25_finds_only_what_shares_a_term(index):
+    """A score of zero is no hit."""
+    assert names(index.search("plan", system="bm25")) == ["sql-tuning"]
+    assert names(index.search("zebra", system="bm25")) == []
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.01, 0.3, 0.6, 0.99, 1.0, 1, 0])
+def test_the_threshold_cuts(index, threshold):
+    """Everything at or above it and nothing below, whatever else is asked."""
+    every = index.search("fill in the video form", n=100, threshold=0.0)
+    result = index.search("fill in the video form", n=100, threshold=threshold)
+    assert result.threshold == threshold
+    assert names(result) == [hit.name for hit in every if hit.score >= threshold]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 1000])
+def test_no_more_hits_than_wanted(index, n):
+    """And always the best."""
+    every = index.search("fill in the video form", n=5, threshold=0.0)
+    assert names(index.search("fill in the video form", n=n, threshold=0.0)) == names(every)[:n]
+
+
+def test_ties_are_in_order_of_the_ids(tmp_path, add_skill, build):
+    """Different names of equal fit."""
+    for name in ("d", "b", "c"):
+        add_skill(tmp_path / "s" / name, f"tool-{name}", "Water the plants.", f"{name * 9}")
+    result = build(tmp_path / "s", with_body=False).search("water plants", system="bm25")
+    assert [hit.doc_id for hit in result] == ["s:b", "s:c", "s:d"]
+    assert len({hit.score for hit in result}) == 1
+
+
+def test_duplicates_are_one_hit_that_lists_the_others(tmp_path, add_skill, build):
+    """And leave room for other skills."""
+    paths = [
+        add_skill(tmp_path / "s" / folder, "pdf-forms", "Fill in PDF forms.", LONG)
+        for folder in ("a", "b", "c")
+    ]
+    add_skill(tmp_path / "s" / "d", "form-letters", "Write form letters.", "Dear reader.")
+    result = build(tmp_path / "s").search("fill in PDF forms", n=2, threshold=0.0)
+    assert names(result) == ["pdf-forms", "form-letters"]
+    assert (result[0].path, result[0].duplicates) == (str(paths[0]), tuple(map(str, paths[1:])))
+    assert result[1].duplicates == ()
+
+
+def test_hidden_skills_can_be_left_out(tmp_path, add_skill, build):
+    """They are found unless somebody searches on behalf of a model."""
+    add_skill(tmp_path / "s" / "a", "deploy", "Deploy the site.", disable_model_invocation="true")
+    add_skill(tmp_path / "s" / "b", "deployment", "Deploy the whole site.")
+    index = build(tmp_path / "s")
+    assert set(names(index.search("deploy the site"))) == {"deploy", "deployment"}
+    assert names(index.search("deploy the site", include_hidden=False)) == ["deployment"]
+
+
+def test_an_explanation_adds_up_to_the_score(index):
+    """The contributions less the offset are the log-odds."""
+    result = index.search("flatten the form fields", explain=True, threshold=0.0)
+    assert len(result) > 1
+    for hit in result:
+        log_odds = math.log(hit.score / (1 - hit.score))
+        offset = CALIBRATION.offset(len(index))
+        assert sum(hit.explain.contributions.values()) - offset == pytest.approx(log_odds)
+        assert list(hit.explain.features) == list(FEATURES)
+        for name, value in hit.explain.features.items():
+            weight = CALIBRATION.weights[name] * CALIBRATION.slope
+            assert hit.explain.contributions[name] == pytest.approx(weight * value)
+    first = result[0].explain
+    assert first.matched_terms == {"metadata": ("flatten", "form"), "body": ("field",)}
+    assert (first.section, first.snippet) == ("Fields", "List every form field first.")
+    assert json.loads(json.dumps(result.to_dict()))["hits"][0]["explain"]["section"] == "Fields"
+
+
+def test_without_explain_there_is_none(index):
+    """Neither in the hit nor in its JSON form."""
+    (hit, *_) = index.search("fill in a PDF form")
+    assert hit.explain is None
+    assert "explain" not in hit.to_dict()
+
+
+@pytest.mark.parametrize("content", [None, "no frontmatter"])
+def test_a_skill_that_is_gone_is_explained_without_its_body(index, root, content):
+    """The index still answers."""
+    path = root / "pdf-forms" / "SKILL.md"
+    path.unlink()
+    if content:
+        path.write_text(content)
+    hit = index.search("fill in a PDF form", explain=True)[0]
+    assert hit.name == "pdf-forms"
+    assert (hit.explain.section, hit.explain.snippet) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"query": ""}, "empty"),
+        ({"query": " \t\n\u3000"}, "empty"),
+        ({"query": "a" * 1_000_000}, "1,000,000 characters"),
+        ({"query": "a" * (MAX_QUERY_CHARS + 1)}, "65,536"),
+        ({"n": 0}, "n is 0"),
+        ({"n": -1}, "n is -1"),
+        ({"n": True}, "n is True"),
+        ({"n": 1001}, "n is 1001"),
+        ({"n": 2.0}, "n is 2.0"),
+        ({"n": "5"}, "n is '5'"),
+        ({"threshold": math.nan}, "threshold is nan"),
+        ({"threshold": math.inf}, "threshold is inf"),
+        ({"threshold": -math.inf}, "threshold is -inf"),
+        ({"threshold": -0.1}, "threshold is -0.1"),
+        ({"threshold": 1.1}, "threshold is 1.1"),
+        ({"threshold": 10**400}, "threshold is 1"),
+        ({"system": "magic"}, "hybrid, bm25, dense, rrf"),
+    ],
+)
+def test_what_cannot_be_searched_is_a_query_error(index, arguments, message):
+    """With the value and the next step, on one line, in an empty index too."""
+    with pytest.raises(QueryError, match=message) as caught:
+        index.search(**{"query": "tea", **arguments})
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 600
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    query=st.text(max_size=40),
+    n=st.integers(-2, 1100) | st.booleans() | st.floats(),
+    threshold=st.none() | st.floats() | st.integers(-1, 2),
+    system=st.sampled_from([*SYSTEMS, "", "HYBRID"]),
+    explain=st.booleans(),
+)
+def test_any_arguments_give_a_result_or_a_query_error(index, query, n, threshold, system, explain):
+    """Nothing else, and every score lies between the threshold and one."""
+    try:
+        result = index.search(query, n, threshold, system=system, explain=explain)
+    except QueryError:
+        return
+    assert isinstance(result, SearchResult)
+    assert len(result) <= n
+    assert all(result.threshold <= hit.score <= 1 for hit in result)
+    assert result.abstained == (not result.hits)
+
+
+@pytest.mark.parametrize("query", ["a" * MAX_QUERY_CHARS, "tea " * 16_000, "茶" * MAX_QUERY_CHARS])
+def test_the_longest_query_is_searched(index, query):
+    """And in time."""
+    assert index.search(query).seconds < 5
+
+
+def test_an_index_may_be_empty(tmp_path, build):
+    """It answers every query with nothing, and checks the arguments all the same."""
+    (tmp_path / "s").mkdir()
+    index = build(tmp_path / "s")
+    assert (len(index), list(index.documents())) == (0, [])
+    assert index.search("tea").abstained
+    with pytest.raises(QueryError):
+        index.search("")
+    with pytest.raises(SkillNotFoundError, match=r"No skill is named 'tea'\.$"):
+        index.get("tea")
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_a_tiny_corpus_finds_its_skills(tmp_path, add_skill, build, count):
+    """BM25Okapi alone would score every match there at zero or below it."""
+    skills = [("tea", "Make green tea"), ("pdf", "Fill in forms"), ("sql", "Tune a query")]
+    skills.append(("git", "Merge two branches"))
+    for name, about in skills[:count]:
+        add_skill(tmp_path / "s" / name, name, about, "")
+    index = build(tmp_path / "s")
+    for name, about in skills[:count]:
+        for system in SYSTEMS:
+            assert index.search(about, system=system)[0].name == name
+        assert index.search(about)[0].score > 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("pdf-forms", "pdf-forms"),
+        ("PDF-Forms", "pdf-forms"),
+        ("pdf forms", "pdf-forms"),
+        ("pdf_forms", "pdf-forms"),
+        ("skills:pdf-forms", "pdf-forms"),
+        ("skills:PDF Forms", "pdf-forms"),
+    ],
+)
+def test_a_skill_is_found_by_its_name(index, root, name, expected):
+    """In any case, with hyphens, blanks or underscores, with its root."""
+    document = index.find(name)
+    assert (document.name, document.path) == (expected, str(root / expected / "SKILL.md"))
+    skill = index.get(name)
+    assert (skill.name, skill.content_hash) == (expected, document.content_hash)
+    assert skill.body.startswith("# Fields")
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("pdf-form", ("pdf-forms",)),
+        ("TEA-TIMR", ("tea-timer",)),
+        ("skills:unknown", None),
+        ("other:pdf-forms", None),
+        ("", ()),
+        ("\0\ud800", ()),
+        ("zzzzzz", ()),
+    ],
+)
+def test_an_unknown_name_gets_the_nearest(index, name, nearest):
+    """Never a guess."""
+    with pytest.raises(SkillNotFoundError) as caught:
+        index.get(name)
+    assert caught.value.name == name
+    if nearest is not None:
+        assert caught.value.nearest[: len(nearest) or None] == nearest
+    assert len(caught.value.nearest) <= 5
+
+
+@pytest.fixture
+def twins(tmp_path, add_skill, build):
+    """An index of two roots that both have a skill named tea, one of them two named pdf."""
+    mine, theirs = tmp_path / "mine", tmp_path / "theirs"
+    add_skill(mine / "tea", "tea", "Make my tea.")
+    add_skill(theirs / "tea", "Tea", "Make their tea.")
+    add_skill(theirs / "pdf", "other", "Not about forms.")
+    add_skill(theirs / "a", "pdf", "Fill in forms.")
+    add_skill(theirs / "b", "pdf", "Flatten forms.")
+    return build(mine, theirs)
+
+
+def test_of_two_roots_the_first_has_precedence(twins, tmp_path, build):
+    """The other is found with its root; turned around, it is the other way round."""
+    assert twins.find("tea").doc_id == "mine:tea"
+    assert twins.find("theirs:tea").doc_id == "theirs:tea"
+    turned = build(tmp_path / "theirs", tmp_path / "mine", index_dir="turned")
+    assert turned.find("tea").doc_id == "theirs:tea"
+
+
+def test_an_ambiguous_name_is_refused_with_names_that_work(twins):
+    """Each of the candidates can be asked for, though an id may look like another's name."""
+    with pytest.raises(AmbiguousNameError) as caught:
+        twins.find("pdf")
+    assert caught.value.candidates == ("theirs:a", "theirs:b")
+    assert [twins.find(name).doc_id for name in caught.value.candidates] == ["theirs:a", "theirs:b"]
+    assert twins.find("theirs:pdf").name == "other"
+
+
+def test_a_skill_that_can_no_longer_be_read_is_a_parse_error(index, root):
+    """It is found, but there is nothing to read."""
+    (root / "tea-timer" / "SKILL.md").unlink()
+    assert index.find("tea-timer").name == "tea-timer"
+    with pytest.raises(ParseError):
+        index.get("tea-timer")
+
+
+def test_get_reads_what_is_on_disk_now(index, root):
+    """Its hash tells that it is no longer what was indexed."""
+    path = root / "tea-timer" / "SKILL.md"
+    path.write_text(path.read_text().replace("two minutes", "three minutes"))
+    assert "three minutes" in index.get("tea-timer").body
+    assert index.get("tea-timer").content_hash != index.find("tea-timer").content_hash
+
+
+def test_an_opened_index_answers_as_the_built_one(index):
+    """Hit by hit, score by score."""
+    queries = ("fill in a PDF form", "tea", "cut and rotate")
+    opened = SkillIndex.open(index.folder)
+    assert opened.generation == index.generation
+    assert answers(opened, *queries) == answers(index, *queries)
+    assert opened.diagnostics() == index.diagnostics()
+
+
+def test_opening_nothing_says_how_to_make_an_index(tmp_path):
+    """Whether there is no folder or an empty one, or only a request."""
+    for folder in (tmp_path / "none", tmp_path):
+        with pytest.raises(IndexNotFoundError, match="skillsearch index FOLDER"):
+            SkillIndex.open(folder)
+    IndexRequest((tmp_path,), "hashing", True).save(tmp_path)
+    with pytest.raises(IndexNotFoundError):
+        SkillIndex.open(tmp_path)
+
+
+def test_opening_a_damaged_index_rebuilds_it(index, caplog):
+    """By the request that lies beside it; the log says so."""
+    before = answers(index, "fill in a PDF form")
+    part = index.opened.folder / "dense-body.faiss"
+    part.write_bytes(part.read_bytes()[:-1])
+    with caplog.at_level(logging.WARNING):
+        opened = SkillIndex.open(index.folder)
+    assert opened.generation == index.generation
+    assert answers(opened, "fill in a PDF form") == before
+    assert caplog.records
+
+
+@pytest.mark.parametrize("request_data", [None, b"", b"[]", b'{"roots": 3}', b"\xff"])
+def test_a_damaged_index_without_a_request_is_not_found(index, request_data):
+    """Nothing says what it should hold."""
+    (index.folder / "CURRENT").write_text("damaged")
+    (index.folder / "request.json").unlink()
+    if request_data is not None:
+        (index.folder / "request.json").write_bytes(request_data)
+    with pytest.raises(IndexNotFoundError):
+        SkillIndex.open(index.folder)
+
+
+def test_a_request_comes_back(tmp_path):
+    """Odd paths included."""
+    request = IndexRequest((tmp_path / "数据", tmp_path / "b\udcff"), "hashing", False)
+    request.save(tmp_path)
+    assert IndexRequest.load(tmp_path) == request
+
+
+def test_a_damaged_index_whose_root_is_gone_is_a_root_error(index, root):
+    """It cannot be rebuilt, and says why."""
+    (index.folder / "CURRENT").write_text("damaged")
+    shutil.rmtree(root)
+    with pytest.raises(RootError, match="does not exist"):
+        SkillIndex.open(index.folder)
+
+
+def test_an_index_damaged_by_the_disk_itself_says_so(root, build, monkeypatch):
+    """A write that cannot be read again is no index."""
+    monkeypatch.setattr(skill_index, "open_current", lambda folder: None)
+    with pytest.raises(IndexNotFoundError, match="check the disk"):
+        build(root)
+
+
+def test_refresh_takes_up_what_changed(index, root, add_skill):
+    """Until then the search is that of the opened generation."""
+    add_skill(root / "plants", "plants", "Water the plants on the balcony.")
+    shutil.rmtree(root / "tea-timer")
+    assert names(index.search("water the plants")) == []
+    assert names(index.search("remind me of my tea")) == ["tea-timer"]
+    report = index.refresh()
+    assert (report.indexed, report.embedded, report.removed) == (5, 2, 1)
+    assert index.generation == report.generation
+    assert names(index.search("water the plants")) == ["plants"]
+    assert names(index.search("remind me of my tea")) == []
+
+
+def test_a_reader_keeps_its_index_while_others_write(index, root, add_skill):
+    """Through two newer generations, whose files take the place of its own."""
+    before = answers(index, "fill in a PDF form", "tea")
+    for name in ("one", "two"):
+        add_skill(root / name, name, "Fill in a PDF form and make tea.")
+        SkillIndex.from_roots(root, index_dir=index.folder, model="hashing")
+    assert not index.opened.folder.exists()
+    assert answers(index, "fill in a PDF form", "tea") == before
+    index.refresh()
+    assert answers(index, "fill in a PDF form", "tea") != before
+
+
+def test_a_reader_left_behind_still_tells_diagnostics(index, root, add_skill):
+    """Its own are removed with its generation; those of the newest are told instead."""
+    writer = SkillIndex.open(index.folder)
+    for number in range(3):
+        add_skill(root / f"Odd {number}", f"Odd {number}", "A skill with an odd name")
+        writer.refresh()
+    assert index.generation != writer.generation
+    assert index.diagnostics() == writer.diagnostics() != ()
+
+
+def test_a_refresh_follows_a_root_that_is_a_link(root, tmp_path, add_skill):
+    """The root is what the user named, wherever it leads now."""
+    link = tmp_path / "link"
+    link.symlink_to(root)
+    index = SkillIndex.from_roots(link, index_dir=tmp_path / "i", model="hashing")
+    add_skill(tmp_path / "other" / "tea", "tea", "Boil water")
+    link.unlink()
+    link.symlink_to(tmp_path / "other")
+    index.refresh()
+    assert [document.name for document in index.documents()] == ["tea"]
+
+
+def test_a_refresh_without_its_root_keeps_the_index(index, root, tmp_path):
+    """And goes on when the root is back."""
+    root.rename(tmp_path / "away")
+    with pytest.raises(RootError):
+        index.refresh()
+    assert names(index.search("fill in a PDF form"))[0] == "pdf-forms"
+    (tmp_path / "away").rename(root)
+    assert index.refresh().indexed == 5
+
+
+def test_a_changed_embedder_renews_the_index(root, build, monkeypatch):
+    """Vectors of two embedders cannot be compared: open, refreshed or searched for a while."""
+    index = build(root)
+    settled = answers(index, "fill in a PDF form")
+    for module in (builder, skill_index):
+        monkeypatch.setattr(module, "load_embedder", lambda spec: HashingEmbedder(64))
+    opened = SkillIndex.open(index.folder)
+    assert opened.search("fill in a PDF form")[0].name == "pdf-forms"
+    assert opened.opened.settings.dimensions == 64
+    assert answers(index, "fill in a PDF form") == settled
+    index.refresh(verify=True)
+    assert index.search("fill in a PDF form")[0].name == "pdf-forms"
+    assert answers(index, "tea") == answers(opened, "tea")
+
+
+def test_a_new_version_of_the_embedding_renews_the_index(root, build, monkeypatch):
+    """Though model, files and settings are the same."""
+    first = build(root).opened.settings.fingerprint
+    monkeypatch.setattr(embedding, "VERSION", 99)
+    index = SkillIndex.open(root.parent / "index")
+    assert names(index.search("fill in a PDF form"))[0] == "pdf-forms"
+    assert index.opened.settings.fingerprint != first
+
+
+def test_threads_get_the_same_answers(index):
+    """From one index, at once, while it is refreshed."""
+    queries = ["fill in a PDF form", "tea", "rotate keys", "cut video", "slow queries"] * 8
+    expected = answers(index, *queries)
+    opened = SkillIndex.open(index.folder)
+    with ThreadPoolExecutor(8) as pool:
+        found = [pool.submit(answers, opened, query) for query in queries]
+        opened.refresh(verify=True)
+        assert [future.result()[0] for future in found] == expected
+
+
+def test_an_index_has_a_folder_of_its_own_in_the_cache(root, tmp_path, monkeypatch):
+    """One for each set of roots and model, unless one is named."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    index = SkillIndex.from_roots(str(root), model="hashing")
+    again = SkillIndex.from_roots([root], model="hashing")
+    other = SkillIndex.from_roots([root / "tea-timer"], model="hashing")
+    assert index.folder == again.folder != other.folder
+    assert index.folder.is_relative_to(tmp_path / "cache")
+
+
+def test_the_default_index_is_the_one_of_the_settings(index, tmp_path, monkeypatch):
+    """Here by the environment."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(index.folder))
+    assert SkillIndex.open().generation == index.generation
+
+
+def test_roots_may_be_relative_or_in_the_home_folder(root, tmp_path, monkeypatch):
+    """And are the same folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    found = [
+        SkillIndex.from_roots(given, index_dir="ix", model="hashing").generation
+        for given in ("skills", Path("skills"), "~/skills", [root, root])
+    ]
+    assert len(set(found)) == 1
+    assert (tmp_path / "ix" / "CURRENT").is_file()
+
+
+KOREAN = {
+    "회의록": ("회의 내용을 요약하고 할 일을 정리합니다.", "회의록 작성 방법"),
+    "데이터베이스": ("느린 데이터베이스 쿼리를 빠르게 만듭니다.", "인덱스를 추가합니다"),
+    "번역": ("문서를 다른 언어로 번역합니다.", "용어집을 먼저 확인합니다"),
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("회의 요약", "회의록"),
+        ("데이터베이스 쿼리가 느려요", "데이터베이스"),
+        ("이 문서를 번역해 주세요", "번역"),
+    ],
+)
+def test_skills_in_scripts_that_the_model_cannot_read_are_found(
+    tmp_path_factory, add_skill, query, name
+):
+    """With the packaged model, among English skills."""
+    folder = tmp_path_factory.mktemp("cjk")
+    for title, (description, body) in KOREAN.items():
+        add_skill(folder / "s" / title, title, description, body)
+    add_skill(folder / "s" / "minutes", "minutes", "Write the minutes of a meeting.", "Be brief.")
+    add_skill(folder / "s" / "sql", "sql", "Make slow SQL queries fast.", "Add an index.")
+    index = SkillIndex.from_roots(folder / "s", index_dir=folder / "i")
+    assert index.search(query)[0].name == name
+    assert index.search("summarise the meeting")[0].name == "minutes"

@@ -1,0 +1,163 @@
+"""What the folders looked like."""
+
+import json
+import os
+import time
+
+import pytest
+import xxhash
+
+from skillsearch.index.snapshot import FileStat, SeenFile, Snapshot
+
+STAT = FileStat(size=12, mtime_ns=1_700_000_000_123_456_789, inode=2**63 + 5)
+SNAPSHOT = Snapshot(
+    generation="ab" * 16,
+    folders={"/skills": 1, "/skills/数据 \udcff\n": -1},
+    files={"/skills/a/SKILL.md": SeenFile(STAT, "cd" * 32), "/b": SeenFile(STAT, "")},
+)
+
+
+def look(*paths):
+    """Take a snapshot of real files."""
+    files = {}
+    for path in paths:
+        status = path.stat()
+        stat = FileStat(status.st_size, status.st_mtime_ns, status.st_ino)
+        files[str(path)] = SeenFile(stat, "00" * 32)
+    folders = {str(path.parent): path.parent.stat().st_mtime_ns for path in paths}
+    return Snapshot("ab" * 16, folders, files)
+
+
+@pytest.mark.parametrize("snapshot", [SNAPSHOT, Snapshot("", {}, {})])
+def test_a_snapshot_comes_back_as_it_was(tmp_path, snapshot):
+    """Odd paths, large numbers and emptiness included."""
+    snapshot.save(tmp_path)
+    assert Snapshot.load(tmp_path) == snapshot
+    assert [path.name for path in tmp_path.iterdir()] == ["snapshot.json"]
+
+
+def test_a_missing_snapshot_is_none(tmp_path):
+    """The next run looks at everything."""
+    assert Snapshot.load(tmp_path) is None
+
+
+def test_a_flipped_bit_anywhere_makes_it_none(tmp_path):
+    """In the digest, the line end or the data."""
+    SNAPSHOT.save(tmp_path)
+    file = tmp_path / "snapshot.json"
+    whole = file.read_bytes()
+    for place in range(len(whole)):
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        assert Snapshot.load(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        [],
+        {},
+        "text",
+        3,
+        None,
+        {"generation": "x", "folders": "a", "folder_mtimes": []},
+        {
+            "generation": "x",
+            "folders": "a\0b",
+            "folder_mtimes": [1],
+            "files": "",
+            "sizes": [],
+            "mtimes": [],
+            "inodes": [],
+            "hashes": [],
+        },
+    ],
+)
+def test_a_snapshot_of_another_form_is_none(tmp_path, columns):
+    """Even with a digest that fits, as another version may write it."""
+    data = json.dumps(columns).encode()
+    digest = xxhash.xxh3_128_hexdigest(data).encode()
+    (tmp_path / "snapshot.json").write_bytes(digest + b"\n" + data)
+    assert Snapshot.load(tmp_path) is None
+
+
+def write(path):
+    """Write other text of the same length at the same time."""
+    before = path.stat()
+    path.write_text("bytes")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+CHANGES = {
+    "longer": lambda path: (path.write_text("other text"), os.utime(path, ns=(5, 10**18))),
+    "touched": lambda path: os.utime(path, ns=(5, 5)),
+    "removed": lambda path: path.unlink(),
+    "replaced": lambda path: path.rename(path.with_name("b")) and path.write_text("bytes"),
+    "new neighbour": lambda path: path.with_name("other").write_text(""),
+    "folder gone": lambda path: path.parent.rename(path.parent.with_name("elsewhere")),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_change_is_seen_by_stat(tmp_path, change):
+    """Of a file or of the entries of its folder."""
+    path = tmp_path / "a" / "SKILL.md"
+    path.parent.mkdir()
+    path.write_text("bytes")
+    os.utime(path, ns=(10**18, 10**18))
+    os.utime(path.parent, ns=(10**18, 10**18))
+    snapshot = look(path)
+    assert snapshot.is_current()
+    change(path)
+    assert not snapshot.is_current()
+
+
+def test_a_change_that_hides_its_time_is_not_seen_by_stat(tmp_path):
+    """Same size, time and inode: only hashing finds it."""
+    path = tmp_path / "SKILL.md"
+    path.write_text("stuff")
+    snapshot = look(path)
+    write(path)
+    assert snapshot.is_current()
+
+
+def test_what_changed_just_before_the_look_is_not_trusted():
+    """A later change may share its timestamp; the content hash stays known."""
+    at = STAT.mtime_ns
+    snapshot = Snapshot("g", {"/old": at - 3, "/new": at + 3}, SNAPSHOT.files)
+    careful = snapshot.without_racy(at + 2_000_000_000)
+    unknown = FileStat(-1, -1, -1)
+    assert careful.folders == {"/old": at - 3, "/new": -1}
+    assert careful.files["/skills/a/SKILL.md"] == SeenFile(unknown, "cd" * 32)
+    assert snapshot.without_racy(at + 2_000_000_001).files == SNAPSHOT.files
+
+
+def test_an_unknown_stat_is_never_current(tmp_path):
+    """Neither of a file nor of a folder."""
+    path = tmp_path / "SKILL.md"
+    path.write_text("bytes")
+    snapshot = look(path).without_racy(path.stat().st_mtime_ns)
+    assert not snapshot.is_current()
+    assert not Snapshot("g", {str(tmp_path): -1}, {}).is_current()
+    assert Snapshot("g", {}, {}).is_current()
+
+
+def test_a_time_far_in_the_future_is_as_good_as_one_in_the_past(tmp_path):
+    """An edit gives the file the time of today, which differs."""
+    path = tmp_path / "SKILL.md"
+    path.write_text("bytes")
+    os.utime(path, ns=(4 * 10**18, 4 * 10**18))
+    os.utime(tmp_path, ns=(10**18, 10**18))
+    snapshot = look(path).without_racy(time.time_ns())
+    assert snapshot.is_current()
+    path.write_text("other")
+    assert not snapshot.is_current()
+
+
+def test_a_file_that_is_gone_is_not_current(tmp_path):
+    """Even where its folder has the time that it had."""
+    path = tmp_path / "SKILL.md"
+    path.write_text("bytes")
+    snapshot = Snapshot("g", {}, look(path).files)
+    assert snapshot.is_current()
+    path.unlink()
+    assert not snapshot.is_current()

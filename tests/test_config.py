@@ -1,0 +1,235 @@
+"""Tests of settings: where they come from, which wins, and what a project file may not do."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from skillsearch import config
+from skillsearch.config import Settings, load_settings
+from skillsearch.errors import ConfigError
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """Work in an empty project folder and write its settings."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+
+    def write(text, name="skillsearch.toml"):
+        (folder / name).write_text(text, encoding="utf-8")
+        return folder
+
+    return write
+
+
+@pytest.fixture
+def user_file(home):
+    """Write the user's own settings."""
+
+    def write(text):
+        path = config.user_file()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_without_any_source_the_defaults_hold(project, home):
+    """The index lies in the user's cache folder, and there are no roots."""
+    project("")
+    assert load_settings() == Settings(index_dir=config.default_index_dir())
+    assert config.default_index_dir().is_relative_to(home)
+    assert load_settings().sources == {}
+
+
+def test_a_flag_beats_the_environment_beats_the_project_beats_the_user(
+    project, user_file, monkeypatch
+):
+    """Each source is asked only where those before it say nothing."""
+    user = user_file("n = 1\nthreshold = 0.1\nfields = 'metadata'\nmodel = 'hashing'\n")
+    folder = project("n = 2\nthreshold = 0.2\nfields = 'full'\n")
+    monkeypatch.setenv("SKILLSEARCH_N", "3")
+    monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0.3")
+    settings = load_settings(n=4, threshold=None)
+    assert (settings.n, settings.threshold, settings.fields, settings.model) == (
+        4,
+        0.3,
+        "full",
+        "hashing",
+    )
+    assert settings.sources == {
+        "n": "flag",
+        "threshold": "environment",
+        "fields": str(folder / "skillsearch.toml"),
+        "model": str(user),
+    }
+
+
+def test_the_project_file_is_found_upward(project):
+    """Its relative paths are relative to itself, not to where one stands."""
+    folder = project('roots = ["skills"]\nindex_dir = "cache"\n')
+    (folder / "a" / "b").mkdir(parents=True)
+    settings = load_settings(folder / "a" / "b")
+    assert (settings.roots, settings.index_dir) == ((folder / "skills",), folder / "cache")
+
+
+def test_the_nearest_project_file_counts_alone(project):
+    """Settings of an outer project do not leak into an inner one."""
+    folder = project("n = 9\n")
+    (folder / "inner").mkdir()
+    (folder / "inner" / "skillsearch.toml").write_text("threshold = 0.5\n")
+    settings = load_settings(folder / "inner")
+    assert (settings.n, settings.threshold) == (5, 0.5)
+
+
+def test_pyproject_counts_where_it_has_our_table(project):
+    """A pyproject.toml without it is passed over."""
+    folder = project("[tool.skillsearch]\nn = 8\n", "pyproject.toml")
+    (folder / "inner").mkdir()
+    (folder / "inner" / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    assert load_settings(folder / "inner").n == 8
+
+
+def test_skillsearch_toml_wins_over_pyproject_beside_it(project):
+    """The more special file is meant."""
+    project("[tool.skillsearch]\nn = 8\n", "pyproject.toml")
+    project("n = 7\n")
+    assert load_settings().n == 7
+
+
+def test_variables_name_roots_as_a_search_path(project, monkeypatch, tmp_path):
+    """Folders are parted as in PATH, and ``~`` is the home folder."""
+    project("")
+    monkeypatch.setenv("SKILLSEARCH_ROOTS", os.pathsep.join([str(tmp_path), "~/skills", "here"]))
+    assert load_settings().roots == (tmp_path, Path.home() / "skills", Path.cwd() / "here")
+
+
+def test_an_empty_variable_is_as_good_as_none(project, monkeypatch):
+    """So a script can switch one off."""
+    project("n = 2\n")
+    monkeypatch.setenv("SKILLSEARCH_N", "")
+    assert load_settings().n == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("n", 0, "must be a whole number from 1 to 1000"),
+        ("n", 1001, "must be a whole number from 1 to 1000"),
+        ("n", 2.5, "must be a whole number from 1 to 1000"),
+        ("n", True, "must be a whole number from 1 to 1000"),
+        ("threshold", float("nan"), "must be a number from 0 to 1"),
+        ("threshold", float("inf"), "must be a number from 0 to 1"),
+        ("threshold", -0.01, "must be a number from 0 to 1"),
+        ("fields", "body", "must be 'metadata' or 'full'"),
+        ("model", " ", "must be a text"),
+        ("refresh", "maybe", "must be true or false"),
+        ("roots", "one", "must be a list of folders"),
+        ("roots", [3], "must be the path of a folder"),
+        ("index_dir", "", "must be the path of a folder"),
+        ("index_dir", "a\0b", "must be the path of a folder"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_named(project, key, value, reason):
+    """Source, key, value and what would do."""
+    project("")
+    with pytest.raises(ConfigError) as caught:
+        load_settings(**{key: value})
+    assert str(caught.value) == f"flag: {key} = {value!r} {reason}"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("1", True), ("True", True), ("no", False), ("FALSE", False)]
+)
+def test_a_switch_is_read_from_words(project, monkeypatch, text, value):
+    """As people write them into variables."""
+    project("")
+    monkeypatch.setenv("SKILLSEARCH_REFRESH", text)
+    assert load_settings().refresh is value
+
+
+def test_an_unknown_setting_is_named_with_the_known_ones(project):
+    """A slip of the pen must not be silently without effect."""
+    project("treshold = 0.3\n")
+    with pytest.raises(ConfigError, match=r"unknown setting 'treshold'; known are: .*threshold"):
+        load_settings()
+
+
+@pytest.mark.parametrize("data", [b"n = ", b"\xff\xfe", b"n = 1\nn = 2\n"])
+def test_a_file_that_is_no_toml_is_named(project, data):
+    """Its path stands in the message."""
+    path = project("") / "skillsearch.toml"
+    path.write_bytes(data)
+    with pytest.raises(ConfigError, match=r"skillsearch\.toml cannot be read"):
+        load_settings()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'roots = ["/etc"]',
+        'roots = ["../other"]',
+        'roots = ["~/secret"]',
+        'roots = ["link"]',
+        'index_dir = "/tmp"',
+        'index_dir = ".."',
+        'model = "st:someone/model"',
+        'model = "./model"',
+    ],
+)
+def test_a_project_file_cannot_reach_outside_its_folder(project, text):
+    """A checkout from elsewhere decides neither what is read nor where is written."""
+    folder = project(text + "\n")
+    (folder / "link").symlink_to("/etc")
+    with pytest.raises(ConfigError, match="project file"):
+        load_settings()
+
+
+def test_the_user_and_the_environment_may_name_anything(project, user_file, monkeypatch):
+    """They are not someone else's."""
+    project("")
+    user_file('roots = ["/srv/skills"]\nmodel = "st:someone/model"\n')
+    monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", "/srv/index")
+    settings = load_settings()
+    assert (settings.roots, settings.model) == ((Path("/srv/skills"),), "st:someone/model")
+    assert settings.index_dir == Path("/srv/index")
+
+
+def test_standard_roots_are_those_that_exist_the_project_s_first(tmp_path, home):
+    """Where agents keep skills, here and at home."""
+    expected = [tmp_path / ".claude/skills", home / ".agents/skills"]
+    for folder in expected:
+        folder.mkdir(parents=True)
+    assert config.standard_roots(tmp_path) == tuple(expected)
+
+
+def test_an_index_has_a_folder_of_its_own_for_its_roots_and_model(tmp_path, home):
+    """The same request has the same folder, any other has another."""
+    one = config.index_dir_for([tmp_path / "a"], "onnx")
+    assert one == config.index_dir_for([tmp_path / "a"], "onnx")
+    others = {
+        config.index_dir_for([tmp_path / "b"], "onnx"),
+        config.index_dir_for([tmp_path / "a"], "hashing"),
+        config.index_dir_for([tmp_path / "a", tmp_path / "b"], "onnx"),
+    }
+    assert len(others | {one}) == 4
+    assert one.is_relative_to(home)
+
+
+@pytest.mark.parametrize(("value", "wanted"), [(None, False), ("", False), ("1", True)])
+def test_no_color_counts_where_it_is_not_empty(monkeypatch, value, wanted):
+    """As no-color.org defines it."""
+    if value is not None:
+        monkeypatch.setenv("NO_COLOR", value)
+    assert config.no_color() is wanted
+
+
+def test_this_repository_indexes_its_examples():
+    """``skillsearch index`` works in a fresh checkout without arguments."""
+    folder = Path(__file__).parents[1]
+    settings = load_settings(folder)
+    assert settings.roots == (folder / "skillsearch" / "examples",)
+    assert settings.index_dir == folder / "index_cache"

@@ -1,0 +1,345 @@
+"""What an index goes through: kills at any moment, a full disk, damage, other writers."""
+
+import contextlib
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from skillsearch.index.cache import IndexFolder
+from skillsearch.index.skill_index import SkillIndex
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as on Linux")
+PACKAGE_FOLDER = Path(sys.modules["skillsearch"].__file__).parents[1]
+QUERIES = ("fill in a PDF form", "water the plants", "make green tea", "old")
+
+BUILD = """
+import sys
+from skillsearch.index.skill_index import SkillIndex
+
+try:
+    index = SkillIndex.from_roots(sys.argv[1], index_dir=sys.argv[2], model="hashing")
+except Exception as error:
+    print(type(error).__name__, error, sep=": ")
+else:
+    print(index.generation)
+"""
+
+KILL_AT = """
+import os, signal, sys
+from pathlib import Path
+
+def deadly(function):
+    def call(*arguments, **options):
+        deadly.left -= 1
+        if deadly.left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments, **options)
+    return call
+
+deadly.left = int(sys.argv[3])
+os.fsync = deadly(os.fsync)
+Path.rename = deadly(Path.rename)
+Path.replace = deadly(Path.replace)
+import shutil
+shutil.rmtree = deadly(shutil.rmtree)
+from skillsearch.index import arrays
+from skillsearch.index.embedding_cache import EmbeddingCache
+EmbeddingCache.add = deadly(EmbeddingCache.add)
+EmbeddingCache.close = deadly(EmbeddingCache.close)
+for module in ("lexical", "documents"):
+    module = __import__(f"skillsearch.index.{module}", fromlist=["x"])
+    module.save_array = deadly(module.save_array)
+"""
+
+LIMIT_FILES = """
+import resource, sys
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), int(sys.argv[3])))
+"""
+
+
+def run(code, *arguments):
+    """Run code in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        cwd=PACKAGE_FOLDER,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def write_skill(root, name, description, body=""):
+    """Write a SKILL.md."""
+    (root / name).mkdir(parents=True, exist_ok=True)
+    text = f"---\nname: {name}\ndescription: {description}\n---\n{body}\n"
+    (root / name / "SKILL.md").write_text(text)
+
+
+def answers(index):
+    """Return everything that some searches say, but for the time that they took."""
+    return [dict(index.search(q, threshold=0.0).to_dict(), seconds=None) for q in QUERIES]
+
+
+def build(root, folder):
+    """Build or update an index in this process."""
+    return SkillIndex.from_roots(root, index_dir=folder, model="hashing")
+
+
+def change(root):
+    """Add, edit and delete a skill."""
+    write_skill(root, "plants", "Water the plants on the balcony.", "Not too much.")
+    write_skill(root, "tea", "Make green tea, or black.", "Boil more water.")
+    shutil.rmtree(root / "old")
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A folder of four skills."""
+    folder = tmp_path / "skills"
+    write_skill(folder, "pdf-forms", "Fill in PDF forms.", "Open the form. " * 40)
+    write_skill(folder, "tea", "Make green tea.", "Boil water.")
+    write_skill(folder, "sql", "Make slow queries fast.", "Add an index.")
+    write_skill(folder, "old", "An old habit.", "It goes away.")
+    return folder
+
+
+@pytest.fixture
+def folder(root, tmp_path):
+    """The folder of an index of these skills, which change afterwards."""
+    build(root, tmp_path / "index")
+    change(root)
+    return tmp_path / "index"
+
+
+def copy_of(folder, name):
+    """Copy an index folder."""
+    return Path(shutil.copytree(folder, folder.with_name(name)))
+
+
+def deadly_calls(root, folder):
+    """Count the calls of an update at which it could be killed."""
+    code = f"{KILL_AT}\n{BUILD}\nprint(10**6 - deadly.left)"
+    done = run(code, root, copy_of(folder, "counted"), 10**6)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout.split()[-1])
+
+
+@pytest.mark.slow
+def test_a_kill_at_any_point_leaves_the_old_index_or_the_new_one(root, folder, tmp_path):
+    """Twelve points from the first vector to the last folder that is removed.
+
+    The index that is then on disk opens and answers as before or after the update, and the next
+    run makes it equal to one built from scratch.
+    """
+    old = answers(SkillIndex.open(copy_of(folder, "before")))
+    fresh = build(root, tmp_path / "fresh")
+    new = answers(fresh)
+    assert new != old
+    calls = deadly_calls(root, folder)
+    points = sorted({1 + round(i * (calls - 1) / 11) for i in range(12)})
+    assert len(points) == 12
+    seen = []
+    for point in points:
+        place = copy_of(folder, f"killed-{point}")
+        killed = run(f"{KILL_AT}\n{BUILD}", root, place, point)
+        assert killed.returncode == -signal.SIGKILL, (point, killed.stdout, killed.stderr)
+        found = answers(SkillIndex.open(place))
+        assert found in (old, new)
+        seen.append(found == new)
+        assert build(root, place).generation == fresh.generation
+        assert answers(SkillIndex.open(place)) == new
+        left = {path.name for path in (place / "generations").iterdir()}
+        assert fresh.generation in left
+        assert not [name for name in left if name.startswith(".new-")]
+    assert seen == sorted(seen)
+    assert set(seen) == {False, True}
+
+
+@pytest.mark.slow
+def test_a_kill_during_the_first_run_leaves_no_index_but_its_vectors(root, tmp_path):
+    """Nothing is opened, and the next run succeeds."""
+    place = tmp_path / "index"
+    for point in (1, 6, 20, 40):
+        killed = run(f"{KILL_AT}\n{BUILD}", root, place, point)
+        assert killed.returncode == -signal.SIGKILL
+        assert not IndexFolder(place).exists()
+    assert build(root, place).generation == build(root, tmp_path / "fresh").generation
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["first run", "update"])
+def test_a_full_disk_is_one_line_and_the_old_index_stays(root, folder, tmp_path, when):
+    """At every size of file that some part exceeds, by a byte as by half."""
+    old = answers(SkillIndex.open(copy_of(folder, "before")))
+    fresh = build(root, tmp_path / "fresh")
+    files = [path for path in (tmp_path / "fresh").rglob("*") if path.is_file()]
+    largest = sorted({path.stat().st_size for path in files if path.suffix != ".bin"})
+    limits = [1, 100, largest[-1] - 1, largest[-1] // 2, largest[len(largest) // 2] - 1]
+    for limit in limits:
+        place = copy_of(folder, f"full-{limit}") if when == "update" else tmp_path / f"new-{limit}"
+        done = run(f"{LIMIT_FILES}\n{BUILD}", root, place, limit)
+        assert done.stdout.startswith("StorageError: "), (limit, done.stdout, done.stderr)
+        assert done.stdout.count("\n") == 1
+        assert "free some space" in done.stdout
+        assert "Traceback" not in done.stderr
+        if when == "update":
+            assert answers(SkillIndex.open(place)) == old
+        else:
+            assert not IndexFolder(place).exists()
+        assert build(root, place).generation == fresh.generation
+
+
+@pytest.mark.slow
+def test_the_end_of_a_part_is_never_lost_silently(root, folder, tmp_path):
+    """Vectors that are all known, and room for all but the last byte of the largest part.
+
+    The C library notices that only when it closes the file, where numpy and faiss do not look.
+    """
+    write_skill(root, "tea", "Make green tea.", "Boil water.")
+    shutil.rmtree(root / "plants")
+    fresh = build(root, tmp_path / "fresh")
+    sizes = {path.stat().st_size for path in fresh.opened.folder.iterdir()}
+    old = answers(SkillIndex.open(copy_of(folder, "before")))
+    for size in sorted(sizes)[-4:]:
+        place = copy_of(folder, f"room-{size}")
+        done = run(f"{LIMIT_FILES}\n{BUILD}", root, place, size - 1)
+        assert done.stdout.startswith("StorageError: "), (size, done.stdout, done.stderr)
+        assert answers(SkillIndex.open(place)) == old
+
+
+@contextlib.contextmanager
+def small_disk(path, kilobytes):
+    """Mount a file system of a few kilobytes in a process, where that is allowed."""
+    path.mkdir()
+    script = textwrap.dedent(f"""
+        mount -t tmpfs -o size={kilobytes}k,mode=700 none {path} && exec "$@"
+    """)
+    prefix = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]
+    try:
+        works = subprocess.run([*prefix, "true"], check=False, capture_output=True).returncode == 0
+    except FileNotFoundError:
+        works = False
+    if not works:
+        pytest.skip("file systems cannot be mounted here")
+    yield prefix
+
+
+@pytest.mark.slow
+def test_a_really_full_disk_is_one_line_too(root, tmp_path):
+    """A file system with room for the vectors but not for the index."""
+    code = textwrap.dedent("""
+        import shutil, sys
+        from pathlib import Path
+        from skillsearch.index.skill_index import SkillIndex
+        root, place = Path(sys.argv[1]), sys.argv[2]
+        first = SkillIndex.from_roots(root, index_dir=place, model="hashing")
+        for number in range(60):
+            shutil.copytree(root / "tea", root / f"tea-{number}")
+        try:
+            SkillIndex.from_roots(root, index_dir=place, model="hashing")
+        except Exception as error:
+            print(type(error).__name__, error, sep=": ")
+        opened = SkillIndex.open(place)
+        print(opened.generation == first.generation, opened.search("make green tea")[0].name)
+    """)
+    with small_disk(tmp_path / "disk", kilobytes=320) as prefix:
+        command = [*prefix, sys.executable, "-c", code, str(root), str(tmp_path / "disk")]
+        done = subprocess.run(
+            command, cwd=PACKAGE_FOLDER, capture_output=True, text=True, timeout=100, check=False
+        )
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("StorageError: "), (done.stdout, done.stderr)
+    assert "No space left on device" in lines[0]
+    assert lines[1:] == ["True tea"]
+
+
+def flipped(path):
+    """Flip a bit in the middle of a file."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 16
+    path.write_bytes(data)
+
+
+def test_a_flipped_bit_in_any_part_is_rebuilt(root, folder):
+    """Opening answers as before the damage, and what is on disk is whole again."""
+    index = build(root, folder)
+    expected, generation = answers(index), index.generation
+    parts = [path.name for path in index.opened.folder.iterdir()]
+    assert len(parts) > 20
+    for name in [*parts, "CURRENT"]:
+        current = IndexFolder(folder).open().folder
+        flipped(folder / name if name == "CURRENT" else current / name)
+        opened = SkillIndex.open(folder)
+        assert (opened.generation, answers(opened)) == (generation, expected)
+        assert IndexFolder(folder).open().name == generation
+
+
+def test_a_flipped_bit_beside_the_parts_costs_only_time(root, folder):
+    """In the snapshot or the vectors: the next run finds it and comes to the same index."""
+    generation = build(root, folder).generation
+    (embeddings,) = folder.glob("embeddings-*.bin")
+    for path in (folder / "snapshot.json", embeddings):
+        flipped(path)
+        index = build(root, folder)
+        assert index.generation == generation
+        assert index.refresh(verify=True).generation == generation
+
+
+@pytest.mark.slow
+def test_many_writers_at_once_all_end_well(root, folder, tmp_path):
+    """Six processes: each reports the same index, and it is whole."""
+    command = [sys.executable, "-c", BUILD, str(root), str(folder)]
+    writers = [
+        subprocess.Popen(command, cwd=PACKAGE_FOLDER, stdout=subprocess.PIPE, text=True)
+        for _ in range(6)
+    ]
+    outputs = {writer.communicate(timeout=100)[0] for writer in writers}
+    generation = build(root, tmp_path / "fresh").generation
+    assert outputs == {f"{generation}\n"}
+    assert SkillIndex.open(folder).generation == generation
+
+
+@pytest.mark.slow
+def test_readers_are_never_disturbed_by_a_writer(root, folder):
+    """A hundred openings while the index is written again and again."""
+    code = textwrap.dedent("""
+        import sys
+        from pathlib import Path
+        from skillsearch.index.skill_index import SkillIndex
+        root, place = Path(sys.argv[1]), sys.argv[2]
+        for number in range(30):
+            (root / "tea" / "SKILL.md").write_text(f"---\\ndescription: Tea {number}.\\n---\\n")
+            SkillIndex.from_roots(root, index_dir=place, model="hashing")
+    """)
+    build(root, folder)
+    writer = subprocess.Popen([sys.executable, "-c", code, root, folder], cwd=PACKAGE_FOLDER)
+    try:
+        opened = 0
+        while writer.poll() is None or opened < 20:
+            index = SkillIndex.open(folder)
+            assert index.search("fill in a PDF form")[0].name == "pdf-forms"
+            opened += 1
+    finally:
+        assert writer.wait(60) == 0
+
+
+def test_nothing_is_pickled(folder):
+    """The parts are arrays, JSON and FAISS files, and say so."""
+    for path in IndexFolder(folder).open().folder.iterdir():
+        head = path.read_bytes()[:8]
+        if path.suffix == ".npy":
+            assert head.startswith(b"\x93NUMPY")
+        elif path.suffix == ".faiss":
+            assert head.startswith(b"Ix")
+        else:
+            json.loads(path.read_bytes())
+    (generation,) = (folder / "generations").iterdir()
+    assert generation.name == IndexFolder(folder).current()
