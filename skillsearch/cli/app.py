@@ -1,0 +1,144 @@
+"""The group of all commands, and the one place where an error becomes an exit code."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import sys
+import traceback
+from typing import Any
+
+import click
+
+from skillsearch import __version__
+from skillsearch.cli.browsing import list_command, show_command
+from skillsearch.cli.checking import doctor_command, status_command, validate_command
+from skillsearch.cli.completion import completion_command
+from skillsearch.cli.indexing import index_command
+from skillsearch.cli.options import CONTEXT, LOGGER, verbose_option
+from skillsearch.cli.output import StderrHandler, prepare_streams
+from skillsearch.cli.querying import query_command
+from skillsearch.errors import (
+    CacheError,
+    ConfigError,
+    IndexNotFoundError,
+    QueryError,
+    RootError,
+    SkillSearchError,
+)
+from skillsearch.safe_text import one_line
+
+INTERRUPTED = 130
+EXIT_CODES: dict[type[SkillSearchError], int] = {
+    ConfigError: 2,
+    QueryError: 2,
+    RootError: 2,
+    CacheError: 4,
+    IndexNotFoundError: 4,
+}
+"""Exit codes of the errors that do not exit with 1."""
+
+EPILOG = """\b
+Exit codes:
+  0    done; a query without a hit included
+  1    a fault of the model, the disk or a skill; also the "no" of query --exit-code,
+       status and doctor
+  2    wrong usage: an unknown option, a bad value, a missing folder
+  3    validate found errors
+  4    there is no usable index
+  130  interrupted
+"""
+
+
+class Failure(click.ClickException):
+    """An error that ends the program with one line on stderr."""
+
+    def __init__(self, message: str, exit_code: int = 1) -> None:
+        super().__init__(one_line(message))
+        self.exit_code = exit_code  # type: ignore[misc]  # click declares it for the class
+
+
+class Commands(click.Group):
+    """A group that suggests commands and lets no traceback through."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the first argument names."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            near = difflib.get_close_matches(name, self.list_commands(ctx), n=2, cutoff=0.5)
+            hint = f" Did you mean: {', '.join(near)}?" if near else ""
+            ctx.fail(f"There is no command {one_line(name, 80)!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command and turn what it raises into one line and an exit code."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as exc:
+            raise Failure("Interrupted; what was embedded is kept.", INTERRUPTED) from exc
+        except SkillSearchError as exc:
+            code = next((EXIT_CODES[kind] for kind in type(exc).__mro__ if kind in EXIT_CODES), 1)
+            raise Failure(str(exc), code) from exc
+        except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
+            raise
+        except OSError as exc:
+            raise Failure(f"{exc.strerror or exc}: {exc.filename or 'output'}") from exc
+        except Exception as exc:  # The outermost edge: a user is owed a line, not a traceback.
+            raise _unexpected(exc) from exc
+
+
+def _unexpected(error: Exception) -> Failure:
+    """Say that an error is our fault; with ``-v`` show where it happened."""
+    if LOGGER.isEnabledFor(logging.DEBUG):
+        traceback.print_exception(error)
+    return Failure(
+        f"This is a bug in skillsearch, please report it: {type(error).__name__}: {error} "
+        "(-v shows where it happened)"
+    )
+
+
+@click.group(cls=Commands, context_settings=CONTEXT, epilog=EPILOG)
+@click.version_option(__version__, prog_name="skillsearch")
+@verbose_option
+@click.pass_context
+def app(context: click.Context) -> None:
+    """Find the right skill among many folders with a SKILL.md, or learn that none fits.
+
+    Begin with "skillsearch index FOLDER", then ask: skillsearch query "fill in a PDF form".
+    """
+    prepare_streams()
+    handler = StderrHandler()
+    LOGGER.addHandler(handler)
+    before = LOGGER.level if LOGGER.level != logging.DEBUG else logging.NOTSET
+    if LOGGER.level == logging.NOTSET:
+        LOGGER.setLevel(logging.WARNING)
+
+    def restore() -> None:
+        """Leave logging as it was for whoever called us in their process."""
+        LOGGER.removeHandler(handler)
+        LOGGER.setLevel(before)
+
+    context.call_on_close(restore)
+
+
+for _command in (
+    index_command,
+    query_command,
+    list_command,
+    show_command,
+    status_command,
+    doctor_command,
+    validate_command,
+    completion_command,
+):
+    app.add_command(_command)
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app(prog_name="skillsearch")
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)

@@ -1,0 +1,126 @@
+"""``skillsearch status``, ``doctor`` and ``validate``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from skillsearch.cli.indexing import describe
+from skillsearch.cli.opening import open_index
+from skillsearch.cli.options import command, index_dir_option, json_option
+from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say
+from skillsearch.config import load_settings
+
+if TYPE_CHECKING:
+    from skillsearch.reports import Status
+
+INVALID = 3
+
+
+@command("status")
+@index_dir_option
+@json_option
+@click.pass_context
+def status_command(context: click.Context, index_dir: Path | None, as_json: bool) -> None:
+    """Prove that the index is what lies on disk, or say what differs.
+
+    Every file is hashed. Exits with 1 where something differs.
+    """
+    from skillsearch import reports
+
+    report = reports.status(open_index(load_settings(index_dir=index_dir).index_dir))
+    if as_json:
+        emit_json(report.to_dict())
+    else:
+        _print(_status_rows(report))
+    if not report.in_sync:
+        say(f"The index differs from the disk ({report.differences}); run: skillsearch index")
+        context.exit(1)
+
+
+@command("doctor")
+@index_dir_option
+@json_option
+@click.pass_context
+def doctor_command(context: click.Context, index_dir: Path | None, as_json: bool) -> None:
+    """Check the installation, the settings and the index.
+
+    Exits with 1 where something does not work.
+    """
+    from skillsearch import reports
+
+    checks = reports.doctor(index_dir)
+    if as_json:
+        verdicts = [check.verdict for check in checks]
+        counts = {name: verdicts.count(name) for name in ("ok", "warning", "error")}
+        emit_json({**counts, "checks": [check.to_dict() for check in checks]})
+    else:
+        _print([(check.verdict, check.name, check.detail) for check in checks])
+    if any(check.verdict == "error" for check in checks):
+        context.exit(1)
+
+
+@command("validate")
+@click.argument(
+    "paths",
+    nargs=-1,
+    required=True,
+    metavar="PATH...",
+    type=click.Path(exists=True, path_type=Path),
+)
+@json_option
+@click.pass_context
+def validate_command(context: click.Context, paths: tuple[Path, ...], as_json: bool) -> None:
+    """Hold skills against the Agent Skills specification.
+
+    PATH is a skill folder, a SKILL.md, or a folder with skills below it. Exits with 3 where there
+    are errors.
+    """
+    from skillsearch import reports
+
+    checked, found = reports.validate_paths(paths)
+    counts = reports.count_severities(found)
+    if as_json:
+        diagnostics = [item.to_dict() for item in found]
+        emit_json({"checked": checked, **counts, "diagnostics": diagnostics})
+    else:
+        emit_rows((describe(item),) for item in found)
+        say(f"skills checked: {checked}; {_in_words(counts)}")
+    if counts["error"]:
+        context.exit(INVALID)
+
+
+def _status_rows(report: Status) -> list[tuple[str, str]]:
+    """Return the lines of a status."""
+    differences = report.differences
+    rows = [
+        ("verdict", "in sync with the disk" if report.in_sync else "differs from the disk"),
+        ("skills", f"{report.indexed:,} indexed, {report.skipped:,} skipped"),
+        ("reported", _in_words(report.diagnostics)),
+        ("index", f"{report.index_dir} ({report.size_bytes / 1e6:.1f} MB)"),
+        ("generation", report.generation),
+        ("model", f"{report.model}, fields {report.fields}"),
+    ]
+    rows += [("root", f"{root.path} (alias {root.alias})") for root in report.roots]
+    rows += [("missing root", path) for path in differences.missing_roots]
+    for word in ("added", "changed", "removed"):
+        rows += [(word, path) for path in getattr(differences, word)]
+    return rows
+
+
+def _in_words(counts: Mapping[str, int]) -> str:
+    """Write counts of severities."""
+    return ", ".join(f"{severity}s: {count}" for severity, count in counts.items())
+
+
+def _print(rows: Sequence[Sequence[str]]) -> None:
+    """Print rows as a table on a terminal, else parted by tabs."""
+    if is_terminal():
+        from skillsearch.cli.tables import print_rows
+
+        print_rows(rows)
+    else:
+        emit_rows(rows)

@@ -1,0 +1,150 @@
+"""``skillsearch index``."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from skillsearch.cli.options import command, index_dir_option, json_option
+from skillsearch.cli.output import emit_json, say
+from skillsearch.config import Settings, load_settings, no_color, standard_roots
+
+if TYPE_CHECKING:
+    from skillsearch.index.reading import Progress
+    from skillsearch.index.request import IndexRequest
+    from skillsearch.types import Diagnostic, IndexReport
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+_SHOWN_DIAGNOSTICS = 10
+_STAGES = {"read": "Reading skills", "embed": "Embedding texts"}
+
+
+@command("index")
+@click.argument(
+    "roots", nargs=-1, metavar="[ROOT]...", type=click.Path(readable=False, path_type=Path)
+)
+@index_dir_option
+@click.option("--model", metavar="M", help="onnx (default), hashing, onnx:FOLDER, st:NAME.")
+@click.option(
+    "--fields",
+    type=click.Choice(("metadata", "full")),
+    help="metadata: names and descriptions only; full (default): the bodies too.",
+)
+@click.option("--verify", is_flag=True, help="Hash every file, whatever its size and time say.")
+@click.option("--examples", is_flag=True, help="Index the example skills of this package.")
+@json_option
+def index_command(
+    roots: tuple[Path, ...],
+    index_dir: Path | None,
+    model: str | None,
+    fields: str | None,
+    verify: bool,
+    examples: bool,
+    as_json: bool,
+) -> None:
+    """Index folders of skills, or bring their index up to date.
+
+    Without ROOT: the folders of the settings, or those indexed before, or the places where agents
+    keep skills (.agents/skills and .claude/skills, here and in the home folder).
+    """
+    from skillsearch.index.skill_index import SkillIndex
+
+    given = (*roots, EXAMPLES) if examples else roots
+    settings = load_settings(index_dir=index_dir, model=model, fields=fields)
+    request = _choose(given, settings)
+    with _progress() as progress:
+        _, report = SkillIndex.build(
+            request, settings.index_dir.absolute(), verify=verify, progress=progress
+        )
+    if as_json:
+        emit_json(report.to_dict())
+    else:
+        _show(report)
+
+
+def _choose(given: Sequence[Path], settings: Settings) -> IndexRequest:
+    """Decide what to index: arguments, settings, what was indexed before, or the usual places."""
+    from skillsearch.index.request import IndexRequest
+
+    roots = tuple(root.absolute() for root in given) or settings.roots
+    with_body = settings.fields == "full"
+    before = None if roots else IndexRequest.load(settings.index_dir.absolute())
+    if before is not None:
+        model = settings.model if "model" in settings.sources else before.model
+        with_body = with_body if "fields" in settings.sources else before.with_body
+        return IndexRequest(before.roots, model, with_body)
+    roots = roots or standard_roots()
+    if not roots:
+        raise click.UsageError(
+            "There is nothing to index. Name a folder (skillsearch index FOLDER), set roots in "
+            "skillsearch.toml or SKILLSEARCH_ROOTS, or try the examples: skillsearch index "
+            "--examples"
+        )
+    return IndexRequest(roots, settings.model, with_body)
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Progress | None]:
+    """Show bars on stderr while a terminal is there to show them."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True, no_color=no_color())
+    columns = (
+        TextColumn("{task.description:<16}"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(compact=True),
+    )
+    with Progress(*columns, console=console, transient=True) as bars:
+        tasks = {stage: bars.add_task(text, visible=False) for stage, text in _STAGES.items()}
+
+        def update(stage: str, done: int, total: int) -> None:
+            """Move the bar of one stage."""
+            bars.update(tasks[stage], completed=done, total=total, visible=True)
+
+        yield update
+
+
+def _show(report: IndexReport) -> None:
+    """Tell a person what was done."""
+    _show_diagnostics(report.diagnostics)
+    click.echo(
+        f"{report.indexed:,} skills in the index: {report.indexed - report.reused:,} read, "
+        f"{report.reused:,} unchanged, {report.removed:,} removed, {report.skipped:,} skipped; "
+        f"{report.embedded:,} texts embedded, {report.seconds:.2f} s"
+    )
+
+
+def _show_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
+    """Show the gravest problems and count the rest."""
+    order = ("error", "warning", "note")
+    ranked = sorted(diagnostics, key=lambda item: order.index(item.severity))
+    shown = [item for item in ranked if item.severity != "note"][:_SHOWN_DIAGNOSTICS]
+    for item in shown:
+        say(describe(item))
+    rest = Counter(item.code for item in ranked[len(shown) :])
+    if rest:
+        counts = ", ".join(f"{code} {count}" for code, count in rest.most_common())
+        say(f"{'also' if shown else 'noted'}: {counts} (--json lists all)")
+
+
+def describe(item: Diagnostic) -> str:
+    """Write a diagnostic in the form that editors can jump to."""
+    place = item.path if item.line is None else f"{item.path}:{item.line}"
+    return f"{place}: {item.severity} {item.code} {item.message}"

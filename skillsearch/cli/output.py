@@ -1,0 +1,58 @@
+"""Where output goes: data to stdout, everything else to stderr, both safe to show."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
+
+import click
+
+from skillsearch.safe_text import one_line
+from skillsearch.types import JsonValue
+
+
+def prepare_streams() -> None:
+    """Let no character stop the output: what the terminal cannot show is written as an escape."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def is_terminal() -> bool:
+    """Tell whether a person reads stdout, who wants tables and colours."""
+    return sys.stdout.isatty()
+
+
+def emit_json(record: JsonValue, *, indent: int | None = None) -> None:
+    """Print one JSON value on a line of its own; its texts stay as they are, escaped by JSON."""
+    is_unicode = (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
+    click.echo(json.dumps(record, ensure_ascii=not is_unicode, indent=indent))
+
+
+def emit_rows(rows: Iterable[Sequence[object]]) -> None:
+    """Print rows for other programs: columns parted by tabs, one row a line."""
+    lines = ["\t".join(one_line(str(cell)) for cell in row) for row in rows]
+    if lines:
+        click.echo("\n".join(lines))
+
+
+def say(message: str) -> None:
+    """Tell the user something that is no data, wrapped where a terminal shows it."""
+    line = one_line(message)
+    if sys.stderr.isatty():
+        width = shutil.get_terminal_size().columns
+        line = textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
+    click.echo(line, err=True)
+
+
+class StderrHandler(logging.Handler):
+    """Shows what the package logs."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line for a record."""
+        say(f"{record.levelname.lower()}: {record.getMessage()}")

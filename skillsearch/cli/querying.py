@@ -1,0 +1,116 @@
+"""``skillsearch query``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from skillsearch.cli.batch import Query, read_queries
+from skillsearch.cli.explaining import explanation
+from skillsearch.cli.opening import bring_up_to_date, open_index
+from skillsearch.cli.options import command, index_dir_option, json_option
+from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say
+from skillsearch.config import MAX_N, load_settings
+from skillsearch.types import SYSTEMS
+
+if TYPE_CHECKING:
+    from skillsearch.types import SearchResult, System
+
+_MAX_STDIN_BYTES = 4 << 20
+
+
+@command("query")
+@click.argument("words", nargs=-1, metavar="TEXT|-")
+@click.option("-n", "n", type=click.IntRange(1, MAX_N), help="Hits at most. [default: 5]")
+@click.option("--threshold", type=float, metavar="T", help="Lowest score, 0 to 1. [default: 0.3]")
+@click.option("--explain", is_flag=True, help="Say why each hit has its score.")
+@index_dir_option
+@click.option("--system", type=click.Choice(SYSTEMS), default="hybrid", help="How to rank.")
+@click.option(
+    "--batch",
+    type=click.File("rb"),
+    metavar="FILE|-",
+    help='Ask many: JSON lines with "_id" and "text" in, one JSON object a line out.',
+)
+@click.option("--no-refresh", is_flag=True, help="Search the index as it is, changed or not.")
+@click.option("--exit-code", is_flag=True, help="Exit with 1 where nothing was found.")
+@json_option
+@click.pass_context
+def query_command(
+    context: click.Context,
+    words: tuple[str, ...],
+    n: int | None,
+    threshold: float | None,
+    explain: bool,
+    index_dir: Path | None,
+    system: System,
+    batch: BinaryIO | None,
+    no_refresh: bool,
+    exit_code: bool,
+    as_json: bool,
+) -> None:
+    """Find the skills that fit TEXT; "-" reads it from stdin.
+
+    The score is the probability that a skill fits. Where none reaches the threshold the answer is
+    none: a good answer. A few changed files are indexed first, which is told on stderr.
+    """
+    refresh = False if no_refresh else None
+    settings = load_settings(n=n, threshold=threshold, index_dir=index_dir, refresh=refresh)
+    queries = _queries(words, batch)
+    index = open_index(settings.index_dir)
+    if settings.refresh:
+        bring_up_to_date(index)
+    found = False
+    for key, text in queries:
+        result = index.search(text, settings.n, settings.threshold, system=system, explain=explain)
+        found = found or bool(result)
+        if batch:
+            emit_json({"_id": key, **result.to_dict()})
+        else:
+            _show(result, as_json=as_json)
+    if exit_code and not found:
+        context.exit(1)
+
+
+def _queries(words: Sequence[str], batch: BinaryIO | None) -> list[Query]:
+    """Gather what is asked, from the arguments, stdin or a file."""
+    if bool(words) == bool(batch):
+        raise click.UsageError(
+            'Say what is to be done: skillsearch query "fill in a PDF form", or use --batch FILE; '
+            "one of the two."
+        )
+    if batch:
+        return read_queries(batch, str(getattr(batch, "name", "<stdin>")))
+    if words != ("-",):
+        return [(None, " ".join(words))]
+    data = sys.stdin.buffer.read(_MAX_STDIN_BYTES)
+    return [(None, data.decode("utf-8", "replace").strip())]
+
+
+def _show(result: SearchResult, *, as_json: bool) -> None:
+    """Print the answer to one query."""
+    if as_json:
+        emit_json(result.to_dict())
+    elif not result:
+        say(
+            f"No skill reaches the threshold {result.threshold:.2f}. Say it in other words, lower "
+            "it (--threshold 0.1), or look at what there is: skillsearch list"
+        )
+    elif is_terminal():
+        from skillsearch.cli.tables import print_hits
+
+        print_hits(result)
+    else:
+        _emit_plain(result)
+
+
+def _emit_plain(result: SearchResult) -> None:
+    """Print one hit a line: rank, score, name, description, path; explanations below it."""
+    for hit in result:
+        emit_rows([(hit.rank, f"{hit.score:.4f}", hit.name, hit.description, hit.path)])
+        if hit.explain:
+            emit_rows(("", *pair) for pair in explanation(hit.explain))

@@ -1,0 +1,63 @@
+"""Tests of the front door: the public names, and what importing them costs."""
+
+import subprocess
+import sys
+import typing
+from pathlib import Path
+
+import pytest
+
+import skillsearch
+
+HEAVY = {
+    "click",
+    "faiss",
+    "numpy",
+    "onnxruntime",
+    "platformdirs",
+    "pydantic",
+    "rank_bm25",
+    "rich",
+    "sentence_transformers",
+    "tokenizers",
+    "torch",
+    "yaml",
+}
+
+
+def test_all_is_sorted_and_names_everything_public():
+    """What is in the namespace is announced, and nothing else."""
+    source = Path(skillsearch.__file__).read_text(encoding="utf-8")
+    public = {
+        name
+        for name, value in vars(skillsearch).items()
+        if not name.startswith("_")
+        and not isinstance(value, type(sys))
+        and value is not typing.TYPE_CHECKING
+    }
+    lazy = {"SkillIndex", "search_skills"}
+    assert skillsearch.__all__ == sorted(skillsearch.__all__)
+    assert set(skillsearch.__all__) == public | lazy
+    assert len(source.splitlines()) <= 50
+
+
+@pytest.mark.parametrize("name", skillsearch.__all__)
+def test_every_public_name_is_there_and_documented(name):
+    """Also those that are imported when they are first used."""
+    assert getattr(skillsearch, name).__doc__
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    """As with any module."""
+    with pytest.raises(AttributeError, match="'nonsense'"):
+        _ = skillsearch.nonsense
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    """A program that only wants the types pays for nothing else."""
+    code = "import sys, skillsearch; print(*sys.modules)"
+    folder = Path(skillsearch.__file__).parents[1]
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=folder
+    )
+    assert not HEAVY & set(run.stdout.split())

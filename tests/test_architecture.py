@@ -1,0 +1,178 @@
+"""The layers of the package, checked from its own source."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import skillsearch
+
+PACKAGE = Path(skillsearch.__file__).parent
+LAYERS = [  # low to high; a module imports lower layers and, unless APART, its own
+    {"types", "errors", "config", "safe_text"},
+    {"skills", "execution"},
+    {"index"},
+    {"library", "session", "evaluation", "remote", "training"},
+    {"tools", "watcher", "reports"},
+    {"cli", "mcp_server"},
+]
+LEVEL = {unit: level for level, units in enumerate(LAYERS) for unit in units}
+APART = [  # the members of each set never import each other
+    {"skills", "execution"},
+    *({"evaluation", lower} for lower in ("skills", "execution", "index")),
+    {"session", "evaluation"},
+    {"index.lexical", "index.dense", "index.fusion", "index.calibration"},
+]
+IMPORTERS = {  # the only modules that may import each of these, at any depth of their code
+    "click": {"cli"},
+    "faiss": {"index.dense"},
+    "filelock": {"index.cache"},
+    "onnxruntime": {"index.embedder"},
+    "platformdirs": {"config"},
+    "pydantic": {"tools"},
+    "rank_bm25": {"index.okapi"},
+    "rich": {"cli"},
+    "sentence_transformers": {"index.embedder"},
+    "Stemmer": {"index.tokenizer"},
+    "tokenizers": {"index.embedder"},
+    "torch": {"index.embedder"},
+    "yaml": {"skills.frontmatter"},
+}
+FORBIDDEN_MODULES = {"pickle", "cPickle", "dill", "joblib", "marshal", "shelve"}
+FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
+PURE = {  # no clock, no files, no logging
+    "safe_text",
+    "index.calibration",
+    "index.fields",
+    "index.fusion",
+    "index.scripts",
+    "index.tokenizer",
+}
+IMPURE_MODULES = {"io", "logging", "os", "shutil", "socket", "subprocess", "tempfile", "time"}
+
+
+def module_name(path):
+    """Name a file inside the package, such as ``index.fusion``; a package by its folder."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+TREES = {
+    module_name(path): ast.parse(path.read_text(encoding="utf-8"))
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if path.relative_to(PACKAGE).parts[0] != "examples"
+}
+
+
+def imports(name):
+    """Return the full names of all modules that a module imports, at any depth of its code."""
+    found = set()
+    for node in ast.walk(TREES[name]):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            members = {f"{node.module}.{alias.name}" for alias in node.names}
+            ours = {member for member in members if member.removeprefix("skillsearch.") in TREES}
+            found |= ours or {node.module}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found
+
+
+def internal_imports(name):
+    """Return the modules of the package that a module imports."""
+    ours = (other for other in imports(name) if other.startswith("skillsearch."))
+    return {other.removeprefix("skillsearch.") for other in ours}
+
+
+def calls(name):
+    """Yield all calls in a module, each with the dotted name of what is called."""
+    for node in ast.walk(TREES[name]):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func), node
+
+
+def within(name, unit):
+    """Say whether a module is a unit or lies in it."""
+    return name == unit or name.startswith(f"{unit}.")
+
+
+@pytest.mark.parametrize("name", sorted(set(TREES) - {"__init__", "__main__"}))
+def test_a_module_imports_only_what_its_layer_allows(name):
+    """Lower layers, its own, and none that it is to be kept apart from."""
+    found = internal_imports(name)
+    level = LEVEL[name.split(".")[0]]
+    upward = {other for other in found if LEVEL[other.split(".")[0]] > level}
+    sideways = {
+        other
+        for group in APART
+        for mine in group
+        for theirs in group - {mine}
+        for other in found
+        if within(name, mine) and within(other, theirs)
+    }
+    assert not upward | sideways
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    """What a module needs can always be imported first."""
+    waiting = {name: internal_imports(name) & set(TREES) - {name} for name in TREES}
+    while ready := {name for name, needed in waiting.items() if not needed & set(waiting)}:
+        waiting = {name: needed for name, needed in waiting.items() if name not in ready}
+    assert waiting == {}
+
+
+@pytest.mark.parametrize("library", IMPORTERS)
+def test_each_library_has_one_importer(library):
+    """A library can be changed, or come late, in one place."""
+    importers = {
+        name for name in TREES if any(found.split(".")[0] == library for found in imports(name))
+    }
+    allowed = IMPORTERS[library]
+    assert {name for name in importers if not any(within(name, unit) for unit in allowed)} == set()
+
+
+@pytest.mark.parametrize("name", sorted(TREES))
+def test_nothing_runs_text_as_code_or_unpickles(name):
+    """No pickle, eval, exec, unsafe YAML, shell, or numpy with pickles."""
+    assert not {found.split(".")[0] for found in imports(name)} & FORBIDDEN_MODULES
+    for called, node in calls(name):
+        assert called not in FORBIDDEN_CALLS
+        assert called not in {"yaml.load_all", "yaml.unsafe_load", "os.system", "os.popen"}
+        flags = {item.arg: ast.unparse(item.value) for item in node.keywords}
+        assert flags.get("shell", "False") == "False"
+        assert flags.get("allow_pickle", "False") == "False"
+        assert flags.get("trust_remote_code", "False") == "False"
+        if called == "yaml.load":
+            assert "Safe" in ast.unparse(node)
+
+
+@pytest.mark.parametrize("name", sorted(TREES))
+def test_only_the_command_line_prints(name):
+    """A library that prints spoils the output of its host."""
+    if not within(name, "cli"):
+        assert "print" not in {called for called, _ in calls(name)}
+
+
+@pytest.mark.parametrize("name", sorted(set(TREES) - {"config"}))
+def test_only_config_reads_the_environment(name):
+    """One place decides what a variable means."""
+    source = ast.unparse(TREES[name])
+    assert "os.environ" not in source
+    assert "os.getenv" not in source
+    assert "environ" not in {
+        alias.name
+        for node in ast.walk(TREES[name])
+        if isinstance(node, ast.ImportFrom) and node.module == "os"
+        for alias in node.names
+    }
+
+
+@pytest.mark.parametrize("name", sorted(PURE))
+def test_the_middle_is_pure(name):
+    """What only computes imports nothing that touches the world."""
+    assert not {found.split(".")[0] for found in imports(name)} & IMPURE_MODULES
+
+
+@pytest.mark.parametrize("name", sorted(TREES))
+def test_every_module_says_what_it_is_for(name):
+    """The first statement is a docstring."""
+    assert ast.get_docstring(TREES[name])

@@ -1,0 +1,257 @@
+"""Tests of ``skillsearch list`` and ``show``, and of what a terminal is spared."""
+
+import base64
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from skillsearch.cli import tables
+from skillsearch.types import Hit, SearchResult
+
+HOSTILE = (
+    "Red \x1b[31m\x1b]0;title\x07 \u202egnp.exe\u202c \u200b[bold]loud[/bold] \U000e0041\nnext"
+)
+SHOWN = "Red [31m]0;title gnp.exe [bold]loud[/bold] next"
+
+
+def test_list_prints_name_root_and_description(indexed):
+    """One skill a line, in the order of their ids."""
+    rows = [line.split("\t") for line in indexed("list").stdout.splitlines()]
+    assert [row[:2] for row in rows] == [
+        ["brew-coffee", "drinks"],
+        ["squeeze-lemons", "drinks"],
+        ["steep-tea", "drinks"],
+    ]
+    assert rows[2][2] == "Steep green tea at the right temperature."
+
+
+def test_list_as_json_is_one_object(indexed, drinks):
+    """It counts the skills and gives path, root and id of each."""
+    record = json.loads(indexed("list", "--json").stdout)
+    assert record["count"] == len(record["skills"]) == 3
+    assert record["skills"][0] == {
+        "name": "brew-coffee",
+        "description": "Brew filter coffee with a scale. Use for espresso and roasting questions.",
+        "doc_id": "drinks:brew-coffee",
+        "alias": "drinks",
+        "root": str(drinks),
+        "path": str(drinks / "brew-coffee" / "SKILL.md"),
+        "hidden": False,
+    }
+
+
+def test_an_empty_index_lists_nothing_and_says_so(cli, tmp_path):
+    """Stdout is empty, the word goes to stderr."""
+    (tmp_path / "none").mkdir()
+    cli("index", tmp_path / "none", "--index-dir", "i", "--model", "hashing")
+    result = cli("list", "--index-dir", "i")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "holds no skill" in result.stderr
+
+
+@pytest.mark.parametrize("command", [["list"], ["show", "x"], ["status"], ["query", "x"]])
+def test_every_command_on_an_index_exits_with_4_without_one(cli, command):
+    """The same fault has the same code everywhere."""
+    result = cli(*command, "--index-dir", "nowhere")
+    assert (result.exit_code, result.stdout) == (4, "")
+
+
+def test_show_gives_an_overview(indexed, drinks):
+    """Metadata, where it lies, and its files."""
+    (drinks / "brew-coffee" / "references").mkdir()
+    (drinks / "brew-coffee" / "references" / "beans.md").write_text("Beans\n")
+    rows = [line.split("\t") for line in indexed("show", "BREW-coffee").stdout.splitlines()]
+    assert ["name", "brew-coffee"] in rows
+    assert ["license", "MIT"] in rows
+    assert ["path", str(drinks / "brew-coffee" / "SKILL.md")] in rows
+    assert rows[-1] == ["file", "references/beans.md"]
+
+
+def test_show_as_json_holds_frontmatter_and_files(indexed):
+    """The body comes only when it is asked for."""
+    record = json.loads(indexed("show", "brew-coffee", "--json").stdout)
+    assert record["frontmatter"]["license"] == "MIT"
+    assert (record["files"], record["files_truncated"], record["stale"]) == ([], False, False)
+    assert "body" not in record
+    with_body = json.loads(indexed("show", "brew-coffee", "--json", "--body").stdout)
+    assert with_body["body"].lstrip().startswith("# Coffee\n")
+
+
+def test_show_body_and_files_print_only_these(indexed, drinks):
+    """Fit to be piped on."""
+    (drinks / "steep-tea" / "notes.md").write_text("x")
+    assert indexed("show", "steep-tea", "--body").stdout.strip() == "# Tea\n\nUse 80 C."
+    assert indexed("show", "steep-tea", "--files").stdout == "notes.md\n"
+
+
+def test_show_file_prints_a_text_as_it_is(indexed, drinks):
+    """No line feed is added where there is one."""
+    (drinks / "steep-tea" / "notes.md").write_text("one\n\ttwo\n")
+    assert indexed("show", "steep-tea", "--file", "notes.md").stdout == "one\n\ttwo\n"
+    record = json.loads(indexed("show", "steep-tea", "--file", "notes.md", "--json").stdout)
+    assert record == {"name": "steep-tea", "file": "notes.md", "bytes": 9, "text": "one\n\ttwo\n"}
+
+
+@pytest.mark.parametrize("data", [b"\x89PNG\x00\x01", b"caf\xe9"])
+def test_show_file_refuses_what_is_no_text(indexed, drinks, data):
+    """A terminal gets a message with the size; JSON gets the bytes as base64."""
+    (drinks / "steep-tea" / "logo.png").write_bytes(data)
+    result = indexed("show", "steep-tea", "--file", "logo.png")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"'logo.png' is no text ({len(data)} bytes)" in result.stderr
+    record = json.loads(indexed("show", "steep-tea", "--file", "logo.png", "--json").stdout)
+    assert base64.b64decode(record["base64"]) == data
+
+
+@pytest.mark.parametrize(
+    "path", ["../brew-coffee/SKILL.md", "/etc/passwd", "a/../../x", "link", ""]
+)
+def test_show_file_never_leaves_the_skill(indexed, drinks, path):
+    """Climbing, absolute paths and links are refused."""
+    (drinks / "steep-tea" / "link").symlink_to("/etc/passwd")
+    result = indexed("show", "steep-tea", "--file", path)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "ask for a file inside the skill folder" in result.stderr
+
+
+def test_show_file_names_files_that_come_near(indexed, drinks):
+    """A slip of the finger is answered with the right name."""
+    (drinks / "steep-tea" / "notes.md").write_text("x")
+    result = indexed("show", "steep-tea", "--file", "note.md")
+    assert result.exit_code == 1
+    assert "Did you mean: notes.md?" in result.stderr
+
+
+def test_show_takes_one_part_at_a_time(indexed):
+    """Two parts at once are a usage error."""
+    result = indexed("show", "steep-tea", "--body", "--file", "notes.md")
+    assert result.exit_code == 2
+    assert "--body and --file" in result.stderr
+
+
+def test_an_unknown_name_exits_with_1_and_gets_the_nearest(indexed):
+    """Nothing is guessed."""
+    result = indexed("show", "brew-cofee")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "No skill is named 'brew-cofee'. Did you mean: brew-coffee" in result.stderr
+
+
+def test_a_name_in_two_roots_is_told_apart(cli, drinks, tmp_path, make_skill):
+    """The first root wins; ``root:name`` asks for the other."""
+    make_skill(tmp_path / "pub", "steep-tea", "Pour iced tea.")
+    cli("index", drinks, tmp_path / "pub", "--index-dir", "i", "--model", "hashing")
+
+    def root_of(name):
+        return json.loads(cli("show", name, "--index-dir", "i", "--json").stdout)["alias"]
+
+    assert [root_of("steep-tea"), root_of("pub:steep-tea")] == ["drinks", "pub"]
+
+
+def test_a_file_that_changed_since_is_shown_and_flagged(indexed, drinks, make_skill):
+    """What is served is what lies on disk."""
+    make_skill(drinks, "steep-tea", "Steep black tea.")
+    result = indexed("show", "steep-tea", "--json")
+    record = json.loads(result.stdout)
+    assert (record["stale"], record["description"]) == (True, "Steep black tea.")
+    assert "has changed since it was indexed" in result.stderr
+
+
+def test_a_skill_whose_file_is_gone_exits_with_1(indexed, drinks):
+    """One line says that the file cannot be read."""
+    (drinks / "steep-tea" / "SKILL.md").unlink()
+    result = indexed("show", "steep-tea")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "cannot be read" in result.stderr
+
+
+# What a skill wrote does not reach the terminal as it is.
+
+
+@pytest.fixture
+def hostile(cli, tmp_path, make_skill):
+    """Run commands on one skill whose description and body would take over a terminal."""
+    body = f"# Top\n\n{HOSTILE}\n\ttail\n"
+    path = make_skill(tmp_path / "h", "red-ink", "placeholder", body)
+    quoted = '"' + "".join(f"\\U{ord(character):08x}" for character in HOSTILE) + '"'
+    path.write_text(path.read_text(encoding="utf-8").replace("placeholder", quoted), "utf-8")
+    cli("index", tmp_path / "h", "--index-dir", "i", "--model", "hashing")
+    return lambda command, *args: cli(command, *args, "--index-dir", "i")
+
+
+@pytest.mark.parametrize(
+    "command", [["list"], ["show", "red-ink"], ["query", "red-ink", "--explain"]]
+)
+def test_plain_text_is_harmless(hostile, command):
+    """No escape, no turning of direction, nothing hidden, no second line; markup stays text."""
+    text = hostile(*command).stdout
+    assert "[bold]loud[/bold] next" in text
+    assert not set("\x1b\x07\u202e\u202c\u200b\U000e0041") & set(text)
+
+
+def test_a_printed_body_keeps_its_lines_only(hostile):
+    """Line feeds and tabs stay; escapes and hidden characters do not."""
+    text = hostile("show", "red-ink", "--body").stdout
+    assert text.startswith("# Top\n") or text.startswith("\n# Top\n")
+    assert "\n\ttail\n" in text
+    assert not set("\x1b\x07\u202e\u200b\U000e0041") & set(text)
+
+
+def test_json_gives_the_text_as_it_is(hostile):
+    """JSON escapes what would harm a terminal, and a program gets all of it."""
+    output = hostile("show", "red-ink", "--body", "--json").stdout
+    assert "\x1b" not in output
+    assert HOSTILE in json.loads(output)["body"]
+
+
+def make_result(count=2, **changes):
+    """Make an answer with some hits."""
+    values = {"name": "red-ink", "description": HOSTILE, "path": "/r/red-ink/SKILL.md", **changes}
+    hits = [
+        Hit(rank=n, score=0.5, root="/r", doc_id=f"r:{n}", **values) for n in range(1, count + 1)
+    ]
+    return SearchResult("q", 0.3, tuple(hits), False, 0.0)
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_the_table_of_hits_is_harmless_and_fits(width):
+    """Colours of ours are the only escapes; no line is wider than the terminal."""
+    file = io.StringIO()
+    tables.print_hits(make_result(), Console(file=file, width=width, force_terminal=True))
+    assert "]0;" in file.getvalue()
+    assert "\x1b]" not in file.getvalue()
+    plain = io.StringIO()
+    tables.print_hits(make_result(), Console(file=plain, width=width, highlight=False))
+    assert SHOWN in " ".join(plain.getvalue().split())
+    assert max(map(len, plain.getvalue().splitlines())) <= width
+
+
+def test_a_long_description_is_cut_to_three_lines():
+    """The cut is marked, and the path follows."""
+    file = io.StringIO()
+    result = make_result(1, description="lorem ipsum " * 100)
+    tables.print_hits(result, Console(file=file, width=60, highlight=False))
+    lines = [line.strip() for line in file.getvalue().splitlines()]
+    assert lines[3].endswith("…")
+    assert lines[4] == "/r/red-ink/SKILL.md"
+
+
+def test_duplicates_are_listed_below_the_hit():
+    """The other copies of a skill are given by their paths."""
+    file = io.StringIO()
+    tables.print_hits(make_result(1, duplicates=("/s/copy/SKILL.md",)), Console(file=file))
+    assert "/s/copy/SKILL.md" in file.getvalue()
+
+
+def test_a_table_that_is_cut_gives_each_row_one_line():
+    """Only the last column loses letters."""
+    file = io.StringIO()
+    rows = [("steep-tea", "drinks", "word " * 40)] * 3
+    tables.print_rows(
+        rows, ("name", "root", "description"), is_cut=True, console=Console(file=file, width=60)
+    )
+    lines = file.getvalue().splitlines()
+    assert len(lines) == 4
+    assert all(line.startswith("steep-tea  drinks  word") for line in lines[1:])
+    assert all(line.rstrip().endswith("…") for line in lines[1:])

@@ -1,0 +1,207 @@
+"""Tests of ``status``, ``doctor``, ``validate``, ``completion`` and of the program's own help."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+import skillsearch
+from skillsearch.cli import browsing
+from skillsearch.cli.app import EXIT_CODES, app
+from skillsearch.errors import SkillSearchError
+
+
+def test_status_proves_that_index_and_disk_are_the_same(indexed, index_dir, drinks):
+    """All facts about the index in one object, and exit code 0."""
+    result = indexed("status", "--json")
+    record = json.loads(result.stdout)
+    assert (result.exit_code, record["in_sync"], record["indexed"]) == (0, True, 3)
+    assert (record["model"], record["fields"], record["skipped"]) == ("hashing", "full", 0)
+    assert record["index_dir"] == str(index_dir)
+    assert record["roots"] == [{"alias": "drinks", "path": str(drinks)}]
+    assert record["size_bytes"] == sum(
+        path.stat().st_size for path in index_dir.rglob("*") if path.is_file()
+    )
+    assert record["differences"] == {"added": [], "changed": [], "removed": [], "missing_roots": []}
+
+
+def test_status_names_every_difference_and_exits_with_1(indexed, drinks, make_skill):
+    """A file rewritten in place with its old times is found by its hash."""
+    added = make_skill(drinks, "mix-cocktails", "Mix.")
+    (drinks / "squeeze-lemons" / "SKILL.md").unlink()
+    changed = make_skill(drinks, "steep-tea", "Steep black tea.")
+    result = indexed("status", "--json")
+    record = json.loads(result.stdout)
+    assert (result.exit_code, record["in_sync"]) == (1, False)
+    assert record["differences"] == {
+        "added": [str(added)],
+        "changed": [str(changed)],
+        "removed": [str(drinks / "squeeze-lemons" / "SKILL.md")],
+        "missing_roots": [],
+    }
+    plain = indexed("status")
+    assert f"added\t{added}" in plain.stdout
+    assert "(1 added, 1 changed, 1 removed); run: skillsearch index" in plain.stderr
+
+
+def test_status_tells_a_gone_root(indexed, drinks):
+    """Its skills are not counted as removed."""
+    drinks.rename(drinks.with_name("elsewhere"))
+    result = indexed("status")
+    assert result.exit_code == 1
+    assert f"missing root\t{drinks}" in result.stdout
+
+
+def test_doctor_finds_all_well(indexed):
+    """Nothing is an error, and the packaged model was loaded."""
+    result = indexed("doctor", "--json")
+    record = json.loads(result.stdout)
+    assert (result.exit_code, record["error"]) == (0, 0)
+    assert {"name": "model", "verdict": "ok"}.items() <= next(
+        check for check in record["checks"] if check["name"] == "model"
+    ).items()
+    assert record["ok"] + record["warning"] == len(record["checks"])
+
+
+def test_doctor_exits_with_1_on_a_damaged_index(indexed, index_dir):
+    """It looks, and leaves the repair to others."""
+    next(index_dir.glob("generations/*/manifest.json")).write_text("{}")
+    result = indexed("doctor")
+    assert result.exit_code == 1
+    assert "error\tindex\tdamaged" in result.stdout
+    assert indexed("doctor").exit_code == 1
+
+
+def test_doctor_survives_a_broken_project_file(cli, tmp_path):
+    """The very command to find a bad setting must not stop at it."""
+    (tmp_path / "skillsearch.toml").write_text("threshold = 7\n")
+    result = cli("doctor")
+    assert result.exit_code == 1
+    assert "error\tsettings\t" in result.stdout
+    assert "threshold = 7 must be a number from 0 to 1" in result.stdout
+
+
+def test_validate_accepts_a_good_skill_given_any_way(cli, drinks):
+    """As a folder, as its SKILL.md, or as the folder of all."""
+    paths = [drinks / "steep-tea", drinks / "steep-tea" / "SKILL.md", drinks]
+    counts = [json.loads(cli("validate", path, "--json").stdout)["checked"] for path in paths]
+    assert counts == [1, 1, 3]
+    assert cli("validate", *paths).exit_code == 0
+
+
+def test_validate_prints_place_severity_code_and_message(cli, drinks, make_skill):
+    """Editors can jump to it; the sum goes to stderr; errors exit with 3."""
+    path = make_skill(drinks, "steep-tea", colour="green")
+    result = cli("validate", drinks)
+    assert result.exit_code == 3
+    assert result.stdout == (
+        f"{path}:4: error field-unknown The specification has no field 'colour'; "
+        "nest it in 'metadata'.\n"
+    )
+    assert result.stderr == "skills checked: 3; errors: 1, warnings: 0, notes: 0\n"
+
+
+def test_validate_as_json_counts_and_lists(cli, drinks, make_skill):
+    """One object, and the same exit code."""
+    make_skill(drinks, "steep-tea", colour="green")
+    result = cli("validate", drinks, "--json")
+    record = json.loads(result.stdout)
+    assert (result.exit_code, record["checked"], record["error"]) == (3, 3, 1)
+    assert [item["code"] for item in record["diagnostics"]] == ["field-unknown"]
+
+
+def test_validate_wants_paths_that_exist(cli, tmp_path):
+    """No path and a missing one are usage errors."""
+    assert cli("validate").exit_code == 2
+    result = cli("validate", tmp_path / "gone")
+    assert result.exit_code == 2
+    assert "does not exist" in " ".join(result.stderr.split())
+
+
+def test_validate_reports_a_folder_without_skills(cli, tmp_path):
+    """To check nothing and say "fine" would be a lie."""
+    (tmp_path / "none").mkdir()
+    result = cli("validate", tmp_path / "none")
+    assert result.exit_code == 3
+    assert "skill-md-missing" in result.stdout
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_completion_prints_the_script_of_the_shell(cli, shell):
+    """The script asks the program by its variable."""
+    result = cli("completion", shell)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "_SKILLSEARCH_COMPLETE" in result.stdout
+
+
+def test_completion_offers_the_names_of_skills(indexed, index_dir, monkeypatch):
+    """``show st<TAB>`` completes from the index."""
+    monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(index_dir))
+    environment = {
+        "_SKILLSEARCH_COMPLETE": "zsh_complete",
+        "COMP_WORDS": "skillsearch show st",
+        "COMP_CWORD": "2",
+    }
+    result = CliRunner().invoke(app, [], env=environment, prog_name="skillsearch")
+    assert "steep-tea" in result.stdout
+    assert "brew-coffee" not in result.stdout
+
+
+def test_version_is_the_package_s(cli):
+    """The program and the library have one version."""
+    assert cli("--version").stdout == f"skillsearch, version {skillsearch.__version__}\n"
+
+
+def test_an_unknown_command_gets_a_suggestion(cli):
+    """A slip of the finger is answered with the right word."""
+    result = cli("indx")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "There is no command 'indx'. Did you mean: index?" in result.stderr
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_lists_the_exit_codes(cli, flag):
+    """What a script must know stands where it is looked for."""
+    text = cli(flag).stdout
+    for code in ("0 ", "1 ", "2 ", "3 ", "4 ", "130"):
+        assert f"\n    {code}" in text
+
+
+def all_errors(kind=SkillSearchError):
+    """Return an error and all that are kinds of it."""
+    return {kind}.union(*(all_errors(below) for below in kind.__subclasses__()))
+
+
+def test_errors_have_the_exit_codes_of_the_contract():
+    """Usage is 2, no usable index is 4, and the rest is 1."""
+    assert {kind.__name__: code for kind, code in EXIT_CODES.items()} == {
+        "ConfigError": 2,
+        "QueryError": 2,
+        "RootError": 2,
+        "CacheError": 4,
+        "IndexNotFoundError": 4,
+    }
+    assert set(EXIT_CODES) < all_errors()
+
+
+@pytest.mark.parametrize("place", ["before", "behind"])
+def test_verbose_tells_what_is_done(cli, place):
+    """On stderr, before the command or behind it, and only for that run."""
+    command = ["query", "teapot", "--index-dir", "nowhere"]
+    loud = cli(*(["-v", *command] if place == "before" else [*command, "-v"]))
+    assert "info: no usable index in" in loud.stderr
+    assert "teapot" not in loud.stderr
+    assert "info:" not in cli(*command).stderr
+
+
+def test_verbose_shows_where_an_unexpected_error_happened(cli, monkeypatch):
+    """For whoever reports the bug."""
+
+    def fail(*_args, **_kwargs):
+        raise RuntimeError("a cog broke")
+
+    monkeypatch.setattr(browsing, "load_settings", fail)
+    result = CliRunner().invoke(app, ["list", "-v"])
+    assert result.exit_code == 1
+    assert "Traceback" in result.stderr
+    assert 'raise RuntimeError("a cog broke")' in result.stderr

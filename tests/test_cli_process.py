@@ -1,0 +1,176 @@
+"""Tests of the program as a process: signals, pipes, terminals, and what it imports."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+PROGRAM = [sys.executable, "-m", "skillsearch"]
+HEAVY = {"numpy", "faiss", "onnxruntime", "tokenizers", "rich", "pydantic", "yaml", "rank_bm25"}
+
+
+@pytest.fixture
+def environment(home):
+    """Return the environment of a process that finds this package from any folder."""
+    import skillsearch
+
+    folder = Path(skillsearch.__file__).parents[1]
+    return {**os.environ, "PYTHONPATH": str(folder)}
+
+
+@pytest.fixture
+def start(environment, tmp_path):
+    """Start the program in an empty folder."""
+
+    def run(*args, **options):
+        command = [*PROGRAM, *map(str, args)]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+        return subprocess.Popen(command, cwd=tmp_path, env=environment, text=True, **pipes)
+
+    return run
+
+
+def finish(process):
+    """Wait for a process and return its exit code, stdout and stderr."""
+    stdout, stderr = process.communicate(timeout=60)
+    return process.returncode, stdout, stderr
+
+
+def modules_after(environment, *args):
+    """Return the top-level modules that a run of the program imports."""
+    code = (
+        "import sys\nfrom skillsearch.cli.app import app\n"
+        f"try: app({list(map(str, args))!r}, prog_name='skillsearch')\n"
+        "except SystemExit: pass\n"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
+    )
+    return set(run.stderr.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("args", [["--help"], ["--version"], ["query", "--help"], ["nonsense"]])
+def test_help_and_version_import_nothing_heavy(environment, args):
+    """They answer before the eye notices."""
+    assert not HEAVY & modules_after(environment, *args)
+
+
+def test_a_query_in_json_imports_neither_rich_nor_pydantic(environment, indexed, index_dir, drinks):
+    """Every import counts against the half second that a cold query may take."""
+    for path in (*drinks.rglob("*"), drinks):
+        os.utime(path, (1e9, 1e9))
+    indexed("query", "tea")  # Records the times just set.
+    imported = modules_after(environment, "query", "tea", "--json", "--index-dir", index_dir)
+    assert not {"rich", "pydantic", "yaml", "rank_bm25", "sentence_transformers"} & imported
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(90)
+def test_ctrl_c_exits_with_130_and_keeps_what_was_embedded(start, tmp_path, make_skill):
+    """The next run takes the vectors that are there; no index is half made."""
+    for number in range(600):
+        make_skill(tmp_path / "many", f"skill-{number}", f"Does {number} things. " * 40)
+    process = start("index", "many", "--index-dir", "i")
+    deadline = time.monotonic() + 60
+    while not any(file.stat().st_size for file in (tmp_path / "i").glob("embeddings-*.bin")):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    code, stdout, stderr = finish(process)
+    assert (code, stdout, stderr) == (130, "", "Error: Interrupted; what was embedded is kept.\n")
+    assert not (tmp_path / "i" / "CURRENT").exists()
+    report = json.loads(finish(start("index", "many", "--index-dir", "i", "--json"))[1])
+    assert report["indexed"] == 600
+    assert report["embedded"] < 1200
+
+
+@pytest.mark.parametrize("args", [["list"], ["list", "--json"], ["--help"]])
+def test_a_reader_that_stops_reading_is_no_error(start, indexed, index_dir, args):
+    """``skillsearch list | head -0`` prints nothing on stderr."""
+    read, write = os.pipe()
+    os.close(read)
+    place = [] if args == ["--help"] else ["--index-dir", index_dir]
+    process = start(*args, *place, stdout=write)
+    os.close(write)
+    assert finish(process)[2] == ""
+
+
+def test_a_full_disk_behind_stdout_is_one_line(start, indexed, index_dir):
+    """The fault of the system is told as such."""
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    with Path("/dev/full").open("w") as full:
+        code, _, stderr = finish(start("list", "--index-dir", index_dir, stdout=full))
+    assert code == 1
+    assert stderr.startswith("Error: No space left on device")
+    assert stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_any_encoding_of_stdout_will_do(environment, cli, tmp_path, make_skill, encoding):
+    """JSON stays JSON, and text that cannot be shown is written as escapes."""
+    make_skill(tmp_path / "r", "주간-보고", "주간 보고 café 👍")
+    cli("index", tmp_path / "r", "--index-dir", tmp_path / "i", "--model", "hashing")
+    env = {
+        **environment,
+        "PYTHONIOENCODING": encoding,
+        "SKILLSEARCH_INDEX_DIR": str(tmp_path / "i"),
+    }
+    as_json = subprocess.run([*PROGRAM, "list", "--json"], capture_output=True, env=env, check=True)
+    record = json.loads(as_json.stdout.decode(encoding))
+    assert record["skills"][0]["description"] == "주간 보고 café 👍"
+    subprocess.run([*PROGRAM, "list"], capture_output=True, env=env, check=True)
+
+
+def on_terminal(args, env, cwd):
+    """Run the program with a terminal for all its streams and return what that was sent."""
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [*PROGRAM, *map(str, args)],
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        env=env,
+        cwd=cwd,
+    )
+    os.close(follower)
+    sent = b""
+    try:
+        while part := os.read(leader, 65536):
+            sent += part
+    except OSError:
+        pass  # Linux says so when the last writer closes the terminal.
+    os.close(leader)
+    return process.wait(timeout=60), sent.decode()
+
+
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_a_terminal_gets_a_table_with_colours_unless_no_color(
+    environment, indexed, index_dir, tmp_path, no_color
+):
+    """NO_COLOR takes the colours away and nothing else."""
+    env = {**environment, "TERM": "xterm-256color", "COLUMNS": "80", "NO_COLOR": no_color}
+    args = ["query", "brew filter coffee", "-n", "1", "--index-dir", index_dir]
+    code, sent = on_terminal(args, env, tmp_path)
+    assert code == 0
+    assert "brew-coffee" in sent
+    assert "\t" not in sent
+    assert ("\x1b[36m" in sent) is (not no_color)
+
+
+def test_a_terminal_sees_progress_while_indexing(environment, drinks, tmp_path):
+    """The bars are gone at the end and the summary stays."""
+    env = {**environment, "TERM": "xterm-256color", "COLUMNS": "80"}
+    args = ["index", drinks, "--index-dir", "i", "--model", "hashing"]
+    code, sent = on_terminal(args, env, tmp_path)
+    assert code == 0
+    assert "Embedding texts" in sent
+    assert "3 skills in the index" in sent

@@ -1,0 +1,191 @@
+"""Tests of what doctor, status and validate find out."""
+
+import os
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from skillsearch import reports
+from skillsearch.errors import EmbedderError
+from skillsearch.index.embedder import OnnxEmbedder
+from skillsearch.index.skill_index import SkillIndex
+
+
+@pytest.fixture
+def index(drinks, index_dir, monkeypatch, tmp_path):
+    """Make an index of the drinks, away from any project file."""
+    monkeypatch.chdir(tmp_path)
+    return SkillIndex.from_roots(drinks, index_dir=index_dir, model="hashing")
+
+
+def verdicts(checks, name):
+    """Return verdict and detail of the checks of one name."""
+    return [(check.verdict, check.detail) for check in checks if check.name == name]
+
+
+def test_all_packages_of_the_project_are_looked_for():
+    """The list is that of pyproject.toml."""
+    text = (Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    project = tomllib.loads(text)["project"]
+    wanted = {entry.partition(">")[0].lower() for entry in project["dependencies"]}
+    assert {name.lower() for name in reports.PACKAGES} == wanted
+    assert set(reports.EXTRAS) <= set(project["optional-dependencies"])
+
+
+def test_a_missing_package_is_an_error_with_the_pip_line(monkeypatch):
+    """What is there is still listed."""
+    version = metadata.version
+
+    def look_up(name):
+        if name == "xxhash":
+            raise metadata.PackageNotFoundError(name)
+        return version(name)
+
+    monkeypatch.setattr(metadata, "version", look_up)
+    found, missing = verdicts(reports.doctor(), "packages")
+    assert found[0] == "ok"
+    assert "xxhash" not in found[1]
+    assert missing == ("error", "missing: pip install xxhash")
+
+
+def test_versions_are_those_of_this_process():
+    """Python's own and the package's."""
+    ((verdict, detail),) = verdicts(reports.doctor(), "versions")
+    assert verdict == "ok"
+    assert f"{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}" in detail
+
+
+def test_a_swapped_model_is_an_error(monkeypatch):
+    """Loading verifies the digest of every file."""
+
+    def refuse(*_args, **_kwargs):
+        raise EmbedderError("model.onnx has another sha256")
+
+    monkeypatch.setattr(OnnxEmbedder, "load", refuse)
+    assert verdicts(reports.doctor(), "model") == [("error", "onnx: model.onnx has another sha256")]
+
+
+def test_the_chosen_model_is_loaded_too(monkeypatch):
+    """A model of the user's is checked beside the packaged one."""
+    monkeypatch.setenv("SKILLSEARCH_MODEL", "nonsense")
+    packaged, chosen = verdicts(reports.doctor(), "model")
+    assert packaged[0] == "ok"
+    assert chosen[0] == "error"
+    assert "'nonsense'" in chosen[1]
+
+
+def test_each_setting_comes_with_its_source(tmp_path, monkeypatch):
+    """A file, a variable or a flag."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "skillsearch.toml").write_text("n = 7\n")
+    monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0.5")
+    details = [detail for _, detail in verdicts(reports.doctor(tmp_path / "i"), "settings")]
+    assert details == [
+        f"n = 7 ({tmp_path / 'skillsearch.toml'})",
+        "threshold = 0.5 (environment)",
+        f"index_dir = {tmp_path / 'i'} (flag)",
+    ]
+
+
+def test_no_index_yet_is_a_warning(tmp_path, monkeypatch):
+    """With the command that makes one."""
+    monkeypatch.chdir(tmp_path)
+    checks = reports.doctor(tmp_path / "new")
+    ((verdict, detail),) = verdicts(checks, "index")
+    assert verdict == "warning"
+    assert "skillsearch index FOLDER" in detail
+    assert verdicts(checks, "index folder")[0][0] == "ok"
+    assert verdicts(checks, "root")[0][0] == "warning"
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_good_index_is_said_to_be_good(index):
+    """Checksums, roots and files."""
+    checks = reports.doctor(index.folder)
+    assert verdicts(checks, "index")[0][0] == "ok"
+    assert verdicts(checks, "root") == [
+        ("ok", f"{index.opened.settings.roots[0].path} (alias drinks)")
+    ]
+    assert verdicts(checks, "index = disk") == [("ok", "nothing came, changed or went")]
+
+
+def test_a_changed_file_is_a_warning(index, drinks):
+    """It is counted, with the command that brings the index up to date."""
+    (drinks / "steep-tea" / "SKILL.md").unlink()
+    assert verdicts(reports.doctor(index.folder), "index = disk") == [
+        ("warning", "0 added, 0 changed, 1 removed; run: skillsearch index")
+    ]
+
+
+def test_a_gone_root_is_an_error(index, drinks):
+    """Its path is named."""
+    drinks.rename(drinks.with_name("elsewhere"))
+    ((verdict, detail),) = verdicts(reports.doctor(index.folder), "root")
+    assert verdict == "error"
+    assert str(drinks) in detail
+
+
+def test_a_folder_that_others_can_write_is_a_warning(index):
+    """Who writes the index decides what is found."""
+    index.folder.chmod(0o777)
+    ((verdict, detail),) = verdicts(reports.doctor(index.folder), "index folder")
+    assert verdict == "warning"
+    assert "chmod go-w" in detail
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes wherever it likes")
+def test_a_folder_that_cannot_be_written_is_an_error(index):
+    """Searching works, indexing will not."""
+    index.folder.chmod(0o500)
+    assert verdicts(reports.doctor(index.folder), "index folder")[0][0] == "error"
+
+
+def test_a_file_in_the_place_of_the_index_folder_is_an_error(tmp_path):
+    """No index can be made there."""
+    (tmp_path / "file").write_text("x")
+    assert verdicts(reports.doctor(tmp_path / "file" / "i"), "index folder")[0][0] == "error"
+
+
+def test_diagnostics_are_summed_up_by_code(drinks, index_dir, make_skill):
+    """Errors and warnings by severity, the most frequent first."""
+    for number in range(2):
+        make_skill(drinks, f"empty-{number}", description="")
+    make_skill(drinks, "Loud-Name")
+    SkillIndex.from_roots(drinks, index_dir=index_dir, model="hashing")
+    assert verdicts(reports.doctor(index_dir), "skills") == [
+        ("warning", "errors: description-missing 2"),
+        ("warning", "warnings: name-characters 1"),
+    ]
+
+
+def test_status_hashes_every_file(index, drinks):
+    """Bytes changed behind an unchanged stat are found."""
+    path = drinks / "steep-tea" / "SKILL.md"
+    status = path.stat()
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"green", b"black"))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    report = reports.status(index)
+    assert report.differences.changed == (str(path),)
+    assert not report.in_sync
+
+
+def test_status_counts_what_was_skipped(drinks, index_dir, make_skill):
+    """A file without description is no skill, and is counted."""
+    make_skill(drinks, "empty", description="")
+    index = SkillIndex.from_roots(drinks, index_dir=index_dir, model="hashing")
+    report = reports.status(index)
+    assert (report.indexed, report.skipped) == (3, 1)
+    assert report.diagnostics == {"error": 1, "warning": 0, "note": 0}
+
+
+def test_validating_a_folder_reports_what_stands_in_the_way(drinks):
+    """A FIFO in the place of a SKILL.md is a finding, not a hang."""
+    (drinks / "pipe").mkdir()
+    os.mkfifo(drinks / "pipe" / "SKILL.md")
+    checked, found = reports.validate_paths([drinks])
+    assert checked == 3
+    assert [(item.code, item.severity) for item in found] == [("not-a-regular-file", "error")]
