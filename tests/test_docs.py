@@ -10,6 +10,10 @@ from skillsearch.cli.app import app
 from skillsearch.cli.indexing import EXAMPLES
 from skillsearch.index.skill_index import SkillIndex
 
+COMMANDS = {
+    name: app.get_command(click.Context(app), name)
+    for name in app.list_commands(click.Context(app))
+}
 README = Path(__file__).parents[1] / "README.md"
 NEEDS_README = pytest.mark.skipif(not README.exists(), reason="an installed copy has no README")
 PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -21,10 +25,10 @@ def read_readme():
     return README.read_text(encoding="utf-8") if README.exists() else ""
 
 
-@pytest.mark.parametrize("name", sorted(app.commands))
+@pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_command_has_help(name):
     """The first line is a sentence, and so is that of every option."""
-    command = app.commands[name]
+    command = COMMANDS[name]
     assert command.help
     assert command.help.splitlines()[0].endswith((".", ":"))
     options = [item for item in command.params if isinstance(item, click.Option)]
@@ -32,7 +36,7 @@ def test_every_command_has_help(name):
 
 
 @NEEDS_README
-@pytest.mark.parametrize("name", sorted(app.commands))
+@pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_command_stands_in_the_readme(name):
     """With the program's name before it, as it is typed."""
     assert f"skillsearch {name}" in read_readme()
@@ -42,15 +46,13 @@ def test_every_command_stands_in_the_readme(name):
 def test_every_command_in_the_readme_exists():
     """No command is promised that is not there."""
     promised = set(re.findall(r"^\$? *skillsearch ([a-z]+)", read_readme(), re.MULTILINE))
-    assert promised <= set(app.commands)
+    assert promised <= set(COMMANDS)
 
 
 @NEEDS_README
 def test_every_option_in_the_readme_exists():
     """Options of our commands only; those of other programs stand on other lines."""
-    known = {
-        name for command in app.commands.values() for item in command.params for name in item.opts
-    }
+    known = {name for command in COMMANDS.values() for item in command.params for name in item.opts}
     known |= {"--help", "-h", "--version"}
     for line in re.findall(r"^\$? *skillsearch .*$", read_readme(), re.MULTILINE):
         used = set(re.findall(r"(?<!\S)--[a-z-]+", line.partition("#")[0]))

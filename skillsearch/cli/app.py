@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import logging
 import sys
 import traceback
@@ -11,13 +12,8 @@ from typing import Any
 import click
 
 from skillsearch import __version__
-from skillsearch.cli.browsing import list_command, show_command
-from skillsearch.cli.checking import doctor_command, status_command, validate_command
-from skillsearch.cli.completion import completion_command
-from skillsearch.cli.indexing import index_command
 from skillsearch.cli.options import CONTEXT, LOGGER, verbose_option
 from skillsearch.cli.output import StderrHandler, prepare_streams
-from skillsearch.cli.querying import query_command
 from skillsearch.errors import (
     CacheError,
     ConfigError,
@@ -50,6 +46,19 @@ Exit codes:
 """
 
 
+COMMANDS = {
+    "index": "indexing",
+    "query": "querying",
+    "list": "browsing",
+    "show": "browsing",
+    "status": "checking",
+    "doctor": "checking",
+    "validate": "checking",
+    "completion": "completion",
+}
+"""The module of each command, in the order of the help; only the one that runs is imported."""
+
+
 class Failure(click.ClickException):
     """An error that ends the program with one line on stderr."""
 
@@ -59,7 +68,19 @@ class Failure(click.ClickException):
 
 
 class Commands(click.Group):
-    """A group that suggests commands and lets no traceback through."""
+    """A group that imports commands late, suggests near ones and lets no traceback through."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"skillsearch.cli.{COMMANDS[cmd_name]}")
+        found: click.Command = getattr(module, f"{cmd_name}_command")
+        return found
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -121,19 +142,6 @@ def app(context: click.Context) -> None:
         LOGGER.setLevel(before)
 
     context.call_on_close(restore)
-
-
-for _command in (
-    index_command,
-    query_command,
-    list_command,
-    show_command,
-    status_command,
-    doctor_command,
-    validate_command,
-    completion_command,
-):
-    app.add_command(_command)
 
 
 def main() -> None:

@@ -88,11 +88,6 @@ def field_texts(
     )
 
 
-def content_hash(data: bytes) -> str:
-    """Return the hash that a file's bytes are known by: sha256, hexadecimal."""
-    return hashlib.sha256(data).hexdigest()
-
-
 def _about(skill: Skill) -> str:
     """Return all that the metadata says beside the name."""
     metadata = skill.metadata

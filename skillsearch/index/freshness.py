@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from skillsearch.errors import ParseError
@@ -10,8 +10,8 @@ from skillsearch.index.cache import IndexFolder
 from skillsearch.index.corpus import OpenedIndex
 from skillsearch.index.snapshot import UNKNOWN_STAT, FileStat, SeenFile, Snapshot
 from skillsearch.skills.discovery import discover, make_roots
-from skillsearch.skills.resources import read_skill_md
-from skillsearch.types import JsonValue, SkillFile
+from skillsearch.skills.resources import content_hash, read_skill_md
+from skillsearch.types import JsonValue, Root, SkillFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,36 +63,41 @@ def compare(index: OpenedIndex, folder: IndexFolder, *, verify: bool) -> Differe
     Returns:
         The differences; a file that could not be read then and cannot now is none.
     """
-    snapshot = Snapshot.load(folder.path)
-    known = dict(snapshot.files) if snapshot and snapshot.generation == index.name else {}
-    if not known:
-        known = {
-            document.path: SeenFile(UNKNOWN_STAT, document.content_hash)
-            for document in index.corpus.documents
-        }
-    found_roots, _ = make_roots([root.path for root in index.settings.roots])
-    present = {root.path for root in found_roots}
-    missing = tuple(str(r.path) for r in index.settings.roots if r.path not in present)
-    files = {
-        str(file.path): file
-        for file in discover([root for root in index.settings.roots if root.path in present]).files
-    }
-    changed = [
+    known = _known_files(index, folder)
+    roots, missing = _present_roots(index)
+    files = {str(file.path): file for file in discover(roots).files}
+    changed = (
         path
-        for path, file in files.items()
-        if path in known and _is_changed(file, known[path], verify=verify)
-    ]
-    gone = [
-        path
-        for path in known
-        if path not in files and not any(path.startswith(f"{root}/") for root in missing)
-    ]
+        for path in files.keys() & known.keys()
+        if _is_changed(files[path], known[path], verify=verify)
+    )
+    lost = tuple(f"{root}/" for root in missing)
+    gone = (path for path in known.keys() - files.keys() if not path.startswith(lost))
     return Differences(
         added=tuple(sorted(files.keys() - known.keys())),
         changed=tuple(sorted(changed)),
         removed=tuple(sorted(gone)),
         missing_roots=missing,
     )
+
+
+def _known_files(index: OpenedIndex, folder: IndexFolder) -> Mapping[str, SeenFile]:
+    """Return every SKILL.md that the index was made of, of unknown stat where it was not kept."""
+    snapshot = Snapshot.load(folder.path)
+    if snapshot and snapshot.generation == index.name:
+        return snapshot.files
+    return {
+        document.path: SeenFile(UNKNOWN_STAT, document.content_hash)
+        for document in index.corpus.documents
+    }
+
+
+def _present_roots(index: OpenedIndex) -> tuple[list[Root], tuple[str, ...]]:
+    """Return the roots of an index that are still there, and the paths of those that are not."""
+    found, _ = make_roots([root.path for root in index.settings.roots])
+    paths = {root.path for root in found}
+    present = [root for root in index.settings.roots if root.path in paths]
+    return present, tuple(str(r.path) for r in index.settings.roots if r.path not in paths)
 
 
 def _is_changed(file: SkillFile, seen: SeenFile, *, verify: bool) -> bool:
@@ -104,4 +109,4 @@ def _is_changed(file: SkillFile, seen: SeenFile, *, verify: bool) -> bool:
         data, _ = read_skill_md(file.path)
     except ParseError:
         return bool(seen.content_hash)
-    return hashlib.sha256(data).hexdigest() != seen.content_hash
+    return content_hash(data) != seen.content_hash

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from skillsearch.errors import ParseError
-from skillsearch.index import fields as field_rules
 from skillsearch.index.cache import IndexFolder
 from skillsearch.index.corpus import OpenedIndex
 from skillsearch.index.documents import Document
@@ -17,6 +16,7 @@ from skillsearch.index.lexical import TermCounter
 from skillsearch.index.snapshot import UNKNOWN_STAT, FileStat, SeenFile, Snapshot
 from skillsearch.skills.discovery import Discovery
 from skillsearch.skills.parser import parse_skill
+from skillsearch.skills.resources import content_hash as hash_bytes
 from skillsearch.skills.resources import read_skill_md
 from skillsearch.types import Diagnostic, SkillFile
 
@@ -144,7 +144,7 @@ class Reading:
             self._skip(path, exc)
             return
         stat = FileStat(status.st_size, status.st_mtime_ns, status.st_ino)
-        content_hash = field_rules.content_hash(data)
+        content_hash = hash_bytes(data)
         if self._take_over(file, stat, content_hash, cache):
             return
         self.seen[path] = SeenFile(stat, content_hash)

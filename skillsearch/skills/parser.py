@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import hashlib
 from pathlib import Path
 
 from skillsearch.errors import ParseError
@@ -18,6 +17,7 @@ from skillsearch.skills.frontmatter import (
 )
 from skillsearch.skills.metadata import CONTROL_CHARACTERS, regular_metadata
 from skillsearch.skills.repair import find_offset_frontmatter, repair_mapping
+from skillsearch.skills.resources import content_hash
 from skillsearch.types import Diagnostic, JsonValue, Skill
 
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -52,7 +52,7 @@ def parse_skill(
         body=body.strip(),
         path=path,
         root=root,
-        content_hash=hashlib.sha256(data).hexdigest(),
+        content_hash=content_hash(data),
     )
     where = str(path)
     return skill, tuple(finding.at(where) for finding in (*findings, *more, *oddities))

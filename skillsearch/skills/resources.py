@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import hashlib
 import os
 import re
 import stat
@@ -133,6 +134,11 @@ def _not_regular(path: Path) -> ParseError:
         f"{printable(path)!r} is not a regular file; put a text file there.",
         code="not-a-regular-file",
     )
+
+
+def content_hash(data: bytes) -> str:
+    """Return the hash that a file's bytes are known by: sha256, hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
 
 
 def is_utf8(path: str) -> bool:

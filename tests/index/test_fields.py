@@ -1,13 +1,12 @@
 """A skill as the texts that are counted and embedded."""
 
-import hashlib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from skillsearch.index.embedding_cache import text_key
-from skillsearch.index.fields import content_hash, field_texts
+from skillsearch.index.fields import field_texts
 from skillsearch.index.tokenizer import terms
 from skillsearch.types import Skill, SkillMetadata
 
@@ -124,8 +123,3 @@ def test_lone_surrogates_do_no_harm():
     texts = field_texts(replace(with_metadata(name="a\ud800"), body="\udfff" * 300), LATIN)
     assert texts.document.body_hash != ""
     assert texts.metadata_text.startswith("a\ud800: ")
-
-
-def test_a_file_is_known_by_its_sha256():
-    """Of its bytes."""
-    assert content_hash(b"abc") == hashlib.sha256(b"abc").hexdigest()

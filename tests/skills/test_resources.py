@@ -1,5 +1,6 @@
 """Tests of the only code that opens files of a skill."""
 
+import hashlib
 import os
 import socket
 from contextlib import suppress
@@ -13,6 +14,7 @@ from skillsearch.errors import ParseError, SkillError, UnsafePathError
 from skillsearch.skills import resources
 from skillsearch.skills.resources import (
     confine,
+    content_hash,
     is_utf8,
     list_files,
     open_in_skill,
@@ -387,3 +389,8 @@ def test_names_that_are_not_utf8_are_left_out_of_the_list(skill_dir):
     assert is_truncated
     assert not is_utf8(os.fsdecode(odd))
     assert printable(os.fsdecode(odd)).endswith("\\udce9.md")
+
+
+def test_a_file_is_known_by_its_sha256():
+    """Of its bytes."""
+    assert content_hash(b"abc") == hashlib.sha256(b"abc").hexdigest()
