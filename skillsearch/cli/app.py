@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import io
 import logging
 import sys
 import traceback
@@ -105,6 +106,8 @@ class Commands(click.Group):
         except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise
         except OSError as exc:
+            # What could not be written is not tried again at exit, which would change the code.
+            sys.stdout = io.StringIO()
             raise Failure(f"{exc.strerror or exc}: {exc.filename or 'output'}") from exc
         except Exception as exc:  # The outermost edge: a user is owed a line, not a traceback.
             raise _unexpected(exc) from exc
