@@ -36,6 +36,11 @@ def start(environment, tmp_path):
     return run
 
 
+def heed_interrupts():
+    """Undo what a shell does to jobs in the background: they ignore Ctrl-C, and so do theirs."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def finish(process):
     """Wait for a process and return its exit code, stdout and stderr."""
     stdout, stderr = process.communicate(timeout=60)
@@ -77,7 +82,7 @@ def test_ctrl_c_exits_with_130_and_keeps_what_was_embedded(start, tmp_path, make
     """The next run takes the vectors that are there; no index is half made."""
     for number in range(600):
         make_skill(tmp_path / "many", f"skill-{number}", f"Does {number} things. " * 40)
-    process = start("index", "many", "--index-dir", "i")
+    process = start("index", "many", "--index-dir", "i", preexec_fn=heed_interrupts)
     deadline = time.monotonic() + 60
     while not any(file.stat().st_size for file in (tmp_path / "i").glob("embeddings-*.bin")):
         assert process.poll() is None
