@@ -146,7 +146,7 @@ class Builder:
     def _rebuild(self, previous: OpenedIndex | None) -> IndexReport:
         """Read what changed and write a new generation, unless it would equal the one before."""
         seen_at_ns = time.time_ns()
-        discovery = discover(self._roots)
+        discovery = discover(self._roots, leave_out=self._folder.path)
         embedder = self.embedder = load_embedder(self._request.model)
         if previous is not None and previous.settings.fingerprint != embedder.fingerprint:
             previous = None

@@ -65,7 +65,7 @@ def compare(index: OpenedIndex, folder: IndexFolder, *, verify: bool) -> Differe
     """
     known = _known_files(index, folder)
     roots, missing = _present_roots(index)
-    files = {str(file.path): file for file in discover(roots).files}
+    files = {str(file.path): file for file in discover(roots, leave_out=folder.path).files}
     changed = (
         path
         for path in files.keys() & known.keys()

@@ -26,11 +26,11 @@ def trust(text: str, scripts: frozenset[str] | None) -> float:
     """
     if scripts is None or (text.isascii() and "Latin" in scripts):
         return 1.0
-    letters = [char for char in text if char.isalpha()]
+    letters = sum(map(str.isalpha, text))
     if not letters:
         return 1.0
-    readable = sum(script(char) in scripts for char in letters)
-    return min(readable / len(letters) / TRUSTED_SHARE, 1.0)
+    foreign = sum(map(text.count, _foreign_letters(text, scripts)))
+    return min((letters - foreign) / letters / TRUSTED_SHARE, 1.0)
 
 
 def readable(text: str, scripts: frozenset[str] | None) -> str:
@@ -45,8 +45,16 @@ def readable(text: str, scripts: frozenset[str] | None) -> str:
     """
     if scripts is None or (text.isascii() and "Latin" in scripts):
         return text
-    kept = "".join(char if not char.isalpha() or script(char) in scripts else " " for char in text)
-    return " ".join(kept.split()) if any(char.isalnum() for char in kept) else ""
+    foreign = _foreign_letters(text, scripts)
+    if not foreign:
+        return text
+    kept = text.translate(dict.fromkeys(map(ord, foreign), " "))
+    return " ".join(kept.split()) if any(map(str.isalnum, kept)) else ""
+
+
+def _foreign_letters(text: str, scripts: frozenset[str]) -> list[str]:
+    """Return each letter of a text, once, that belongs to none of some scripts."""
+    return [char for char in set(text) if char.isalpha() and script(char) not in scripts]
 
 
 @lru_cache(maxsize=1 << 14)

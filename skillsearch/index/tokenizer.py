@@ -27,7 +27,9 @@ _BIGRAM_SCRIPTS = (
 """Scripts written without spaces between words, or, as Hangul, with particles joined to them."""
 
 _TOKEN = re.compile(
-    rf"(?P<bigrams>[{_BIGRAM_SCRIPTS}]+)"
+    # Nine words in ten are plain: a run of ASCII that no other letter, mark or symbol joins.
+    rf"(?P<plain>[A-Za-z0-9]++(?![^\W_]|[+#{_MARKS}{_INDIC}]))"
+    rf"|(?P<bigrams>[{_BIGRAM_SCRIPTS}]+)"
     r"|(?P<symbolic>(?<![^\W_])(?:[cC]\+\+|[cCfF]\#|\.(?:NET|net|Net)\b))"
     rf"|(?P<word>(?:(?![{_BIGRAM_SCRIPTS}])[^\W_]|[{_MARKS}{_INDIC}])+)"
 )

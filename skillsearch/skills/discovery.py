@@ -113,7 +113,7 @@ def _aliases(roots: Sequence[Path]) -> list[str]:
     ]
 
 
-def discover(roots: Sequence[Root]) -> Discovery:
+def discover(roots: Sequence[Root], *, leave_out: Path | None = None) -> Discovery:
     """Find the SKILL.md files below some roots.
 
     Skills inside skills and in category folders are found, and a root may itself be one. A folder
@@ -122,11 +122,13 @@ def discover(roots: Sequence[Root]) -> Discovery:
 
     Args:
         roots: Folders from `make_roots`.
+        leave_out: A folder that is not looked into, such as that of the index itself, whose
+            own writing would else look like a change of the skills.
 
     Returns:
         The files, the folders listed and the diagnostics, each in a stable order.
     """
-    walk = _Walk(roots)
+    walk = _Walk(roots, "" if leave_out is None else os.path.realpath(leave_out))
     walk.run()
     return Discovery(
         files=tuple(sorted(walk.files, key=lambda file: file.doc_id)),
@@ -147,7 +149,8 @@ class _Folder(NamedTuple):
 class _Walk:
     """A walk in progress."""
 
-    def __init__(self, roots: Sequence[Root]) -> None:
+    def __init__(self, roots: Sequence[Root], left_out: str) -> None:
+        self._left_out = left_out
         self.files: list[SkillFile] = []
         self.folders: dict[str, int] = {}
         self.diagnostics: list[Diagnostic] = []
@@ -174,7 +177,7 @@ class _Walk:
 
     def _list(self, folder: _Folder) -> None:
         """List one folder: take its SKILL.md, queue its folders."""
-        if folder.path in self.folders:
+        if folder.path in self.folders or folder.path == self._left_out:
             return
         skills: list[os.DirEntry[str]] = []
         try:

@@ -397,6 +397,19 @@ def test_a_touched_folder_writes_no_generation(root, run, tmp_path, settle, file
     assert SkillIndex.open(tmp_path / "index").is_current()
 
 
+def test_an_index_may_lie_inside_a_root(root, run, settle):
+    """Its own files are no change of the skills."""
+    (root / "cache").mkdir()
+    settle(root)
+    first = run(root, index_dir=root / "cache")
+    second = run(root, index_dir=root / "cache")
+    index = SkillIndex.open(root / "cache")
+    assert summary(second) == (5, 0, 5, 0, 0)
+    assert first.generation == second.generation == index.generation
+    assert index.is_current()
+    assert len(index.differences()) == 0
+
+
 def test_diagnostics_of_unchanged_skills_stay_reported(root, run, add_skill):
     """Once each, whether the skill was read or taken over."""
     add_skill(root / "odd", "Another Name", "It is odd.")
