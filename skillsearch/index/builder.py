@@ -239,9 +239,9 @@ def _embed_missing(
     reading: Reading, embedder: Embedder, cache: EmbeddingCache, progress: Progress
 ) -> tuple[int, int]:
     """Embed the texts that the cache lacks; return how many, and how many of them were cut."""
-    missing = [key for key in reading.texts if cache.get(key) is None]
+    missing = list(reading.texts)
     truncated = 0
-    texts = [reading.texts[key] for key in missing]
+    texts = list(reading.texts.values())
     for done, result in enumerate(embedder.embed_stream(texts), start=1):
         cache.add(missing[result.position], result.vector)
         truncated += result.truncated

@@ -32,7 +32,7 @@ class Reading:
         renumber: The number in `documents` of each document of the index before, -1 for those that
             were not taken over.
         reused: How many were taken over.
-        texts: What is to be embedded of the documents that were read, by its key.
+        texts: What the cache lacks of the documents that were read, by its key.
         metadata_counter: Terms of the metadata of the documents that were read.
         full_counter: Terms of their metadata and bodies.
         diagnostics: What was reported, of documents taken over as well.
@@ -156,22 +156,25 @@ class Reading:
             self._skip(path, exc)
             return
         self.diagnostics.extend(diagnostics)
-        self._add(field_texts(skill, self._scripts, with_body=self._with_body))
+        self._add(field_texts(skill, self._scripts, with_body=self._with_body), cache)
 
     def _skip(self, path: str, error: ParseError) -> None:
         """Report a file that cannot be indexed."""
         self.diagnostics.append(Diagnostic(error.code, "error", str(error), path, error.line))
 
-    def _add(self, texts: FieldTexts) -> None:
-        """Number a skill that was read, count its terms and keep its texts for embedding."""
+    def _add(self, texts: FieldTexts, cache: EmbeddingCache) -> None:
+        """Number a skill that was read, count its terms, keep the texts that are to be embedded."""
         number = len(self.documents)
         document = texts.document
         self.documents.append(document)
         self.metadata_counter.add(number, texts.metadata_terms)
-        self.texts[bytes.fromhex(document.metadata_key)] = texts.metadata_text
+        embedded = [(document.metadata_key, texts.metadata_text)]
         if self._with_body:
             self.full_counter.add(number, texts.full_terms)
-            self.texts[bytes.fromhex(document.body_key)] = texts.body_head
+            embedded.append((document.body_key, texts.body_head))
+        for key, text in embedded:
+            if cache.get(bytes.fromhex(key)) is None:
+                self.texts[bytes.fromhex(key)] = text
 
 
 def document_keys(documents: Sequence[Document]) -> list[bytes]:
