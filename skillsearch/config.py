@@ -125,6 +125,15 @@ def standard_roots(folder: Path | None = None) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(place for place in places if place.is_dir()))
 
 
+def use_one_blas_thread() -> None:
+    """Keep OpenBLAS, which numpy and faiss bring, from starting threads in this process.
+
+    Call it before numpy is imported. A search multiplies too little to gain from them, and their
+    start alone costs 0.12 CPU seconds: a fifth of a cold query. What the user set stays.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 def no_color() -> bool:
     """Tell whether the user asked for output without colours (no-color.org)."""
     return bool(os.environ.get("NO_COLOR"))

@@ -233,3 +233,14 @@ def test_this_repository_indexes_its_examples():
     settings = load_settings(folder)
     assert settings.roots == (folder / "skillsearch" / "examples",)
     assert settings.index_dir == folder / "index_cache"
+
+
+def test_blas_threads_are_off_unless_the_user_wants_them(monkeypatch):
+    """Only a value that is not set yet is set."""
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS")
+    config.use_one_blas_thread()
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "1"
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "4")
+    config.use_one_blas_thread()
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "4"

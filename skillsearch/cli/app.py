@@ -15,6 +15,7 @@ import click
 from skillsearch import __version__
 from skillsearch.cli.options import CONTEXT, LOGGER, verbose_option
 from skillsearch.cli.output import StderrHandler, prepare_streams
+from skillsearch.config import use_one_blas_thread
 from skillsearch.errors import (
     CacheError,
     ConfigError,
@@ -149,6 +150,7 @@ def app(context: click.Context) -> None:
 
 def main() -> None:
     """Run the command line."""
+    use_one_blas_thread()
     try:
         app(prog_name="skillsearch")
     except KeyboardInterrupt:
