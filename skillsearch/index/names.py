@@ -33,14 +33,7 @@ def find_by_name(name: str, documents: DocumentStore, roots: Sequence[str]) -> D
         SkillNotFoundError: When there is none; names the nearest.
         AmbiguousNameError: When one root has several.
     """
-    named = [documents[number] for number in documents.named(name)]
-    alias, colon, rest = name.partition(":")
-    if not named and colon:
-        place = bisect_left(documents, name, key=attrgetter("doc_id"))
-        if place < len(documents) and documents[place].doc_id == name:
-            return documents[place]
-        same_root = (documents[number] for number in documents.named(rest))
-        named = [document for document in same_root if document.alias == alias]
+    named = _meant(name, documents)
     if not named:
         raise SkillNotFoundError(name, nearest_names(name, documents))
     order = {root: place for place, root in enumerate(roots)}
@@ -49,6 +42,19 @@ def find_by_name(name: str, documents: DocumentStore, roots: Sequence[str]) -> D
     if len(best) > 1:
         raise AmbiguousNameError(name, tuple(document.doc_id for document in best))
     return best[0]
+
+
+def _meant(name: str, documents: DocumentStore) -> list[Document]:
+    """Return the documents of a name, else the one of an id, else those of a name in one root."""
+    named = [documents[number] for number in documents.named(name)]
+    alias, colon, rest = name.partition(":")
+    if named or not colon:
+        return named
+    place = bisect_left(documents, name, key=attrgetter("doc_id"))
+    if place < len(documents) and documents[place].doc_id == name:
+        return [documents[place]]
+    same_name = (documents[number] for number in documents.named(rest))
+    return [document for document in same_name if document.alias == alias]
 
 
 def nearest_names(name: str, documents: DocumentStore) -> tuple[str, ...]:
