@@ -6,6 +6,13 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner
+from hypothesis import settings
+
+settings.register_profile("search", deadline=None)
+settings.register_profile("replay", deadline=None, derandomize=True)
+settings.load_profile("replay" if os.environ.get("CI") else "search")
+"""On a developer's machine hypothesis tries new examples in every run; what decides whether a
+change lands tries the same ones each time."""
 
 XDG = ("CACHE", "CONFIG", "DATA", "STATE")
 

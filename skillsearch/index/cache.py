@@ -211,6 +211,41 @@ def write_atomically(path: Path, data: bytes) -> None:
     _sync_folder(path.parent)
 
 
+def write_record(path: Path, record: JsonValue) -> None:
+    """Replace a JSON file in one step, its first line the digest of the rest.
+
+    Args:
+        path: The file.
+        record: What to write.
+
+    Raises:
+        OSError: When it cannot be written; the old file is untouched.
+    """
+    data = json.dumps(record, separators=(",", ":")).encode()
+    write_atomically(path, xxhash.xxh3_128_hexdigest(data).encode() + b"\n" + data)
+
+
+def read_record(path: Path) -> JsonValue:
+    """Read what `write_record` wrote.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The record.
+
+    Raises:
+        CacheError: When the file is missing or damaged.
+    """
+    try:
+        digest, _, data = path.read_bytes().partition(b"\n")
+        if xxhash.xxh3_128_hexdigest(data).encode() != digest:
+            raise CacheError(f"{path} is damaged")
+        return json.loads(data)
+    except (OSError, ValueError) as exc:
+        raise CacheError(f"{path} cannot be read: {exc}") from exc
+
+
 def _write_manifest(folder: Path, settings: Mapping[str, JsonValue]) -> str:
     """Describe all parts of a folder in its manifest and return the manifest's digest."""
     parts = {}

@@ -20,6 +20,8 @@ B = 0.75
 EPSILON = 0.25
 """BM25Okapi's defaults: saturation, length normalisation, and the floor of the idf as a share of
 its mean."""
+NO_MEAN = 1e-9
+"""A mean idf up to here is zero but for the rounding of its sum."""
 
 
 class _CountedOkapi(BM25Okapi):  # type: ignore[misc]
@@ -55,7 +57,7 @@ def inverse_document_frequencies(
         return np.zeros(0, np.float64)
     counts = dict(enumerate(document_frequencies.tolist()))
     okapi = _CountedOkapi(counts, documents)
-    if okapi.average_idf <= 0:
+    if okapi.average_idf <= NO_MEAN:
         return np.ones(len(counts), np.float64)
     return np.fromiter(okapi.idf.values(), np.float64, len(counts))
 

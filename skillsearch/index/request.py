@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillsearch.index.cache import write_atomically
+from skillsearch.errors import CacheError
+from skillsearch.index.cache import read_record, write_record
 
 logger = logging.getLogger(__name__)
 
@@ -42,15 +42,15 @@ class IndexRequest:
             "model": self.model,
             "with_body": self.with_body,
         }
-        write_atomically(folder / _FILE, json.dumps(record, indent=1).encode() + b"\n")
+        write_record(folder / _FILE, record)
 
     @classmethod
     def load(cls, folder: Path) -> IndexRequest | None:
         """Read the request of an index folder; None where there is none that can be read."""
         try:
-            record = json.loads((folder / _FILE).read_bytes())
+            record = read_record(folder / _FILE)
             roots = tuple(Path(root) for root in record["roots"])
             return cls(roots, str(record["model"]), bool(record["with_body"]))
-        except (OSError, ValueError, KeyError, TypeError) as exc:
+        except (CacheError, ValueError, KeyError, TypeError) as exc:
             logger.info("no request in %s: %s", folder, exc)
             return None

@@ -7,16 +7,14 @@ the stat recorded here, nothing has to be listed, opened or hashed.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import xxhash
-
-from skillsearch.index.cache import write_atomically
+from skillsearch.errors import CacheError
+from skillsearch.index.cache import read_record, write_record
 
 _FILE = "snapshot.json"
 _RACY_NS = 2_000_000_000
@@ -118,18 +116,14 @@ class Snapshot:
             "inodes": [seen.stat.inode for seen in self.files.values()],
             "hashes": [seen.content_hash for seen in self.files.values()],
         }
-        data = json.dumps(columns, separators=(",", ":")).encode()
-        write_atomically(folder / _FILE, xxhash.xxh3_128_hexdigest(data).encode() + b"\n" + data)
+        write_record(folder / _FILE, columns)
 
     @classmethod
     def load(cls, folder: Path) -> Snapshot | None:
         """Read the snapshot of an index folder; None where it is missing or damaged."""
         try:
-            digest, _, data = (folder / _FILE).read_bytes().partition(b"\n")
-            if xxhash.xxh3_128_hexdigest(data).encode() != digest:
-                return None
-            return cls._from_columns(json.loads(data))
-        except (OSError, ValueError, KeyError, TypeError):
+            return cls._from_columns(read_record(folder / _FILE))
+        except (CacheError, ValueError, KeyError, TypeError):
             return None
 
     @classmethod

@@ -387,6 +387,16 @@ def test_a_damaged_index_without_a_request_is_not_found(index, request_data):
         SkillIndex.open(index.folder)
 
 
+def test_a_flipped_bit_in_the_request_makes_it_none(index):
+    """A root of another name would be worse than none; the index knows its roots itself."""
+    path = index.folder / "request.json"
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        assert IndexRequest.load(index.folder) is None
+    assert index.refresh(verify=True).indexed == 5
+
+
 def test_a_request_comes_back(tmp_path):
     """Odd paths included."""
     request = IndexRequest((tmp_path / "数据", tmp_path / "b\udcff"), "hashing", False)
