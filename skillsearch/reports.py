@@ -24,7 +24,7 @@ from skillsearch.index.freshness import Differences
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.skills.discovery import discover, make_roots
-from skillsearch.skills.validator import validate
+from skillsearch.skills.validator import FILE_NAMES, validate
 from skillsearch.types import Diagnostic, JsonValue, Root
 
 Verdict = Literal["ok", "warning", "error"]
@@ -46,8 +46,6 @@ PACKAGES = (
 )
 EXTRAS = {"st": "sentence_transformers"}
 """Each extra of the package, and the module that it brings."""
-
-_SKILL_MD = ("SKILL.md", "skill.md")
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +199,7 @@ def doctor(index_dir: Path | None = None) -> tuple[Check, ...]:
 
 def _skills_at(path: Path) -> tuple[list[Path], list[Diagnostic]]:
     """Return the skills that a path means, and what is wrong on the way to them."""
-    is_skill = any((path / name).exists() for name in _SKILL_MD)
+    is_skill = any((path / name).exists() for name in FILE_NAMES)
     if is_skill or not path.is_dir():
         return [path], []
     roots, diagnostics = make_roots([path])

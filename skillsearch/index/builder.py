@@ -66,6 +66,7 @@ class Builder:
 
     Attributes:
         embedder: The embedder, once the run had to load it.
+        unchanged: The opened and checked index, where the run left it as it was.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Builder:
         self._identity = model_identity(request.model)
         self._with_body = request.with_body
         self.embedder: Embedder | None = None
+        self.unchanged: OpenedIndex | None = None
         self._verify = verify
         self._progress: Progress = progress or _silent
 
@@ -129,6 +131,7 @@ class Builder:
 
     def _unchanged(self, index: OpenedIndex) -> IndexReport:
         """Report a run that found nothing to do."""
+        self.unchanged = index
         diagnostics = index.diagnostics()
         count = len(index.corpus.documents)
         return IndexReport(

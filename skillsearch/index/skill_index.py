@@ -8,13 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from skillsearch import config
-from skillsearch.errors import (
-    CacheError,
-    IndexNotFoundError,
-)
+from skillsearch.errors import CacheError, IndexNotFoundError
 from skillsearch.index.cache import IndexFolder
 from skillsearch.index.corpus import OpenedIndex, open_current
 from skillsearch.index.documents import Document
@@ -29,6 +24,7 @@ from skillsearch.index.search import SearchRequest, run
 from skillsearch.types import Diagnostic, IndexReport, SearchResult, Skill, System
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from skillsearch.index.reading import Progress
@@ -122,7 +118,7 @@ class SkillIndex:
         folder = IndexFolder(index_dir)
         builder = Builder(folder, request, verify=verify, progress=progress)
         report = builder.run()
-        opened = open_current(folder)
+        opened = builder.unchanged or open_current(folder)
         if opened is None:
             raise IndexNotFoundError(
                 f"The index in {index_dir} was damaged right after it was written; "

@@ -33,7 +33,7 @@ MAX_BODY_TOKENS = 5_000
 """What the specification advises for the body."""
 
 _CHARS_PER_TOKEN = 4
-_FILE_NAMES = ("SKILL.md", "skill.md")
+FILE_NAMES = ("SKILL.md", "skill.md")
 _FENCED = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^()\s]{1,500})\)")
 _RESOURCE = re.compile(r"(?<![\w./-])((?:references|assets|scripts)/[\w./-]{1,300}\.\w{1,10})")
@@ -55,17 +55,17 @@ def validate(path: Path) -> tuple[Diagnostic, ...]:
     Returns:
         Every problem found; the skill is valid where none of them is an error.
     """
-    folder = path.parent if path.is_file() and path.name in _FILE_NAMES else path
+    folder = path.parent if path.is_file() and path.name in FILE_NAMES else path
     if not folder.is_dir():
         return (_unusable(folder).at(printable(folder)),)
-    skill_md = next((folder / name for name in _FILE_NAMES if (folder / name).exists()), None)
+    skill_md = next((folder / name for name in FILE_NAMES if (folder / name).exists()), None)
     if skill_md is None:
         message = "The folder has no SKILL.md; add one with a name and a description."
         return (Finding("skill-md-missing", message, None, "error").at(printable(folder)),)
     if folder.name in {"", ".."}:
         folder = folder.resolve()
     findings = _check_file(skill_md, folder)
-    if skill_md.name != _FILE_NAMES[0]:
+    if skill_md.name != FILE_NAMES[0]:
         message = "The file is named 'skill.md'; some hosts see only 'SKILL.md'."
         findings.append(Finding("file-name-case", message))
     return tuple(finding.at(printable(skill_md)) for finding in findings)
