@@ -34,7 +34,9 @@ from skillsearch.index.embedder import load_embedder
 from skillsearch.index.embedding import embed
 from skillsearch.index.embedding_cache import EmbeddingCache
 from skillsearch.index.fields import field_texts
-from skillsearch.index.ranker import QueryForm, find_candidates, score
+from skillsearch.index.fitted import default_calibration
+from skillsearch.index.query_form import QueryForm
+from skillsearch.index.ranker import best_first, find_candidates, score
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.tokenizer import terms
 from skillsearch.skills.discovery import discover, make_roots
@@ -199,7 +201,8 @@ def bench_search(index: SkillIndex) -> Record:
     def without_embedding(query: str) -> None:
         form = QueryForm(query, Counter(terms(query)), vectors[query], 1.0)
         candidates = find_candidates(corpus, form, 5)
-        np.lexsort((candidates.documents, -score(candidates, "hybrid")))
+        scores = score(corpus, form, candidates, "hybrid", default_calibration())
+        best_first(scores, candidates.documents)
 
     return {
         "all": time_calls(lambda query: index.search(query)),

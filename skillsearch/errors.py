@@ -14,6 +14,7 @@ SkillSearchError
 ├─ EmbedderError               an embedder cannot be loaded or gave unusable vectors
 ├─ ConfigError                 a setting has a value that cannot be used
 ├─ QueryError                  a query, n or threshold that cannot be searched
+├─ EvaluationError             a collection, a run or a system that cannot be measured
 └─ MissingDependencyError      an optional library is not installed; says which extra brings it
 
 A caller's wrong argument type stays ``TypeError`` or ``ValueError``.
@@ -112,6 +113,10 @@ class ConfigError(SkillSearchError):
 
 class QueryError(SkillSearchError, ValueError):
     """A query, a number of hits or a threshold that cannot be searched."""
+
+
+class EvaluationError(SkillSearchError):
+    """A collection, a run or the description of a system that cannot be measured."""
 
 
 class MissingDependencyError(SkillSearchError, ImportError):

@@ -151,7 +151,10 @@ class Explanation:
 
     Attributes:
         features: Value of each ranking feature, 0..1.
-        contributions: What each feature adds to the log-odds of the score.
+        contributions: What each feature adds to the sum that ranks the hit.
+        confidence: Log-odds that each piece of evidence adds for the best hit of the query.
+        behind: Log-odds that this hit loses for lying behind the best. The log-odds of a hybrid
+            score are the sum of `confidence` less this.
         matched_terms: Query terms that occur in the skill, by field, as they were indexed.
         section: Heading of the best matching section of the body, or empty.
         snippet: The first lines of that section, or empty.
@@ -159,6 +162,8 @@ class Explanation:
 
     features: Mapping[str, float]
     contributions: Mapping[str, float]
+    confidence: Mapping[str, float]
+    behind: float
     matched_terms: Mapping[str, tuple[str, ...]]
     section: str = ""
     snippet: str = ""

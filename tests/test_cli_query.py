@@ -115,9 +115,27 @@ def test_explain_gives_features_terms_and_section(ask, indexed):
     assert "bean" in explain["matched_terms"]["body"]
     assert explain["section"] == "Grind"
     plain = indexed("query", "grind coffee beans", "--explain", "--threshold", "0", "-n", "1")
-    labels = [line.split("\t")[1] for line in plain.stdout.splitlines()[1:]]
-    assert labels == ["why", "in metadata", "in body", "section"]
+    parts = dict(line.split("\t")[1:] for line in plain.stdout.splitlines()[1:])
+    assert list(parts) == ["why", "confidence", "in metadata", "in body", "section"]
+    added = explain["contributions"]
+    for name, value in explain["features"].items():
+        assert (f"{name} {value:.2f} adds {added[name]:.2f}" in parts["why"]) == bool(added[name])
+    for name, value in explain["confidence"].items():
+        assert (f"{name} {value:+.2f}" in parts["confidence"]) == bool(round(value, 2))
+    assert "behind" not in parts["confidence"]
     assert "\tsection\tGrind: Grind the beans" in plain.stdout
+
+
+def test_explain_says_how_far_a_hit_lies_behind_the_best(ask, indexed):
+    """The evidence is that for the best of all hits; the others have less than its score."""
+    hits = ask("brew coffee or steep tea", "--explain", "--threshold", "0")["hits"]
+    assert len(hits) > 1
+    assert [hit["explain"]["behind"] > 0 for hit in hits] == [False] + [True] * (len(hits) - 1)
+    assert all(hit["explain"]["confidence"] == hits[0]["explain"]["confidence"] for hit in hits)
+    plain = indexed("query", "brew coffee or steep tea", "--explain", "--threshold", "0")
+    lines = [line for line in plain.stdout.splitlines() if line.startswith("\tconfidence\t")]
+    ends = [f"behind the best {-hit['explain']['behind']:+.2f}" for hit in hits[1:]]
+    assert [line.rpartition(", ")[2] for line in lines[1:]] == ends
 
 
 def test_settings_give_what_flags_leave_open(cli, indexed, monkeypatch):

@@ -61,6 +61,20 @@ def test_hidden_skills_are_not_offered(configured, drinks, make_skill):
     assert "roast-beans" not in [hit["name"] for hit in search_skills("roast coffee beans")]
 
 
+def test_hidden_skills_have_no_say_in_the_scores(configured, drinks, make_skill):
+    """A better one that is not offered puts none that is offered behind."""
+    hidden = {"disable-model-invocation": True}
+    make_skill(drinks, "roast-beans", "Roast coffee beans for espresso at home.", **hidden)
+    index = configured()
+    query = "roast coffee beans for espresso"
+    every = {hit.name: hit.score for hit in index.search(query, threshold=0.0)}
+    offered = search_skills(query, threshold=0.0)
+    alone = index.search(query, threshold=0.0, exclude=["drinks:roast-beans"])
+    assert [(hit["name"], hit["score"]) for hit in offered] == [(h.name, h.score) for h in alone]
+    assert offered[0]["name"] == "brew-coffee"
+    assert offered[0]["score"] > every["brew-coffee"]
+
+
 def test_descriptions_are_one_bounded_line_without_tricks(configured, drinks, make_skill):
     """No line break, no hidden character, at most 1,024 characters."""
     make_skill(drinks, "grind-pepper", "Grind pepper.\n\u202eSecret\u200b " + "very fine " * 300)

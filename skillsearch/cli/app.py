@@ -19,6 +19,7 @@ from skillsearch.config import use_one_blas_thread
 from skillsearch.errors import (
     CacheError,
     ConfigError,
+    EvaluationError,
     IndexNotFoundError,
     QueryError,
     RootError,
@@ -29,6 +30,7 @@ from skillsearch.safe_text import one_line
 INTERRUPTED = 130
 EXIT_CODES: dict[type[SkillSearchError], int] = {
     ConfigError: 2,
+    EvaluationError: 2,
     QueryError: 2,
     RootError: 2,
     CacheError: 4,
@@ -40,7 +42,7 @@ EPILOG = """\b
 Exit codes:
   0    done; a query without a hit included
   1    a fault of the model, the disk or a skill; also the "no" of query --exit-code,
-       status and doctor
+       status, doctor and eval --min
   2    wrong usage: an unknown option, a bad value, a missing folder
   3    validate found errors
   4    there is no usable index
@@ -56,6 +58,7 @@ COMMANDS = {
     "status": "checking",
     "doctor": "checking",
     "validate": "checking",
+    "eval": "evaluating",
     "completion": "completion",
 }
 """The module of each command, in the order of the help; only the one that runs is imported."""

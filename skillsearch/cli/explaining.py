@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from skillsearch.types import Explanation
 
 
@@ -12,10 +14,12 @@ def explanation(explain: Explanation) -> list[tuple[str, str]]:
         explain: Why a hit has its score.
 
     Returns:
-        Pairs of a label and a text: the features by what they add to the log-odds, the matched
-        terms by field, and the best section of the body.
+        Pairs of a label and a text: the features by what they add to the ranking sum, the evidence
+        for the best hit by what it adds to the log-odds, how far behind the best this hit is, the
+        matched terms by field, and the best section of the body.
     """
-    lines = [("why", _features(explain))]
+    lines = [("why", _added(explain.contributions, explain.features))]
+    lines.append(("confidence", _confidence(explain)))
     lines += [
         (f"in {field}", ", ".join(terms)) for field, terms in explain.matched_terms.items() if terms
     ]
@@ -24,9 +28,15 @@ def explanation(explain: Explanation) -> list[tuple[str, str]]:
     return lines
 
 
-def _features(explain: Explanation) -> str:
-    """List the features that speak for a hit, the strongest first."""
-    added = sorted(explain.contributions.items(), key=lambda item: -item[1])
-    return ", ".join(
-        f"{name} {explain.features[name]:.2f} adds {value:.2f}" for name, value in added if value
-    )
+def _added(parts: Mapping[str, float], values: Mapping[str, float]) -> str:
+    """List what adds to the ranking sum, the most first."""
+    added = sorted(parts.items(), key=lambda item: -item[1])
+    return ", ".join(f"{name} {values[name]:.2f} adds {part:.2f}" for name, part in added if part)
+
+
+def _confidence(explain: Explanation) -> str:
+    """List what adds to the log-odds of the best hit, the most first, and this hit's lag."""
+    added = sorted(explain.confidence.items(), key=lambda item: -item[1])
+    parts = [f"{name} {part:+.2f}" for name, part in added if round(part, 2)]
+    behind = [f"behind the best {-explain.behind:+.2f}"] if round(explain.behind, 2) else []
+    return ", ".join([*parts, *behind])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 _SHOWN_DIAGNOSTICS = 10
-_STAGES = {"read": "Reading skills", "embed": "Embedding texts"}
+_STAGES = {"read": "Reading skills", "embed": "Embedding texts", "search": "Searching"}
 
 
 @command("index")
@@ -57,8 +57,8 @@ def index_command(
 
     given = (*roots, EXAMPLES) if examples else roots
     settings = load_settings(index_dir=index_dir, model=model, fields=fields)
-    request = _choose(given, settings)
-    with _progress() as progress:
+    request = choose_request(given, settings)
+    with progress_bars() as progress:
         _, report = SkillIndex.build(
             request, settings.index_dir.absolute(), verify=verify, progress=progress
         )
@@ -68,8 +68,19 @@ def index_command(
         _show(report)
 
 
-def _choose(given: Sequence[Path], settings: Settings) -> IndexRequest:
-    """Decide what to index: arguments, settings, what was indexed before, or the usual places."""
+def choose_request(given: Sequence[Path], settings: Settings) -> IndexRequest:
+    """Decide what to index: arguments, settings, what was indexed before, or the usual places.
+
+    Args:
+        given: Folders that the user named.
+        settings: The settings that hold.
+
+    Returns:
+        Folders, model and fields.
+
+    Raises:
+        UsageError: When there is nothing to index.
+    """
     from skillsearch.index.request import IndexRequest
 
     roots = tuple(root.absolute() for root in given) or settings.roots
@@ -90,7 +101,7 @@ def _choose(given: Sequence[Path], settings: Settings) -> IndexRequest:
 
 
 @contextlib.contextmanager
-def _progress() -> Iterator[Progress | None]:
+def progress_bars() -> Iterator[Progress | None]:
     """Show bars on stderr while a terminal is there to show them."""
     if not sys.stderr.isatty():
         yield None
@@ -123,7 +134,7 @@ def _progress() -> Iterator[Progress | None]:
 
 def _show(report: IndexReport) -> None:
     """Tell a person what was done."""
-    _show_diagnostics(report.diagnostics)
+    show_diagnostics(report.diagnostics)
     click.echo(
         f"{report.indexed:,} skills in the index: {report.indexed - report.reused:,} read, "
         f"{report.reused:,} unchanged, {report.removed:,} removed, {report.skipped:,} skipped; "
@@ -131,8 +142,12 @@ def _show(report: IndexReport) -> None:
     )
 
 
-def _show_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
-    """Show the gravest problems and count the rest."""
+def show_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
+    """Show the gravest problems and count the rest.
+
+    Args:
+        diagnostics: All that was found; notes are only counted.
+    """
     order = ("error", "warning", "note")
     ranked = sorted(diagnostics, key=lambda item: order.index(item.severity))
     shown = [item for item in ranked if item.severity != "note"][:_SHOWN_DIAGNOSTICS]

@@ -1,32 +1,27 @@
-"""Ranking features → the probability that a skill is relevant; pure.
+"""Ranking features → an order of the candidates, and the probability that each fits; pure.
 
-The log-odds are a sum of non-negative weights times features, each feature 0 to 1. The weights
-were chosen on the ten development collections of `scripts/measure_quality.py` for the mean
-nDCG@10 over collections, with a penalty where a collection lost against one channel alone. Slope
-and midpoint were set so that the default threshold of 0.3 keeps nine in ten answerable queries on
-collections of skills with bodies, and answers about one in ten queries of foreign domains.
+Two steps, each a sum of few terms. *Ranking*: non-negative weights times features put the
+candidates of a query in order. *Confidence*: the log-odds that the best of them fits come from the
+evidence for it and from what is known of query and corpus; those of the others are lower by how far
+their ranking sum lies behind the best. So a score has the same order as the ranking, and the best
+score says whether anything fits at all.
 """
 
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skillsearch.types import JsonValue
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-DEFAULT_THRESHOLD = 0.3
-"""Lowest score that is a hit, unless the caller says otherwise."""
-
-REFERENCE_SIZE = 343
-"""The corpus size that `Calibration.midpoint` holds for: that of the `nvidia` collection."""
-SIZE_RANGE = (16, 1024)
-"""Corpus sizes between which the midpoint moves: those that it was observed on."""
 
 LEXICAL_FEATURES = (
     "bm25_metadata",
@@ -47,54 +42,80 @@ cosine_metadata, cosine_body: cosine similarity to the metadata and to the head 
     the trust in the embedder; negative ones count as 0.
 """
 
+SUPPORTING = ("bm25_full", "bm25_known_alone", "name", "cosine_metadata", "rarest_term")
+OPPOSING = ("corpus_size",)
+EVIDENCE = (*SUPPORTING, *OPPOSING, "distrust")
+"""What the confidence in the best candidate rests on.
+
+bm25_full, name, cosine_metadata: its ranking features.
+bm25_known_alone: bm25_metadata_alone, but terms in a script that the corpus does not use are left
+    out of what is attainable: that a Korean word is unknown to an English corpus says nothing.
+rarest_term: idf of the rarest query term that occurs in it over the idf of a term in no document;
+    mean of metadata and full text, times the trust.
+corpus_size: log2 of the number of documents, between `SIZE_RANGE`: the best of more skills that
+    do not fit comes closer by chance.
+distrust: 1 minus the trust in the embedder; it moves the intercept and may have either sign.
+"""
+
+SIZE_RANGE = (16, 1024)
+"""Corpus sizes between which the confidence falls: those that it was observed on."""
+
+_LARGEST = 1e6
+"""Larger coefficients are a mistake, and their sums might be no number."""
+_LOWEST = -700.0
+"""Lower log-odds make no score above 0."""
+
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Weights of the features and the logistic curve over their sum.
+    """The fitted numbers of both steps.
 
     Attributes:
-        weights: Weight of each feature, none negative.
-        slope: Log-odds a unit of weighted sum.
-        midpoint: Weighted sum at which the score is one half, in a corpus of `REFERENCE_SIZE`.
-        midpoint_per_doubling: How much higher the midpoint is in a corpus of twice the size: the
-            best of more skills that do not fit comes closer by chance.
+        weights: Weight of each ranking feature, none negative.
+        evidence: Log-odds that each piece of `EVIDENCE` adds a unit.
+        intercept: Log-odds of the best candidate without any evidence.
+        lag: Log-odds that a candidate loses for each unit that its ranking sum lies behind.
+        threshold: Lowest score that is a hit, unless the caller says otherwise.
     """
 
     weights: Mapping[str, float]
-    slope: float
-    midpoint: float
-    midpoint_per_doubling: float
-
-    def offset(self, size: int) -> float:
-        """Return the log-odds that the contributions of a hit have to make up for.
-
-        Args:
-            size: Number of documents in the corpus.
-
-        Returns:
-            The slope times the midpoint at that size, which counts only within `SIZE_RANGE`.
-        """
-        smallest, largest = SIZE_RANGE
-        doublings = math.log2(min(max(size, smallest), largest) / REFERENCE_SIZE)
-        return self.slope * (self.midpoint + self.midpoint_per_doubling * doublings)
+    evidence: Mapping[str, float]
+    intercept: float
+    lag: float
+    threshold: float
 
     def contributions(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return what each feature adds to the log-odds, shaped as the features."""
+        """Return what each feature adds to the ranking sum, shaped as the features."""
         weights = np.array([self.weights[name] for name in FEATURES])
-        parts: NDArray[np.float64] = self.slope * features * weights
+        parts: NDArray[np.float64] = features * weights
         return parts
 
-    def scores(self, features: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    def confidence(self, evidence: Mapping[str, float]) -> dict[str, float]:
+        """Return what each piece of evidence adds to the log-odds of the best candidate.
+
+        Args:
+            evidence: Value of each of `EVIDENCE`.
+
+        Returns:
+            Log-odds by piece of evidence, and the intercept as ``intercept``.
+        """
+        parts = {name: self.evidence[name] * evidence[name] for name in EVIDENCE}
+        return parts | {"intercept": self.intercept}
+
+    def scores(
+        self, sums: NDArray[np.float64], evidence: Mapping[str, float]
+    ) -> NDArray[np.float64]:
         """Return the probability of relevance of each candidate.
 
         Args:
-            features: One row a candidate, columns as in `FEATURES`, float64.
-            size: Number of documents in the corpus.
+            sums: Ranking sum of each candidate, float64.
+            evidence: Value of each of `EVIDENCE`, for the candidate with the highest sum.
 
         Returns:
-            Scores between 0 and 1, float64, higher for better.
+            Scores between 0 and 1, float64, in the order of the sums.
         """
-        log_odds = self.contributions(features).sum(axis=1) - self.offset(size)
+        best = sum(self.confidence(evidence).values())
+        log_odds = np.maximum(best - self.lag * (sums.max(initial=0.0) - sums), _LOWEST)
         probabilities: NDArray[np.float64] = 1.0 / (1.0 + np.exp(-log_odds))
         return probabilities
 
@@ -103,23 +124,65 @@ class Calibration:
     ) -> NDArray[np.float64]:
         """Return the weighted mean of one channel's features, an uncalibrated score of 0 to 1."""
         weights = np.array([self.weights[name] if name in channel else 0.0 for name in FEATURES])
-        means: NDArray[np.float64] = features @ weights / weights.sum()
+        means: NDArray[np.float64] = features @ weights / max(weights.sum(), 1e-12)
         return means
 
-
-CALIBRATION = Calibration(
-    weights=MappingProxyType(
-        {
-            "bm25_metadata": 10.0,
-            "bm25_full": 14.0,
-            "bm25_metadata_alone": 40.0,
-            "name": 8.0,
-            "cosine_metadata": 10.0,
-            "cosine_body": 1.5,
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the JSON form."""
+        return {
+            "weights": dict(self.weights),
+            "evidence": dict(self.evidence),
+            "intercept": self.intercept,
+            "lag": self.lag,
+            "threshold": self.threshold,
         }
-    ),
-    slope=0.33,
-    midpoint=11.0,
-    midpoint_per_doubling=0.5,
-)
-"""The calibration in use, by hand, of 2026-11."""
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, JsonValue]) -> Calibration:
+        """Read the JSON form.
+
+        Args:
+            values: What `to_dict` gave; other keys are left alone.
+
+        Returns:
+            The calibration.
+
+        Raises:
+            ValueError: When a number is missing, not finite, too large, or has a sign that would
+                let more evidence lower a score.
+        """
+        weights = _numbers(values, "weights", FEATURES)
+        evidence = _numbers(values, "evidence", EVIDENCE)
+        single = _numbers({"it": values}, "it", ("intercept", "lag", "threshold"))
+        positive = [*weights.items(), *((name, evidence[name]) for name in SUPPORTING)]
+        negated = [(name, -evidence[name]) for name in OPPOSING]
+        for name, value in [*positive, ("lag", single["lag"]), *negated]:
+            if value < 0:
+                raise ValueError(f"{name!r} has the wrong sign")
+        if not 0 <= single["threshold"] <= 1:
+            raise ValueError(f"threshold is {single['threshold']}, not between 0 and 1")
+        return cls(weights, evidence, **single)
+
+
+def size_evidence(size: int) -> float:
+    """Return the evidence that a number of documents is: its log2, between `SIZE_RANGE`."""
+    smallest, largest = SIZE_RANGE
+    return math.log2(min(max(size, smallest), largest))
+
+
+def _numbers(
+    values: Mapping[str, JsonValue], key: str, names: tuple[str, ...]
+) -> Mapping[str, float]:
+    """Read finite numbers by name."""
+    table = values.get(key)
+    if not isinstance(table, Mapping):
+        raise ValueError(f"{key!r} is no table of numbers")
+    numbers = {}
+    for name in names:
+        value: Any = table.get(name)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not (is_number and abs(value) <= _LARGEST):
+            found = reprlib.repr(value)
+            raise ValueError(f"{name!r} is {found}, not a number up to {_LARGEST:,.0f}")
+        numbers[name] = float(value)
+    return MappingProxyType(numbers)

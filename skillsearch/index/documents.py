@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -124,6 +125,11 @@ class DocumentStore(Sequence[Document]):
     def named(self, name: str) -> list[int]:
         """Return the documents that have a name, in any spelling of case, hyphens and spaces."""
         return np.flatnonzero(self.names == np.uint64(name_hash(name))).tolist()
+
+    def number_of(self, doc_id: str) -> int | None:
+        """Return the number of the document with an id, or None where there is none."""
+        place = bisect_left(range(len(self)), doc_id, key=lambda number: self[number].doc_id)
+        return place if place < len(self) and self[place].doc_id == doc_id else None
 
     def save(self, folder: Path) -> None:
         """Write the ``documents-*.npy`` files.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skillsearch.index.corpus import Corpus
+from skillsearch.index.dense import DenseIndex
 from skillsearch.index.documents import Document
 
 if TYPE_CHECKING:
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
 SAME_MEANING = 0.97
 """Cosine similarity of two skills' metadata from which they say the same."""
+_SAME_BODY = 0.999
+"""Cosine similarity of the heads of two bodies that are one text but for rounding."""
 
 
 def collapse(
@@ -51,6 +55,36 @@ def collapse(
         else:
             break
     return [(place, tuple(copies)) for place, _, copies in groups]
+
+
+def copies(corpus: Corpus, numbers: Iterable[int]) -> frozenset[int]:
+    """Return documents together with everything that could stand for one of them.
+
+    Wider than what `collapse` joins, for who asks what is left without them: the same name, or the
+    same metadata, or the same beginning of the body is enough.
+
+    Args:
+        corpus: The opened index.
+        numbers: Document numbers.
+
+    Returns:
+        Those numbers and the numbers of their copies.
+    """
+    found: set[int] = set()
+    for number in set(numbers):
+        found.add(number)
+        found.update(corpus.documents.named(corpus.documents[number].name))
+        found.update(_similar(corpus.dense_metadata, number, SAME_MEANING))
+        if corpus.dense_body is not None:
+            found.update(_similar(corpus.dense_body, number, _SAME_BODY))
+    return frozenset(found)
+
+
+def _similar(index: DenseIndex, number: int, least: float) -> list[int]:
+    """Return the documents at least so similar to one."""
+    vector = index.vectors[number].astype(np.float32)
+    every = np.arange(len(index.vectors))
+    return np.flatnonzero(index.similarities(vector, every) >= least).tolist()
 
 
 def _look_alike(one: Document, other: Document) -> bool:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-import numpy as np
-
-from skillsearch.index.calibration import CALIBRATION, FEATURES
+from skillsearch.index.calibration import FEATURES, Calibration
 from skillsearch.index.corpus import Corpus
+from skillsearch.index.evidence import find_evidence
 from skillsearch.index.lexical import LexicalIndex
-from skillsearch.index.ranker import QueryForm
+from skillsearch.index.query_form import QueryForm
+from skillsearch.index.ranker import Candidates, best_first
 from skillsearch.index.tokenizer import terms
 from skillsearch.types import Explanation
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _HEADING = re.compile(r"#{1,6}[ \t]+(?=\S)")
 _FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
@@ -26,23 +22,45 @@ _SNIPPET_CHARS = 240
 def explain(
     corpus: Corpus,
     query: QueryForm,
-    document: int,
-    features: NDArray[np.float64],
+    candidates: Candidates,
+    row: int,
+    calibration: Calibration,
     body: str,
 ) -> Explanation:
-    """Explain the score of one document.
+    """Explain the score of one candidate.
 
     Args:
         corpus: The opened index.
         query: The analysed query.
-        document: Number of the document.
-        features: Its features, columns as in `FEATURES`, shape (features,).
+        candidates: All candidates of the query.
+        row: Which of them it is.
+        calibration: What weighs features and evidence.
         body: Its body as it is now; empty where it cannot be read.
 
     Returns:
         The explanation.
     """
-    contributions = CALIBRATION.contributions(features)
+    document = int(candidates.documents[row])
+    contributions = calibration.contributions(candidates.features)
+    sums = contributions.sum(axis=1)
+    best = int(best_first(sums, candidates.documents)[0])
+    evidence = find_evidence(
+        corpus, query, int(candidates.documents[best]), candidates.features[best]
+    )
+    heading, snippet = best_section(body, query, corpus.lexical_full or corpus.lexical_metadata)
+    return Explanation(
+        features=dict(zip(FEATURES, candidates.features[row].tolist(), strict=True)),
+        contributions=dict(zip(FEATURES, contributions[row].tolist(), strict=True)),
+        confidence=calibration.confidence(evidence),
+        behind=calibration.lag * float(sums[best] - sums[row]),
+        matched_terms=_matched_terms(corpus, query, document),
+        section=heading,
+        snippet=snippet,
+    )
+
+
+def _matched_terms(corpus: Corpus, query: QueryForm, document: int) -> dict[str, tuple[str, ...]]:
+    """Return the query terms that a document has in its metadata, and those only in its body."""
     matched = {
         "metadata": tuple(t for t in query.counts if corpus.lexical_metadata.matches(t, document))
     }
@@ -50,14 +68,7 @@ def explain(
         full = corpus.lexical_full
         in_full = (term for term in query.counts if full.matches(term, document))
         matched["body"] = tuple(term for term in in_full if term not in matched["metadata"])
-    heading, snippet = best_section(body, query, corpus.lexical_full or corpus.lexical_metadata)
-    return Explanation(
-        features={name: float(features[i]) for i, name in enumerate(FEATURES)},
-        contributions={name: float(contributions[i]) for i, name in enumerate(FEATURES)},
-        matched_terms=matched,
-        section=heading,
-        snippet=snippet,
-    )
+    return matched
 
 
 def best_section(body: str, query: QueryForm, index: LexicalIndex) -> tuple[str, str]:

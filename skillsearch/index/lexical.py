@@ -21,6 +21,7 @@ import xxhash
 
 from skillsearch.errors import CacheError
 from skillsearch.index.arrays import map_array, save_array
+from skillsearch.index.tokenizer import is_bigram
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -151,7 +152,12 @@ class LexicalIndex:
             total[self.documents[postings]] += self.impacts[postings] * np.float32(query[term])
         return total
 
-    def attainable(self, query: Counter[str], unknown_weights: dict[str, float]) -> float:
+    @property
+    def rarest_idf(self) -> float:
+        """The weight of a term that no document has."""
+        return float(np.log((self.size + 0.5) / 0.5))
+
+    def attainable(self, query: Counter[str]) -> float:
         """Return the score that a document saturated with every term of the query would have.
 
         A term that the corpus lacks counts too, as if it were the rarest: a query that is mostly
@@ -159,26 +165,31 @@ class LexicalIndex:
 
         Args:
             query: Terms of the query and how often each occurs in it.
-            unknown_weights: For some unknown terms, the share of the weight that they count with.
 
         Returns:
             A score above 0, or 0 where the query has no terms.
         """
+        known, unknown = self.attainable_parts(query)
+        return known + unknown
+
+    def attainable_parts(self, query: Counter[str]) -> tuple[float, float]:
+        """Return the part of `attainable` due to terms in the corpus, and that due to others."""
         rows = self.rows(query)
-        rarest = float(np.log((self.size + 0.5) / 0.5))
         known = sum(float(self.idf[row]) * query[term] for term, row in rows.items())
         unknown = sum(
-            rarest * count * unknown_weights.get(term, 1.0)
+            count * (UNKNOWN_BIGRAM_WEIGHT if is_bigram(term) else 1.0)
             for term, count in query.items()
             if term not in rows
         )
-        return SATURATION_LIMIT * (known + unknown)
+        return SATURATION_LIMIT * known, SATURATION_LIMIT * self.rarest_idf * unknown
 
     def matches(self, term: str, document: int) -> bool:
         """Tell whether a term occurs in a document, by its postings and never by a score."""
         row = self.rows([term]).get(term)
-        if row is None:
-            return False
+        return row is not None and self.holds(row, document)
+
+    def holds(self, row: int, document: int) -> bool:
+        """Tell whether the term of a row occurs in a document."""
         postings = self.documents[self.starts[row] : self.starts[row + 1]]
         place = int(np.searchsorted(postings, document))
         return place < len(postings) and int(postings[place]) == document

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skillsearch.index.calibration import CALIBRATION, DENSE_FEATURES, FEATURES, LEXICAL_FEATURES
+from skillsearch.index.calibration import DENSE_FEATURES, FEATURES, LEXICAL_FEATURES, Calibration
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.dense import DenseIndex
 from skillsearch.index.documents import DocumentStore
+from skillsearch.index.evidence import find_evidence
 from skillsearch.index.fusion import reciprocal_rank_fusion
-from skillsearch.index.lexical import UNKNOWN_BIGRAM_WEIGHT, LexicalIndex, top_documents
-from skillsearch.index.tokenizer import is_bigram, terms
+from skillsearch.index.lexical import LexicalIndex, top_documents
+from skillsearch.index.query_form import QueryForm
 from skillsearch.types import System
 
 if TYPE_CHECKING:
@@ -24,27 +24,14 @@ if TYPE_CHECKING:
 _MIN_CANDIDATES = 50
 """Candidates taken from each channel before their features are compared; with twice as many, no
 measure of any collection changes."""
+_MOST_HIDDEN = 1_000
+"""Hidden documents that dense search makes up for: more than that are hardly all the nearest."""
 _NAME_QUERY_TERMS = 4
 """Longer queries are no spelling of a name."""
 _NEAR_NAME = 0.6
 """Least share of common letter triples (Dice) at which a spelling is near."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueryForm:
-    """A query, analysed.
-
-    Attributes:
-        text: As it was asked.
-        counts: How often each term occurs.
-        vector: Its embedding, float32, (dimensions,); all zero where nothing could be embedded.
-        trust: How far the embedder can judge it, 0 to 1.
-    """
-
-    text: str
-    counts: Counter[str]
-    vector: NDArray[np.float32]
-    trust: float
+_TIE_BITS = 23
+"""Scores whose leading bits, as many as float32 has, are equal are equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,38 +41,45 @@ class Candidates:
     Attributes:
         documents: Their numbers, int64, ascending.
         features: One row a document, columns as in `FEATURES`, float64, 0 to 1.
-        corpus_size: Number of documents that they were taken from.
     """
 
     documents: NDArray[np.int64]
     features: NDArray[np.float64]
-    corpus_size: int
 
 
-def find_candidates(corpus: Corpus, query: QueryForm, n: int) -> Candidates:
+def find_candidates(
+    corpus: Corpus, query: QueryForm, n: int, excluded: Collection[int] = ()
+) -> Candidates:
     """Take the best documents of every channel and compute all features of each.
 
     Args:
         corpus: The opened index.
         query: The analysed query.
         n: Hits wanted in the end; more of them make a larger pool.
+        excluded: Numbers of documents that must not be candidates.
 
     Returns:
         The candidates; every document that is best in some channel is among them.
     """
     k = max(_MIN_CANDIDATES, 4 * n)
-    metadata = _shares(corpus.lexical_metadata, query)
-    full = metadata if corpus.lexical_full is None else _shares(corpus.lexical_full, query)
+    hidden = np.array(sorted(excluded), np.int64)
+    metadata = _shares(corpus.lexical_metadata, query, hidden)
+    full = metadata
+    if corpus.lexical_full is not None:
+        full = _shares(corpus.lexical_full, query, hidden)
     pools = [top_documents(metadata, k), top_documents(full, k)]
     if query.trust > 0 and query.vector.any():
-        pools.append(corpus.dense_metadata.search(query.vector, k)[0])
+        # FAISS is not told what to leave out, but asked for that many more.
+        wanted = k + min(len(hidden), _MOST_HIDDEN)
+        pools.append(corpus.dense_metadata.search(query.vector, wanted)[0])
         if corpus.dense_body is not None:
-            pools.append(corpus.dense_body.search(query.vector, k)[0])
+            pools.append(corpus.dense_body.search(query.vector, wanted)[0])
     named = np.array(corpus.documents.named(query.text), np.int64)
     if len(corpus.documents) <= k:
         # BM25Okapi gives a term in half of a corpus the weight 0, and few are soon half.
         pools.append(np.arange(len(corpus.documents)))
     documents = _union([*pools, named])
+    documents = documents[~np.isin(documents, hidden)]
     trust = np.asarray(corpus.documents.trust[documents], np.float64) * query.trust
     columns = {
         "bm25_metadata": metadata[documents] * trust,
@@ -96,33 +90,42 @@ def find_candidates(corpus: Corpus, query: QueryForm, n: int) -> Candidates:
         "cosine_body": _cosines(corpus.dense_body, query, documents) * trust,
     }
     features = np.stack([columns[name] for name in FEATURES], axis=1)
-    return Candidates(documents, features, len(corpus.documents))
+    return Candidates(documents, features)
 
 
-def score(candidates: Candidates, system: System) -> NDArray[np.float64]:
+def score(
+    corpus: Corpus,
+    query: QueryForm,
+    candidates: Candidates,
+    system: System,
+    calibration: Calibration,
+) -> NDArray[np.float64]:
     """Score candidates by one system; see `SYSTEMS` for what the scores mean."""
     features = candidates.features
+    if not len(features):
+        return np.zeros(0)
     if system == "hybrid":
-        return CALIBRATION.scores(features, candidates.corpus_size)
-    lexical = CALIBRATION.channel_scores(features, LEXICAL_FEATURES)
-    dense = CALIBRATION.channel_scores(features, DENSE_FEATURES)
+        sums = calibration.contributions(features).sum(axis=1)
+        best = int(best_first(sums, candidates.documents)[0])
+        evidence = find_evidence(
+            corpus, query, int(candidates.documents[best]), candidates.features[best]
+        )
+        return calibration.scores(sums, evidence)
+    lexical = calibration.channel_scores(features, LEXICAL_FEATURES)
+    dense = calibration.channel_scores(features, DENSE_FEATURES)
     if system == "bm25":
         return lexical
     return dense if system == "dense" else reciprocal_rank_fusion([lexical, dense])
 
 
-def analyse(text: str, embed: Callable[[str], tuple[NDArray[np.float32], float]]) -> QueryForm:
-    """Split a query into terms and embed it.
+def best_first(scores: NDArray[np.float64], documents: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the places of scores from the highest to the lowest, ties by document number.
 
-    Args:
-        text: The query.
-        embed: Gives the vector of a text and the trust in it.
-
-    Returns:
-        The analysed query.
+    Sums of floats differ in their last bits with what else is scored: ties must not.
     """
-    vector, trust = embed(text)
-    return QueryForm(text, Counter(terms(text)), vector, trust)
+    mantissas, exponents = np.frexp(scores)
+    rounded = np.ldexp(np.rint(np.ldexp(mantissas, _TIE_BITS)), exponents)
+    return np.lexsort((documents, -rounded))
 
 
 def _union(pools: list[NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -135,13 +138,15 @@ def _union(pools: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     return distinct
 
 
-def _shares(index: LexicalIndex, query: QueryForm) -> NDArray[np.float32]:
-    """Return the BM25 score of every document as a share of what the query can attain."""
-    weights = {term: UNKNOWN_BIGRAM_WEIGHT for term in query.counts if is_bigram(term)}
-    attainable = index.attainable(query.counts, weights)
+def _shares(
+    index: LexicalIndex, query: QueryForm, hidden: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """Return each document's BM25 score as a share of what the query can attain, 0 if hidden."""
+    attainable = index.attainable(query.counts)
     if attainable <= 0:
         return np.zeros(index.size, np.float32)
     shares: NDArray[np.float32] = index.scores(query.counts) / np.float32(attainable)
+    shares[hidden] = 0
     return shares
 
 

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skillsearch.config import MAX_N, MAX_QUERY_CHARS
 from skillsearch.errors import ParseError, QueryError
-from skillsearch.index.calibration import DEFAULT_THRESHOLD
+from skillsearch.index.calibration import Calibration
 from skillsearch.index.corpus import Corpus
-from skillsearch.index.documents import DocumentStore
+from skillsearch.index.documents import Document, DocumentStore
 from skillsearch.index.duplicates import collapse
 from skillsearch.index.names import read_skill
-from skillsearch.index.ranker import QueryForm, find_candidates, score
+from skillsearch.index.query_form import QueryForm
+from skillsearch.index.ranker import best_first, find_candidates, score
 from skillsearch.types import SYSTEMS, Hit, System
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-_TIE_DECIMALS = 7
-"""Scores equal up to here are equal, and their order is that of the document ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +32,7 @@ class SearchRequest:
     system: System
     explain: bool
     include_hidden: bool
+    exclude: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Check every argument."""
@@ -55,33 +50,36 @@ class SearchRequest:
         if self.threshold is not None and not 0.0 <= self.threshold <= 1.0:
             raise QueryError(f"threshold is {self.threshold!r}; use a number from 0 to 1.")
 
-    @property
-    def cut(self) -> float:
-        """The threshold that holds: the one asked for, or the default of the system."""
+    def cut(self, calibration: Calibration) -> float:
+        """Return the threshold that holds: the one asked for, or the default of the system."""
         if self.threshold is not None:
             return float(self.threshold)
-        return DEFAULT_THRESHOLD if self.system == "hybrid" else 0.0
+        return calibration.threshold if self.system == "hybrid" else 0.0
 
 
-def run(request: SearchRequest, corpus: Corpus, form: QueryForm) -> tuple[Hit, ...]:
+def run(
+    request: SearchRequest, corpus: Corpus, form: QueryForm, calibration: Calibration
+) -> tuple[Hit, ...]:
     """Answer a request.
 
     Args:
         request: What is asked.
         corpus: The opened index.
         form: The analysed query.
+        calibration: Weighs features and evidence.
 
     Returns:
         The hits, best first, ties by document id; copies of a skill take one place.
     """
-    candidates = find_candidates(corpus, form, request.n)
-    scores = score(candidates, request.system)
-    accepted = (scores >= request.cut) & (scores > 0) & candidates.features.any(axis=1)
-    if not request.include_hidden:
-        accepted &= ~corpus.documents.hidden[candidates.documents]
-    # Sums of floats differ in their last bits with what else is scored: ties must not.
-    best = np.lexsort((candidates.documents, -scores.round(_TIE_DECIMALS)))
+    excluded = _excluded(request, corpus)
+    candidates = find_candidates(corpus, form, request.n, excluded)
+    scores = score(corpus, form, candidates, request.system, calibration)
+    accepted = (scores >= request.cut(calibration)) & (scores > 0)
+    accepted &= candidates.features.any(axis=1)
+    best = best_first(scores, candidates.documents)
     ranked = best[accepted[best]]
+    if request.explain:
+        from skillsearch.index.explain import explain
     hits = []
     groups = collapse(corpus, candidates.documents[ranked], request.n)
     for rank, (place, others) in enumerate(groups, start=1):
@@ -89,9 +87,18 @@ def run(request: SearchRequest, corpus: Corpus, form: QueryForm) -> tuple[Hit, .
         number = int(candidates.documents[row])
         hit = _hit(corpus.documents, rank, number, float(scores[row]), others)
         if request.explain:
-            hit = _explained(hit, corpus, number, form, candidates.features[row])
+            text = _body(corpus.documents[number])
+            hit = replace(hit, explain=explain(corpus, form, candidates, row, calibration, text))
         hits.append(hit)
     return tuple(hits)
+
+
+def _excluded(request: SearchRequest, corpus: Corpus) -> frozenset[int]:
+    """Return the numbers of the documents that the request leaves out."""
+    numbers = {corpus.documents.number_of(doc_id) for doc_id in request.exclude}
+    if not request.include_hidden:
+        numbers.update(np.flatnonzero(corpus.documents.hidden).tolist())
+    return frozenset(number for number in numbers if number is not None)
 
 
 def _hit(
@@ -111,14 +118,9 @@ def _hit(
     )
 
 
-def _explained(
-    hit: Hit, corpus: Corpus, number: int, form: QueryForm, features: NDArray[np.float64]
-) -> Hit:
-    """Add an explanation to a hit."""
-    from skillsearch.index.explain import explain
-
+def _body(document: Document) -> str:
+    """Read the body of a skill as it is now; empty where it cannot be read."""
     try:
-        body = read_skill(corpus.documents[number]).body
+        return read_skill(document).body
     except ParseError:
-        body = ""
-    return replace(hit, explain=explain(corpus, form, number, features, body))
+        return ""

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skillsearch import config
 from skillsearch.errors import CacheError, IndexNotFoundError
 from skillsearch.index.cache import IndexFolder
+from skillsearch.index.calibration import Calibration
 from skillsearch.index.corpus import OpenedIndex, open_current
 from skillsearch.index.documents import Document
+from skillsearch.index.duplicates import copies
 from skillsearch.index.embedder import load_embedder
 from skillsearch.index.embedding import Embedder, embed
+from skillsearch.index.fitted import default_calibration
 from skillsearch.index.freshness import Differences, compare, is_up_to_date
 from skillsearch.index.names import find_by_name, read_skill
-from skillsearch.index.ranker import analyse
+from skillsearch.index.query_form import QueryForm, analyse
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.scripts import readable, trust
 from skillsearch.index.search import SearchRequest, run
@@ -39,7 +42,12 @@ class SkillIndex:
     """
 
     def __init__(
-        self, folder: IndexFolder, opened: OpenedIndex, embedder: Embedder | None = None
+        self,
+        folder: IndexFolder,
+        opened: OpenedIndex,
+        embedder: Embedder | None = None,
+        *,
+        calibration: Calibration | None = None,
     ) -> None:
         """Wrap an opened index; use `from_roots` or `open` instead.
 
@@ -47,10 +55,12 @@ class SkillIndex:
             folder: Where the index lies.
             opened: The generation in use.
             embedder: The embedder, where it is loaded already.
+            calibration: What weighs features and evidence; by default that of the package.
         """
         self._folder = folder
         self._opened = opened
         self._loaded_embedder = embedder
+        self._calibration = calibration or default_calibration()
 
     @classmethod
     def from_roots(
@@ -231,6 +241,7 @@ class SkillIndex:
         system: System = "hybrid",
         explain: bool = False,
         include_hidden: bool = True,
+        exclude: Collection[str] = (),
     ) -> SearchResult:
         """Find the skills that fit a request, or none.
 
@@ -239,9 +250,10 @@ class SkillIndex:
             n: How many hits at most.
             threshold: Lowest accepted score; by default 0.3 for ``hybrid``, whose score is a
                 probability, and 0 for the other systems.
-            system: How to rank; see `skillsearch.index.ranker.SYSTEMS`.
+            system: How to rank; see `skillsearch.types.SYSTEMS`.
             explain: Add to each hit why it has its score.
             include_hidden: False to leave out skills that ask not to be offered to models.
+            exclude: Ids of documents to leave out, such as skills that are in use already.
 
         Returns:
             The hits, best first, ties by document id; no hit where none reaches the threshold.
@@ -250,11 +262,38 @@ class SkillIndex:
             QueryError: When the query is empty or too long, or n or threshold cannot be used.
         """
         started = time.perf_counter()
-        request = SearchRequest(query, n, threshold, system, explain, include_hidden)
-        form = analyse(query, self._embed_query) if len(self) else None
-        hits = run(request, self._opened.corpus, form) if form else ()
+        request = SearchRequest(
+            query, n, threshold, system, explain, include_hidden, frozenset(exclude)
+        )
+        calibration = self._calibration
+        form = self.analyse(query) if len(self) else None
+        hits = run(request, self._opened.corpus, form, calibration) if form else ()
         seconds = time.perf_counter() - started
-        return SearchResult(query, request.cut, hits, not hits, seconds)
+        return SearchResult(query, request.cut(calibration), hits, not hits, seconds)
+
+    def analyse(self, query: str) -> QueryForm:
+        """Return a query as the channels see it: its terms, its vector and the trust in that."""
+        return analyse(query, self._embed_query)
+
+    def copies(self, doc_ids: Iterable[str]) -> frozenset[str]:
+        """Return documents together with all that could stand for one of them.
+
+        Args:
+            doc_ids: Ids of documents; unknown ones are left out.
+
+        Returns:
+            Ids of those documents, and of all with the same name, metadata or body.
+        """
+        documents = self._opened.corpus.documents
+        numbers = (documents.number_of(doc_id) for doc_id in doc_ids)
+        found = copies(self._opened.corpus, (n for n in numbers if n is not None))
+        return frozenset(documents[number].doc_id for number in found)
+
+    def with_calibration(self, calibration: Calibration) -> SkillIndex:
+        """Return the same opened index under another calibration."""
+        return SkillIndex(
+            self._folder, self._opened, self._loaded_embedder, calibration=calibration
+        )
 
     def get(self, name: str) -> Skill:
         """Read a skill by its name.

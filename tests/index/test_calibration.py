@@ -1,118 +1,291 @@
-"""Features to probabilities."""
+"""Features to an order, and evidence to probabilities."""
+
+import json
+import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.index.calibration import (
-    CALIBRATION,
-    DEFAULT_THRESHOLD,
     DENSE_FEATURES,
+    EVIDENCE,
     FEATURES,
     LEXICAL_FEATURES,
-    REFERENCE_SIZE,
+    OPPOSING,
+    SUPPORTING,
     Calibration,
+    size_evidence,
 )
+from skillsearch.index.fitted import default_calibration
 
-ROWS = st.lists(st.floats(0, 1), min_size=len(FEATURES), max_size=len(FEATURES))
-
-
-SIZES = st.integers(1, 10**6)
-
-
-def score(row, calibration=CALIBRATION, size=REFERENCE_SIZE):
-    """Score one candidate of a corpus."""
-    return float(calibration.scores(np.array([row], np.float64), size)[0])
-
-
-def test_every_feature_has_one_weight_and_none_is_negative():
-    """More evidence never lowers a score."""
-    assert sorted(CALIBRATION.weights) == sorted(FEATURES)
-    assert min(CALIBRATION.weights.values()) >= 0
-    assert CALIBRATION.slope > 0
-    assert len(set(FEATURES)) == len(FEATURES)
+BY_HAND = Calibration(
+    weights=dict(zip(FEATURES, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], strict=True)),
+    evidence=dict(zip(EVIDENCE, [1.0, 2.0, 3.0, 4.0, 5.0, -0.5, 7.0], strict=True)),
+    intercept=-1.5,
+    lag=0.5,
+    threshold=0.3,
+)
+WEIGHT = st.floats(0, 50)
 
 
-def test_the_calibration_in_use_cannot_be_changed_by_accident():
-    """It is one for the whole process."""
-    with pytest.raises(TypeError):
-        CALIBRATION.weights["name"] = 0.0
+def table(names, values):
+    """Return a strategy for a number by name."""
+    return st.fixed_dictionaries(dict.fromkeys(names, values))
 
 
-def test_scores_by_hand():
-    """One over one plus e to the minus slope times (sum minus midpoint)."""
-    weights = dict(zip(FEATURES, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], strict=True))
-    calibration = Calibration(weights, slope=0.5, midpoint=2.0, midpoint_per_doubling=1.0)
+CALIBRATIONS = st.one_of(
+    st.builds(default_calibration),
+    st.builds(
+        Calibration,
+        table(FEATURES, WEIGHT),
+        st.builds(
+            lambda *parts: {name: value for part in parts for name, value in part.items()},
+            table(SUPPORTING, WEIGHT),
+            table(OPPOSING, st.floats(-50, 0)),
+            table(["distrust"], st.floats(-50, 50)),
+        ),
+        st.floats(-20, 20),
+        st.floats(0, 5),
+        st.floats(0, 1),
+    ),
+)
+VALUES = table(EVIDENCE, st.floats(0, 1)).map(
+    lambda found: found | {"corpus_size": 4 + 6 * found["corpus_size"]}
+)
+SUMS = st.lists(st.floats(0, 60), min_size=1, max_size=20).map(np.array)
+
+
+def best_score(evidence, calibration):
+    """Score the best candidate."""
+    return float(calibration.scores(np.array([1.0]), evidence)[0])
+
+
+def test_every_piece_of_evidence_speaks_for_or_against():
+    """But for the distrust, which moves the intercept; no name stands twice."""
+    assert sorted(EVIDENCE) == sorted({*SUPPORTING, *OPPOSING, "distrust"})
+    assert len(EVIDENCE) == len(set(EVIDENCE))
+    assert set(FEATURES) == {*LEXICAL_FEATURES, *DENSE_FEATURES}
+
+
+def test_contributions_by_hand():
+    """Weight times feature."""
     row = [0.5, 0.25, 0.0, 1.0, 0.2, 0.0]
-    total = 0.5 + 0.5 + 0.0 + 4.0 + 1.0
-    assert score(row, calibration) == pytest.approx(1 / (1 + np.exp(-0.5 * (total - 2.0))))
-    assert calibration.contributions(np.array([row])).tolist() == [
-        pytest.approx([0.25, 0.25, 0.0, 2.0, 0.5, 0.0])
+    assert BY_HAND.contributions(np.array([row])).tolist() == [
+        pytest.approx([0.5, 0.5, 0.0, 4.0, 1.0, 0.0])
     ]
 
 
-def test_at_the_midpoint_the_score_is_one_half():
-    """Whatever the slope."""
-    calibration = Calibration(dict.fromkeys(FEATURES, 2.0), 9.0, 2.0, midpoint_per_doubling=0.5)
-    assert score([1, 0, 0, 0, 0, 0], calibration) == 0.5
+def test_confidence_by_hand():
+    """Coefficient times value, and the intercept beside them."""
+    found = BY_HAND.confidence(dict(zip(EVIDENCE, [0.5, 0, 0, 1, 0, 10, 0], strict=True)))
+    assert found == dict(zip(EVIDENCE, [0.5, 0, 0, 4, 0, -5, 0], strict=True)) | {"intercept": -1.5}
+
+
+def test_scores_by_hand():
+    """One over one plus e to the minus log-odds; half a unit of them for a unit behind the best."""
+    evidence = dict(zip(EVIDENCE, [0.5, 0, 0, 1, 0, 5, 0.5], strict=True))
+    log_odds = 0.5 + 4 - 2.5 + 3.5 - 1.5
+    scores = BY_HAND.scores(np.array([3.0, 7.0, 6.0]), evidence)
+    expected = [1 / (1 + math.exp(-(log_odds - 0.5 * behind))) for behind in (4, 0, 1)]
+    assert scores.tolist() == pytest.approx(expected)
+
+
+@given(CALIBRATIONS, SUMS, VALUES)
+def test_the_scores_have_the_order_of_the_sums(calibration, sums, evidence):
+    """All lie between 0 and 1, and the best score is that of the best sum."""
+    scores = calibration.scores(sums, evidence)
+    assert (scores > 0).all()
+    assert (scores <= 1).all()
+    assert (np.diff(scores[np.argsort(sums)]) >= 0).all()
+    assert scores.max() == scores[np.argmax(sums)]
+
+
+@given(SUMS, VALUES)
+def test_other_sums_have_other_scores(sums, evidence):
+    """In the calibration in use, but for what a float cannot tell apart."""
+    sums = np.unique(sums.round(3))
+    assert (np.diff(default_calibration().scores(sums, evidence)) > 0).all()
+
+
+@given(CALIBRATIONS, VALUES, st.sampled_from(SUPPORTING), st.floats(0, 1))
+def test_more_support_never_lowers_a_score(calibration, evidence, name, value):
+    """Piece by piece."""
+    raised = evidence | {name: max(evidence[name], value)}
+    assert best_score(raised, calibration) >= best_score(evidence, calibration)
+
+
+@given(CALIBRATIONS, VALUES, st.sampled_from(OPPOSING), st.floats(0, 10))
+def test_more_against_it_never_raises_a_score(calibration, evidence, name, value):
+    """Nearness to things in general, or more skills of which one is near by chance."""
+    raised = evidence | {name: max(evidence[name], value)}
+    assert best_score(raised, calibration) <= best_score(evidence, calibration)
+
+
+@given(SUMS, VALUES)
+def test_confidence_and_lag_add_up_to_the_log_odds(sums, evidence):
+    """What `explain` shows is the whole truth."""
+    calibration = default_calibration()
+    scores = calibration.scores(sums, evidence)
+    behind = calibration.lag * (sums.max() - sums)
+    expected = sum(calibration.confidence(evidence).values()) - behind
+    assert np.log(scores / (1 - scores)) == pytest.approx(expected, abs=1e-4)
+
+
+@given(CALIBRATIONS, SUMS, VALUES, st.floats(0, 1))
+def test_a_weaker_candidate_has_no_influence(calibration, sums, evidence, share):
+    """The score of one depends on itself and the best."""
+    more = np.append(sums, share * sums.max())
+    scores = calibration.scores(more, evidence)
+    np.testing.assert_array_equal(scores[:-1], calibration.scores(sums, evidence))
+
+
+def test_without_evidence_a_skill_is_below_the_threshold_and_with_all_far_above():
+    """In the calibration in use, in a corpus of any size."""
+    calibration = default_calibration()
+    for size in (1, 16, 300, 10**6):
+        nothing = dict.fromkeys(EVIDENCE, 0.0) | {"corpus_size": size_evidence(size)}
+        assert best_score(nothing, calibration) < calibration.threshold / 2
+        everything = nothing | dict.fromkeys(SUPPORTING, 1.0)
+        assert best_score(everything, calibration) > 0.95
+
+
+@given(st.integers(1, 10**7), st.integers(1, 10**7))
+def test_a_larger_corpus_is_more_against_a_hit(one, other):
+    """Or as much."""
+    small, large = sorted((one, other))
+    assert size_evidence(small) <= size_evidence(large)
 
 
 @pytest.mark.parametrize(
-    ("size", "midpoint"),
-    [(343, 2.0), (686, 2.5), (86, 1.0), (1024, 2.789), (10**6, 2.789), (16, -0.211), (1, -0.211)],
+    ("size", "expected"), [(1, 4), (16, 4), (17, 4.0875), (256, 8), (1024, 10), (10**6, 10)]
 )
-def test_the_midpoint_rises_with_the_corpus(size, midpoint):
-    """By a step for each doubling, between the sizes that it was observed on."""
-    calibration = Calibration(dict.fromkeys(FEATURES, 1.0), 2.0, 2.0, midpoint_per_doubling=0.5)
-    assert calibration.offset(size) == pytest.approx(2.0 * midpoint, abs=0.01)
-    none = 1 / (1 + np.exp(calibration.offset(size)))
-    assert score([0.0] * 6, calibration, size) == pytest.approx(none)
+def test_the_evidence_of_a_size_is_its_logarithm(size, expected):
+    """To the base 2, between the sizes that it was observed on."""
+    assert size_evidence(size) == pytest.approx(expected, abs=1e-3)
 
 
-@given(ROWS, SIZES, SIZES)
-def test_a_larger_corpus_never_raises_the_score(row, one, other):
-    """Among more skills the best that does not fit comes closer by chance."""
-    small, large = sorted((one, other))
-    assert score(row, size=large) <= score(row, size=small)
-
-
-@given(ROWS, SIZES)
-def test_contributions_add_up_to_the_log_odds(row, size):
-    """What `explain` shows is the whole truth."""
-    parts = CALIBRATION.contributions(np.array([row]))[0]
-    log_odds = parts.sum() - CALIBRATION.offset(size)
-    found = score(row, size=size)
-    assert 0.0 < found < 1.0
-    assert np.log(found / (1 - found)) == pytest.approx(log_odds, abs=1e-6)
-
-
-@settings(max_examples=50)
-@given(ROWS, st.integers(0, len(FEATURES) - 1), st.floats(0, 1))
-def test_more_of_a_feature_never_lowers_the_score(row, place, value):
-    """Feature by feature."""
-    raised = [*row]
-    raised[place] = max(row[place], value)
-    assert score(raised) >= score(row)
-
-
-def test_without_any_evidence_a_skill_is_far_below_the_threshold():
-    """And with all of it far above."""
-    assert score([0.0] * len(FEATURES)) < 0.05 < DEFAULT_THRESHOLD
-    assert score([1, 1, 0, 1, 1, 1]) > 0.99
-
-
-@given(ROWS)
-def test_a_channel_is_the_weighted_mean_of_its_features(row):
+@given(CALIBRATIONS, st.lists(st.floats(0, 1), min_size=len(FEATURES), max_size=len(FEATURES)))
+def test_a_channel_is_the_weighted_mean_of_its_features(calibration, row):
     """By hand, for both channels; the features of the other have no say."""
     for channel in (LEXICAL_FEATURES, DENSE_FEATURES):
-        weights = [CALIBRATION.weights[name] for name in channel]
+        weights = [calibration.weights[name] for name in channel]
         values = [row[FEATURES.index(name)] for name in channel]
-        expected = np.average(values, weights=weights)
-        found = CALIBRATION.channel_scores(np.array([row]), channel)
+        expected = float(np.dot(weights, values)) / max(sum(weights), 1e-12)
+        found = calibration.channel_scores(np.array([row]), channel)
         assert found.tolist() == pytest.approx([expected])
+
+
+def test_a_channel_without_weight_scores_nothing():
+    """An ablation may take all of its features."""
+    weights = BY_HAND.weights | dict.fromkeys(DENSE_FEATURES, 0.0)
+    calibration = replace(BY_HAND, weights=weights)
+    assert calibration.channel_scores(np.ones((1, 6)), DENSE_FEATURES).tolist() == [0.0]
 
 
 def test_no_candidate_has_no_score():
     """An empty matrix of features is a usual case."""
-    assert CALIBRATION.scores(np.zeros((0, len(FEATURES))), 5).tolist() == []
+    calibration = default_calibration()
+    sums = calibration.contributions(np.zeros((0, len(FEATURES)))).sum(axis=1)
+    assert calibration.scores(sums, dict.fromkeys(EVIDENCE, 0.0)).tolist() == []
+
+
+@given(CALIBRATIONS)
+def test_a_calibration_comes_back_from_json(calibration):
+    """With every digit, and whatever else stands beside it."""
+    values = json.loads(json.dumps(calibration.to_dict() | {"provenance": {"date": "2026-11"}}))
+    assert Calibration.from_dict(values) == calibration
+
+
+def test_a_calibration_that_was_read_cannot_be_changed_by_accident():
+    """It is one for the whole process."""
+    calibration = Calibration.from_dict(BY_HAND.to_dict())
+    for numbers in (calibration.weights, calibration.evidence):
+        with pytest.raises(TypeError):
+            numbers["name"] = 0.0
+
+
+def changed(*path, value):
+    """Return the JSON form of a calibration with one value changed, or left out where it is ...."""
+    values = json.loads(json.dumps(BY_HAND.to_dict()))
+    place = values
+    for key in path[:-1]:
+        place = place[key]
+    del place[path[-1]]
+    if value is not ...:
+        place[path[-1]] = value
+    return values
+
+
+NUMBERS = [
+    *(("weights", name) for name in FEATURES),
+    *(("evidence", name) for name in EVIDENCE),
+    ("intercept",),
+    ("lag",),
+    ("threshold",),
+]
+NO_NUMBERS = [..., None, True, "1", [], {}, math.nan, math.inf, -math.inf, 10**400, 1e7, -1e7]
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS, ids=lambda value: str(value)[:9])
+@pytest.mark.parametrize("path", NUMBERS, ids=".".join)
+def test_what_is_no_usable_number_is_refused_by_name(path, value):
+    """Missing, of another type, not finite, or larger than any fit gives."""
+    with pytest.raises(ValueError, match=f"'{path[-1]}' is .*, not a number") as caught:
+        Calibration.from_dict(changed(*path, value=value))
+    assert len(str(caught.value)) < 200
+
+
+NOT_NEGATIVE = [
+    *(("weights", name) for name in FEATURES),
+    *(("evidence", name) for name in SUPPORTING),
+    ("lag",),
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        *((path, -1e-9) for path in NOT_NEGATIVE),
+        *((("evidence", name), 1e-9) for name in OPPOSING),
+    ],
+)
+def test_a_wrong_sign_is_refused_by_name(path, value):
+    """It would let more evidence lower a score; zero does not."""
+    with pytest.raises(ValueError, match=f"'{path[-1]}' has the wrong sign"):
+        Calibration.from_dict(changed(*path, value=value))
+    assert Calibration.from_dict(changed(*path, value=0))
+
+
+@pytest.mark.parametrize("path", [("evidence", "distrust"), ("intercept",)])
+def test_the_intercept_and_what_moves_it_may_have_either_sign(path):
+    """They are no evidence for a skill."""
+    for value in (-3, 3):
+        assert Calibration.from_dict(changed(*path, value=value))
+
+
+@pytest.mark.parametrize("value", [-0.01, 1.01])
+def test_a_threshold_is_a_probability(value):
+    """No other could be reached, or missed."""
+    with pytest.raises(ValueError, match=f"threshold is {value}"):
+        Calibration.from_dict(changed("threshold", value=value))
+
+
+@pytest.mark.parametrize("name", ["weights", "evidence"])
+@pytest.mark.parametrize("value", [..., None, [], 3, "weights"])
+def test_a_table_that_is_none_is_refused_by_name(name, value):
+    """Whatever stands in its place."""
+    with pytest.raises(ValueError, match=f"'{name}' is no table"):
+        Calibration.from_dict(changed(name, value=value))
+
+
+def test_the_largest_coefficients_give_numbers():
+    """No overflow, no NaN, and no score of 0."""
+    most = json.loads(json.dumps(BY_HAND.to_dict()))
+    most |= {"lag": 1e6, "intercept": -1e6, "weights": dict.fromkeys(FEATURES, 1e6)}
+    calibration = Calibration.from_dict(most)
+    sums = calibration.contributions(np.array([[0.0] * 6, [1.0] * 6])).sum(axis=1)
+    scores = calibration.scores(sums, dict.fromkeys(EVIDENCE, 1.0))
+    assert 0 < scores[0] <= scores[1] < 1e-6

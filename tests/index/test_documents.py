@@ -47,6 +47,7 @@ def test_a_store_may_be_empty(tmp_path):
     DocumentStore.build([]).save(tmp_path)
     store = DocumentStore.load(tmp_path)
     assert (list(store), store.named("tea")) == ([], [])
+    assert store.number_of("a:tea") is None
 
 
 @pytest.mark.parametrize("number", [-1, 3, 10**9])
@@ -77,6 +78,18 @@ def test_the_alias_is_the_first_half_of_the_id():
 def test_names_are_found_in_any_spelling_of_case_and_separators(name, expected):
     """All that have the name, in order."""
     assert DocumentStore.build(DOCUMENTS).named(name) == expected
+
+
+IDS = st.text(alphabet="ab:-/é\ud800\0", max_size=3)
+
+
+@given(st.lists(IDS, unique=True, max_size=12), IDS)
+def test_a_document_is_found_by_its_id(ids, other):
+    """As by looking at every one; an id that none has is found nowhere."""
+    ids = sorted(ids)
+    store = DocumentStore.build([replace(DOCUMENT, doc_id=doc_id) for doc_id in ids])
+    assert [store.number_of(doc_id) for doc_id in ids] == list(range(len(ids)))
+    assert store.number_of(other) == (ids.index(other) if other in ids else None)
 
 
 @given(st.text(alphabet="abÉßç- _", max_size=12))

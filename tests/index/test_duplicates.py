@@ -3,20 +3,29 @@
 import numpy as np
 import pytest
 
-from skillsearch.index.duplicates import collapse
+from skillsearch.index.duplicates import collapse, copies
 
 LONG = "A body that is long enough to tell skills apart. " * 8
 
 
 @pytest.fixture
-def groups(tmp_path, add_skill, build):
+def corpus_of(tmp_path, add_skill, build):
+    """Index skills given as (name, description, body), numbered in that order."""
+
+    def corpus_of(*skills, **options):
+        for number, (name, description, body) in enumerate(skills):
+            add_skill(tmp_path / "skills" / f"folder-{number}", name, description, body)
+        return build(tmp_path / "skills", **options).opened.corpus
+
+    return corpus_of
+
+
+@pytest.fixture
+def groups(corpus_of):
     """Return the groups of an index over skills given as (name, description, body)."""
 
     def groups(*skills, n=10, order=None):
-        for number, (name, description, body) in enumerate(skills):
-            add_skill(tmp_path / "skills" / f"folder-{number}", name, description, body)
-        corpus = build(tmp_path / "skills").opened.corpus
-        return collapse(corpus, np.array(order or range(len(skills)), np.int64), n)
+        return collapse(corpus_of(*skills), np.array(order or range(len(skills)), np.int64), n)
 
     return groups
 
@@ -59,3 +68,51 @@ def test_no_more_groups_than_wanted(groups):
 def test_nothing_ranked_is_nothing_grouped(groups):
     """As when no skill fits."""
     assert groups(("pdf", "Fill in PDF forms", LONG), n=5, order=[0])[1:] == []
+
+
+FORMS = ("pdf", "Fill in PDF forms and flatten them", LONG)
+
+
+@pytest.mark.parametrize(
+    ("other", "stands_for"),
+    [
+        (FORMS, True),
+        (("PDF", "Trim video clips with care", "# Other"), True),
+        (("filler", "Trim video clips with care", LONG), True),
+        (("pdfs", "Fill in PDF forms and flatten them", "# Other"), False),
+        (("tea", "Make tea", "# Other"), False),
+    ],
+)
+def test_one_likeness_is_enough_to_stand_for_a_skill(corpus_of, other, stands_for):
+    """Its name, its metadata or its body, either way round."""
+    corpus = corpus_of(FORMS, other)
+    for number in (0, 1):
+        assert copies(corpus, [number]) == ({0, 1} if stands_for else {number})
+
+
+def test_equal_metadata_alone_stands_for_a_skill(corpus_of):
+    """Under names that weigh little beside a long description."""
+    text = "Fill in the fields of a PDF form, flatten it, sign it and send it to the office. " * 5
+    corpus = corpus_of(("a", text, "# One"), ("b", text, "# Two"), ("tea", "Make tea", ""))
+    assert np.dot(*corpus.dense_metadata.vectors[:2]) >= 0.97
+    assert copies(corpus, [1]) == {0, 1}
+
+
+def test_no_body_is_no_equal_body(corpus_of):
+    """Two skills that say nothing more are not one."""
+    corpus = corpus_of(("pdf", "Fill in forms", ""), ("tea", "Make tea", ""))
+    assert copies(corpus, [0]) == {0}
+
+
+def test_an_index_of_metadata_alone_has_no_copies_by_body(corpus_of):
+    """Nor fails for the lack of them."""
+    corpus = corpus_of(FORMS, ("filler", "Trim video clips", LONG), with_body=False)
+    assert copies(corpus, [0]) == {0}
+
+
+def test_copies_of_several_skills_are_put_together(corpus_of):
+    """Each once; of none there are none."""
+    tea = ("tea", "Make tea", "Boil water.")
+    corpus = corpus_of(FORMS, tea, FORMS, ("sql", "Tune queries", "# Plans"), tea)
+    assert copies(corpus, [0, 1, 0]) == {0, 1, 2, 4}
+    assert copies(corpus, []) == set()

@@ -6,9 +6,13 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from skillsearch.index.calibration import EVIDENCE, FEATURES
+from skillsearch.index.evidence import find_evidence
 from skillsearch.index.explain import best_section, explain, sections
+from skillsearch.index.fitted import default_calibration
 from skillsearch.index.lexical import TermCounter, build_lexical
-from skillsearch.index.ranker import QueryForm
+from skillsearch.index.query_form import QueryForm
+from skillsearch.index.ranker import Candidates
 from skillsearch.index.tokenizer import terms
 
 BODY = """Intro about forms.
@@ -30,9 +34,16 @@ Write code.
 """
 
 
-def form(text):
+def form(text, dimensions=512):
     """Analyse a query without embedding it."""
-    return QueryForm(text, Counter(terms(text)), np.zeros(4, np.float32), 1.0)
+    return QueryForm(text, Counter(terms(text)), np.zeros(dimensions, np.float32), 1.0)
+
+
+def candidates(corpus, **rows):
+    """Return candidates with given features, by the names of their skills."""
+    numbers = {corpus.documents.named(name.replace("_", "-"))[0]: name for name in rows}
+    features = np.array([rows[numbers[number]] for number in sorted(numbers)], np.float64)
+    return Candidates(np.array(sorted(numbers), np.int64), features)
 
 
 def index_of(*texts):
@@ -134,20 +145,48 @@ def test_a_long_snippet_is_cut():
 def test_an_explanation_names_features_terms_and_section(index):
     """Terms by field: what the metadata holds is not repeated for the body."""
     corpus = index.opened.corpus
-    number = corpus.documents.named("pdf-forms")[0]
-    features = np.array([0.5, 0.25, 0.0, 1.0, 0.5, 0.1])
-    found = explain(corpus, form("list the fields of a form, please"), number, features, BODY)
-    assert found.features["bm25_full"] == 0.25
-    assert found.features["name"] == 1.0
-    assert found.contributions["bm25_metadata_alone"] == 0.0
-    assert found.contributions["name"] > found.contributions["cosine_body"] > 0
+    only = candidates(corpus, pdf_forms=[0.5, 0.25, 0.0, 1.0, 0.5, 0.1])
+    query = form("list the fields of a form, please")
+    calibration = default_calibration()
+    found = explain(corpus, query, only, 0, calibration, BODY)
+    assert found.features == dict(zip(FEATURES, [0.5, 0.25, 0.0, 1.0, 0.5, 0.1], strict=True))
+    for name, value in found.features.items():
+        assert found.contributions[name] == pytest.approx(calibration.weights[name] * value)
     assert found.matched_terms == {"metadata": ("form",), "body": ("list", "field")}
+    assert (found.section, found.snippet) == best_section(BODY, query, corpus.lexical_full)
+
+
+def test_confidence_is_that_in_the_best_and_the_others_lie_behind(index):
+    """By what the calibration says of the evidence for the best, and of the sums."""
+    corpus = index.opened.corpus
+    rows = {"pdf_forms": [0.1] * 6, "sql_tuning": [0.9] * 6, "tea_timer": [0.0] * 6}
+    some = candidates(corpus, **rows)
+    query, calibration = form("plan forms"), default_calibration()
+    found = [explain(corpus, query, some, row, calibration, "") for row in range(3)]
+    evidence = find_evidence(corpus, query, int(some.documents[1]), some.features[1])
+    assert found[0].confidence == calibration.confidence(evidence)
+    assert found[0].confidence == found[1].confidence == found[2].confidence
+    assert set(found[0].confidence) == {*EVIDENCE, "intercept"}
+    weight = calibration.lag * sum(calibration.weights.values())
+    assert [part.behind for part in found] == pytest.approx([0.8 * weight, 0, 0.9 * weight])
+
+
+def test_of_equal_sums_the_first_document_is_the_best(index):
+    """As in the ranking, though the evidence may favour the other."""
+    corpus = index.opened.corpus
+    both = candidates(corpus, pdf_forms=[0.5] * 6, sql_tuning=[0.5] * 6)
+    query = form("plan")
+    found = explain(corpus, query, both, 1, default_calibration(), "")
+    evidence = find_evidence(corpus, query, int(both.documents[0]), both.features[0])
+    assert found.confidence == default_calibration().confidence(evidence)
+    assert (found.confidence["rarest_term"], found.behind) == (0, 0)
+    assert found.matched_terms["body"] == ("plan",)
 
 
 def test_an_index_of_metadata_alone_explains_the_metadata(root, build):
     """There is no field of the body."""
     corpus = build(root, with_body=False).opened.corpus
-    number = corpus.documents.named("pdf-forms")[0]
-    found = explain(corpus, form("list forms"), number, np.zeros(6), "")
+    only = candidates(corpus, pdf_forms=[0.0] * 6)
+    found = explain(corpus, form("list forms"), only, 0, default_calibration(), "")
     assert found.matched_terms == {"metadata": ("form",)}
     assert (found.section, found.snippet) == ("", "")

@@ -11,6 +11,8 @@ from rank_bm25 import BM25Okapi
 
 from skillsearch.errors import CacheError
 from skillsearch.index.lexical import (
+    SATURATION_LIMIT,
+    UNKNOWN_BIGRAM_WEIGHT,
     LexicalIndex,
     TermCounter,
     TermCounts,
@@ -138,20 +140,51 @@ def test_no_document_attains_more_than_the_attainable(texts, query):
     """Not even one that repeats the query a thousand times."""
     texts = [*texts, query * 1000]
     index, counts = index_of(texts), Counter(query)
-    attainable = index.attainable(counts, {})
+    attainable = index.attainable(counts)
     assert index.scores(counts).max() <= attainable * (1 + 1e-6)
 
 
 def test_unknown_terms_raise_the_attainable_as_the_rarest_would(counted):
-    """Two and a half times log((n + .5) / .5) each, or the share that is given."""
-    index = index_of(split("a b", "c d", "e f"))
-    rarest = 2.5 * np.log(3.5 / 0.5)
-    assert index.attainable(counted("zz"), {}) == pytest.approx(rarest)
-    assert index.attainable(counted("zz zz"), {"zz": 0.3}) == pytest.approx(0.6 * rarest)
-    assert index.attainable(counted("a zz"), {"a": 0.3}) == pytest.approx(
-        2.5 * float(index.idf[index.rows(["a"])["a"]]) + rarest
+    """Two and a half times log((n + .5) / .5) each; a piece of a word by a share of that."""
+    index = index_of(split("a b", "c d", "e 数据"))
+    assert index.rarest_idf == pytest.approx(np.log(3.5 / 0.5))
+    rarest = SATURATION_LIMIT * index.rarest_idf
+    assert index.attainable(counted("zz")) == pytest.approx(rarest)
+    assert index.attainable(counted("zz zz yy")) == pytest.approx(3 * rarest)
+    assert index.attainable(counted("据库 zz 据库")) == pytest.approx(
+        (1 + 2 * UNKNOWN_BIGRAM_WEIGHT) * rarest
     )
-    assert index.attainable(Counter(), {}) == 0
+    assert index.attainable(Counter()) == 0
+    known = index.attainable(counted("数据"))
+    assert known == pytest.approx(SATURATION_LIMIT * index.idf[index.rows(["数据"])["数据"]])
+
+
+@given(CORPORA, st.lists(TERMS | st.sampled_from(["unknown", "据库"]), max_size=6))
+def test_the_attainable_has_a_known_and_an_unknown_part(texts, query):
+    """They add up, and each is that of its own terms alone."""
+    index = index_of(texts)
+    held = {term for text in texts for term in text}
+    known, unknown = index.attainable_parts(Counter(query))
+    assert known + unknown == index.attainable(Counter(query))
+    ours, others = ([t for t in query if (t in held) == is_ours] for is_ours in (True, False))
+    assert index.attainable_parts(Counter(ours)) == pytest.approx((known, 0))
+    assert index.attainable_parts(Counter(others)) == pytest.approx((0, unknown))
+
+
+@given(CORPORA)
+def test_no_term_of_a_corpus_weighs_more_than_an_unknown_one(texts):
+    """So that a weight over `rarest_idf` is a share."""
+    index = index_of(texts)
+    assert index.idf.max() <= index.rarest_idf
+
+
+@given(CORPORA)
+def test_a_row_holds_the_documents_of_its_term(texts):
+    """Row by row, document by document."""
+    index = index_of(texts)
+    rows = index.rows(term for text in texts for term in text)
+    for term, row in rows.items():
+        assert [index.holds(row, i) for i in range(len(texts))] == [term in t for t in texts]
 
 
 def test_a_frequency_beyond_what_a_posting_holds_is_cut():

@@ -4,11 +4,16 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from skillsearch.index.calibration import CALIBRATION, DENSE_FEATURES, FEATURES, LEXICAL_FEATURES
+from skillsearch.index.calibration import DENSE_FEATURES, FEATURES, LEXICAL_FEATURES
 from skillsearch.index.embedding import HashingEmbedder, embed
+from skillsearch.index.evidence import find_evidence
+from skillsearch.index.fitted import default_calibration
 from skillsearch.index.fusion import reciprocal_rank_fusion
-from skillsearch.index.ranker import Candidates, analyse, find_candidates, score
+from skillsearch.index.query_form import QueryForm, analyse
+from skillsearch.index.ranker import Candidates, best_first, find_candidates, score
 from skillsearch.index.tokenizer import terms
 from skillsearch.types import SYSTEMS
 
@@ -45,7 +50,7 @@ def test_lexical_features_are_shares_of_the_attainable(index):
         (corpus.lexical_metadata, "bm25_metadata"),
         (corpus.lexical_full, "bm25_full"),
     ):
-        expected = field.scores(query.counts) / field.attainable(query.counts, {})
+        expected = field.scores(query.counts) / field.attainable(query.counts)
         for skill, values in features(corpus, query).items():
             (number,) = corpus.documents.named(skill)
             assert values[name] == pytest.approx(float(expected[number]))
@@ -128,29 +133,92 @@ def test_features_are_between_zero_and_one(index):
         found = find_candidates(index.opened.corpus, form(text), 5)
         assert found.features.min(initial=0) >= 0
         assert found.features.max(initial=0) <= 1 + 1e-6
-        assert found.corpus_size == 5
 
 
 @pytest.fixture
 def candidates():
-    """Five candidates with random features."""
-    values = np.random.default_rng(5).random((5, len(FEATURES)))
-    return Candidates(np.arange(5), values, 100)
+    """Every skill of `index`, with random features."""
+    return Candidates(np.arange(5), np.random.default_rng(5).random((5, len(FEATURES))))
 
 
-def test_systems_score_by_the_same_calibration(candidates):
+def test_systems_score_by_the_same_calibration(index, candidates):
     """Hybrid by all features, the channels by theirs, rrf by the ranks of the channels."""
-    lexical = CALIBRATION.channel_scores(candidates.features, LEXICAL_FEATURES)
-    dense = CALIBRATION.channel_scores(candidates.features, DENSE_FEATURES)
+    corpus, query, calibration = index.opened.corpus, form("forms"), default_calibration()
+    sums = calibration.contributions(candidates.features).sum(axis=1)
+    best = int(sums.argmax())
+    evidence = find_evidence(corpus, query, best, candidates.features[best])
+    lexical = calibration.channel_scores(candidates.features, LEXICAL_FEATURES)
+    dense = calibration.channel_scores(candidates.features, DENSE_FEATURES)
     expected = {
-        "hybrid": CALIBRATION.scores(candidates.features, 100),
+        "hybrid": calibration.scores(sums, evidence),
         "bm25": lexical,
         "dense": dense,
         "rrf": reciprocal_rank_fusion([lexical, dense]),
     }
     assert sorted(expected) == sorted(SYSTEMS)
     for system in SYSTEMS:
-        np.testing.assert_array_equal(score(candidates, system), expected[system])
+        found = score(corpus, query, candidates, system, calibration)
+        np.testing.assert_array_equal(found, expected[system])
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_no_candidates_have_no_scores(index, system):
+    """There is no best of none."""
+    none = Candidates(np.zeros(0, np.int64), np.zeros((0, len(FEATURES))))
+    found = score(index.opened.corpus, form("tea"), none, system, default_calibration())
+    assert found.tolist() == []
+
+
+SCORES = st.lists(st.sampled_from([0.0, 1e-30, 2e-30, 1e-9, 0.1, 0.5, 0.5, 1.0]), max_size=30)
+
+
+@given(SCORES, st.randoms())
+def test_the_best_come_first_and_ties_by_document(scores, random):
+    """As a sort of pairs has them; scores near 0 are told apart like all others."""
+    documents = list(range(len(scores)))
+    random.shuffle(documents)
+    found = best_first(np.array(scores, np.float64), np.array(documents, np.int64))
+    expected = sorted(range(len(scores)), key=lambda place: (-scores[place], documents[place]))
+    assert found.tolist() == expected
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e-9, 0.3, 0.5, 1.0, 47.0])
+def test_a_difference_in_the_last_bits_is_none(size):
+    """Floats are added in another order in another run."""
+    near = np.array([size, np.nextafter(size, 100), np.nextafter(size, 0), size * (1 + 1e-12)])
+    assert best_first(near, np.array([3, 2, 1, 0])).tolist() == [3, 2, 1, 0]
+    assert best_first(np.array([size, size * 1.00001]), np.array([0, 1])).tolist() == [1, 0]
+
+
+def test_excluded_documents_are_no_candidates(index):
+    """Whichever channel would bring them, name and small corpus included."""
+    corpus = index.opened.corpus
+    (number,) = corpus.documents.named("pdf-forms")
+    every = find_candidates(corpus, form("pdf-forms"), 5)
+    found = find_candidates(corpus, form("pdf-forms"), 5, {number})
+    assert found.documents.tolist() == [n for n in every.documents.tolist() if n != number]
+    kept = every.documents != number
+    np.testing.assert_array_equal(found.features, every.features[kept])
+    assert not len(find_candidates(corpus, form("tea"), 5, range(5)).documents)
+
+
+@pytest.mark.parametrize("with_body", [True, False])
+@pytest.mark.parametrize("channel", ["lexical", "dense"])
+def test_what_is_best_after_many_excluded_is_a_candidate(
+    tmp_path, build, add_skill, channel, with_body
+):
+    """However many better ones are left out, and though far more fit worse."""
+    for number in range(300):
+        words = "rotate keys " * 3 if number < 200 else "rotate " if number == 200 else ""
+        add_skill(tmp_path / "s" / f"s{number:03}", f"s{number}", f"{words}thing {number}", words)
+    corpus = build(tmp_path / "s", with_body=with_body).opened.corpus
+    query = form("rotate keys", trust=0.0)
+    if channel == "dense":
+        query = QueryForm("rotate keys", Counter(), form("rotate keys").vector, 1.0)
+    assert 200 not in find_candidates(corpus, query, 5).documents
+    found = find_candidates(corpus, query, 5, range(200)).documents
+    assert 200 in found
+    assert found.min() == 200
 
 
 def test_more_hits_wanted_make_a_larger_pool(tmp_path, build, add_skill):

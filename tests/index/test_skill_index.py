@@ -4,9 +4,14 @@ import json
 import logging
 import math
 import shutil
+import subprocess
+import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -21,10 +26,14 @@ from skillsearch.errors import (
     SkillNotFoundError,
 )
 from skillsearch.index import builder, embedding, skill_index
-from skillsearch.index.calibration import CALIBRATION, FEATURES
+from skillsearch.index.cache import IndexFolder
+from skillsearch.index.calibration import FEATURES
 from skillsearch.index.embedder import HashingEmbedder
+from skillsearch.index.evidence import find_evidence
+from skillsearch.index.fitted import default_calibration
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.index.tokenizer import terms
 from skillsearch.types import SYSTEMS, SearchResult
 
 LONG = "A body that is long enough to tell skills apart. " * 8
@@ -50,19 +59,26 @@ def answers(index, *queries):
         ("slow SQL queries", "sql-tuning"),
         ("remind me of my tea", "tea-timer"),
         ("tea-timer", "tea-timer"),
-        ("revoke the credential", "key-rotation"),
     ],
 )
 def test_the_skill_that_fits_is_the_first_hit(index, root, query, name):
-    """By description, by body, by name; with all that a hit shows."""
+    """By description or by name; with all that a hit shows."""
     result = index.search(query)
     first = result[0]
     assert (first.rank, first.name, first.doc_id) == (1, name, f"skills:{name}")
     assert (first.path, first.root) == (str(root / name / "SKILL.md"), str(root))
-    assert 0.3 <= first.score < 1
-    assert (result.query, result.threshold, result.abstained) == (query, 0.3, False)
+    threshold = default_calibration().threshold
+    assert threshold <= first.score < 1
+    assert (result.query, result.threshold, result.abstained) == (query, threshold, False)
     assert result.seconds > 0
     assert first.description == index.get(name).description
+
+
+def test_a_skill_is_found_by_its_body(index):
+    """Where the metadata says nothing of it."""
+    result = index.search("revoke the credential", threshold=0.0, explain=True)
+    assert result[0].name == "key-rotation"
+    assert result[0].explain.matched_terms["metadata"] == ()
 
 
 @pytest.mark.parametrize(
@@ -139,17 +155,198 @@ def test_hidden_skills_can_be_left_out(tmp_path, add_skill, build):
     assert names(index.search("deploy the site", include_hidden=False)) == ["deployment"]
 
 
+GARDEN = {
+    "water-plants": "Water the plants on the balcony.",
+    "water-garden": "Water the garden and its plants.",
+    "plant-trees": "Plant trees in the garden.",
+    "cut-hedges": "Cut the hedges of a garden.",
+    "pdf-forms": "Fill in PDF forms.",
+    "tea-timer": "Time green tea.",
+}
+WATER = "water the plants in my garden"
+
+
+@pytest.fixture
+def garden(tmp_path, add_skill, build):
+    """Return an index of `GARDEN` in which some skills are hidden."""
+
+    def garden(*hidden, index_dir="index"):
+        for name, description in GARDEN.items():
+            flags = {"disable_model_invocation": "true"} if name in hidden else {}
+            add_skill(tmp_path / "garden" / name, name, description, f"About {name}.", **flags)
+        return build(tmp_path / "garden", index_dir=index_dir)
+
+    return garden
+
+
+def scored(result):
+    """Return the ids of the hits and their scores."""
+    return [(hit.doc_id, hit.score) for hit in result]
+
+
+EXCLUDED = ["water-plants"], ["water-plants", "water-garden"], ["pdf-forms"], list(GARDEN)[:5]
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("left_out", EXCLUDED)
+def test_to_exclude_a_skill_is_to_search_as_if_it_were_hidden(garden, system, left_out):
+    """Neither is a candidate: hit by hit, score by score, in every system."""
+    ids = [f"garden:{name}" for name in left_out]
+    options = {"n": 100, "threshold": 0.0, "system": system}
+    found = garden().search(WATER, exclude=ids, **options)
+    hiding = garden(*left_out, index_dir="hiding")
+    assert scored(found) == scored(hiding.search(WATER, include_hidden=False, **options))
+    assert not set(ids) & {hit.doc_id for hit in found}
+
+
+@pytest.mark.parametrize("system", ["bm25", "dense"])
+@pytest.mark.parametrize("left_out", EXCLUDED)
+def test_what_is_excluded_leaves_the_scores_of_a_channel_as_they_were(garden, system, left_out):
+    """The others move up, and the next best takes a place at the end."""
+    index = garden()
+    ids = {f"garden:{name}" for name in left_out}
+    every = index.search(WATER, 100, 0.0, system=system)
+    found = index.search(WATER, 2, 0.0, system=system, exclude=ids)
+    assert scored(found) == [pair for pair in scored(every) if pair[0] not in ids][:2]
+
+
+@pytest.mark.parametrize("left_out", EXCLUDED)
+def test_the_confidence_is_that_in_the_best_that_is_not_excluded(garden, left_out):
+    """The scores are those of a calibration that never saw the others."""
+    index, calibration = garden(), default_calibration()
+    ids = {f"garden:{name}" for name in left_out}
+    every = index.search(WATER, 100, 0.0, explain=True)
+    kept = [hit for hit in every if hit.doc_id not in ids]
+    found = scored(index.search(WATER, 100, 0.0, exclude=ids))
+    assert [doc_id for doc_id, _ in found] == [hit.doc_id for hit in kept]
+    if kept:
+        features = np.array([[hit.explain.features[name] for name in FEATURES] for hit in kept])
+        corpus = index.opened.corpus
+        best = corpus.documents.number_of(kept[0].doc_id)
+        evidence = find_evidence(corpus, index.analyse(WATER), best, features[0])
+        sums = calibration.contributions(features).sum(axis=1)
+        assert [score for _, score in found] == pytest.approx(calibration.scores(sums, evidence))
+
+
+def test_hidden_skills_have_no_say_in_the_scores_of_others(garden):
+    """One that fits better puts nobody behind, unless it is searched too."""
+    index = garden("water-garden")
+    shown = index.search(WATER, threshold=0.0, include_hidden=False)
+    every = index.search(WATER, threshold=0.0, explain=True)
+    assert every[0].name == "water-garden"
+    assert shown[0].name == every[1].name
+    assert every[1].explain.behind > 0
+    behind = index.search(WATER, threshold=0.0, include_hidden=False, explain=True)[0].explain
+    assert behind.behind == 0
+
+
+def test_what_cannot_be_excluded_excludes_nothing(index):
+    """Ids that no skill has, and names, which are none."""
+    before = answers(index, "fill in a PDF form")
+    for exclude in ([], ["skills:none", "", "\ud800", "pdf-forms"], ("zzz",), {"skills:"}):
+        result = index.search("fill in a PDF form", threshold=0.0, exclude=exclude)
+        assert dict(result.to_dict(), seconds=None) == before[0]
+
+
+def test_without_all_skills_there_is_no_hit(index):
+    """Which is an answer."""
+    ids = [document.doc_id for document in index.documents()]
+    for system in SYSTEMS:
+        result = index.search("fill in a PDF form", threshold=0.0, system=system, exclude=ids)
+        assert (len(result), result.abstained) == (0, True)
+
+
+def test_a_copy_of_an_excluded_skill_takes_its_place(tmp_path, add_skill, build):
+    """Who wants it out too asks `copies` for it."""
+    for folder in ("a", "b"):
+        add_skill(tmp_path / "s" / folder, "pdf-forms", "Fill in PDF forms.", LONG)
+    add_skill(tmp_path / "s" / "c", "form-letters", "Write form letters.", "Dear reader.")
+    index = build(tmp_path / "s")
+    found = index.search("fill in PDF forms", threshold=0.0, exclude=["s:a"])
+    assert (found[0].doc_id, found[0].duplicates) == ("s:b", ())
+    copies = index.copies(["s:a", "s:none"])
+    assert copies == {"s:a", "s:b"}
+    found = index.search("fill in PDF forms", threshold=0.0, exclude=copies)
+    assert [hit.doc_id for hit in found] == ["s:c"]
+    assert index.copies([]) == index.copies(["s:none", ""]) == frozenset()
+
+
+def test_hits_far_behind_are_in_the_order_of_their_scores(tmp_path, add_skill, build):
+    """Though all of them are as good as 0."""
+    about = "Fill in PDF forms, flatten and sign them"
+    add_skill(tmp_path / "s" / "z", "pdf-forms", about, "")
+    for number in range(8):
+        add_skill(tmp_path / "s" / f"s{number}", f"tool-{number}", f"Sign {'them ' * number}", "x")
+    steep = replace(default_calibration(), lag=10.0)
+    index = build(tmp_path / "s").with_calibration(steep)
+    scores = [hit.score for hit in index.search(f"{about} pdf-forms", n=100, threshold=0.0)]
+    assert len(scores) > 5
+    assert scores[1] < 1e-8
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_another_calibration_gives_other_scores_of_the_same_index(index):
+    """The threshold is its own too; the index that it was asked of stays as it was."""
+    before = answers(index, "fill in a PDF form")
+    sure = replace(default_calibration(), intercept=50.0, threshold=0.75)
+    other = index.with_calibration(sure)
+    result = other.search("fill in a PDF form")
+    assert (result.threshold, other.generation) == (0.75, index.generation)
+    assert result[0].score > 0.999 > before[0]["hits"][0]["score"]
+    assert other.search("fill in a PDF form", system="bm25").threshold == 0
+    assert other.with_calibration(default_calibration()).opened is index.opened
+    assert answers(other.with_calibration(default_calibration()), "fill in a PDF form") == before
+    assert answers(index, "fill in a PDF form") == before
+
+
+def test_an_index_may_be_opened_with_a_calibration(index):
+    """Which `open` and `from_roots` leave to the package."""
+    none = replace(default_calibration(), threshold=1.0)
+    strict = SkillIndex(IndexFolder(index.folder), index.opened, calibration=none)
+    assert strict.search("fill in a PDF form").abstained
+    assert not index.search("fill in a PDF form").abstained
+
+
+def test_a_query_is_analysed_by_the_embedder_of_the_index(index):
+    """Terms, vector and trust."""
+    form = index.analyse("Fill in forms")
+    assert (form.text, form.counts, form.trust) == ("Fill in forms", Counter(terms(form.text)), 1.0)
+    expected = next(HashingEmbedder().embed_stream(["Fill in forms"])).vector
+    np.testing.assert_array_equal(form.vector, expected)
+
+
+SEARCH = """
+import sys
+from skillsearch.index.skill_index import SkillIndex
+index = SkillIndex.open({folder!r})
+for system in ("hybrid", "bm25", "dense", "rrf"):
+    options = dict(threshold=0.0, system=system, include_hidden=False, exclude=["skills:pdf-forms"])
+    assert index.search("cut the video", **options), system
+print("numpy" in sys.modules, "numpy.ma" in sys.modules)
+"""
+
+
+def test_a_search_does_not_import_masked_arrays(index):
+    """They are a part of the time of a cold query that nothing needs."""
+    command = [sys.executable, "-c", SEARCH.format(folder=str(index.folder))]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout == "True False\n"
+
+
 def test_an_explanation_adds_up_to_the_score(index):
-    """The contributions less the offset are the log-odds."""
+    """The evidence for the best, less how far a hit lies behind it, is the log-odds."""
     result = index.search("flatten the form fields", explain=True, threshold=0.0)
     assert len(result) > 1
-    for hit in result:
+    calibration = default_calibration()
+    sums = [sum(hit.explain.contributions.values()) for hit in result]
+    for hit, total in zip(result, sums, strict=True):
+        assert hit.explain.behind == pytest.approx(calibration.lag * (sums[0] - total))
         log_odds = math.log(hit.score / (1 - hit.score))
-        offset = CALIBRATION.offset(len(index))
-        assert sum(hit.explain.contributions.values()) - offset == pytest.approx(log_odds)
+        added = sum(hit.explain.confidence.values()) - hit.explain.behind
+        assert added == pytest.approx(log_odds)
         assert list(hit.explain.features) == list(FEATURES)
         for name, value in hit.explain.features.items():
-            weight = CALIBRATION.weights[name] * CALIBRATION.slope
+            weight = calibration.weights[name]
             assert hit.explain.contributions[name] == pytest.approx(weight * value)
     first = result[0].explain
     assert first.matched_terms == {"metadata": ("flatten", "form"), "body": ("field",)}

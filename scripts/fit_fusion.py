@@ -1,0 +1,511 @@
+"""Fit the calibrated score on judged collections and write its coefficients into the package.
+
+Usage: python scripts/fit_fusion.py COLLECTION... [--work DIR] [--output FILE]
+
+Ranking weights are found by coordinate ascent on nDCG@10 (Metzler and Croft, 2007), the confidence
+by logistic regression with signs held, the lag by the calibration of the hits. What is printed was
+predicted for each collection by coefficients fitted without it and without its family, so it says
+what a new collection can expect; the coefficients written are fitted on all.
+
+Three kinds of query teach the confidence: judged ones, the same with the right skills hidden
+(dropped gold), and those of foreign collections. So that it does not depend on how long skills are
+or how many there are, every collection also takes part in variants: one line a skill, few skills.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from fusion_samples import VARIANTS, Sample, Sampler, family
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from skillsearch.evaluation.abstention import auroc, expected_calibration_error
+from skillsearch.evaluation.collection import load_collection
+from skillsearch.index.calibration import (
+    DENSE_FEATURES,
+    EVIDENCE,
+    FEATURES,
+    LEXICAL_FEATURES,
+    OPPOSING,
+    SUPPORTING,
+    Calibration,
+)
+from skillsearch.index.evidence import find_evidence
+from skillsearch.index.fitted import PACKAGED
+from skillsearch.index.ranker import best_first
+
+Matrix = NDArray[np.float64]
+
+HITS = 5
+"""Hits of an answer."""
+MIX = {"judged": 0.5, "dropped": 0.2, "foreign": 0.3, "named": 0.05}
+"""What the kinds of query weigh in the fit, for each collection alike: so that a threshold of 0.3
+answers one foreign query in ten."""
+HIT_ERROR = 0.06
+"""Expected calibration error of the hits, mean over collections, that the lag aims at; on
+collections left out of the fit it is then below 0.08."""
+FALSE_ANSWERS = 0.10
+"""Share of foreign queries that the default threshold may answer."""
+START = {
+    "bm25_metadata": 8.0,
+    "bm25_full": 12.0,
+    "bm25_metadata_alone": 30.0,
+    "name": 4.0,
+    "cosine_metadata": 10.0,
+    "cosine_body": 2.0,
+}
+"""Where the ascent begins."""
+_NO_HIT = 1e9
+_CONSTANT = 1e-6
+"""Evidence that deviates less tells nothing."""
+DISCOUNTS = 1.0 / np.log2(np.arange(2, 12))
+
+
+class RankingData:
+    """The judged samples of one collection as one block of numbers."""
+
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        """Pad the candidates of all samples to one length."""
+        width = max(len(sample.relevant) for sample in samples)
+        self.features = np.zeros((len(samples), width, len(FEATURES)))
+        self.gains = np.zeros((len(samples), width))
+        self.missing = np.ones((len(samples), width), bool)
+        for row, sample in enumerate(samples):
+            size = len(sample.relevant)
+            self.features[row, :size] = sample.candidates.features
+            self.gains[row, :size] = sample.relevant
+            self.missing[row, :size] = False
+        best = np.cumsum(DISCOUNTS)
+        self.ideal = np.array([best[min(max(s.judged, 1), 10) - 1] for s in samples])
+
+    def ndcg(self, weights: Matrix) -> float:
+        """Return the mean nDCG@10 of an order by weighted sum."""
+        sums = self.features @ weights
+        sums[self.missing] = -np.inf
+        order = np.argsort(-sums, axis=1, kind="stable")[:, :10]
+        gains = np.take_along_axis(self.gains, order, axis=1)
+        return float(((gains * DISCOUNTS[: gains.shape[1]]).sum(axis=1) / self.ideal).mean())
+
+
+def channel(weights: Matrix, names: Iterable[str]) -> Matrix:
+    """Return the weights with those of other features set to 0."""
+    return np.array([w if f in names else 0.0 for f, w in zip(FEATURES, weights, strict=True)])
+
+
+def goodness(data: Sequence[RankingData], weights: Matrix) -> float:
+    """Return the mean nDCG@10 over collections, less what any loses against its better channel."""
+    total = 0.0
+    for block in data:
+        value = block.ndcg(weights)
+        single = max(
+            block.ndcg(channel(weights, LEXICAL_FEATURES)),
+            block.ndcg(channel(weights, DENSE_FEATURES)),
+        )
+        total += value - max(single - value, 0.0)
+    return total / len(data)
+
+
+def fit_ranking(data: Sequence[RankingData], fixed: Iterable[str] = ()) -> Matrix:
+    """Find ranking weights by coordinate ascent.
+
+    Args:
+        data: One block a collection; each counts the same.
+        fixed: Features whose weight stays 0.
+
+    Returns:
+        One weight a feature, none negative, that of the metadata's cosine as it began.
+    """
+    held = {"cosine_metadata", *fixed}
+    weights = np.array([0.0 if name in fixed else START[name] for name in FEATURES])
+    best, step = goodness(data, weights), 1.5
+    while step > 1.05:
+        moved = False
+        for place, name in enumerate(FEATURES):
+            for factor in (step, 1 / step, 0.0):
+                tried = weights.copy()
+                tried[place] *= factor
+                if name in held or (value := goodness(data, tried)) <= best + 1e-5:
+                    continue
+                best, weights, moved = value, tried, True
+        if not moved:
+            step = 1 + (step - 1) / 2
+    return weights
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """All samples under one set of ranking weights, one row each.
+
+    Attributes:
+        evidence: Evidence for the best candidate, columns as in `EVIDENCE`.
+        gaps: How far the sums of the first `HITS` hits lie behind the best; `_NO_HIT` without one.
+        relevant: Which of these hits are relevant.
+    """
+
+    evidence: Matrix
+    gaps: Matrix
+    relevant: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, samples: Sequence[Sample], weights: Matrix) -> Answers:
+        """Rank the candidates of every sample."""
+        answers = cls(
+            np.zeros((len(samples), len(EVIDENCE))),
+            np.full((len(samples), HITS), _NO_HIT),
+            np.zeros((len(samples), HITS), bool),
+        )
+        for row, sample in enumerate(samples):
+            found = sample.candidates
+            sums = found.features @ weights
+            order = best_first(sums, found.documents)[:HITS]
+            best = int(order[0])
+            values = find_evidence(
+                sample.corpus, sample.query, int(found.documents[best]), found.features[best]
+            )
+            answers.evidence[row] = [values[name] for name in EVIDENCE]
+            answers.gaps[row, : len(order)] = sums[best] - sums[order]
+            answers.relevant[row, : len(order)] = sample.relevant[order]
+        return answers
+
+
+def sample_weights(samples: Sequence[Sample]) -> Matrix:
+    """Weigh samples so that collections, and in each the kinds, count as `MIX` and `VARIANTS`."""
+    counts: dict[tuple[str, str, str], int] = {}
+    for sample in samples:
+        key = (sample.collection, sample.variant, sample.kind)
+        counts[key] = counts.get(key, 0) + 1
+    weights = [
+        MIX[s.kind] * VARIANTS[s.variant].weight / counts[s.collection, s.variant, s.kind]
+        for s in samples
+    ]
+    return np.array(weights) / sum(weights) * 2000.0
+
+
+def fit_logistic(
+    rows: Matrix, outcomes: Matrix, weights: Matrix, left_out: Iterable[str] = ()
+) -> tuple[Matrix, float]:
+    """Fit log-odds as a sum of evidence with the signs that `Calibration` asks for.
+
+    Args:
+        rows: Evidence, columns as in `EVIDENCE`.
+        outcomes: 1 where the best candidate is relevant, else 0.
+        weights: Weight of each row.
+        left_out: Evidence that must not be used.
+
+    Returns:
+        A coefficient for each column, and the intercept. Columns are held to unit deviation under
+        a light ridge.
+    """
+    deviation = np.where(rows.std(axis=0) > _CONSTANT, rows.std(axis=0), 1.0)
+    scaled = np.c_[rows / deviation, np.ones(len(rows))]
+
+    def loss(values: Matrix) -> tuple[float, Matrix]:
+        odds = scaled @ values
+        probability = expit(odds)
+        ridge = np.r_[values[:-1], 0.0]
+        likelihood = np.logaddexp(0.0, odds) - outcomes * odds
+        gradient = scaled.T @ (weights * (probability - outcomes)) + ridge
+        return float((weights * likelihood).sum() + (ridge**2).sum() / 2), gradient
+
+    bounds: list[tuple[float | None, float | None]] = []
+    for name in EVIDENCE:
+        low, high = (0.0, None) if name in SUPPORTING else (None, None)
+        bounds.append((0.0, 0.0) if name in left_out else (low, 0.0 if name in OPPOSING else high))
+    start = np.zeros(scaled.shape[1])
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[*bounds, (None, None)])
+    return found.x[:-1] / deviation, float(found.x[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """The second step: coefficients of `EVIDENCE`, intercept and lag."""
+
+    coefficients: Matrix
+    intercept: float
+    lag: float
+
+    def scores(self, answers: Answers) -> Matrix:
+        """Score the first hits of all samples; 0 where there is none."""
+        odds = answers.evidence @ self.coefficients + self.intercept
+        scores = expit(odds[:, np.newaxis] - self.lag * answers.gaps)
+        hits: Matrix = np.where(answers.gaps < _NO_HIT, scores, 0.0)
+        return hits
+
+
+def fit_confidence(
+    samples: Sequence[Sample],
+    answers: Answers,
+    known: NDArray[np.bool_],
+    left_out: Iterable[str] = (),
+) -> Confidence:
+    """Fit the second step on the known samples."""
+    places = np.flatnonzero(known)
+    weights = sample_weights([samples[place] for place in places.tolist()])
+    outcomes = answers.relevant[places, 0].astype(float)
+    fitted = fit_logistic(answers.evidence[places], outcomes, weights, left_out)
+    return choose_lag(Confidence(*fitted, lag=0.0), samples, answers, known)
+
+
+def choose_lag(
+    confidence: Confidence,
+    samples: Sequence[Sample],
+    answers: Answers,
+    known: NDArray[np.bool_],
+) -> Confidence:
+    """Set the smallest lag at which the hits of an answer are as calibrated as they shall be.
+
+    The likeliest lag would be larger: most siblings of a right skill are unjudged and count as
+    wrong. A smaller one keeps more right skills that are not the first hit above the threshold.
+    """
+    names = [s.collection if _is(s, "judged") else "" for s in samples]
+    groups = [
+        known & np.array([found == name for found in names]) for name in sorted({*names} - {""})
+    ]
+    for step in range(1, 61):
+        tried = replace(confidence, lag=step / 20)
+        scores = tried.scores(answers)
+        errors = [hit_error(scores[g], answers.relevant[g]) for g in groups if g.any()]
+        if statistics.mean(errors) <= HIT_ERROR:
+            break
+    return tried
+
+
+def hit_error(scores: Matrix, relevant: NDArray[np.bool_]) -> float:
+    """Return the expected calibration error over all first hits of some answers."""
+    is_hit = scores > 0
+    outcomes = relevant[is_hit].astype(float).tolist()
+    return expected_calibration_error(scores[is_hit].tolist(), outcomes)[0]
+
+
+def _is(sample: Sample, kind: str) -> bool:
+    """Tell whether a sample is of a kind, in a whole collection."""
+    return sample.kind == kind and sample.variant == "whole"
+
+
+def blocks(samples: Sequence[Sample], known: NDArray[np.bool_]) -> dict[str, RankingData]:
+    """Gather the known judged samples of whole collections, by collection."""
+    groups: dict[str, list[Sample]] = {}
+    for sample, is_known in zip(samples, known, strict=True):
+        if is_known and _is(sample, "judged"):
+            groups.setdefault(sample.collection, []).append(sample)
+    return {name: RankingData(group) for name, group in groups.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """One family of collections, and a ranking that was fitted without it.
+
+    Attributes:
+        held: Which samples belong to its whole collections.
+        known: Which samples have nothing to do with it.
+        data: Its judged samples, by collection.
+        weights: Ranking weights fitted on the known samples.
+        answers: All samples under these weights.
+    """
+
+    held: NDArray[np.bool_]
+    known: NDArray[np.bool_]
+    data: Mapping[str, RankingData]
+    weights: Matrix
+    answers: Answers
+
+
+def make_folds(samples: Sequence[Sample]) -> list[Fold]:
+    """Fit a ranking without each family in turn."""
+    folds = []
+    for name in sorted({family(sample.collection) for sample in samples}):
+        known = np.array([name not in (family(s.collection), family(s.source)) for s in samples])
+        held = np.array([family(s.collection) == name and s.variant == "whole" for s in samples])
+        weights = fit_ranking(list(blocks(samples, known).values()))
+        answers = Answers.of(samples, weights)
+        folds.append(Fold(held, known, blocks(samples, held), weights, answers))
+    return folds
+
+
+def predict(
+    samples: Sequence[Sample], folds: Sequence[Fold], left_out: Iterable[str] = ()
+) -> tuple[Matrix, NDArray[np.bool_]]:
+    """Score the whole collections, each by a confidence that saw nothing of its family.
+
+    Returns:
+        Scores of the first hits, and which are relevant; rows of other samples are empty.
+    """
+    scores = np.zeros((len(samples), HITS))
+    relevant = np.zeros((len(samples), HITS), bool)
+    for fold in folds:
+        confidence = fit_confidence(samples, fold.answers, fold.known, left_out)
+        scores[fold.held] = confidence.scores(fold.answers)[fold.held]
+        relevant[fold.held] = fold.answers.relevant[fold.held]
+    return scores, relevant
+
+
+def ranking_measures(data: RankingData, weights: Matrix) -> dict[str, float | None]:
+    """Measure the ranking of one collection against its channels, nDCG@10."""
+    return {
+        "hybrid": data.ndcg(weights),
+        "bm25": data.ndcg(channel(weights, LEXICAL_FEATURES)),
+        "dense": data.ndcg(channel(weights, DENSE_FEATURES)),
+    }
+
+
+def confidence_measures(
+    samples: Sequence[Sample],
+    scores: Matrix,
+    relevant: NDArray[np.bool_],
+    name: str,
+    threshold: float,
+) -> dict[str, float | None]:
+    """Measure the scores of one collection."""
+    rows = {
+        kind: np.array([_is(s, kind) and s.collection == name for s in samples])
+        for kind in ("judged", "foreign", "dropped")
+    }
+    tops = {kind: scores[mask][:, 0].tolist() for kind, mask in rows.items()}
+    hits, right = scores[rows["judged"]], relevant[rows["judged"]]
+    found = np.where(right, hits, 0.0).max(axis=1)[right.any(axis=1)]
+    foreign = np.array(tops["foreign"])
+    return {
+        "auroc foreign": auroc(tops["judged"], tops["foreign"]) if len(foreign) else None,
+        "auroc dropped": auroc(tops["judged"], tops["dropped"]),
+        "ece first": expected_calibration_error(tops["judged"], right[:, 0].tolist())[0],
+        "ece hits": hit_error(hits, right),
+        "foreign answered": float((foreign >= threshold).mean()) if len(foreign) else None,
+        "kept": float((found >= threshold).mean()),
+        "dropped answered": float((np.array(tops["dropped"]) >= threshold).mean()),
+    }
+
+
+Table = dict[str, dict[str, float | None]]
+
+
+def measure(
+    samples: Sequence[Sample],
+    weights: Mapping[str, tuple[RankingData, Matrix]],
+    scores: Matrix,
+    relevant: NDArray[np.bool_],
+    threshold: float,
+) -> Table:
+    """Measure every collection."""
+    return {
+        name: ranking_measures(data, used)
+        | confidence_measures(samples, scores, relevant, name, threshold)
+        for name, (data, used) in weights.items()
+    }
+
+
+def false_answers(samples: Sequence[Sample], scores: Matrix, threshold: float) -> float:
+    """Return the share of foreign queries answered, mean over collections."""
+    tops: dict[str, list[bool]] = {}
+    for sample, row in zip(samples, scores, strict=True):
+        if _is(sample, "foreign"):
+            tops.setdefault(sample.collection, []).append(bool(row[0] >= threshold))
+    return statistics.mean(map(statistics.mean, tops.values()))
+
+
+def choose_threshold(samples: Sequence[Sample], scores: Matrix) -> float:
+    """Return the lowest threshold, in steps of 0.05, with at most `FALSE_ANSWERS`."""
+    steps = (step / 20 for step in range(1, 20))
+    fits = (t for t in steps if false_answers(samples, scores, t) <= FALSE_ANSWERS)
+    return next(fits, 0.95)
+
+
+def means(table: Mapping[str, Mapping[str, float | None]]) -> dict[str, float]:
+    """Return the mean of each measure over the collections that have it."""
+    names = next(iter(table.values()))
+    return {
+        name: statistics.mean(v for row in table.values() if (v := row[name]) is not None)
+        for name in names
+    }
+
+
+def print_table(title: str, table: Table) -> None:
+    """Print one line a collection, then the means."""
+    rows: Mapping[str, Mapping[str, float | None]] = {**table, "mean": {**means(table)}}
+    names = list(rows["mean"])
+    print(f"\n{title:24}", *(f"{name:>16}" for name in names))
+    for label, row in rows.items():
+        cells = (f"{'-':>16}" if row[name] is None else f"{row[name]:16.3f}" for name in names)
+        print(f"{label:24}", *cells, flush=True)
+
+
+def print_ablation(samples: Sequence[Sample], folds: Sequence[Fold], threshold: float) -> None:
+    """Print what leaving out each piece of evidence, and each ranking feature, changes."""
+    weights = {name: (data, fold.weights) for fold in folds for name, data in fold.data.items()}
+    whole = means(measure(samples, weights, *predict(samples, folds), threshold))
+    names = [name for name in whole if name not in ("hybrid", "bm25", "dense")]
+    print(f"\n{'without the evidence':24}", *(f"{name:>16}" for name in names))
+    for name in EVIDENCE:
+        scored = predict(samples, folds, (name,))
+        found = means(measure(samples, weights, *scored, threshold))
+        print(f"{name:24}", *(f"{found[n] - whole[n]:+16.3f}" for n in names), flush=True)
+    print(f"\n{'without the feature':24} {'nDCG@10':>16}")
+    for feature in FEATURES:
+        values = []
+        for fold in folds:
+            used = fit_ranking(list(blocks(samples, fold.known).values()), (feature,))
+            values += [data.ndcg(used) for data in fold.data.values()]
+        print(f"{feature:24} {statistics.mean(values) - whole['hybrid']:+16.3f}", flush=True)
+
+
+def fit_all(samples: Sequence[Sample], threshold: float) -> tuple[Calibration, Table]:
+    """Fit both steps on everything, and measure the result on what it was fitted on."""
+    every = np.ones(len(samples), bool)
+    data = blocks(samples, every)
+    weights = fit_ranking(list(data.values())).round(2)
+    answers = Answers.of(samples, weights)
+    confidence = fit_confidence(samples, answers, every)
+    calibration = Calibration(
+        dict(zip(FEATURES, weights.tolist(), strict=True)),
+        dict(zip(EVIDENCE, confidence.coefficients.round(3).tolist(), strict=True)),
+        round(confidence.intercept, 3),
+        round(confidence.lag, 3),
+        threshold,
+    )
+    used = {name: (block, weights) for name, block in data.items()}
+    scores = confidence.scores(answers)
+    return calibration, measure(samples, used, scores, answers.relevant, threshold)
+
+
+def main() -> None:
+    """Fit on the collections given on the command line."""
+    parser = argparse.ArgumentParser(description="Fit the calibrated score on judged collections.")
+    parser.add_argument("collections", nargs="+", type=Path)
+    parser.add_argument("--work", type=Path, default=Path("build/fit"), help="folder of indexes")
+    parser.add_argument("--output", type=Path, default=PACKAGED)
+    parser.add_argument("--ablation", action="store_true", help="also fit without each part")
+    args = parser.parse_args()
+    collections = [load_collection(path) for path in args.collections]
+    samples = Sampler(collections, args.work).samples()
+    folds = make_folds(samples)
+    scored = predict(samples, folds)
+    threshold = choose_threshold(samples, scored[0])
+    weights = {name: (data, fold.weights) for fold in folds for name, data in fold.data.items()}
+    table = measure(samples, weights, *scored, threshold)
+    print_table("left out of the fit", table)
+    calibration, seen = fit_all(samples, threshold)
+    print_table("part of the fit", seen)
+    provenance = {
+        "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
+        "collections": {
+            c.name: {"documents": len(c.documents), "queries": len(c.queries)} for c in collections
+        },
+        "left_out_of_the_fit": {name: round(value, 4) for name, value in means(table).items()},
+    }
+    record = {**calibration.to_dict(), "provenance": provenance}
+    args.output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    print(f"\nthreshold {threshold}; written to {args.output}")
+    if args.ablation:
+        print_ablation(samples, folds, threshold)
+
+
+if __name__ == "__main__":
+    main()

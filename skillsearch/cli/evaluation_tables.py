@@ -1,0 +1,231 @@
+"""Reports of an evaluation for a person at a terminal, and as plain rows for other programs.
+
+Texts go in as `rich.text.Text`, never as markup, so a collection cannot style what is printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from skillsearch.cli.output import emit_rows
+from skillsearch.cli.tables import make_console
+from skillsearch.evaluation.assess import EXAMPLE_MEASURE, mean_systems
+from skillsearch.evaluation.types import Comparison, QueryExample, Report
+from skillsearch.evaluation.wording import (
+    MISSING,
+    best_systems,
+    headline,
+    percent,
+    points,
+    probability,
+    score_digits,
+    spread,
+    verdict,
+)
+from skillsearch.safe_text import one_line
+
+_COMPARED = (EXAMPLE_MEASURE, "Success@1")
+"""Measures whose differences are shown; the page shows all."""
+_WORST = 3
+"""Queries shown, of the best system."""
+_NAME_CHARS = 24
+_QUERY_CHARS = 160
+_WIDE = 100
+"""Columns from which the heads of measures have one line."""
+_STYLES = {"better": "bold green", "worse": "bold red"}
+
+
+def print_report(report: Report, console: Console | None = None) -> None:
+    """Print what was measured on a collection.
+
+    Args:
+        report: The report.
+        console: Where to print, stdout by default.
+    """
+    console = console or make_console()
+    tables = [_measures(report, console)]
+    for measure in _COMPARED:
+        chosen = [one for one in report.comparisons if one.measure == measure]
+        tables += [_differences(chosen)] if chosen else []
+    if report.unanswerable:
+        tables.append(_abstentions(report))
+    console.print(_title(report))
+    for table in tables:
+        console.print()
+        console.print(table)
+    for line in (*_calibration(report), *_worst(report), *_notes(report)):
+        console.print(line)
+
+
+def print_summary(reports: Sequence[Report], console: Console | None = None) -> None:
+    """Print the main measure of each system on each collection, and its means.
+
+    Args:
+        reports: One report a collection.
+        console: Where to print, stdout by default.
+    """
+    console = console or make_console()
+    names = list(dict.fromkeys(system.name for report in reports for system in report.systems))
+    heads = ["collection", *(_short(name).plain for name in names)]
+    table = _table(f"{EXAMPLE_MEASURE} in percent", heads)
+    rows = [(_short(report.collection), _means(report)) for report in reports]
+    rows += [(Text("mean"), mean_systems(reports))] if len(reports) > 1 else []
+    for head, means in rows:
+        table.add_row(head, *(_value(name, EXAMPLE_MEASURE, means) for name in names))
+    console.print(table)
+
+
+def emit_report(report: Report) -> None:
+    """Print a row for each mean: collection, system, measure, value, low and high end.
+
+    Args:
+        report: The report; the ends are empty where no interval is known.
+    """
+    rows = []
+    for system in report.systems:
+        for measure, mean in system.means.items():
+            ends = system.intervals.get(measure)
+            low, high = (f"{end:.6f}" for end in ends) if ends else ("", "")
+            rows.append((report.collection, system.name, measure, f"{mean:.6f}", low, high))
+    emit_rows(rows)
+
+
+def _table(title: str, heads: Iterable[str]) -> Table:
+    """Return an empty table: a first column of texts, the others of digits."""
+    table = Table(
+        title=Text(one_line(title), style="bold"),
+        title_justify="left",
+        box=None,
+        padding=(0, 2, 0, 0),
+        pad_edge=False,
+    )
+    for place, head in enumerate(heads):
+        table.add_column(
+            Text(head, style="dim"), justify="right" if place else "left", overflow="fold"
+        )
+    return table
+
+
+def _short(name: str) -> Text:
+    """Return the name of a system, source or collection."""
+    return Text(one_line(name, _NAME_CHARS))
+
+
+def _means(report: Report) -> Mapping[str, Mapping[str, float]]:
+    """Return the means of each system."""
+    return {system.name: system.means for system in report.systems}
+
+
+def _value(system: str, measure: str, means: Mapping[str, Mapping[str, float]]) -> Text:
+    """Return the mean of one system out of several, in bold if it is the best."""
+    is_best = system in best_systems(measure, means)
+    return Text(percent(means.get(system, {}).get(measure)), style="bold" if is_best else "")
+
+
+def _title(report: Report) -> Text:
+    """Say what the collection is, and what was found."""
+    sources = [f"{count:,} {source}" for source, count in report.unanswerable.items()]
+    nothing = f"; unanswerable: {', '.join(sources)}" if sources else ""
+    counts = f": {report.documents:,} skills, {report.queries:,} judged queries{nothing}"
+    name = Text(one_line(report.collection), style="bold")
+    found = one_line(headline(report))
+    return Text.assemble(name, one_line(counts), "\n" if found else "", found)
+
+
+def _measures(report: Report, console: Console) -> Table:
+    """Show the mean of each measure, and the interval of the main one."""
+    names = list(dict.fromkeys(name for system in report.systems for name in system.means))
+    heads = [name if console.width >= _WIDE else name.replace("@", "\n@") for name in names]
+    place = names.index(EXAMPLE_MEASURE) + 1 if EXAMPLE_MEASURE in names else len(names)
+    heads.insert(place, "95 %")
+    table = _table("Means in percent", ["system", *heads, "ms"])
+    for system in report.systems:
+        cells = [_value(system.name, name, _means(report)) for name in names]
+        cells.insert(place, Text(spread(system.intervals.get(EXAMPLE_MEASURE)), style="dim"))
+        time = system.milliseconds
+        ms = MISSING if time is None else f"{time:,.1f}"
+        table.add_row(_short(system.name), *cells, ms)
+    return table
+
+
+def _differences(comparisons: Sequence[Comparison]) -> Table:
+    """Show each system against the baseline on one measure."""
+    first = comparisons[0]
+    table = _table(
+        f"{first.measure}, points from {first.baseline}",
+        ["system", "points", "95 %", "Holm p", "won/tied/lost", "verdict"],
+    )
+    for one in comparisons:
+        meant = verdict(one)
+        table.add_row(
+            _short(one.system),
+            points(one.difference),
+            " to ".join(map(points, one.interval)),
+            probability(one.p_holm),
+            f"{one.wins}/{one.ties}/{one.losses}",
+            Text(meant, style=_STYLES.get(meant, "")),
+        )
+    return table
+
+
+def _abstentions(report: Report) -> Table:
+    """Show of each system how well it knows when nothing fits: a row for each threshold."""
+    sources = list(report.unanswerable)
+    heads = ["system", "", "threshold", "kept", *(_short(source).plain for source in sources)]
+    table = _table("When nothing fits: false answers in percent", heads)
+    table.columns[1].justify = "left"
+    for system in report.systems:
+        known = system.abstention
+        auroc = [f"{known.auroc[one]:.3f}" if one in known.auroc else MISSING for one in sources]
+        table.add_row(_short(system.name), "AUROC", "", "", *auroc)
+        keeping = {f"keep {100 * share:g} %": at for share, at in sorted(known.keeping.items())}
+        default = {"default": known.default} if known.default else {}
+        for name, point in {**default, **keeping}.items():
+            false = [percent(point.false_answers.get(source)) for source in sources]
+            table.add_row("", name, score_digits(point.threshold), percent(point.kept), *false)
+    return table
+
+
+def _calibration(report: Report) -> Iterator[Text]:
+    """Say how far the scores of each system are from probabilities."""
+    for system in report.systems:
+        errors = system.abstention.calibration_error.items()
+        said = ", ".join(f"{error:.3f} ({kind} queries)" for kind, error in errors)
+        if said:
+            yield Text(f"calibration error of {_short(system.name)}: {said}")
+
+
+def _worst(report: Report) -> Iterator[Text]:
+    """Show the worst queries of the best system, and what won."""
+    known = [system for system in report.systems if system.worst]
+    if not known:
+        return
+    best = max(known, key=lambda system: system.means.get(EXAMPLE_MEASURE, 0.0))
+    yield Text()
+    yield Text(f"Worst queries of {_short(best.name)}", style="bold")
+    for example in best.worst[:_WORST]:
+        yield Text(one_line(example.text, _QUERY_CHARS))
+        yield Text(f"  {_outcome(example)}", style="dim")
+
+
+def _outcome(example: QueryExample) -> str:
+    """Say what came first for a query, and what should have."""
+    first = "no answer"
+    if example.top:
+        winner = example.top[0]
+        first = f"{_short(winner.name)} ({score_digits(winner.score)}) came first"
+    shown = {hit.doc_id for hit in example.top[:1]}
+    wanted = next((doc_id for doc_id in example.relevant if doc_id not in shown), None)
+    instead = f", relevant is {_short(wanted)}" if wanted else ""
+    return f"{EXAMPLE_MEASURE} {percent(example.value)}: {first}{instead}"
+
+
+def _notes(report: Report) -> Iterator[Text]:
+    """Return what a user should know besides."""
+    if report.notes:
+        yield Text()
+    yield from (Text(f"note: {one_line(note)}") for note in report.notes)

@@ -1,0 +1,290 @@
+"""A folder ⇄ a judged collection: JSON lines and tab-separated judgments, in BEIR's form or ours.
+
+Whatever is wrong with a file is said with its line and the cure; nothing is half read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+from skillsearch.config import MAX_QUERY_CHARS
+from skillsearch.errors import EvaluationError
+from skillsearch.evaluation.lines import line_error, numbered_lines, shown, unknown_id
+from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
+from skillsearch.types import JsonValue
+
+_T = TypeVar("_T")
+_Ids: TypeAlias = tuple[AbstractSet[str], AbstractSet[str]]
+"""Ids of all queries, ids of all documents."""
+_QRELS = ("query-id", "corpus-id", "score")
+_IGNORE = _QRELS[:2]
+_FORM = (
+    'A collection is a folder with corpus.jsonl ({"_id": …, "name": …, "description": …} a line), '
+    'queries.jsonl ({"_id": …, "text": …} a line) and qrels.tsv (query-id, corpus-id and score '
+    "between tabs, below a line of these names)."
+)
+_NOT_IN_AN_ID = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+"""A tab or line break ends a column, NUL a text of trec_eval; half a surrogate is no UTF-8."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_GRADE = re.compile("[+-]?[0-9]{1,4}")
+"""Up to 9999: trec_eval counts documents by grade, in an array as long as the highest."""
+_DIGEST_CHARS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """A JSON object, and where it stands."""
+
+    path: Path
+    number: int
+    values: Mapping[str, JsonValue]
+
+    def error(self, key: str, cure: str) -> EvaluationError:
+        """Make an error about a value."""
+        value = self.values.get(key)
+        found = "missing" if value is None else shown(value)
+        return line_error(self.path, self.number, f'"{key}" is {found}; {cure}')
+
+    def identifier(self) -> str:
+        """Return the ``_id``."""
+        value = self.values.get("_id")
+        if isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
+        if not isinstance(value, str) or not value.strip() or _NOT_IN_AN_ID.search(value):
+            raise self.error("_id", "it must be a text without control characters, or an integer")
+        return value
+
+    def text(self, key: str, *, required: bool = False) -> str:
+        """Return a text; unless it is required, empty where it is missing or null."""
+        value = self.values.get(key)
+        if value is not None and not isinstance(value, str):
+            raise self.error(key, "it must be a text")
+        if required and not (value and value.strip()):
+            raise self.error(key, "it must be a text that is not blank")
+        return _SURROGATE.sub("\ufffd", value or "")
+
+
+def load_collection(folder: Path, split: str = "test") -> Collection:
+    """Load and check a collection.
+
+    BEIR's ``title`` and ``text`` are name and description; where a title is blank, as in some of
+    BEIR's collections, the id is the name. Half a surrogate pair in a text becomes U+FFFD.
+
+    Args:
+        folder: The folder of the collection.
+        split: Which judgments to read where they lie in ``qrels/`` and not in ``qrels.tsv``.
+
+    Returns:
+        The collection, named after its folder.
+
+    Raises:
+        EvaluationError: When something is missing or wrong; names the file, the line and the cure.
+    """
+    try:
+        return _load(folder, split)
+    except OSError as exc:
+        raise EvaluationError(f"{folder} cannot be read: {exc}") from exc
+
+
+def digest(documents: Sequence[JudgedDocument]) -> str:
+    """Return a hash of the ids and texts of documents, in their order: 16 hexadecimal digits."""
+    state = hashlib.sha256()
+    for document in documents:
+        fields = [document.doc_id, document.name, document.description, document.body]
+        state.update(json.dumps(fields).encode() + b"\n")
+    return state.hexdigest()[:_DIGEST_CHARS]
+
+
+def save_collection(collection: Collection, folder: Path) -> None:
+    """Write a collection; `load_collection` reads the same, but for its notes and ids left out.
+
+    Args:
+        collection: The collection.
+        folder: A folder that is empty or not there yet.
+
+    Raises:
+        EvaluationError: When the folder is not empty or cannot be written, or an id has a tab.
+    """
+    queries, negatives = (
+        [{"_id": q.query_id, "text": q.text, "kind": q.kind, "lang": q.language} for q in group]
+        for group in (collection.queries, collection.negatives)
+    )
+    documents = (
+        {"_id": d.doc_id, "name": d.name, "description": d.description, "body": d.body}
+        for d in collection.documents
+    )
+    graded = [(key, *pair) for key, row in collection.qrels.items() for pair in row.items()]
+    ignored = [(key, doc_id) for key, ids in collection.ignored.items() for doc_id in sorted(ids)]
+    content = {
+        "corpus.jsonl": _json_lines(documents),
+        "queries.jsonl": _json_lines(queries),
+        "negatives.jsonl": _json_lines(negatives),
+        "qrels.tsv": _table(_QRELS, graded),
+        "ignore.tsv": _table(_IGNORE, ignored),
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise EvaluationError(f"{folder} is not empty; name a folder that is not there yet.")
+        for name, lines in content.items():
+            if lines:
+                data = "".join(f"{line}\n" for line in lines)
+                (folder / name).write_bytes(data.encode("utf-8", "replace"))
+    except OSError as exc:
+        raise EvaluationError(f"{folder} cannot be written: {exc}") from exc
+
+
+def _load(folder: Path, split: str) -> Collection:
+    """Load a collection; raise OSError for a file that cannot be read."""
+    if not folder.is_dir():
+        raise EvaluationError(f"{folder} is no folder. {_FORM}")
+    places: dict[str, str] = {}
+    documents = _read(folder / "corpus.jsonl", _document, {})
+    queries = _read(folder / "queries.jsonl", _query, places)
+    for name, found in (("corpus.jsonl", documents), ("queries.jsonl", queries)):
+        if not found:
+            raise EvaluationError(f"{folder / name} is empty. {_FORM}")
+    path = folder / "negatives.jsonl"
+    negatives = _read(path, _query, places) if path.exists() else {}
+    ids = queries.keys(), documents.keys()
+    qrels_path = _qrels_path(folder, split)
+    qrels = _judgments(qrels_path, ids)
+    ignored = _ignored(folder / "ignore.tsv", ids)
+    judged = {query_id for query_id, grades in qrels.items() if max(grades.values()) > 0}
+    if not judged:
+        problem = "no query has a relevant document; judge a pair with a score above 0"
+        raise EvaluationError(f"{qrels_path}: {problem}.")
+    unjudged = frozenset(queries.keys() - judged)
+    return Collection(
+        name=folder.resolve().name,
+        documents=tuple(documents.values()),
+        queries=tuple(query for query in queries.values() if query.query_id in judged),
+        qrels={query_id: qrels[query_id] for query_id in queries if query_id in judged},
+        ignored={key: frozenset(found) for key, found in ignored.items() if key in judged},
+        negatives=tuple(negatives.values()),
+        notes=(_note(len(unjudged), len(queries)),) if unjudged else (),
+        unjudged=unjudged,
+    )
+
+
+def _read(path: Path, build: Callable[[str, _Record], _T], places: dict[str, str]) -> dict[str, _T]:
+    """Read JSON lines by their ids, and add to `places` where each stands."""
+    found: dict[str, _T] = {}
+    for number, text in numbered_lines(path, _FORM):
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError) as exc:
+            problem = f"{shown(text)} is not JSON ({getattr(exc, 'msg', exc)})"
+            raise line_error(path, number, f"{problem}; write one object a line") from exc
+        if not isinstance(values, dict):
+            problem = f'{shown(values)} is no object like {{"_id": …}}; write one a line'
+            raise line_error(path, number, problem)
+        record = _Record(path, number, values)
+        key = record.identifier()
+        if key in places:
+            raise record.error("_id", f"{places[key]} has it too; rename or remove one")
+        places[key] = f"{path.name}:{number}"
+        found[key] = build(key, record)
+    return found
+
+
+def _document(doc_id: str, record: _Record) -> JudgedDocument:
+    """Read a document, in our spelling or BEIR's."""
+    if "name" not in record.values and record.values.keys() & {"title", "text"}:
+        title = record.text("title")
+        return JudgedDocument(doc_id, title if title.strip() else doc_id, record.text("text"))
+    name = record.text("name", required=True)
+    return JudgedDocument(doc_id, name, record.text("description"), record.text("body"))
+
+
+def _query(query_id: str, record: _Record) -> JudgedQuery:
+    """Read a query."""
+    text = record.text("text", required=True)
+    if len(text) > MAX_QUERY_CHARS:
+        problem = f'"text" has {len(text):,} characters; shorten it to {MAX_QUERY_CHARS:,}'
+        raise line_error(record.path, record.number, problem)
+    return JudgedQuery(query_id, text, record.text("kind"), record.text("lang"))
+
+
+def _qrels_path(folder: Path, split: str) -> Path:
+    """Find the judgments."""
+    for path in (folder / "qrels.tsv", folder / "qrels" / f"{split}.tsv"):
+        if path.exists():
+            return path
+    splits = ", ".join(sorted(path.stem for path in (folder / "qrels").glob("*.tsv")))
+    cure = f"Splits there: {splits}; choose one (--split)." if splits else _FORM
+    raise EvaluationError(f"{folder} has neither qrels.tsv nor qrels/{split}.tsv. {cure}")
+
+
+def _judgments(path: Path, ids: _Ids) -> dict[str, dict[str, int]]:
+    """Read grades by query and document."""
+    qrels: dict[str, dict[str, int]] = {}
+    places: dict[tuple[str, str], int] = {}
+    for number, (query_id, doc_id, score) in _rows(path, _QRELS, ids):
+        if not _GRADE.fullmatch(score.strip()):
+            problem = f"the score is {shown(score)}; it must be an integer from -9999 to 9999"
+            raise line_error(path, number, problem)
+        first = places.setdefault((query_id, doc_id), number)
+        grades = qrels.setdefault(query_id, {})
+        if grades.setdefault(doc_id, int(score)) != int(score):
+            problem = f"{shown(query_id)} and {shown(doc_id)} have another score in line {first}"
+            raise line_error(path, number, f"{problem}; keep one of the two")
+    return qrels
+
+
+def _ignored(path: Path, ids: _Ids) -> dict[str, set[str]]:
+    """Read which documents to drop, by query, where the file exists."""
+    ignored: dict[str, set[str]] = {}
+    if path.exists() and path.stat().st_size:
+        for _, (query_id, doc_id) in _rows(path, _IGNORE, ids):
+            ignored.setdefault(query_id, set()).add(doc_id)
+    return ignored
+
+
+def _rows(path: Path, header: Sequence[str], ids: _Ids) -> Iterator[tuple[int, list[str]]]:
+    """Read rows below a header whose first two columns are known ids."""
+    lines = numbered_lines(path, _FORM)
+    number, first = next(lines, (1, ""))
+    if [name.strip() for name in first.split("\t")] != list(header):
+        problem = f"{shown(first)} is not the header; put this line first: {'<TAB>'.join(header)}"
+        raise line_error(path, number, problem)
+    for number, line in lines:
+        cells = line.split("\t")
+        if len(cells) != len(header):
+            problem = f"{shown(line)} has {len(cells)} columns between tabs, not {len(header)}"
+            raise line_error(path, number, f"{problem}: {', '.join(header)}")
+        for known, cell, name in zip(ids, cells, ("queries.jsonl", "corpus.jsonl"), strict=False):
+            if cell not in known:
+                problem = f"{unknown_id(cell, known, name)}; correct it or remove the line"
+                raise line_error(path, number, problem)
+        yield number, cells
+
+
+def _note(left_out: int, total: int) -> str:
+    """Say how many queries are left out."""
+    has, is_ = ("has", "is") if left_out == 1 else ("have", "are")
+    return f"{left_out:,} of {total:,} queries {has} no relevant document and {is_} not measured"
+
+
+def _json_lines(records: Iterable[Mapping[str, str]]) -> list[str]:
+    """Write objects without what is empty; refuse an id that no table could hold."""
+    lines = []
+    for record in records:
+        if _NOT_IN_AN_ID.search(key := record["_id"]):
+            raise EvaluationError(f"The id {shown(key)} has a control character; rename it.")
+        filled = {name: value for name, value in record.items() if value}
+        lines.append(json.dumps(filled, ensure_ascii=False))
+    return lines
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """Write rows below their header, nothing where there are none."""
+    lines = ["\t".join(map(str, row)) for row in rows]
+    return ["\t".join(header), *lines] if lines else []

@@ -1,0 +1,162 @@
+"""Is one system better than another, or was it luck: intervals and paired tests; pure.
+
+numpy alone: scipy.stats costs 0.9 s to import, and its permutation test forty times ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skillsearch.evaluation.types import Comparison, PerQuery
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+RESAMPLES = 2_000
+"""Bootstrap samples behind an interval."""
+FLIPS = 10_000
+"""Random sign flips behind a p-value."""
+EXACT_UP_TO = 12
+"""Differing queries up to which all sign flips are counted instead."""
+TIE = 1e-9
+"""Smallest difference that is one: less is rounding."""
+NOT_COMPARED = frozenset({"Judged@10"})
+"""Measures of which more is not better."""
+
+_TAILS = (0.025, 0.975)
+_BLOCK = 1 << 18
+"""Random numbers held at a time."""
+_ROUNDING = 1e-12
+"""Sums of the same size differ by up to this share of their terms."""
+
+
+def interval(values: Sequence[float], *, seed: int = 0) -> tuple[float, float]:
+    """Return the 95 % interval of a mean by percentile bootstrap (Efron 1979).
+
+    Args:
+        values: One value a query, at least one.
+        seed: Of the resampling: the same values and seed give the same interval.
+
+    Returns:
+        Its ends; both the value itself where all values are equal.
+    """
+    sample = np.asarray(values, dtype=np.float64)
+    if sample.min() == sample.max():
+        return float(sample[0]), float(sample[0])
+    size = len(sample)
+    rng = np.random.default_rng(seed)
+    means = [
+        sample[rng.integers(size, size=(rows, size))].mean(axis=1)
+        for rows in _blocks(RESAMPLES, size)
+    ]
+    low, high = np.quantile(np.concatenate(means), _TAILS)
+    return float(low), float(high)
+
+
+def randomisation_test(differences: Sequence[float], *, seed: int = 0) -> float:
+    """Return how often chance alone makes a mean difference as far from zero; two-sided.
+
+    Fisher's paired randomisation test: were the systems equal, each difference could as well have
+    the other sign (Smucker, Allan and Carterette, CIKM 2007). Exact where few queries differ;
+    else over random flips, of which what was observed counts as one, so that it is never 0.
+
+    Args:
+        differences: One difference a query.
+        seed: Of the flips.
+
+    Returns:
+        The p-value; 1 where no query differs.
+    """
+    values = np.asarray(differences, dtype=np.float64)
+    values = values[values != 0]
+    size = len(values)
+    if size <= EXACT_UP_TO:
+        flips = (np.arange(1 << size)[:, np.newaxis] >> np.arange(size)) & 1
+        return _as_far(values, flips) / len(flips)
+    rng = np.random.default_rng(seed)
+    beyond = sum(
+        _as_far(values, rng.integers(2, size=(rows, size), dtype=np.int8))
+        for rows in _blocks(FLIPS, size)
+    )
+    return (beyond + 1) / (FLIPS + 1)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Correct p-values for how many there are, by Holm's step-down method (1979).
+
+    Args:
+        p_values: One a comparison.
+
+    Returns:
+        The corrected ones, in the order given: comparing each with alpha keeps the chance of any
+        false finding at alpha.
+    """
+    values = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(values, kind="stable")
+    steps = values[order] * np.arange(len(values), 0, -1)
+    corrected = np.empty_like(values)
+    corrected[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return [float(value) for value in corrected]
+
+
+def compare(systems: Sequence[tuple[str, Mapping[str, PerQuery]]]) -> tuple[Comparison, ...]:
+    """Compare every other system with the first, on every measure but Judged@10.
+
+    Args:
+        systems: Names, each with the values of its measures, all of the same queries.
+
+    Returns:
+        One comparison a system and measure, in the order given; Holm's correction is over all.
+    """
+    if not systems:
+        return ()
+    (baseline, reference), *others = systems
+    found = [
+        _compared((name, values[measure]), (baseline, reference[measure]), measure)
+        for name, values in others
+        for measure in reference
+        if measure not in NOT_COMPARED
+    ]
+    corrected = holm([comparison.p_value for comparison in found])
+    return tuple(replace(one, p_holm=p) for one, p in zip(found, corrected, strict=True))
+
+
+def _compared(
+    system: tuple[str, PerQuery], baseline: tuple[str, PerQuery], measure: str
+) -> Comparison:
+    """Compare two systems on one measure, the p-value still uncorrected."""
+    pairs = [(system[1][query], value) for query, value in baseline[1].items()]
+    differences = np.array([one - other for one, other in pairs])
+    differences[abs(differences) < TIE] = 0.0
+    p_value = randomisation_test(differences.tolist())
+    return Comparison(
+        system=system[0],
+        baseline=baseline[0],
+        measure=measure,
+        difference=float(differences.mean()),
+        interval=interval(differences.tolist()),
+        p_value=p_value,
+        p_holm=p_value,
+        wins=int((differences > 0).sum()),
+        ties=int((differences == 0).sum()),
+        losses=int((differences < 0).sum()),
+    )
+
+
+def _as_far(values: NDArray[np.float64], flips: NDArray[np.integer]) -> int:
+    """Count the flips, one a row, whose sum is as far from zero as that of the values."""
+    total = values.sum()
+    flipped = total - 2 * (flips @ values)
+    slack = _ROUNDING * abs(values).sum()
+    return int((abs(flipped) >= abs(total) - slack).sum())
+
+
+def _blocks(rows: int, width: int) -> Iterator[int]:
+    """Split rows of so many numbers into blocks that fit into memory."""
+    step = max(1, _BLOCK // width)
+    for start in range(0, rows, step):
+        yield min(step, rows - start)

@@ -1,0 +1,221 @@
+"""Which skills win each other's queries, how often, and by which words; pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+from skillsearch.evaluation.own_skills import copies
+from skillsearch.evaluation.types import Answers, Collection, JudgedDocument, JudgedQuery
+from skillsearch.types import JsonValue
+
+MAX_EXAMPLES = 3
+MAX_WORDS = 8
+
+_COMMON_SHARE, _COMMON_LEAST = 0.1, 5
+"""Words in more than a tenth of the documents, and in more than five, tell none from another."""
+_WORD = re.compile(r"\w+")
+
+Terms: TypeAlias = Callable[[str], list[str]]
+"""A text → the terms that are searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfusingWord:
+    """A word of stolen queries.
+
+    Attributes:
+        text: The word as a query has it; its term where that is but a part of a word.
+        queries: Stolen queries that hold it.
+        documents: Documents of the collection whose name or description holds it.
+        in_loser: Where the loser has it: in its name or ``description``, only in its ``body``, or
+            ``nowhere``.
+    """
+
+    text: str
+    queries: int
+    documents: int
+    in_loser: Literal["description", "body", "nowhere"]
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """A document that comes first for queries of another one.
+
+    Attributes:
+        loser: Id of the document that is right.
+        loser_name: Its name.
+        winner: Id of the document that comes first.
+        winner_name: Its name.
+        queries: Stolen queries.
+        share: Their share of all queries for which the loser is right.
+        lead: Mean of the winner's score minus the loser's, where it is in the answer; None where
+            it never is.
+        unranked: Stolen queries whose answer does not hold the loser at all.
+        is_mutual: Whether the loser steals from the winner too.
+        examples: Some stolen queries.
+        words: Words of theirs in the winner's name or description: those that the loser's lack
+            come first, then by how many queries hold them and how rare they are.
+        missing: Words of theirs that the loser's name and description lack, those of its body
+            first, then by how many queries hold them: what to add to the description.
+    """
+
+    loser: str
+    loser_name: str
+    winner: str
+    winner_name: str
+    queries: int
+    share: float
+    lead: float | None
+    unranked: int
+    is_mutual: bool
+    examples: tuple[str, ...]
+    words: tuple[ConfusingWord, ...]
+    missing: tuple[ConfusingWord, ...]
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the JSON form of this confusion."""
+        return asdict(self)
+
+
+def confusables(collection: Collection, answers: Answers, *, terms: Terms) -> tuple[Confusion, ...]:
+    """Find the documents that steal queries: come first where others are right and they are not.
+
+    Copies count as one document, under the id of the first. A query of several right documents is
+    stolen from each of them. A query without an answer is stolen by nobody.
+
+    Args:
+        collection: The collection.
+        answers: What a system answered.
+        terms: Splits texts into the terms that the system compares.
+
+    Returns:
+        One for each pair of winner and loser, most queries first, ties by the loser's and then the
+        winner's id.
+    """
+    first = {doc_id: group[0] for doc_id, group in copies(collection.documents).items()}
+    owned: Counter[str] = Counter()
+    thefts: dict[tuple[str, str], list[_Theft]] = defaultdict(list)
+    for query in collection.queries:
+        grades = collection.qrels[query.query_id]
+        right = {first[doc_id] for doc_id, grade in grades.items() if grade > 0}
+        owned.update(right)
+        scores: dict[str, float] = {}
+        for doc_id, score in answers.get(query.query_id, ()):
+            if doc_id in first:
+                scores.setdefault(first[doc_id], score)
+        winner = next(iter(scores), None)
+        if winner is None or winner in right:
+            continue
+        for loser in right:
+            lead = scores[winner] - scores[loser] if loser in scores else None
+            thefts[loser, winner].append(_Theft(query, lead))
+    vocabulary = _Vocabulary(collection.documents, terms)
+    found = [
+        _confusion(pair, stolen, owned[pair[0]], pair[::-1] in thefts, vocabulary)
+        for pair, stolen in thefts.items()
+    ]
+    return tuple(sorted(found, key=lambda item: (-item.queries, item.loser, item.winner)))
+
+
+class _Theft(NamedTuple):
+    """A stolen query, and by how much; None where its owner was not found at all."""
+
+    query: JudgedQuery
+    lead: float | None
+
+
+class _Vocabulary:
+    """The terms of all names and descriptions, and how rare they are."""
+
+    def __init__(self, documents: Sequence[JudgedDocument], terms: Terms) -> None:
+        self.documents = {document.doc_id: document for document in documents}
+        self.terms = terms
+        self.metadata = {
+            document.doc_id: frozenset(terms(f"{document.name}\n{document.description}"))
+            for document in documents
+        }
+        self.frequency = Counter(term for held in self.metadata.values() for term in held)
+        self._bodies: dict[str, frozenset[str]] = {}
+
+    def body(self, doc_id: str) -> frozenset[str]:
+        """Return the terms of a body."""
+        if doc_id not in self._bodies:
+            self._bodies[doc_id] = frozenset(self.terms(self.documents[doc_id].body))
+        return self._bodies[doc_id]
+
+    def is_common(self, term: str) -> bool:
+        """Say whether too many names and descriptions hold a term for it to matter."""
+        return self.frequency[term] > max(_COMMON_LEAST, _COMMON_SHARE * len(self.metadata))
+
+    def idf(self, term: str) -> float:
+        """Return Lucene's idf of a term over names and descriptions."""
+        frequency = self.frequency[term]
+        return math.log1p((len(self.metadata) - frequency + 0.5) / (frequency + 0.5))
+
+
+def _confusion(
+    pair: tuple[str, str],
+    stolen: Sequence[_Theft],
+    owned: int,
+    is_mutual: bool,
+    vocabulary: _Vocabulary,
+) -> Confusion:
+    """Sum up what one document stole from another."""
+    loser, winner = (vocabulary.documents[doc_id] for doc_id in pair)
+    leads = [theft.lead for theft in stolen if theft.lead is not None]
+    texts = [theft.query.text for theft in stolen]
+    words = _words(texts, loser.doc_id, vocabulary)
+    theirs = vocabulary.metadata[winner.doc_id]
+    won = [word for term, word in words.items() if term in theirs]
+    missing = [word for word in words.values() if word.in_loser != "description"]
+    return Confusion(
+        loser=loser.doc_id,
+        loser_name=loser.name,
+        winner=winner.doc_id,
+        winner_name=winner.name,
+        queries=len(stolen),
+        share=len(stolen) / owned,
+        lead=sum(leads) / len(leads) if leads else None,
+        unranked=len(stolen) - len(leads),
+        is_mutual=is_mutual,
+        examples=tuple(texts[:MAX_EXAMPLES]),
+        words=tuple(sorted(won, key=lambda word: word.in_loser == "description")[:MAX_WORDS]),
+        missing=tuple(
+            sorted(missing, key=lambda word: (word.in_loser == "nowhere", -word.queries))
+        )[:MAX_WORDS],
+    )
+
+
+def _words(texts: Sequence[str], loser: str, vocabulary: _Vocabulary) -> dict[str, ConfusingWord]:
+    """Return the words of queries by their terms: those in most queries, and rare, come first."""
+    counts = Counter(term for text in texts for term in set(vocabulary.terms(text)))
+    described = vocabulary.metadata[loser]
+    body = vocabulary.body(loser)
+    spelled = _spellings(texts, vocabulary.terms)
+    ranked = sorted(counts, key=lambda term: (-counts[term] * vocabulary.idf(term), term))
+    return {
+        term: ConfusingWord(
+            text=spelled.get(term, term),
+            queries=counts[term],
+            documents=vocabulary.frequency[term],
+            in_loser=(
+                "description" if term in described else "body" if term in body else "nowhere"
+            ),
+        )
+        for term in ranked
+        if not vocabulary.is_common(term)
+    }
+
+
+def _spellings(texts: Iterable[str], terms: Terms) -> dict[str, str]:
+    """Return how the queries spell each term that is a whole word."""
+    spelled: dict[str, str] = {}
+    for word in dict.fromkeys(word for text in texts for word in _WORD.findall(text)):
+        if len(found := terms(word)) == 1:
+            spelled.setdefault(found[0], word.lower())
+    return spelled

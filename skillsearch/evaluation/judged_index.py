@@ -1,0 +1,292 @@
+"""A judged collection → indexes of it that are asked and answer by its own ids.
+
+Its documents are written out once as skills, in a folder that their content names, and indexed like
+any others: what is measured is what a user gets.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import re
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from skillsearch.errors import StorageError
+from skillsearch.evaluation.collection import digest
+from skillsearch.evaluation.lines import shown
+from skillsearch.evaluation.query_embedder import QueryEmbedder
+from skillsearch.evaluation.systems import SystemSpec
+from skillsearch.evaluation.types import Collection, JudgedDocument, Ranking
+from skillsearch.index.cache import IndexFolder
+from skillsearch.index.calibration import Calibration
+from skillsearch.index.request import IndexRequest
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
+from skillsearch.types import System
+
+if TYPE_CHECKING:
+    from skillsearch.index.reading import Progress
+
+_SKILLS = "skills"
+"""Folder of the skills that are written; rename it where their form changes."""
+_MAX_FIELD_BYTES = 30 << 10
+"""Of a name and of a description: both fit into the 64 KiB of a frontmatter."""
+_MAX_NAME_BYTES = 80
+"""Two names, a number and a suffix fit into the 255 bytes of a file name."""
+_ESCAPED = re.compile("[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")
+"""What JSON leaves as it is and YAML cannot hold, or takes for the end of a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillFolders:
+    """Where the documents of a collection lie as skills.
+
+    Attributes:
+        work: Folder for the indexes of them.
+        roots: The folders that are indexed.
+        ids: Id in the collection by id in the index.
+        notes: What a user should know of how they were written, a line each.
+    """
+
+    work: Path
+    roots: tuple[Path, ...]
+    ids: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+
+def write_skills(collection: Collection, work: Path) -> SkillFolders:
+    """Write the documents of a collection as skills, unless they are there already.
+
+    Args:
+        collection: The collection.
+        work: Folder for everything that evaluations keep for the next one.
+
+    Returns:
+        Where they lie.
+
+    Raises:
+        StorageError: When they cannot be written.
+    """
+    documents = collection.documents
+    folder = work.absolute() / f"{file_name(collection.name)}-{digest(documents)}"
+    try:
+        if not _is_complete(folder / _SKILLS, len(documents)):
+            folder.mkdir(parents=True, exist_ok=True)
+            _write(documents, folder)
+    except OSError as exc:
+        raise StorageError(
+            f"The skills of {collection.name} cannot be written to {folder}: "
+            f"{exc.strerror or exc}. Free some space or choose another folder (--work)."
+        ) from exc
+    cut = sum(_skill_md(document)[1] for document in documents)
+    return SkillFolders(
+        work=folder,
+        roots=(folder / _SKILLS,),
+        ids={f"{_SKILLS}:{number:05}": one.doc_id for number, one in enumerate(documents)},
+        notes=(f"Documents cut to what a SKILL.md can hold: {cut:,}.",) if cut else (),
+    )
+
+
+def use_skills(collection: Collection, roots: Sequence[Path], work: Path) -> SkillFolders:
+    """Take the folders that a collection was made from as they are.
+
+    Args:
+        collection: Its documents have the ids that an index of the roots gives them.
+        roots: Folders of skills.
+        work: As in `write_skills`.
+
+    Returns:
+        Where the skills lie.
+    """
+    places = tuple(root.absolute() for root in roots)
+    folder = f"{file_name(collection.name)}-{_short_hash(map(str, places))}"
+    ids = {document.doc_id: document.doc_id for document in collection.documents}
+    return SkillFolders(work.absolute() / folder, places, ids)
+
+
+def file_name(text: str) -> str:
+    """Return a name as every file system takes it; different names may become equal."""
+    plain = re.sub(r"[^\w.-]+", "_", text).encode()[:_MAX_NAME_BYTES].decode("utf-8", "ignore")
+    return plain.strip("._") or "_"
+
+
+class JudgedIndex:
+    """An index of a collection, asked and answering by the ids of the collection.
+
+    Attributes:
+        notes: What a user should know of how it was made, a line each.
+    """
+
+    def __init__(self, index: SkillIndex, embedder: QueryEmbedder, ids: Mapping[str, str]) -> None:
+        """Wrap an index; use `open` instead.
+
+        Args:
+            index: The index.
+            embedder: The embedder that it uses.
+            ids: Id in the collection by id in the index.
+        """
+        self._index = index
+        self._embedder = embedder
+        known = [document for document in index.documents() if document.doc_id in ids]
+        self._by_path = {document.path: ids[document.doc_id] for document in known}
+        self._indexed = {ids[document.doc_id]: document.doc_id for document in known}
+        self._copies: dict[str, frozenset[str]] = {}
+        missing = [doc_id for doc_id in ids.values() if doc_id not in self._indexed]
+        self.notes = (_missing_note(missing, index),) if missing else ()
+
+    @classmethod
+    def open(
+        cls,
+        folders: SkillFolders,
+        spec: SystemSpec,
+        embedder: QueryEmbedder,
+        *,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Index the skills of a collection for a system, or bring that index up to date.
+
+        Args:
+            folders: Where the skills lie.
+            spec: Says the model and the fields.
+            embedder: Embeds the queries.
+            progress: Called with the stage, how many are done, and how many there are.
+
+        Returns:
+            The index, which is the same for all systems of that model and these fields.
+
+        Raises:
+            RootError: When a folder cannot be indexed.
+            EmbedderError: When the embedder cannot be loaded.
+            StorageError: When the index cannot be written.
+        """
+        place = folders.work / f"index-{_short_hash([spec.model, spec.fields])}"
+        request = IndexRequest(folders.roots, spec.model, spec.fields == "full")
+        built, _ = SkillIndex.build(request, place, progress=progress)
+        index = SkillIndex(IndexFolder(built.folder), built.opened, embedder)
+        return cls(index, embedder, folders.ids)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def with_calibration(self, calibration: Calibration) -> Self:
+        """Return the same index under another calibration."""
+        other = copy.copy(self)
+        other._index = self._index.with_calibration(calibration)
+        return other
+
+    def hidden(self, doc_ids: Iterable[str]) -> frozenset[str]:
+        """Return what to leave out of a search to leave out documents."""
+        return frozenset(self._indexed[one] for one in doc_ids if one in self._indexed)
+
+    def hidden_with_copies(self, doc_ids: Iterable[str]) -> frozenset[str]:
+        """Return what to leave out of a search to leave out documents and all their copies."""
+        found: set[str] = set()
+        for doc_id in self.hidden(doc_ids):
+            if doc_id not in self._copies:
+                self._copies[doc_id] = self._index.copies([doc_id])
+            found |= self._copies[doc_id]
+        return frozenset(found)
+
+    def rank(
+        self, text: str, n: int, *, system: System, hidden: frozenset[str] = frozenset()
+    ) -> tuple[Ranking, float]:
+        """Answer a query without a threshold.
+
+        Args:
+            text: The query.
+            n: Hits at most; copies of a hit follow it with its score and come on top.
+            system: How to rank.
+            hidden: What `hidden` or `hidden_with_copies` gave.
+
+        Returns:
+            The ranking, and the seconds that it took, embedding the query included.
+
+        Raises:
+            QueryError: When the query cannot be searched.
+        """
+        self._embedder.take_saved_seconds()
+        result = self._index.search(text, n, 0.0, system=system, exclude=hidden)
+        seconds = result.seconds + self._embedder.take_saved_seconds()
+        ranking = [
+            (self._by_path[path], hit.score)
+            for hit in result
+            for path in (hit.path, *hit.duplicates)
+            if path in self._by_path
+        ]
+        return tuple(ranking), seconds
+
+
+def _missing_note(missing: Sequence[str], index: SkillIndex) -> str:
+    """Say how many documents are not in an index, and why one of them is not."""
+    errors = (item.message for item in index.diagnostics() if item.severity == "error")
+    reason = next(errors, "it is gone from the disk")
+    return (
+        f"Documents that could not be indexed and count as never found: {len(missing):,}, such as "
+        f"{shown(missing[0])}: {reason}"
+    )
+
+
+def _is_complete(folder: Path, count: int) -> bool:
+    """Tell whether all skills were written; they are moved to where they belong all at once."""
+    return all((folder / _place(number)).is_file() for number in range(count))
+
+
+def _write(documents: Sequence[JudgedDocument], folder: Path) -> None:
+    """Write skills beside where they belong, and move them there."""
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=folder) as temporary:
+        new, old = Path(temporary) / "new", Path(temporary) / "old"
+        new.mkdir()
+        for number, document in enumerate(documents):
+            path = new / _place(number)
+            path.parent.mkdir()
+            path.write_bytes(_skill_md(document)[0])
+        if (folder / _SKILLS).exists():
+            (folder / _SKILLS).rename(old)
+        try:
+            new.rename(folder / _SKILLS)
+        except OSError:
+            # Another process may have been faster; what it wrote is the same.
+            if not _is_complete(folder / _SKILLS, len(documents)):
+                raise
+
+
+def _place(number: int) -> Path:
+    """Return where a document is written."""
+    return Path(f"{number:05}", "SKILL.md")
+
+
+def _skill_md(document: JudgedDocument) -> tuple[bytes, bool]:
+    """Return a document as a SKILL.md, and whether it had to be cut."""
+    name, description = document.name, document.description.strip() or document.name
+    fields = [_as_yaml(name), _as_yaml(description)]
+    body = document.body.encode("utf-8", "replace")
+    data = b"---\nname: %b\ndescription: %b\n---\n\n%b\n" % (fields[0][0], fields[1][0], body)
+    if len(data) <= MAX_SKILL_MD_BYTES:
+        return data, fields[0][1] or fields[1][1]
+    return data[:MAX_SKILL_MD_BYTES].decode("utf-8", "ignore").encode(), True
+
+
+def _as_yaml(text: str) -> tuple[bytes, bool]:
+    """Return a text as YAML, of which JSON is a part, and whether it had to be cut."""
+    kept = text
+    while len(data := _quoted(kept)) > _MAX_FIELD_BYTES:
+        kept = kept[: len(kept) * 9 // 10]
+    return data, len(kept) < len(text)
+
+
+def _quoted(text: str) -> bytes:
+    """Return a text between quotes."""
+    plain = json.dumps(text, ensure_ascii=False)
+    escaped = _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", plain)
+    return escaped.encode("utf-8", "replace")
+
+
+def _short_hash(texts: Iterable[str]) -> str:
+    """Return a name of 16 hexadecimal digits for some texts."""
+    data = json.dumps(list(texts)).encode()
+    return hashlib.sha256(data).hexdigest()[:16]

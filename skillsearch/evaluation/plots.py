@@ -1,0 +1,286 @@
+"""Plots of an evaluation as SVG to put into a page; the only importer of matplotlib.
+
+Each plot is one ``svg`` element, the same for the same values, or None where there is nothing to
+show. Its ids start with ``prefix``, so that many plots fit on one page. Colours are told apart by
+colour-blind readers; markers and dashes tell the same without colour.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from skillsearch.errors import MissingDependencyError
+from skillsearch.evaluation.markup import inline_svg
+from skillsearch.evaluation.types import Abstention, Comparison, SystemReport
+from skillsearch.evaluation.wording import score_digits
+from skillsearch.safe_text import one_line
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_WIDTH = 4.2
+"""Inches: little more than a telephone has, so that text stays readable on it."""
+_STYLE = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": "#767676",
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": "medium",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9.8,
+    "grid.color": "#e4e4e4",
+    "legend.frameon": False,
+    "legend.handlelength": 2.2,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "skillsearch",
+    "text.parse_math": False,
+}
+_COLOURS = ("#0072b2", "#d55e00", "#007d5b", "#9a3d86", "#333333", "#b07d00")
+"""Dark kin of the palette of Okabe and Ito: each at least 3.5 : 1 against white."""
+_MARKERS = ("o", "s", "D", "^", "v", "P", "X")
+_DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)))
+_GREY = "#595959"
+_NAME_CHARS = 24
+_WIDE_CHARS = 14
+"""Of a name with letters that may be as wide as high, as those of Chinese are."""
+_MAX_AREA = 450.0
+"""Points squared of the dot for the most common pair of values."""
+_MAX_SCORE = 1e12
+"""Scores of foreign runs are clipped here, far outside of any real one, to keep axes finite."""
+_NO_CHARACTER = re.compile("[\ufffe\uffff]")
+_NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+
+
+def plot_measures(systems: Sequence[SystemReport], *, prefix: str) -> str | None:
+    """Plot the mean of each measure with its 95 % interval, the systems below each other."""
+    measures = list(dict.fromkeys(measure for system in systems for measure in system.means))
+    if not measures:
+        return None
+    rows = len(systems) + 0.9
+    with _figure(0.75 + 0.14 * rows * len(measures) + 0.2 * math.ceil(len(systems) / 2)) as figure:
+        axes = figure.subplots()
+        handles = []
+        for place, system in enumerate(systems):
+            means = [100 * system.means.get(measure, math.nan) for measure in measures]
+            ends = [system.intervals.get(measure, (math.nan, math.nan)) for measure in measures]
+            heights = [at * rows + place for at in range(len(measures))]
+            colour, marker = _COLOURS[place % len(_COLOURS)], _MARKERS[place % len(_MARKERS)]
+            lows, highs = ([100 * end[side] for end in ends] for side in (0, 1))
+            axes.hlines(heights, lows, highs, colors=colour, linewidth=1.6)
+            handles += axes.plot(means, heights, marker, color=colour, markersize=5)
+        for at in range(1, len(measures)):
+            axes.axhline(at * rows - 0.95, color="#c4c4c4", linewidth=0.8)
+        middle = (len(systems) - 1) / 2
+        axes.set_yticks([at * rows + middle for at in range(len(measures))], measures)
+        axes.set_ylim(len(measures) * rows - 0.95, -0.95)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(visible=False, axis="y")
+        axes.set_xlabel("mean and 95 % interval, percent")
+        _legend(figure, handles, [_name(system.name) for system in systems])
+        return _svg(figure, prefix, "Measures by system with intervals")
+
+
+def plot_queries(
+    baseline: SystemReport, system: SystemReport, comparison: Comparison, *, prefix: str
+) -> str | None:
+    """Plot the values of one measure by query, one system against another."""
+    one = baseline.per_query.get(comparison.measure, {})
+    other = system.per_query.get(comparison.measure, {})
+    pairs = Counter(
+        (round(one[query], 2), round(other[query], 2)) for query in one if query in other
+    )
+    if not pairs:
+        return None
+    largest = max(pairs.values())
+    dots = sorted(pairs.items(), key=lambda item: (-item[1], item[0]))
+    with _figure(4.4) as figure:
+        axes = figure.subplots()
+        axes.plot([0, 1], [0, 1], color=_GREY, linewidth=1, linestyle=_DASHES[1])
+        axes.scatter(
+            [x for (x, _), _ in dots],
+            [y for (_, y), _ in dots],
+            [max(count * min(22.0, _MAX_AREA / largest), 4.0) for _, count in dots],
+            color=_COLOURS[0],
+            alpha=0.6,
+            edgecolors="white",
+            linewidths=0.6,
+            clip_on=False,
+            zorder=3,
+        )
+        axes.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), aspect="equal")
+        axes.set_xlabel(f"{comparison.measure} of {_name(baseline.name)}")
+        axes.set_ylabel(f"{comparison.measure} of {_name(system.name)}")
+        axes.set_title(
+            f"{comparison.wins} better, {comparison.ties} equal, {comparison.losses} worse\n"
+            f"largest dot: {_count(largest)}"
+        )
+        return _svg(figure, prefix, "Values by query of two systems")
+
+
+def plot_top_scores(system: SystemReport, *, prefix: str) -> str | None:
+    """Plot how the scores of first hits are spread, answerable queries above the others."""
+    groups = {
+        name: [_finite(score) for score in scores]
+        for name, scores in system.abstention.top_scores.items()
+        if scores
+    }
+    if not groups:
+        return None
+    low, high = _score_range(system.abstention, groups)
+    with _figure(0.7 + 0.85 * len(groups)) as figure:
+        rows = figure.subplots(len(groups), sharex=True, squeeze=False)[:, 0]
+        for place, (axes, (name, scores)) in enumerate(zip(rows, groups.items(), strict=True)):
+            colour = _COLOURS[0] if name == "answerable" else _COLOURS[1]
+            axes.hist(scores, bins=25, range=(low, high), color=colour, edgecolor="white")
+            axes.set_yticks([])
+            axes.spines["left"].set_visible(False)
+            title = f"{_name(name)}, {_count(len(scores))}"
+            if name in system.abstention.auroc:
+                title += f", AUROC {system.abstention.auroc[name]:.3f}"
+            axes.set_title(title)
+            axes.set_xlim(low, high)
+            _mark_threshold(axes, system.abstention, is_named=not place)
+        rows[-1].set_xlabel("score of the first hit")
+        return _svg(figure, prefix, "Scores of first hits by kind of query")
+
+
+def plot_reliability(system: SystemReport, *, prefix: str) -> str | None:
+    """Plot how often first hits are relevant by their score, with how many there are."""
+    bins = [bin_ for bin_ in system.abstention.reliability if bin_.count]
+    if not bins:
+        return None
+    with _figure(4.4) as figure:
+        axes, below = figure.subplots(2, sharex=True, height_ratios=[4, 1])
+        axes.plot([0, 1], [0, 1], color=_GREY, linewidth=1, linestyle=_DASHES[1])
+        scores, shares = [bin_.score for bin_ in bins], [bin_.relevant for bin_ in bins]
+        axes.vlines(scores, scores, shares, color=_COLOURS[1], linewidth=2)
+        axes.plot(scores, shares, "-o", color=_COLOURS[0], markersize=6, clip_on=False)
+        axes.set(ylabel="share that is relevant", xlim=(0, 1), ylim=(0, 1.02))
+        for kind, error in list(system.abstention.calibration_error.items())[-1:]:
+            axes.set_title(f"expected calibration error {error:.3f}\nof {kind} queries")
+        for bin_ in bins:
+            below.bar(
+                (bin_.low + bin_.high) / 2,
+                bin_.count,
+                0.97 * (bin_.high - bin_.low),
+                color=_COLOURS[0],
+            )
+        below.set(xlabel="score of the first hit", ylabel="queries")
+        return _svg(figure, prefix, "Reliability of scores")
+
+
+def plot_thresholds(system: SystemReport, *, prefix: str) -> str | None:
+    """Plot what each threshold keeps, how right its answers are and what it wrongly answers."""
+    curve = system.abstention.curve
+    if len(curve) < 2:
+        return None
+    lines: dict[str, list[float]] = {
+        "kept": [point.kept for point in curve],
+        "precision": [math.nan if point.precision is None else point.precision for point in curve],
+    }
+    for source in curve[0].false_answers:
+        lines[f"false answers: {_name(source)}"] = [
+            point.false_answers.get(source, math.nan) for point in curve
+        ]
+    thresholds = [_finite(point.threshold) for point in curve]
+    with _figure(3.6 + 0.2 * math.ceil(len(lines) / 2)) as figure:
+        axes = figure.subplots()
+        handles = []
+        for place, values in enumerate(lines.values()):
+            style, colour = _DASHES[place % len(_DASHES)], _COLOURS[place % len(_COLOURS)]
+            percent = [100 * value for value in values]
+            handles += axes.plot(thresholds, percent, linestyle=style, color=colour, linewidth=1.9)
+        axes.set(xlabel="threshold", ylabel="percent of queries", ylim=(0, 103))
+        axes.set_xlim(*_score_range(system.abstention, {"": thresholds}))
+        _mark_threshold(axes, system.abstention, is_named=True)
+        _legend(figure, handles, list(lines))
+        return _svg(figure, prefix, "Answers kept and false answers by threshold")
+
+
+@contextmanager
+def _figure(height: float) -> Iterator[Figure]:
+    """Give an empty figure of so many inches, and our style until it is saved."""
+    try:
+        from matplotlib import style
+        from matplotlib.figure import Figure
+    except ImportError as exc:
+        raise MissingDependencyError("matplotlib", "eval", "Plotting") from exc
+    with style.context(["default", _STYLE]), warnings.catch_warnings():
+        # Text stays text in the SVG, so the reader's fonts show it; only its width is guessed.
+        warnings.filterwarnings("ignore", r"Glyph .* missing from font", UserWarning)
+        yield Figure(figsize=(_WIDTH, height), layout="constrained")
+
+
+def _svg(figure: Figure, prefix: str, label: str) -> str:
+    """Return a figure as an element that can stand beside others in a page."""
+    file = io.StringIO()
+    figure.savefig(file, format="svg", metadata=_NO_METADATA)
+    return inline_svg(file.getvalue(), prefix=prefix, label=label)
+
+
+def _legend(figure: Figure, handles: Sequence[Artist], names: Sequence[str]) -> None:
+    """Put the names of what is drawn above a plot, in two columns if they are short enough."""
+    legend = figure.legend(handles, names, loc="outside upper left", ncols=2, columnspacing=1.0)
+    if legend.get_window_extent().width > figure.bbox.width:
+        legend.remove()
+        figure.legend(handles, names, loc="outside upper left")
+
+
+def _mark_threshold(axes: Axes, abstention: Abstention, *, is_named: bool) -> None:
+    """Draw a line at the score from which the system answers by default, if the axis has it."""
+    low, high = axes.get_xlim()
+    threshold = abstention.default.threshold if abstention.default else math.nan
+    if not low <= threshold <= high:
+        return
+    axes.axvline(threshold, color="black", linewidth=1.2, linestyle=_DASHES[2])
+    if is_named:
+        is_left = threshold > (low + high) / 2
+        axes.annotate(
+            f"default {score_digits(threshold)}",
+            (threshold, 1),
+            (-5 if is_left else 5, -2),
+            xycoords=axes.get_xaxis_transform(),
+            textcoords="offset points",
+            horizontalalignment="right" if is_left else "left",
+            verticalalignment="top",
+            bbox={"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 1},
+        )
+
+
+def _score_range(
+    abstention: Abstention, groups: Mapping[str, Sequence[float]]
+) -> tuple[float, float]:
+    """Return the ends of an axis of scores: 0 and 1 for probabilities, else as far as they go."""
+    if abstention.calibration_error:
+        return 0.0, 1.0
+    scores = [score for group in groups.values() for score in group]
+    low, high = min(scores), max(scores)
+    is_wide = high - low > 1e-9 * max(-low, high, 1e-3)
+    return (low, high) if is_wide else (low - 0.5, high + 0.5)
+
+
+def _finite(score: float) -> float:
+    """Return a score that an axis can show."""
+    return 0.0 if math.isnan(score) else min(max(score, -_MAX_SCORE), _MAX_SCORE)
+
+
+def _name(text: str) -> str:
+    """Return the name of a system or source, short and safe in XML."""
+    limit = _NAME_CHARS if text.isascii() else _WIDE_CHARS
+    return _NO_CHARACTER.sub("\ufffd", one_line(text, limit))
+
+
+def _count(queries: int) -> str:
+    """Return a number of queries in words."""
+    return f"{queries:,} {'query' if queries == 1 else 'queries'}"

@@ -1,0 +1,182 @@
+"""What is compared: ways to search, each with its settings, and answers from elsewhere; pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from skillsearch.errors import EvaluationError
+from skillsearch.evaluation.lines import shown
+from skillsearch.safe_text import one_line
+from skillsearch.types import SYSTEMS, System
+
+DEFAULT_SYSTEMS: tuple[System, ...] = ("hybrid", "bm25", "dense")
+"""What is compared where nobody says what; the first is the baseline."""
+
+_MAX_NAME_CHARS = 80
+_EXAMPLES = (
+    "write hybrid, bm25, dense or rrf; NAME=key:value,... such as "
+    "lean=system:hybrid,fields:metadata; or NAME=@FILE for a TREC run file"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SystemSpec:
+    """A system that is to be measured.
+
+    Attributes:
+        name: The name it is reported under.
+        system: How it ranks.
+        model: What its embedder is loaded by.
+        fields: What is indexed: ``full``, or ``metadata`` for names and descriptions alone.
+        threshold: Score from which it answers; None for the default of how it ranks.
+        calibration: File with the calibration; None for that of the package.
+        run: Run file with its answers; nothing is searched then, and the settings above are idle.
+    """
+
+    name: str
+    system: System = "hybrid"
+    model: str = "onnx"
+    fields: str = "full"
+    threshold: float | None = None
+    calibration: Path | None = None
+    run: Path | None = None
+
+    @property
+    def settings(self) -> str:
+        """All settings in one line."""
+        if self.run is not None:
+            return f"run file {self.run}"
+        parts = [self.system, f"model {self.model}", f"fields {self.fields}"]
+        parts += [] if self.threshold is None else [f"threshold {self.threshold:g}"]
+        parts += [] if self.calibration is None else [f"calibration {self.calibration}"]
+        return ", ".join(parts)
+
+
+def parse_systems(
+    texts: Iterable[str], *, model: str = "onnx", fields: str = "full"
+) -> tuple[SystemSpec, ...]:
+    """Read the systems that are to be compared.
+
+    Args:
+        texts: Descriptions as `parse_system` reads them; those of `DEFAULT_SYSTEMS` where there
+            are none.
+        model: What the embedder of a system is loaded by unless it says otherwise.
+        fields: What is indexed for a system unless it says otherwise.
+
+    Returns:
+        The systems in the order given.
+
+    Raises:
+        EvaluationError: When one cannot be read, or two have the same name.
+    """
+    given = list(texts) or DEFAULT_SYSTEMS
+    specs = tuple(parse_system(text, model=model, fields=fields) for text in given)
+    seen: set[str] = set()
+    for spec in specs:
+        if spec.name in seen:
+            raise EvaluationError(
+                f"Two systems are named {shown(spec.name)}; give each a name of its own, such as "
+                "second=system:hybrid"
+            )
+        seen.add(spec.name)
+    return specs
+
+
+def parse_system(text: str, *, model: str = "onnx", fields: str = "full") -> SystemSpec:
+    """Read the description of a system.
+
+    It is a name out of `SYSTEMS`; ``NAME=key:value,...`` with the keys ``system``, ``model``,
+    ``fields``, ``threshold`` and ``calibration``; or ``NAME=@FILE``. A value may hold colons.
+
+    Args:
+        text: The description.
+        model: What the embedder is loaded by unless the text says otherwise.
+        fields: What is indexed unless the text says otherwise.
+
+    Returns:
+        The system.
+
+    Raises:
+        EvaluationError: When it is none of these; names the piece, and what could stand there.
+    """
+    name, equals, rest = text.partition("=")
+    if not equals and name not in SYSTEMS:
+        raise _error(text, "it is no way to search")
+    if not name or name != one_line(name, _MAX_NAME_CHARS):
+        problem = f"its name must be 1 to {_MAX_NAME_CHARS} visible characters on one line"
+        raise _error(text, problem)
+    if rest.startswith("@"):
+        if rest == "@":
+            raise _error(text, "no file stands behind the @")
+        return SystemSpec(name, run=Path(rest[1:]))
+    given = {"model": model, "fields": fields, **(_settings(text, rest) if equals else {})}
+    if name in SYSTEMS and given.setdefault("system", name) != name:
+        raise _error(text, f"{name} is the name of another way to search; choose another name")
+    return SystemSpec(name, **given)
+
+
+def _settings(text: str, rest: str) -> dict[str, Any]:
+    """Read the settings behind a name."""
+    settings: dict[str, Any] = {}
+    for piece in rest.split(","):
+        key, colon, value = piece.partition(":")
+        if not colon or key not in _PARSERS:
+            problem = f"{shown(piece)} is no setting; use key:value with one of the keys"
+            raise _error(text, f"{problem} {', '.join(_PARSERS)}")
+        if key in settings:
+            raise _error(text, f"it has {key} twice")
+        try:
+            settings[key] = _PARSERS[key](value)
+        except ValueError as exc:
+            raise _error(text, f"{key} is {shown(value)}; {exc}") from exc
+    return settings
+
+
+def _error(text: str, problem: str) -> EvaluationError:
+    """Make an error about the description of a system."""
+    return EvaluationError(f"--system {shown(text)}: {problem}. In general: {_EXAMPLES}.")
+
+
+def _one_of(values: Iterable[str]) -> Callable[[str], str]:
+    """Return what reads one of several words."""
+    words = tuple(values)
+
+    def read(value: str) -> str:
+        """Read the word; raise ValueError for any other."""
+        if value not in words:
+            raise ValueError(f"use one of: {', '.join(words)}")
+        return value
+
+    return read
+
+
+def _filled(value: str) -> str:
+    """Read a text that is not blank."""
+    if not value.strip():
+        raise ValueError("name one")
+    return value
+
+
+def _threshold(value: str) -> float:
+    """Read a score."""
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not 0.0 <= number <= 1.0:
+        raise ValueError("use a number from 0 to 1")
+    return number
+
+
+_PARSERS: Mapping[str, Callable[[str], Any]] = {
+    "system": _one_of(SYSTEMS),
+    "model": _filled,
+    "fields": _one_of(("full", "metadata")),
+    "threshold": _threshold,
+    "calibration": lambda value: Path(_filled(value)),
+}
+"""How each setting is read; the errors complete the sentence "KEY is VALUE; ..."."""

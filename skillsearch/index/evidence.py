@@ -1,0 +1,67 @@
+"""What speaks for and against the best candidate of a query: the evidence for confidence in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skillsearch.index.calibration import FEATURES, size_evidence
+from skillsearch.index.corpus import Corpus
+from skillsearch.index.lexical import LexicalIndex
+from skillsearch.index.query_form import QueryForm
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def find_evidence(
+    corpus: Corpus, query: QueryForm, document: int, features: NDArray[np.float64]
+) -> dict[str, float]:
+    """Gather the evidence for one document; see `calibration.EVIDENCE` for what each piece is.
+
+    Args:
+        corpus: The opened index.
+        query: The analysed query.
+        document: Number of the document.
+        features: Its ranking features, shape (features,).
+
+    Returns:
+        Value of each piece of evidence.
+    """
+    named = dict(zip(FEATURES, features.tolist(), strict=True))
+    trust = float(corpus.documents.trust[document]) * query.trust
+    evidence = {name: named[name] for name in ("bm25_full", "name", "cosine_metadata")}
+    return evidence | {
+        "bm25_known_alone": named["bm25_metadata_alone"] * _known_factor(corpus, query, trust),
+        "rarest_term": trust * _rarest_term(corpus, query, document),
+        "corpus_size": size_evidence(len(corpus.documents)),
+        "distrust": 1.0 - trust,
+    }
+
+
+def _known_factor(corpus: Corpus, query: QueryForm, trust: float) -> float:
+    """Return what a share grows by where unknown terms count less.
+
+    They count by how much of the corpus is in scripts that the embedder cannot read.
+    """
+    if trust >= 1.0:
+        return 1.0
+    known, unknown = corpus.lexical_metadata.attainable_parts(query.counts)
+    if known <= 0:
+        return 1.0
+    foreign = 1.0 - float(np.asarray(corpus.documents.trust, np.float64).mean())
+    return (known + unknown) / (known + foreign * unknown)
+
+
+def _rarest_term(corpus: Corpus, query: QueryForm, document: int) -> float:
+    """Return how rare the rarest query term in a document is, 0 to 1, mean over the fields."""
+    fields = [corpus.lexical_metadata, corpus.lexical_full or corpus.lexical_metadata]
+    return sum(_rarest_in(field, query, document) for field in fields) / len(fields)
+
+
+def _rarest_in(index: LexicalIndex, query: QueryForm, document: int) -> float:
+    """Return the highest idf of the query terms in a document over that of an unknown term."""
+    rows = sorted(index.rows(query.counts).values(), key=lambda row: -float(index.idf[row]))
+    found = next((row for row in rows if index.holds(row, document)), None)
+    return 0.0 if found is None else max(float(index.idf[found]), 0.0) / index.rarest_idf

@@ -1,0 +1,313 @@
+"""Abstention: thresholds, calibration, and telling the answerable from the rest."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+from skillsearch.evaluation.abstention import (
+    assess_abstention,
+    auroc,
+    expected_calibration_error,
+)
+from skillsearch.evaluation.types import OperatingPoint, ReliabilityBin, SystemAnswers
+
+SCORES = st.lists(st.sampled_from([0.0, 0.1, 0.3, 0.5, 0.9, 1.0]), min_size=1, max_size=20)
+HITS = st.lists(
+    st.tuples(st.sampled_from("abcdefg"), st.sampled_from([0.05, 0.2, 0.31, 0.6, 1.0])), max_size=7
+)
+
+
+def answered(*rankings):
+    """Name the rankings q1, q2, … and make their (document, score) pairs tuples."""
+    return {f"q{number}": tuple(ranking) for number, ranking in enumerate(rankings, start=1)}
+
+
+def system(answers, *, calibrated=True, threshold=None, **unanswerable):
+    """Make a system; unanswerable queries by their source."""
+    return SystemAnswers(
+        "s", "", answers, unanswerable, threshold=threshold, is_calibrated=calibrated
+    )
+
+
+def qrels_of(answers, document="a"):
+    """Judge one document relevant for every query."""
+    return {query: {document: 1} for query in answers}
+
+
+# Kept up to 0.9, 0.3 (at rank 2) and 0.2 (at rank 6, beyond the answer), and never.
+FOUR = answered(
+    [("a", 0.9), ("x", 0.8)],
+    [("x", 0.5), ("a", 0.3)],
+    [("1", 0.7), ("2", 0.7), ("3", 0.7), ("4", 0.7), ("5", 0.7), ("a", 0.2)],
+    [],
+)
+FOREIGN = {"f1": (("x", 0.5),), "f2": ()}
+
+
+def test_auroc_by_hand():
+    """Of six pairs three are in order and two tied."""
+    assert auroc([0.9, 0.5, 0.1], [0.5, 0.1]) == pytest.approx((2 + 1.5 + 0.5) / 6)
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "expected"), [([2], [1], 1.0), ([1], [2], 0.0), ([1, 1], [1], 0.5)]
+)
+def test_auroc_at_its_ends_and_its_middle(above, below, expected):
+    """Always above, always below, always tied."""
+    assert auroc(above, below) == expected
+
+
+@given(SCORES, SCORES)
+def test_auroc_is_the_share_of_pairs_in_order(answerable, unanswerable):
+    """Pair by pair, and as scikit-learn has it."""
+    pairs = [(one > other) + (one == other) / 2 for one in answerable for other in unanswerable]
+    labels = [1] * len(answerable) + [0] * len(unanswerable)
+    expected = roc_auc_score(labels, answerable + unanswerable)
+    found = auroc(answerable, unanswerable)
+    assert found == pytest.approx(sum(pairs) / len(pairs), abs=1e-12)
+    assert found == pytest.approx(expected, abs=1e-9)
+    assert found + auroc(unanswerable, answerable) == pytest.approx(1)
+
+
+def test_calibration_error_by_hand():
+    """Two in the first bin, of which none came true, and two in the last, of which one did."""
+    error, bins = expected_calibration_error([0.02, 0.06, 0.95, 1.0], [False, False, True, False])
+    assert error == pytest.approx(0.5 * 0.04 + 0.5 * (0.975 - 0.5))
+    assert bins == (
+        ReliabilityBin(0.0, 0.1, 2, pytest.approx(0.04), 0.0),
+        ReliabilityBin(0.9, 1.0, 2, pytest.approx(0.975), 0.5),
+    )
+
+
+@pytest.mark.parametrize("score", [step / 10 for step in range(10)])
+def test_an_edge_belongs_to_the_bin_above(score):
+    """0.3 and 0.7 too, which have no exact double."""
+    _, (found,) = expected_calibration_error([score], [True])
+    assert (found.low, found.high) == (score, pytest.approx(score + 0.1))
+
+
+def test_the_last_bin_is_closed():
+    """A score of 1 lies in it; what rounding lifts above 1 too."""
+    _, (found,) = expected_calibration_error([1.0, 1.0 + 1e-12], [True, True])
+    assert (found.low, found.high, found.count) == (0.9, 1.0, 2)
+
+
+def test_weights_count_cases():
+    """A case of weight three is three cases, but for the count."""
+    scores, outcomes = [0.05, 0.02, 0.8], [True, False, False]
+    thrice, bins = expected_calibration_error(scores, outcomes, weights=[3, 1, 2])
+    expected, same = expected_calibration_error([0.05] * 3 + [0.02] + [0.8] * 2, [1] * 3 + [0] * 3)
+    assert thrice == pytest.approx(expected)
+    assert [one.count for one in bins] == [2, 1]
+    assert [one.relevant for one in bins] == pytest.approx([one.relevant for one in same])
+    assert [one.score for one in bins] == pytest.approx([one.score for one in same])
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1), st.integers(1, 20))
+def test_calibration_error_is_bounded_and_complete(cases, bins):
+    """From 0 to 1, every case in one bin, each bin's mean within its edges; one bin: the bias."""
+    scores, outcomes = zip(*cases, strict=True)
+    error, found = expected_calibration_error(scores, outcomes, bins=bins)
+    assert 0 <= error <= 1 + 1e-12
+    assert sum(one.count for one in found) == len(cases)
+    assert all(one.low - 1e-12 <= one.score <= one.high + 1e-12 for one in found)
+    bias = abs(np.mean(scores) - np.mean(outcomes))
+    assert error >= bias - 1e-9
+    assert bins > 1 or error == pytest.approx(bias, abs=1e-9)
+
+
+def test_the_default_threshold_by_hand():
+    """At 0.4 one of four is kept, one of two foreign ones and four in all are answered."""
+    found = assess_abstention(system(FOUR, threshold=0.4, foreign=FOREIGN), qrels_of(FOUR))
+    assert found.default == OperatingPoint(0.4, 1 / 4, {"foreign": 1 / 2}, 1 / 4)
+
+
+def test_without_a_threshold_there_is_no_default():
+    """A run file has none."""
+    assert assess_abstention(system(FOUR), qrels_of(FOUR)).default is None
+
+
+def test_a_score_at_the_threshold_is_accepted():
+    """The threshold is the lowest accepted score."""
+    answers = answered([("a", 0.5)])
+    for threshold, kept in ((0.5, 1.0), (math.nextafter(0.5, 1), 0.0)):
+        found = assess_abstention(system(answers, threshold=threshold), qrels_of(answers))
+        assert found.default.kept == kept
+
+
+def test_a_query_without_a_hit_is_not_answered_at_any_threshold():
+    """Not even at 0, which its score for the histogram is."""
+    found = assess_abstention(system(FOUR, foreign=FOREIGN), qrels_of(FOUR))
+    assert found.curve[0] == OperatingPoint(0.0, 2 / 4, {"foreign": 1 / 2}, 1 / 4)
+    assert found.top_scores == {"answerable": (0.9, 0.5, 0.7, 0.0), "foreign": (0.5, 0.0)}
+
+
+def test_no_hit_is_below_every_hit():
+    """Even where scores are negative, as those of some run files are."""
+    answers = answered([("a", -3.0)], [("a", -1.0)])
+    found = assess_abstention(system(answers, calibrated=False, none={"n": ()}), qrels_of(answers))
+    assert found.auroc == {"none": 1.0}
+
+
+def test_depth_says_how_far_an_answer_goes():
+    """With six hits the third query is kept up to 0.2, with one the second is lost."""
+    kept = {
+        depth: assess_abstention(system(FOUR), qrels_of(FOUR), depth=depth).curve[0].kept
+        for depth in (1, 5, 6)
+    }
+    assert kept == {1: 1 / 4, 5: 2 / 4, 6: 3 / 4}
+
+
+def test_precision_pools_all_unanswerable_queries():
+    """Two right first hits of two answerable, one foreign and two other answers."""
+    answers = answered([("a", 0.9)], [("a", 0.9)])
+    none = {"n1": (("x", 0.9),), "n2": (("x", 0.9),), "n3": (("x", 0.1),)}
+    found = assess_abstention(
+        system(answers, threshold=0.5, foreign={"f": (("x", 0.6),)}, negatives=none),
+        qrels_of(answers),
+    )
+    assert found.default == OperatingPoint(0.5, 1.0, {"foreign": 1.0, "negatives": 2 / 3}, 2 / 5)
+
+
+def test_probabilities_are_looked_at_on_a_grid_and_other_scores_at_their_quantiles():
+    """From 0 to 1 by 0.02; else at scores that were observed, the lowest and highest among them."""
+    answers = {f"q{number}": (("a", float(number)),) for number in range(1_000)}
+    grid = assess_abstention(system(FOUR), qrels_of(FOUR)).curve
+    assert [point.threshold for point in grid] == [step / 50 for step in range(51)]
+    points = assess_abstention(system(answers, calibrated=False), qrels_of(answers)).curve
+    thresholds = [point.threshold for point in points]
+    assert len(thresholds) == 51
+    assert set(thresholds) <= {float(number) for number in range(1_000)}
+    assert (thresholds[0], thresholds[25], thresholds[-1]) == (0, 499, 999)
+
+
+def test_equal_scores_have_one_threshold():
+    """Nothing can be told apart."""
+    answers = answered([("a", 7.0)], [("x", 7.0)])
+    found = assess_abstention(
+        system(answers, calibrated=False, foreign={"f": (("x", 7.0),)}), qrels_of(answers)
+    )
+    point = OperatingPoint(7.0, 1 / 2, {"foreign": 1.0}, 1 / 3)
+    assert found.auroc == {"foreign": 0.5}
+    assert found.curve == (point,)
+    assert found.keeping == {0.9: point, 0.95: point}
+
+
+def test_the_threshold_that_keeps_nine_in_ten():
+    """Of 20 queries found with scores 0.01 to 0.20, and 5 not found at all."""
+    found = answered(*([("a", score / 100)] for score in range(1, 21)))
+    missed = {f"m{number}": (("x", 0.9),) for number in range(5)}
+    keeping = assess_abstention(system(found | missed), qrels_of(found | missed)).keeping
+    assert keeping[0.9] == OperatingPoint(0.03, 18 / 25, {}, 18 / 23)
+    assert keeping[0.95] == OperatingPoint(0.02, 19 / 25, {}, 19 / 24)
+
+
+@given(st.lists(HITS, min_size=1, max_size=12))
+def test_the_threshold_that_keeps_a_share_is_the_highest(rankings):
+    """It keeps the share, and the next higher observed score does not."""
+    answers = answered(*rankings)
+    qrels = qrels_of(answers)
+    keeping = assess_abstention(system(answers), qrels).keeping
+    best = [max((s for d, s in hits[:5] if d == "a"), default=None) for hits in answers.values()]
+    found = [score for score in best if score is not None]
+    assert set(keeping) == ({0.9, 0.95} if found else set())
+    for share, point in keeping.items():
+        kept = sum(score >= point.threshold for score in found)
+        assert kept >= share * len(found) - 1e-9
+        assert point.kept == pytest.approx(kept / len(answers))
+        higher = [score for score in found if score > point.threshold]
+        assert len(higher) < share * len(found) - 1e-9
+
+
+@given(st.lists(HITS, min_size=1, max_size=8), st.lists(HITS, max_size=8), st.booleans())
+def test_a_higher_threshold_never_answers_more(rankings, foreign, calibrated):
+    """Neither kept nor false answers rise along the curve, which rises itself."""
+    answers = answered(*rankings)
+    found = assess_abstention(
+        system(answers, calibrated=calibrated, foreign=answered(*foreign)), qrels_of(answers)
+    )
+    for low, high in pairwise(found.curve):
+        assert low.threshold < high.threshold
+        assert low.kept >= high.kept
+        assert low.false_answers.get("foreign", 0) >= high.false_answers.get("foreign", 0)
+    assert all(0 <= one.kept <= 1 for one in found.curve)
+    assert all(one.precision is None or 0 <= one.precision <= 1 for one in found.curve)
+
+
+def test_calibration_of_the_first_hits_by_hand():
+    """0.9 is relevant; 0.5 and 0.7 are not; the query without a hit has no first hit."""
+    found = assess_abstention(system(FOUR), qrels_of(FOUR))
+    assert found.calibration_error == {"answerable": pytest.approx((0.1 + 0.5 + 0.7) / 3)}
+    assert found.reliability == (
+        ReliabilityBin(0.5, 0.6, 1, 0.5, 0.0),
+        ReliabilityBin(0.7, 0.8, 1, pytest.approx(0.7), 0.0),
+        ReliabilityBin(0.9, 1.0, 1, pytest.approx(0.9), 1.0),
+    )
+
+
+def test_both_sorts_of_queries_weigh_the_same_in_the_calibration():
+    """One answerable query against four that nothing answers: half and half."""
+    answers = answered([("a", 0.9)])
+    foreign = {"f1": (("x", 0.2),), "f2": (("x", 0.2),)}
+    negatives = {"n1": (("x", 0.9),), "n2": (("x", 0.4),)}
+    found = assess_abstention(
+        system(answers, foreign=foreign, negatives=negatives), qrels_of(answers)
+    )
+    # In the last bin weigh 1/2 of a relevant and 1/8 of an irrelevant 0.9: it is right in 4 of 5.
+    expected = 2 / 8 * 0.2 + 1 / 8 * 0.4 + 5 / 8 * (0.9 - 4 / 5)
+    assert found.calibration_error == {
+        "answerable": pytest.approx(0.1),
+        "all": pytest.approx(expected),
+    }
+    assert found.reliability[-1] == ReliabilityBin(
+        0.9, 1.0, 2, pytest.approx(0.9), pytest.approx(4 / 5)
+    )
+
+
+def test_scores_that_are_no_probabilities_have_no_calibration():
+    """A BM25 score of 12 is not wrong about anything."""
+    answers = answered([("a", 12.0)])
+    found = assess_abstention(system(answers, calibrated=False), qrels_of(answers))
+    assert (found.calibration_error, found.reliability) == ({}, ())
+
+
+def test_without_unanswerable_queries_only_kept_is_known():
+    """An empty source counts as none."""
+    found = assess_abstention(system(FOUR, threshold=0.5, foreign={}), qrels_of(FOUR))
+    assert found.auroc == {}
+    assert found.default == OperatingPoint(0.5, 1 / 4, {}, 1 / 3)
+    assert set(found.calibration_error) == {"answerable"}
+    assert set(found.top_scores) == {"answerable"}
+
+
+@pytest.mark.parametrize("calibrated", [True, False])
+def test_a_system_that_never_answers(calibrated):
+    """Keeps nothing, answers nothing falsely, and cannot be ranked or calibrated."""
+    found = assess_abstention(
+        system({}, calibrated=calibrated, threshold=0.3, foreign={"f": ()}), {"q": {"a": 1}}
+    )
+    silent = OperatingPoint(0.3, 0.0, {"foreign": 0.0}, None)
+    assert found.default == silent
+    assert {point.kept for point in found.curve} == ({0.0} if calibrated else set())
+    assert found.auroc == {"foreign": 0.5}
+    assert (found.keeping, found.calibration_error, found.reliability) == ({}, {}, ())
+
+
+def test_only_unanswerable_queries_have_hits():
+    """Every answer is wrong, and the error is how sure it was."""
+    found = assess_abstention(system({}, foreign={"f": (("x", 0.8),)}), {"q": {"a": 1}})
+    assert found.auroc == {"foreign": 0.0}
+    assert found.calibration_error == {"all": pytest.approx(0.8)}
+
+
+def test_only_queries_with_a_relevant_document_are_answerable():
+    """A grade of 0 judges, but nothing right; other queries are not looked at."""
+    answers = answered([("a", 0.9)], [("a", 0.9)], [("a", 0.9)])
+    found = assess_abstention(system(answers), {"q1": {"a": 1}, "q2": {"a": 0}})
+    assert found.top_scores == {"answerable": (0.9,)}
+    assert assess_abstention(system(answers, foreign=FOREIGN), {}).auroc == {}

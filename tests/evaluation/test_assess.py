@@ -1,0 +1,273 @@
+"""The report: what is measured, compared and shown, and its JSON."""
+
+import json
+import math
+import random
+from dataclasses import replace
+
+import pytest
+
+from skillsearch.errors import EvaluationError
+from skillsearch.evaluation.assess import assess, mean_systems, report_dict
+from skillsearch.evaluation.comparison import compare, interval
+from skillsearch.evaluation.measures import MEASURES, measure
+from skillsearch.evaluation.types import (
+    Collection,
+    JudgedDocument,
+    JudgedQuery,
+    RankedDocument,
+    SystemAnswers,
+)
+
+RIGHT_AT_2 = 1 / math.log2(3)
+
+
+def collection(queries=4, notes=(), **changes):
+    """Make a collection in which document d1 answers q1, d2 answers q2, and so on."""
+    numbers = range(1, queries + 1)
+    made = Collection(
+        "tea",
+        documents=tuple(JudgedDocument(f"d{n}", f"skill-{n}", "") for n in range(1, 10)),
+        queries=tuple(JudgedQuery(f"q{n}", f"query {n}") for n in numbers),
+        qrels={f"q{n}": {f"d{n}": 1, "d9": 0} for n in numbers},
+        notes=notes,
+    )
+    return replace(made, **changes)
+
+
+def ranking(*documents):
+    """Rank documents with falling scores."""
+    return tuple((document, 0.9 - place / 10) for place, document in enumerate(documents))
+
+
+def system(name, *answers, **fields):
+    """Make a system that answers q1, q2, … with these rankings, each a text of document ids."""
+    made = {f"q{n}": ranking(*documents.split()) for n, documents in enumerate(answers, start=1)}
+    return SystemAnswers(name, f"settings of {name}", made, **fields)
+
+
+FIRST = system("first", "d1", "d9 d2", "d9", "d4", milliseconds=1.5)
+SECOND = system("second", "d9 d1", "d2", "d3", "")
+
+
+def examples(report, name, kind):
+    """Return the ids of the worst or best queries of a system."""
+    (found,) = [system for system in report.systems if system.name == name]
+    return [example.query_id for example in getattr(found, kind)]
+
+
+def test_a_report_says_what_was_measured():
+    """Its counts, names, settings and notes, the collection's before the others."""
+    asked = replace(FIRST, unanswerable={"foreign": {"f1": (), "f2": ()}, "negatives": {}})
+    other = replace(SECOND, unanswerable={"foreign": {"f2": (), "f3": ()}})
+    report = assess(collection(notes=("read so",)), [asked, other], notes=["asked so"])
+    assert (report.collection, report.documents, report.queries) == ("tea", 9, 4)
+    assert report.unanswerable == {"foreign": 3}
+    assert report.notes == ("read so", "asked so")
+    assert [one.name for one in report.systems] == ["first", "second"]
+    assert [one.settings for one in report.systems] == ["settings of first", "settings of second"]
+    assert [one.milliseconds for one in report.systems] == [1.5, None]
+
+
+def test_means_and_intervals_are_those_of_the_queries():
+    """Worked by hand for the first system, and as `measure`, `interval` and `compare` have them."""
+    report = assess(collection(), [FIRST, SECOND])
+    first, second = report.systems
+    assert set(first.means) == set(MEASURES)
+    assert first.means["nDCG@10"] == pytest.approx((1 + RIGHT_AT_2 + 0 + 1) / 4)
+    assert first.means["Success@1"] == 2 / 4
+    assert second.means["R@5"] == 3 / 4
+    for one, answers in ((first, FIRST), (second, SECOND)):
+        assert one.per_query == measure(collection().qrels, answers.answers)
+        assert one.intervals["RR@10"] == interval(list(one.per_query["RR@10"].values()))
+    assert report.comparisons == compare([("first", first.per_query), ("second", second.per_query)])
+
+
+def test_answers_to_queries_that_nobody_judged_are_ignored():
+    """They neither help nor harm."""
+    extra = replace(FIRST, answers={**FIRST.answers, "q7": ranking("d7")})
+    assert assess(collection(), [extra]) == assess(collection(), [FIRST])
+
+
+def test_queries_without_a_relevant_document_are_not_measured():
+    """Neither one judged irrelevant only, nor one not judged at all."""
+    qrels = {"q1": {"d1": 1}, "q2": {"d2": 0}, "q3": {}}
+    report = assess(collection(qrels=qrels), [FIRST])
+    assert report.queries == 1
+    assert list(report.systems[0].per_query["R@5"]) == ["q1"]
+
+
+def test_the_worst_queries_come_lowest_first_and_ties_by_their_order():
+    """As many as were asked for, by the order of the collection."""
+    judged = collection()
+    report = assess(judged, [FIRST], examples=3)
+    assert examples(report, "first", "worst") == ["q3", "q2", "q1"]
+    turned = replace(judged, queries=judged.queries[::-1])
+    assert examples(assess(turned, [FIRST]), "first", "worst") == ["q3", "q2", "q4", "q1"]
+
+
+def test_the_best_queries_are_those_where_another_system_did_worst():
+    """By the gain, and none without one."""
+    report = assess(collection(), [FIRST, SECOND])
+    assert examples(report, "first", "best") == ["q4", "q1"]
+    assert examples(report, "second", "best") == ["q3", "q2"]
+
+
+def test_the_gain_is_over_the_lowest_of_the_others():
+    """Against a third system that finds nothing, every found query gains."""
+    report = assess(collection(), [FIRST, SECOND, system("third")])
+    assert examples(report, "first", "best") == ["q1", "q4", "q2"]
+    assert examples(report, "third", "best") == []
+
+
+def test_the_best_queries_of_a_system_alone_are_the_highest():
+    """One on which it found nothing is none of them."""
+    assert examples(assess(collection(), [FIRST]), "first", "best") == ["q1", "q4", "q2"]
+    assert examples(assess(collection(), [FIRST], examples=0), "first", "best") == []
+
+
+def test_an_example_shows_the_documents_that_won():
+    """The first three with names; one that the collection lacks has its id for a name."""
+    report = assess(collection(), [system("one", "", "d9 ghost d2 d4")])
+    (example,) = report.systems[0].best
+    assert (example.query_id, example.text, example.relevant) == ("q2", "query 2", ("d2",))
+    assert example.value == pytest.approx(0.5)
+    assert example.top == (
+        RankedDocument("d9", "skill-9", 0.9, False),
+        RankedDocument("ghost", "ghost", 0.8, False),
+        RankedDocument("d2", "skill-2", pytest.approx(0.7), True),
+    )
+    assert report.systems[0].worst[0].top == ()
+
+
+@pytest.mark.parametrize("qrels", [{}, {"q1": {"d1": 0}}, {"elsewhere": {"d1": 1}}])
+def test_a_collection_without_a_relevant_document_cannot_be_measured(qrels):
+    """The error names the collection and the cure."""
+    with pytest.raises(EvaluationError, match=r"'tea' has a relevant document.*qrels\.tsv"):
+        assess(collection(qrels=qrels), [FIRST])
+
+
+def test_two_systems_cannot_share_a_name():
+    """Their figures would stand in the same place."""
+    with pytest.raises(EvaluationError, match="Two systems are named 'first'"):
+        assess(collection(), [FIRST, SECOND, replace(SECOND, name="first")])
+
+
+def full_report():
+    """Assess two systems with all that a report can hold."""
+    foreign = {"foreign": {"f1": ranking("d9"), "f2": ()}}
+    hybrid = replace(FIRST, unanswerable=foreign, threshold=0.3, is_calibrated=True)
+    return assess(collection(notes=("a note",)), [hybrid, SECOND])
+
+
+def test_the_json_of_a_report():
+    """The keys of the contract, and the values of the report."""
+    found = report_dict(full_report())
+    assert (
+        list(found)
+        == """collection documents queries unanswerable systems intervals settings
+        milliseconds comparisons abstention examples per_query notes""".split()
+    )
+    assert (found["collection"], found["documents"], found["queries"]) == ("tea", 9, 4)
+    assert found["unanswerable"] == {"foreign": 2}
+    assert found["systems"]["first"]["nDCG@10"] == round((2 + RIGHT_AT_2) / 4, 6)
+    assert list(found["intervals"]["second"]) == list(MEASURES)
+    assert found["settings"] == {"first": "settings of first", "second": "settings of second"}
+    assert found["milliseconds"] == {"first": 1.5, "second": None}
+    assert found["per_query"]["first"]["nDCG@10"]["q2"] == 0.63093
+    assert found["notes"] == ["a note"]
+
+
+def test_the_json_of_a_comparison():
+    """Everything of it, the interval as a list."""
+    first, *_ = report_dict(full_report())["comparisons"]
+    low, high = first.pop("interval")
+    assert low <= first["difference"] <= high
+    assert {name: first[name] for name in ("system", "baseline", "measure")} == {
+        "system": "second",
+        "baseline": "first",
+        "measure": "nDCG@10",
+    }
+    assert [first[name] for name in ("wins", "ties", "losses")] == [2, 0, 2]
+    assert set(first) == {
+        *("system", "baseline", "measure", "difference", "p_value", "p_holm"),
+        *("wins", "ties", "losses"),
+    }
+
+
+def test_the_json_of_abstention():
+    """Thresholds by the share that they keep; no score of every query."""
+    found = report_dict(full_report())["abstention"]
+    assert set(found["first"]) == {
+        *("auroc", "curve", "default", "keeping", "calibration_error", "reliability"),
+    }
+    assert found["first"]["default"] == {
+        "threshold": 0.3,
+        "kept": 0.75,
+        "false_answers": {"foreign": 0.5},
+        "precision": 0.4,
+    }
+    assert found["first"]["auroc"] == {"foreign": 0.75}
+    assert list(found["first"]["keeping"]) == ["0.90", "0.95"]
+    assert found["first"]["curve"][-1]["precision"] is None
+    assert found["first"]["reliability"][0]["count"] == 5
+    assert found["second"]["default"] is None
+    assert found["second"]["calibration_error"] == {}
+
+
+def test_the_json_of_an_example():
+    """The query, what is right, and what won."""
+    worst = report_dict(full_report())["examples"]["first"]["worst"][0]
+    assert worst == {
+        "query_id": "q3",
+        "text": "query 3",
+        "value": 0.0,
+        "relevant": ["d3"],
+        "top": [{"doc_id": "d9", "name": "skill-9", "score": 0.9, "is_relevant": False}],
+    }
+
+
+def test_the_json_is_plain():
+    """It survives a strict round trip: no tuple, no key but text, no number that JSON lacks."""
+    found = report_dict(full_report())
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+
+
+def test_what_rounds_to_zero_has_no_sign():
+    """A score of -1e-9 is 0.0 and not -0.0."""
+    tiny = SystemAnswers("tiny", "", {"q1": (("d1", -1e-9),)})
+    assert "-0.0" not in json.dumps(report_dict(assess(collection(queries=1), [tiny])))
+
+
+def test_a_number_that_json_lacks_is_missing():
+    """A score that is no number comes out as null."""
+    wild = SystemAnswers("wild", "", {"q1": (("d1", math.inf),)}, milliseconds=math.nan)
+    found = report_dict(assess(collection(), [wild]))
+    assert found["milliseconds"] == {"wild": None}
+    assert found["examples"]["wild"]["best"][0]["top"][0]["score"] is None
+    json.dumps(found, allow_nan=False)
+
+
+def test_means_over_collections_count_each_once():
+    """Four queries in one, one in the other; a system that is in one only is left out."""
+    small = assess(collection(queries=1), [FIRST])
+    large = assess(collection(), [SECOND, FIRST])
+    found = mean_systems([large, small])
+    assert list(found) == ["first"]
+    assert found["first"]["Success@1"] == pytest.approx((2 / 4 + 1) / 2)
+    assert set(found["first"]) == set(MEASURES)
+
+
+def test_the_mean_of_one_collection_is_its_own_and_of_none_is_none():
+    """Nothing is averaged."""
+    report = assess(collection(), [FIRST])
+    assert mean_systems([report]) == {"first": report.systems[0].means}
+    assert mean_systems([]) == {}
+
+
+def test_the_order_of_answers_has_no_influence():
+    """A system may answer the queries in any order."""
+    shuffled = list(FIRST.answers.items())
+    random.Random(3).shuffle(shuffled)
+    other = replace(FIRST, answers=dict(shuffled))
+    assert assess(collection(), [other, SECOND]) == assess(collection(), [FIRST, SECOND])

@@ -1,0 +1,435 @@
+"""Judged collections: what is read from a folder, what is refused and how, and what is written."""
+
+import csv
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillsearch.config import MAX_QUERY_CHARS
+from skillsearch.errors import EvaluationError
+from skillsearch.evaluation.collection import digest, load_collection, save_collection
+from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
+
+FILES = {
+    "corpus.jsonl": '{"_id": "pdf", "name": "fill-pdf", "description": "Forms.", "body": "#"}\n'
+    '{"_id": "csv", "name": "chart-csv", "description": "Draws charts."}\n',
+    "queries.jsonl": '{"_id": "q1", "text": "fill in a form", "kind": "trigger", "lang": "en"}\n'
+    '{"_id": "q2", "text": "draw a chart", "leak": false}\n',
+    "qrels.tsv": "query-id\tcorpus-id\tscore\nq1\tpdf\t1\nq2\tcsv\t2\nq2\tpdf\t-1\n",
+    "ignore.tsv": "query-id\tcorpus-id\nq1\tcsv\n",
+    "negatives.jsonl": '{"_id": "n1", "text": "boil an egg", "not_skill": null}\n',
+}
+"""A small collection with everything in it."""
+
+PLAIN = st.characters(exclude_categories=["Cs"])
+IDS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=6).filter(
+    str.strip
+)
+TEXTS = st.text(PLAIN, min_size=1, max_size=12).filter(str.strip)
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write the small collection, with some of its files changed, added or, by None, left out."""
+    return lambda **changed: write_files(tmp_path / "small", **changed)
+
+
+def write_files(folder, **changed):
+    """Write the small collection; a keyword names a file with one underscore for its dot."""
+    named = {key.replace("_", "."): content for key, content in changed.items()}
+    folder.mkdir(exist_ok=True)
+    for name, content in {**FILES, **named}.items():
+        if content is not None:
+            data = content if isinstance(content, bytes) else content.encode()
+            (folder / name).write_bytes(data)
+    return folder
+
+
+def problem(folder, **options):
+    """Return what loading a folder raises."""
+    with pytest.raises(EvaluationError) as caught:
+        load_collection(folder, **options)
+    return str(caught.value)
+
+
+def test_everything_in_a_folder_is_read(write):
+    """Documents, queries, grades, documents to ignore and negatives; other keys are passed over."""
+    assert load_collection(write()) == Collection(
+        name="small",
+        documents=(
+            JudgedDocument("pdf", "fill-pdf", "Forms.", "#"),
+            JudgedDocument("csv", "chart-csv", "Draws charts."),
+        ),
+        queries=(
+            JudgedQuery("q1", "fill in a form", "trigger", "en"),
+            JudgedQuery("q2", "draw a chart"),
+        ),
+        qrels={"q1": {"pdf": 1}, "q2": {"csv": 2, "pdf": -1}},
+        ignored={"q1": frozenset({"csv"})},
+        negatives=(JudgedQuery("n1", "boil an egg"),),
+    )
+
+
+def test_ignored_documents_and_negatives_are_optional(write):
+    """Missing or empty, the files change nothing else."""
+    without = load_collection(write(ignore_tsv=None, negatives_jsonl=None))
+    assert (without.ignored, without.negatives) == ({}, ())
+    assert load_collection(write(ignore_tsv="", negatives_jsonl="")) == without
+
+
+def test_a_folder_of_beir_is_read_as_it_is(write):
+    """Title and text are name and description, and the split is a file."""
+    folder = write(
+        corpus_jsonl='{"_id": "1", "title": "T", "text": "long", "metadata": {}}\n'
+        '{"_id": "2", "title": " ", "text": "x"}\n{"_id": "3", "text": "y"}\n',
+        queries_jsonl='{"_id": "7", "text": "what?", "metadata": {}}\n',
+        qrels_tsv=None,
+        ignore_tsv=None,
+        negatives_jsonl=None,
+    )
+    (folder / "qrels").mkdir()
+    for split, doc_id in (("test", 1), ("dev", 2)):
+        rows = f"query-id\tcorpus-id\tscore\n7\t{doc_id}\t1\n"
+        (folder / "qrels" / f"{split}.tsv").write_text(rows)
+    found = load_collection(folder)
+    assert found.documents == (
+        JudgedDocument("1", "T", "long"),
+        JudgedDocument("2", "2", "x"),
+        JudgedDocument("3", "3", "y"),
+    )
+    assert found.qrels == {"7": {"1": 1}}
+    assert load_collection(folder, "dev").qrels == {"7": {"2": 1}}
+    assert "Splits there: dev, test" in problem(folder, split="train")
+
+
+def test_our_judgments_come_before_those_of_a_split(write):
+    """With qrels.tsv, the folder qrels is not looked at."""
+    folder = write()
+    (folder / "qrels").mkdir()
+    (folder / "qrels" / "test.tsv").write_text("nonsense")
+    assert load_collection(folder).qrels["q1"] == {"pdf": 1}
+
+
+def test_whole_numbers_are_ids(write):
+    """They are the same as their digits."""
+    found = load_collection(
+        write(
+            queries_jsonl='{"_id": 1, "text": "a"}\n{"_id": "2", "text": "b"}\n',
+            qrels_tsv="query-id\tcorpus-id\tscore\n1\tpdf\t1\n2\tpdf\t1\n",
+            ignore_tsv=None,
+        )
+    )
+    assert [query.query_id for query in found.queries] == ["1", "2"]
+    message = problem(write(queries_jsonl='{"_id": 1, "text": "a"}\n{"_id": "1", "text": "b"}'))
+    assert "queries.jsonl:1 has it too" in message
+
+
+def test_line_ends_marks_and_blank_lines_do_not_matter(write):
+    """CRLF, a byte order mark, blank lines and a missing last line end are read like the rest."""
+    plain = load_collection(write())
+    odd = {}
+    for name, text in FILES.items():
+        gap = "\r\n\r\n" if name.endswith(".tsv") else "\r\n \t\r\n "
+        content = text.rstrip("\n").replace("\n", gap)
+        odd[name.replace(".", "_")] = b"\xef\xbb\xbf\r\n" + content.encode()
+    assert load_collection(write(**odd)) == plain
+
+
+def test_a_line_separator_in_a_text_ends_no_line(write):
+    """U+2028, U+0085 and their like are text in JSON."""
+    text = "one\u2028two\x85three\u2029four"
+    line = json.dumps({"_id": "n1", "text": text}, ensure_ascii=False)
+    assert load_collection(write(negatives_jsonl=line)).negatives[0].text == text
+
+
+def test_half_a_surrogate_pair_in_a_text_is_replaced(write):
+    """JSON can hold what UTF-8 cannot, such as an emoji cut in two."""
+    found = load_collection(
+        write(negatives_jsonl='{"_id": "n1", "text": "cut \\ud83d", "kind": "\\udc00"}')
+    )
+    assert found.negatives == (JudgedQuery("n1", "cut \ufffd", "\ufffd"),)
+
+
+def test_missing_texts_that_are_not_needed_are_empty(write):
+    """So are those that are null."""
+    found = load_collection(
+        write(corpus_jsonl='{"_id": "pdf", "name": "p", "body": null}\n{"_id": "csv", "name": "c"}')
+    )
+    assert found.documents == (JudgedDocument("pdf", "p", ""), JudgedDocument("csv", "c", ""))
+
+
+def test_queries_without_a_relevant_document_are_left_out_with_a_note(write):
+    """Unjudged, or judged 0 and below: neither is measured, nor are its other lines kept."""
+    queries = FILES["queries.jsonl"] + '{"_id": "q3", "text": "c"}\n'
+    header = "query-id\tcorpus-id\tscore\n"
+    found = load_collection(
+        write(queries_jsonl=queries, qrels_tsv=f"{header}q2\tcsv\t1\nq1\tpdf\t0\nq1\tcsv\t-2\n")
+    )
+    assert [query.query_id for query in found.queries] == ["q2"]
+    assert (found.qrels, found.ignored) == ({"q2": {"csv": 1}}, {})
+    assert found.unjudged == {"q1", "q3"}
+    assert found.notes == ("2 of 3 queries have no relevant document and are not measured",)
+    one = load_collection(write(queries_jsonl=queries))
+    assert one.notes == ("1 of 3 queries has no relevant document and is not measured",)
+
+
+def test_queries_and_their_judgments_are_in_the_order_of_the_queries(write):
+    """Whatever the order of the judgments."""
+    rows = "query-id\tcorpus-id\tscore\nq2\tcsv\t1\nq1\tpdf\t1\n"
+    found = load_collection(write(qrels_tsv=rows))
+    assert [query.query_id for query in found.queries] == list(found.qrels) == ["q1", "q2"]
+
+
+def test_a_pair_may_be_judged_twice_alike(write):
+    """Only another score is a contradiction."""
+    found = load_collection(write(qrels_tsv=FILES["qrels.tsv"] + "q2\tcsv\t+2\n"))
+    assert found.qrels["q2"] == {"csv": 2, "pdf": -1}
+
+
+LINES = {
+    "not UTF-8": ("queries.jsonl", b'\n{"_id": "q1", "text": "caf\xe9"}', 2, ["xe9", "UTF-8"]),
+    "UTF-16": ("qrels.tsv", "query-id\tcorpus-id".encode("utf-16"), 1, ["save the file as UTF-8"]),
+    "not JSON": ("corpus.jsonl", "\n\n{_id: 1}", 3, ["'{_id: 1}' is not JSON (Expecting"]),
+    "too deep": ("corpus.jsonl", "[" * 100_000, 1, ["is not JSON"]),
+    "too many digits": ("corpus.jsonl", "9" * 5000, 1, ["is not JSON"]),
+    "no object": ("corpus.jsonl", "[1, 2]", 1, ["[1, 2]", "no object like"]),
+    "no id": ("corpus.jsonl", '{"name": "a"}', 1, ['"_id" is missing; it must be']),
+    "empty id": ("corpus.jsonl", '{"_id": " ", "name": "a"}', 1, ["\"_id\" is ' '"]),
+    "id a fraction": ("corpus.jsonl", '{"_id": 1.5, "name": "a"}', 1, ['"_id" is 1.5']),
+    "id a switch": ("corpus.jsonl", '{"_id": true, "name": "a"}', 1, ['"_id" is True']),
+    "id with a tab": ("corpus.jsonl", '{"_id": "a\\tb", "name": "a"}', 1, ["'a\\tb'", "control"]),
+    "id with NUL": ("queries.jsonl", '{"_id": "a\\u0000", "text": "a"}', 1, ["'a\\x00'"]),
+    "id half a pair": ("queries.jsonl", '{"_id": "\\ud83d", "text": "a"}', 1, ["'\\ud83d'"]),
+    "id twice": ("corpus.jsonl", FILES["corpus.jsonl"] * 2, 3, ["'pdf'", "corpus.jsonl:1 has it"]),
+    "query twice": ("queries.jsonl", FILES["queries.jsonl"] * 2, 3, ["'q1'", "queries.jsonl:1"]),
+    "both query and negative": (
+        "negatives.jsonl",
+        '{"_id": "q2", "text": "a"}',
+        1,
+        ["'q2'", "queries.jsonl:2 has it too; rename or remove one"],
+    ),
+    "no name": ("corpus.jsonl", '{"_id": "a", "description": "b"}', 1, ['"name" is missing']),
+    "blank name": ("corpus.jsonl", '{"_id": "a", "name": ""}', 1, ["\"name\" is ''"]),
+    "null name": ("corpus.jsonl", '{"_id": "a", "name": null, "text": "b"}', 1, ['"name" is miss']),
+    "name a number": (
+        "corpus.jsonl",
+        '{"_id": "a", "name": 7}',
+        1,
+        ['"name" is 7; it must be a t'],
+    ),
+    "body a list": ("corpus.jsonl", '{"_id": "a", "name": "b", "body": []}', 1, ['"body" is []']),
+    "title a number": ("corpus.jsonl", '{"_id": "a", "title": 1}', 1, ['"title" is 1']),
+    "no text": ("queries.jsonl", '{"_id": "a"}', 1, ['"text" is missing']),
+    "blank text": ("queries.jsonl", '{"_id": "a", "text": "\\n "}', 1, ["not blank"]),
+    "blank negative": ("negatives.jsonl", '{"_id": "a", "text": ""}', 1, ["not blank"]),
+    "kind a number": ("queries.jsonl", '{"_id": "a", "text": "b", "kind": 1}', 1, ['"kind" is 1']),
+    "no header": (
+        "qrels.tsv",
+        "q1\tpdf\t1\n",
+        1,
+        ["'q1\\tpdf\\t1'", "query-id<TAB>corpus-id<TAB>"],
+    ),
+    "header in other words": (
+        "qrels.tsv",
+        "qid\tdocid\trel\n",
+        1,
+        ["'qid\\tdocid\\trel'", "score"],
+    ),
+    "header of another file": ("ignore.tsv", FILES["qrels.tsv"], 1, ["query-id<TAB>corpus-id."]),
+    "empty judgments": ("qrels.tsv", "", 1, ["is not the header"]),
+    "blanks for tabs": ("qrels.tsv", FILES["qrels.tsv"] + "q1 csv 1", 5, ["1 columns", "not 3"]),
+    "a column more": ("ignore.tsv", FILES["ignore.tsv"] + "q1\tpdf\t1", 3, ["3 columns", "not 2"]),
+    "unknown query": ("qrels.tsv", FILES["qrels.tsv"] + "q9\tpdf\t1", 5, ["'q9'", "queries.jsonl"]),
+    "unknown document": (
+        "qrels.tsv",
+        FILES["qrels.tsv"] + "q1\tpdg\t1",
+        5,
+        ["'pdg'", "corpus.jsonl"],
+    ),
+    "unknown to ignore": (
+        "ignore.tsv",
+        FILES["ignore.tsv"] + "q1\tpd\n",
+        3,
+        ["'pd'", "(nearest: 'pdf')"],
+    ),
+    "a fraction": ("qrels.tsv", FILES["qrels.tsv"] + "q1\tcsv\t0.5", 5, ["'0.5'", "integer"]),
+    "no score": ("qrels.tsv", FILES["qrels.tsv"] + "q1\tcsv\t", 5, ["the score is ''"]),
+    "other digits": ("qrels.tsv", FILES["qrels.tsv"] + "q1\tcsv\t\u0661", 5, ["integer"]),
+    "a huge score": ("qrels.tsv", FILES["qrels.tsv"] + "q1\tcsv\t10000", 5, ["to 9999"]),
+    "two scores": ("qrels.tsv", FILES["qrels.tsv"] + "q2\tcsv\t1", 5, ["'q2'", "'csv'", "line 3"]),
+}
+
+
+@pytest.mark.parametrize("case", LINES)
+def test_a_line_that_cannot_be_used_is_named_with_its_value(write, case):
+    """File, line, value, and what it must be."""
+    name, content, number, parts = LINES[case]
+    folder = write(**{name.replace(".", "_"): content})
+    message = problem(folder)
+    assert message.startswith(f"{folder / name}:{number}: ")
+    assert [part for part in parts if part not in message] == []
+    assert len(message) < 500
+
+
+@pytest.mark.parametrize("name", ["corpus.jsonl", "queries.jsonl", "qrels.tsv"])
+def test_a_missing_file_is_named_and_a_collection_described(write, name):
+    """The message shows the form of each file."""
+    message = problem(write(**{name.replace(".", "_"): None}))
+    assert name in message
+    assert 'queries.jsonl ({"_id": …, "text": …} a line)' in message
+
+
+@pytest.mark.parametrize("name", ["corpus.jsonl", "queries.jsonl"])
+def test_an_empty_file_is_named(write, name):
+    """Nothing can be measured on it."""
+    folder = write(**{name.replace(".", "_"): "\n \n"})
+    assert problem(folder).startswith(f"{folder / name} is empty. A collection is")
+
+
+def test_judgments_must_hold_a_relevant_document(write):
+    """Neither a header alone nor scores of 0 can be measured."""
+    for rows in ("", "q1\tpdf\t0\nq2\tpdf\t-1\n"):
+        folder = write(qrels_tsv=f"query-id\tcorpus-id\tscore\n{rows}")
+        start = f"{folder / 'qrels.tsv'}: no query has a relevant document; judge a pair"
+        assert problem(folder).startswith(start)
+
+
+def test_what_is_no_folder_is_no_collection(write, tmp_path):
+    """Missing, a file, or a name that no system takes."""
+    assert "is no folder. A collection is a folder with" in problem(tmp_path / "absent")
+    assert "is no folder" in problem(write() / "corpus.jsonl")
+    assert problem(Path("a" * 5000))
+    assert problem(Path("a\0b"))
+
+
+def test_a_query_may_be_as_long_as_search_takes(write):
+    """A longer one could not be asked, and is named."""
+    longest, longer = (
+        json.dumps({"_id": f"n{more}", "text": "x" * (MAX_QUERY_CHARS + more)}) for more in (0, 1)
+    )
+    assert len(load_collection(write(negatives_jsonl=longest)).negatives[0].text) == 65_536
+    folder = write(negatives_jsonl=f"{longest}\n{longer}")
+    assert 'negatives.jsonl:2: "text" has 65,537 characters' in problem(folder)
+
+
+def test_a_collection_has_the_name_of_its_folder(write, monkeypatch):
+    """Also where it is loaded from inside."""
+    monkeypatch.chdir(write())
+    assert load_collection(Path()).name == "small"
+
+
+@given(st.sampled_from(sorted(FILES)), st.binary(max_size=60), st.integers(0, 80))
+def test_whatever_the_bytes_it_is_read_or_refused(tmp_path_factory, name, data, place):
+    """Bytes in the middle of a file give a collection or our error, nothing else."""
+    folder = write_files(tmp_path_factory.mktemp("fuzz") / "small")
+    content = FILES[name].encode()
+    (folder / name).write_bytes(content[:place] + data + content[place:])
+    try:
+        message = str(folder) if load_collection(folder).queries else ""
+    except EvaluationError as exc:
+        message = str(exc)
+    assert str(folder) in message
+
+
+@st.composite
+def collections(draw):
+    """Draw a collection of the kind that loading gives."""
+    doc_ids = draw(st.lists(IDS, min_size=1, max_size=4, unique=True))
+    query_ids = draw(st.lists(IDS, min_size=2, max_size=5, unique=True))
+    *asked, negative = query_ids
+    some = st.lists(st.sampled_from(doc_ids), min_size=1, unique=True)
+    qrels = {
+        key: {doc_id: draw(st.integers(-3, 3)) for doc_id in draw(some)} | {draw(some)[0]: 1}
+        for key in asked
+    }
+    ignored = {key: frozenset(draw(some)) for key in asked if draw(st.booleans())}
+    texts = st.text(PLAIN, max_size=8)
+    return Collection(
+        name="saved",
+        documents=tuple(
+            JudgedDocument(key, draw(TEXTS), draw(texts), draw(texts)) for key in doc_ids
+        ),
+        queries=tuple(JudgedQuery(key, draw(TEXTS), draw(texts), draw(texts)) for key in asked),
+        qrels=qrels,
+        ignored=ignored,
+        negatives=(JudgedQuery(negative, draw(TEXTS)),) if draw(st.booleans()) else (),
+    )
+
+
+@given(collections())
+def test_what_is_saved_is_loaded_again(tmp_path_factory, collection):
+    """Ids and texts of any characters survive."""
+    folder = tmp_path_factory.mktemp("save") / "saved"
+    save_collection(collection, folder)
+    assert load_collection(folder) == collection
+
+
+def test_saved_files_are_what_others_read(write, tmp_path):
+    """JSON lines for json, tables for csv, and no file for what there is none of."""
+    collection = load_collection(write())
+    folder = tmp_path / "deep" / "saved"
+    save_collection(collection, folder)
+    lines = (folder / "queries.jsonl").read_text("utf-8").splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"_id": "q1", "text": "fill in a form", "kind": "trigger", "lang": "en"},
+        {"_id": "q2", "text": "draw a chart"},
+    ]
+    with (folder / "qrels.tsv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    assert rows[1] == {"query-id": "q2", "corpus-id": "csv", "score": "2"}
+    save_collection(replace(collection, negatives=(), ignored={}), tmp_path / "less")
+    found = {path.name for path in (tmp_path / "less").iterdir()}
+    assert found == {"corpus.jsonl", "queries.jsonl", "qrels.tsv"}
+
+
+def test_a_folder_with_something_in_it_is_not_written_to(write, tmp_path):
+    """Neither is a file; an empty folder is."""
+    folder = write()
+    collection = load_collection(folder)
+    before = (folder / "corpus.jsonl").read_bytes()
+    with pytest.raises(EvaluationError, match="is not empty; name a folder"):
+        save_collection(collection, folder)
+    assert (folder / "corpus.jsonl").read_bytes() == before
+    with pytest.raises(EvaluationError, match="cannot be written"):
+        save_collection(collection, folder / "corpus.jsonl")
+    (tmp_path / "empty").mkdir()
+    save_collection(collection, tmp_path / "empty")
+    assert load_collection(tmp_path / "empty").queries == collection.queries
+
+
+@pytest.mark.parametrize("key", ["a\tb", "a\nb", "\ud83d"])
+def test_an_id_that_could_not_be_read_again_is_not_saved(write, tmp_path, key):
+    """Nothing is written then."""
+    collection = replace(load_collection(write()), negatives=(JudgedQuery(key, "x"),))
+    with pytest.raises(EvaluationError, match="control character; rename it"):
+        save_collection(collection, tmp_path / "saved")
+    assert not (tmp_path / "saved").exists()
+
+
+def test_half_a_surrogate_pair_is_saved_as_a_question_mark(write, tmp_path):
+    """No file could hold it."""
+    collection = replace(load_collection(write()), negatives=(JudgedQuery("n", "cut \ud83d"),))
+    save_collection(collection, tmp_path / "saved")
+    assert load_collection(tmp_path / "saved").negatives[0].text == "cut ?"
+
+
+def test_the_digest_is_of_ids_and_texts():
+    """Sha256 of one JSON array a document and line, in its first 16 digits."""
+    documents = [JudgedDocument("a", "n", "é", "b\n"), JudgedDocument("b", "\ud800", "")]
+    lines = b'["a", "n", "\\u00e9", "b\\n"]\n["b", "\\ud800", "", ""]\n'
+    assert digest(documents) == hashlib.sha256(lines).hexdigest()[:16]
+    assert digest([]) == hashlib.sha256(b"").hexdigest()[:16]
+
+
+@given(
+    st.lists(st.builds(JudgedDocument, *[st.text('ab",\n[]', max_size=3)] * 4), max_size=3),
+    st.lists(st.builds(JudgedDocument, *[st.text('ab",\n[]', max_size=3)] * 4), max_size=3),
+)
+def test_other_documents_have_another_digest(one, other):
+    """Text cannot move from one field or document to the next unseen."""
+    assert (digest(one) == digest(other)) == (one == other)

@@ -1,0 +1,229 @@
+"""Intervals, paired tests and their correction, against scipy and a sheet of paper."""
+
+import time
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from skillsearch.evaluation import comparison
+from skillsearch.evaluation.comparison import compare, holm, interval, randomisation_test
+
+DIFFERENCES = st.lists(st.sampled_from([-1.0, -0.5, -0.1, 0.0, 0.0, 0.1, 0.3, 1.0]), max_size=10)
+P_VALUES = st.lists(st.floats(0, 1), max_size=12)
+
+
+def mean(values, axis=-1):
+    """Return the mean along an axis, as scipy wants a statistic."""
+    return np.mean(values, axis=axis)
+
+
+def random_values(size, seed=7):
+    """Draw values as measures have them: many at the ends, some between."""
+    return np.random.default_rng(seed).choice([0, 0, 0.3, 0.63, 1, 1], size).tolist()
+
+
+@pytest.mark.parametrize("size", [2, 10, 300])
+def test_the_interval_is_that_of_scipy(size):
+    """The same draws, the same percentiles."""
+    values = [0.0, *random_values(size - 2), 1.0]
+    expected = stats.bootstrap(
+        (values,), mean, n_resamples=2_000, method="percentile", rng=np.random.default_rng(5)
+    ).confidence_interval
+    assert interval(values, seed=5) == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+def test_the_interval_is_about_two_standard_errors_each_way():
+    """For many values the mean is normally distributed."""
+    values = random_values(1_500)
+    low, high = interval(values)
+    error = np.std(values) / np.sqrt(len(values))
+    assert (np.mean(values) - low) / error == pytest.approx(1.96, abs=0.15)
+    assert (high - np.mean(values)) / error == pytest.approx(1.96, abs=0.15)
+
+
+def test_the_interval_depends_on_the_seed_alone():
+    """Not on the run, and not on how much memory a block takes."""
+    values = random_values(100)
+    assert interval(values) == interval(values)
+    assert interval(values) != interval(values, seed=1)
+
+
+def test_the_interval_is_the_same_in_small_blocks(monkeypatch):
+    """One row at a time, where even a row is more than a block."""
+    values = random_values(100)
+    expected = interval(values)
+    monkeypatch.setattr(comparison, "_BLOCK", 7)
+    assert interval(values) == expected
+
+
+@pytest.mark.parametrize("values", [[0.3], [0.1] * 9, [0.0, -0.0]])
+def test_equal_values_have_no_width(values):
+    """One value, or the same one over and over; the others would be a warning in scipy."""
+    assert interval(values) == (values[0], values[0])
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_the_interval_lies_within_the_values(values):
+    """No resampled mean leaves their range."""
+    low, high = interval(values)
+    assert min(values) - 1e-12 <= low <= high <= max(values) + 1e-12
+
+
+def test_p_value_by_hand():
+    """Of eight flips of 1, 2, 3, those of +6 and -6 are as far; of 1, 1, two in four."""
+    assert randomisation_test([1, 2, 3]) == 2 / 8
+    assert randomisation_test([0, 1, 0, 1]) == 2 / 4
+    assert randomisation_test([1, -1]) == 1
+    assert randomisation_test([0.25]) == 1
+
+
+@pytest.mark.parametrize("differences", [[], [0.0], [0.0] * 1_000])
+def test_no_difference_is_no_evidence(differences):
+    """The p-value is 1."""
+    assert randomisation_test(differences) == 1
+
+
+@given(DIFFERENCES)
+def test_few_differences_are_tested_exactly(differences):
+    """Every flip is counted, by the tenth so that no rounding counts."""
+    tenths = [round(10 * difference) for difference in differences]
+    sums = [sum(flipped) for flipped in product(*((-tenth, tenth) for tenth in tenths))]
+    expected = sum(abs(one) >= abs(sum(tenths)) for one in sums) / len(sums)
+    assert randomisation_test(differences) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("size", [3, 8, 12])
+def test_the_exact_test_is_that_of_scipy(size):
+    """Sign flips are what scipy calls a permutation of samples."""
+    differences = np.random.default_rng(size).normal(0.4, 1, size)
+    expected = stats.permutation_test(
+        (differences,), mean, permutation_type="samples", vectorized=True
+    )
+    assert randomisation_test([*differences, 0.0]) == pytest.approx(expected.pvalue, abs=1e-12)
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.1, 0.2])
+def test_the_random_test_is_near_that_of_scipy(shift):
+    """Both estimate the same p-value from 10,000 flips; 0.02 is three standard errors."""
+    differences = np.random.default_rng(3).normal(shift, 1, 100)
+    expected = stats.permutation_test(
+        (differences,),
+        mean,
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=10_000,
+        batch=1_000,
+        rng=np.random.default_rng(0),
+    )
+    assert randomisation_test(differences) == pytest.approx(expected.pvalue, abs=0.02)
+
+
+def test_a_random_p_value_is_never_zero():
+    """What was observed counts as one of the flips."""
+    assert randomisation_test([0.1] * 500) == 1 / 10_001
+
+
+@given(st.lists(st.floats(-1, 1), min_size=13, max_size=30))
+def test_the_test_is_two_sided_and_repeats(differences):
+    """Swapped systems have the same p-value, and so has a second run."""
+    found = randomisation_test(differences)
+    assert 0 < found <= 1
+    assert found == randomisation_test(differences)
+    assert found == randomisation_test([-difference for difference in differences])
+
+
+def test_p_values_are_about_uniform_where_there_is_nothing_to_find():
+    """Of 400 comparisons of equal systems about one in twenty is below 0.05."""
+    rng = np.random.default_rng(0)
+    found = [randomisation_test(rng.normal(0, 1, 11)) for _ in range(400)]
+    assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=0.03)
+
+
+def test_holm_by_hand():
+    """Of four: 0.005 by 4, 0.01 by 3, 0.03 by 2, and 0.04 by 1, which is lifted to 0.06."""
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+
+def test_holm_of_one_is_itself_and_of_none_is_none():
+    """Nothing to correct."""
+    assert holm([0.04]) == [0.04]
+    assert holm([]) == []
+
+
+@given(P_VALUES)
+def test_holm_by_its_definition(p_values):
+    """The largest, up to each rank, of the p-value times how many are left; at most 1."""
+    ranked = sorted(range(len(p_values)), key=p_values.__getitem__)
+    found = holm(p_values)
+    largest = 0.0
+    for rank, place in enumerate(ranked):
+        largest = max(largest, min(1.0, p_values[place] * (len(p_values) - rank)))
+        assert found[place] == pytest.approx(largest, abs=1e-12)
+        assert found[place] >= p_values[place]
+
+
+def values_of(**by_measure):
+    """Make the values of a system from one list a measure."""
+    return {
+        name.replace("_at_", "@"): {f"q{number}": value for number, value in enumerate(values)}
+        for name, values in by_measure.items()
+    }
+
+
+def test_a_comparison_by_hand():
+    """Two wins, one loss, and a difference that is only rounding."""
+    base = values_of(R_at_5=[0.0, 0.5, 1.0, 0.2])
+    other = values_of(R_at_5=[1.0, 1.0, 0.5, 0.2 + 1e-12])
+    (found,) = compare([("bm25", base), ("hybrid", other)])
+    assert (found.system, found.baseline, found.measure) == ("hybrid", "bm25", "R@5")
+    assert found.difference == pytest.approx(1 / 4)
+    assert (found.wins, found.ties, found.losses) == (2, 1, 1)
+    # Flips of 1, 1/2, 1/2 with a sum of at least 1 or at most -1: six of eight.
+    assert found.p_value == found.p_holm == 6 / 8
+    assert found.interval == interval([1.0, 0.5, -0.5, 0.0])
+
+
+def test_all_are_compared_with_the_first_and_corrected_together():
+    """Two systems, two measures and Judged@10, of which more is not better."""
+    rng = np.random.default_rng(1)
+    systems = [
+        (name, values_of(R_at_5=rng.random(30), RR_at_10=rng.random(30), Judged_at_10=[1] * 30))
+        for name in ("a", "b", "c")
+    ]
+    found = compare(systems)
+    assert [(one.system, one.baseline, one.measure) for one in found] == [
+        (name, "a", measure) for name in ("b", "c") for measure in ("R@5", "RR@10")
+    ]
+    assert [one.p_holm for one in found] == holm([one.p_value for one in found])
+
+
+def test_queries_are_paired_by_id():
+    """Not by their order."""
+    base = {"R@5": {"x": 1.0, "y": 0.0}}
+    other = {"R@5": {"y": 0.0, "x": 1.0}}
+    (found,) = compare([("a", base), ("b", other)])
+    assert (found.ties, found.p_value, found.interval) == (2, 1.0, (0.0, 0.0))
+
+
+def test_one_system_is_compared_with_none():
+    """Nor is no system."""
+    assert compare([("a", values_of(R_at_5=[1]))]) == compare([]) == ()
+
+
+def test_a_thousand_queries_are_compared_fast():
+    """Two systems, six measures, and the intervals of their means: two seconds at most."""
+    names = ["R_at_5", "R_at_10", "RR_at_10", "nDCG_at_10", "Success_at_1", "Success_at_5"]
+    systems = [
+        (name, values_of(**{each: random_values(1_000, seed) for each in names}))
+        for seed, name in enumerate(("bm25", "hybrid"))
+    ]
+    start = time.process_time()
+    compare(systems)
+    for _, values in systems:
+        for of in values.values():
+            interval(list(of.values()))
+    assert time.process_time() - start < 2

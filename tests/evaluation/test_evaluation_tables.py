@@ -1,0 +1,247 @@
+"""Reports at a terminal, and as rows for other programs."""
+
+import io
+import re
+from dataclasses import replace
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from skillsearch.cli.evaluation_tables import emit_report, print_report, print_summary
+from skillsearch.evaluation.types import QueryExample, RankedDocument
+
+BOLD = re.compile(r"\x1b\[1m([^\x1b]+)\x1b\[0m")
+HOSTILE = "[red]tea[/red] \x1b[31m\u202ex\x00 :coffee:"
+HARMLESS = "[red]tea[/red] [31mx"
+
+
+def printed(show, what, width=80, *, is_styled=False):
+    """Print something and return its lines, without the blanks at their ends."""
+    file = io.StringIO()
+    color = "standard" if is_styled else None
+    console = Console(
+        file=file, width=width, force_terminal=is_styled, color_system=color, highlight=False
+    )
+    show(what, console)
+    return [line.rstrip() for line in file.getvalue().splitlines()]
+
+
+def words(lines):
+    """Return the words of each line."""
+    return [line.split() for line in lines]
+
+
+@pytest.fixture
+def measured(report, system_report):
+    """Make a report of two systems of which all that is compared is given."""
+
+    def make(**comparison):
+        systems = [
+            replace(
+                system_report(name, is_empty=True),
+                means={"nDCG@10": mean, "Success@1": 0.5, "R@5": 0.25},
+                intervals={"nDCG@10": (mean - 0.1, mean + 0.05), "R@5": (0.2, 0.3)},
+                worst=(),
+                milliseconds=time,
+            )
+            for name, mean, time in (("bm25", 0.5, None), ("hybrid", 0.7, 3.14))
+        ]
+        made = report(*systems, unanswerable={})
+        given = {"wins": 9, "ties": 5, "losses": 2, "p_holm": 0.01, **comparison}
+        return replace(made, comparisons=tuple(replace(one, **given) for one in made.comparisons))
+
+    return make
+
+
+def test_means_are_percent_with_the_interval_of_the_main_measure(measured):
+    """One row a system; a run file has no time."""
+    rows = words(printed(print_report, measured(), 100))
+    assert ["system", "nDCG@10", "95", "%", "Success@1", "R@5", "ms"] in rows
+    assert ["bm25", "50.0", "40.0-55.0", "50.0", "25.0", "-"] in rows
+    assert ["hybrid", "70.0", "60.0-75.0", "50.0", "25.0", "3.1"] in rows
+
+
+def test_the_best_mean_is_bold(measured):
+    """Only where the systems differ."""
+    text = "\n".join(printed(print_report, measured(), 100, is_styled=True))
+    bold = {found.strip() for found in BOLD.findall(text)}
+    assert "70.0" in bold
+    assert not {"50.0", "25.0"} & bold
+
+
+def test_the_title_says_what_was_measured_and_what_was_found(report):
+    """Counts, and the best system in a sentence."""
+    lines = printed(print_report, report(), 200)
+    assert lines[0] == (
+        "office-skills: 697 skills, 240 judged queries; unanswerable: 150 foreign, 150 dropped gold"
+    )
+    assert lines[1].startswith(
+        "hybrid has the highest nDCG@10, 58.6, +11.0 points from bm25: better"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "row"),
+    [
+        (
+            {"difference": 0.2, "interval": (0.1, 0.3)},
+            "hybrid +20.0 +10.0 to +30.0 0.010 9/5/2 better",
+        ),
+        (
+            {"difference": -0.2, "interval": (-0.3, -0.1), "p_holm": 0.0001},
+            "hybrid -20.0 -30.0 to -10.0 <0.001 9/5/2 worse",
+        ),
+        (
+            {"difference": 0.01, "interval": (-0.1, 0.1), "p_holm": 0.4},
+            "hybrid +1.0 -10.0 to +10.0 0.400 9/5/2 may be chance",
+        ),
+        (
+            {"difference": 0.0, "interval": (0.0, 0.0), "p_holm": 1.0, "wins": 0, "losses": 0},
+            "hybrid +0.0 +0.0 to +0.0 1.000 0/5/0 equal",
+        ),
+    ],
+)
+def test_differences_are_told_on_two_measures(measured, fields, row):
+    """nDCG@10 and Success@1, each with its verdict; the page has the others."""
+    lines = printed(print_report, measured(**fields))
+    titles = [line for line in lines if "points from bm25" in line and not line.startswith("hyb")]
+    assert titles == ["nDCG@10, points from bm25", "Success@1, points from bm25"]
+    assert [" ".join(found) for found in words(lines)].count(row) == 2
+
+
+def test_a_single_system_is_compared_with_nothing(measured):
+    """No table without rows."""
+    made = measured()
+    alone = replace(made, systems=made.systems[:1], comparisons=())
+    assert "points from" not in "\n".join(printed(print_report, alone))
+
+
+def test_each_threshold_has_a_row_of_false_answers(report):
+    """AUROC first; a system without a threshold of its own has no default."""
+    made = report()
+    rows = words(printed(print_report, made))
+    start = rows.index(["system", "threshold", "kept", "foreign", "dropped", "gold"])
+    kinds = [row[1] if row[1] == "AUROC" else " ".join(row[:2]) for row in rows[start + 1 :][:10]]
+    raw, calibrated = (
+        ["AUROC", "keep 90", "keep 95"],
+        ["AUROC", "default 0.30", "keep 90", "keep 95"],
+    )
+    assert kinds == [*raw, *raw, *calibrated]
+    point = made.systems[2].abstention.default
+    shares = [point.kept, *point.false_answers.values()]
+    assert ["default", "0.30", *(f"{100 * share:.1f}" for share in shares)] in rows
+    assert "calibration error of hybrid: 0.061 (answerable queries), 0.043 (all queries)" in (
+        printed(print_report, made)
+    )
+
+
+def test_without_unanswerable_queries_there_are_no_false_answers(report, system_report):
+    """How far scores are from probabilities is known all the same."""
+    lines = printed(print_report, report(system_report("hybrid", sources=())))
+    assert not [line for line in lines if "false answers" in line]
+    assert [line for line in lines if line.startswith("calibration error of hybrid: 0.061")]
+
+
+def test_the_worst_queries_of_the_best_system_are_shown(measured):
+    """Three of them, with the document that won and one that should have."""
+    top = (RankedDocument("a", "brew-tea", 0.91, False), RankedDocument("b", "steep", 0.5, True))
+    right = (RankedDocument("b", "steep-tea", 0.5, True),)
+    worst = (
+        QueryExample("q1", "make tea", 0.63, ("b",), top),
+        QueryExample("q2", "make coffee", 0.0, ("c", "d"), ()),
+        QueryExample("q3", "make a cake", 1.0, ("b",), right),
+        QueryExample("q4", "make a pie", 1.0, ("b",), right),
+    )
+    made = measured()
+    systems = (made.systems[0], replace(made.systems[1], worst=worst))
+    lines = printed(print_report, replace(made, systems=systems))
+    start = lines.index("Worst queries of hybrid")
+    assert lines[start + 1 :] == [
+        "make tea",
+        "  nDCG@10 63.0: brew-tea (0.91) came first, relevant is b",
+        "make coffee",
+        "  nDCG@10 0.0: no answer, relevant is c",
+        "make a cake",
+        "  nDCG@10 100.0: steep-tea (0.50) came first",
+    ]
+
+
+def test_notes_come_last(measured):
+    """Each on a line of its own."""
+    lines = printed(print_report, replace(measured(), notes=("one thing", "another\nthing")))
+    assert lines[-2:] == ["note: one thing", "note: another thing"]
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_usual_reports_fit_without_a_broken_word(report, system_report, width):
+    """Three sources of unanswerable queries, digits and heads whole, nothing beyond the edge."""
+    sources = ("foreign", "dropped gold", "negatives")
+    systems = [
+        system_report(name, seed, sources=sources)
+        for seed, name in enumerate(("bm25", "dense", "hybrid-minilm"))
+    ]
+    lines = printed(print_report, report(*systems), width)
+    assert max(map(cell_len, lines)) <= width
+    rows = words(lines)
+    names = [row[0] for row in rows if row]
+    assert names.count("hybrid-minilm") >= 4
+    heads = ["nDCG@10"] if width >= 100 else ["nDCG", "Success"]
+    assert all(any(head in row for row in rows) for head in heads)
+    assert any("won/tied/lost" in row for row in rows)
+    assert any("negatives" in row for row in rows)
+
+
+def test_summary_has_a_row_for_each_collection_and_their_mean(measured):
+    """A system that is not on all collections has no mean."""
+    tea, coffee = (replace(measured(), collection=name) for name in ("tea", "coffee"))
+    extra = replace(coffee.systems[0], name="new", means={"nDCG@10": 0.9})
+    coffee = replace(coffee, systems=(*coffee.systems, extra))
+    assert words(printed(print_summary, [tea, coffee])) == [
+        ["nDCG@10", "in", "percent"],
+        ["collection", "bm25", "hybrid", "new"],
+        ["tea", "50.0", "70.0", "-"],
+        ["coffee", "50.0", "70.0", "90.0"],
+        ["mean", "50.0", "70.0", "-"],
+    ]
+
+
+def test_one_collection_has_no_mean(measured):
+    """It would be the same row again."""
+    assert len(printed(print_summary, [measured()])) == 3
+
+
+def test_text_of_others_is_neither_markup_nor_obeyed(report, system_report):
+    """Names, queries and notes are printed as they are, without what a terminal would do."""
+    top = (RankedDocument(HOSTILE, HOSTILE, 0.5, False),)
+    example = QueryExample(HOSTILE, HOSTILE, 0.5, (HOSTILE + "2",), top)
+    systems = [
+        replace(system_report(name, is_empty=True), name=name, worst=(example,))
+        for name in (HOSTILE, HOSTILE + "2")
+    ]
+    made = report(*systems, collection=HOSTILE, notes=(HOSTILE,), unanswerable={HOSTILE: 1})
+    for show, what in ((print_report, made), (print_summary, [made, made])):
+        text = "\n".join(printed(show, what, 200))
+        assert not set("\x1b\x00\u202e") & set(text)
+        assert text.count(HARMLESS) >= 3
+        assert "☕" not in text
+
+
+def test_rows_for_other_programs_have_six_columns(measured, capsys):
+    """Parted by tabs; the ends are empty where no interval is known."""
+    emit_report(replace(measured(), collection="my\ttea"))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:3] == [
+        "my tea\tbm25\tnDCG@10\t0.500000\t0.400000\t0.550000",
+        "my tea\tbm25\tSuccess@1\t0.500000\t\t",
+        "my tea\tbm25\tR@5\t0.250000\t0.200000\t0.300000",
+    ]
+    assert len(lines) == 6
+    assert {line.count("\t") for line in lines} == {5}
+
+
+def test_tables_go_to_stdout(measured, capsys):
+    """Where no console is given."""
+    print_report(measured())
+    print_summary([measured()])
+    assert capsys.readouterr().out.count("nDCG@10 in percent") == 1

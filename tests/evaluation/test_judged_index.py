@@ -1,0 +1,220 @@
+"""Collections as skills on disk, and indexes that answer by the ids of a collection."""
+
+from dataclasses import replace
+
+import pytest
+
+from skillsearch.errors import StorageError
+from skillsearch.evaluation.collection import digest
+from skillsearch.evaluation.judged_index import JudgedIndex, file_name, use_skills, write_skills
+from skillsearch.evaluation.query_embedder import Embedders
+from skillsearch.evaluation.systems import parse_system
+from skillsearch.evaluation.types import Collection, JudgedDocument
+from skillsearch.index.fitted import default_calibration
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.skills.parser import parse_skill
+from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
+
+DOCUMENTS = (
+    JudgedDocument("tea", "steep-tea", "Steep green tea at the right temperature.", "Use 80 C."),
+    JudgedDocument("coffee", "brew-coffee", "Brew filter coffee with a scale."),
+    JudgedDocument("lemon", "squeeze-lemons", "Squeeze lemons for lemonade."),
+    JudgedDocument("tea/2", "steep-tea", "Steep green tea at the right temperature.", "Use 80 C."),
+    JudgedDocument("forms", "fill-forms", "Fill in PDF forms and flatten them."),
+    JudgedDocument("video", "trim-video", "Cut and join video clips."),
+    JudgedDocument("keys", "rotate-keys", "Rotate API keys that leaked."),
+)
+HOSTILE = (
+    '"quoted": yes\n---\nname: other',
+    "{{ [ & * ! | > % @ ` # \\ \\u0041 '",
+    "C1 \x80\x85\x9f, marks \u2028\u2029\ufeff\ufffe\uffff, astral \U0001f98a\U0010ffff",
+    "控制 контроль 제어 \u202e",
+)
+
+
+def collect(*documents, name="drinks"):
+    """Make a collection of documents alone."""
+    return Collection(name, documents or DOCUMENTS, (), {})
+
+
+def read(folders, number):
+    """Read a written document as a skill."""
+    path = folders.roots[0] / f"{number:05}" / "SKILL.md"
+    return parse_skill(path.read_bytes(), doc_id="x", path=path, root=folders.roots[0])[0]
+
+
+@pytest.fixture
+def open_index(tmp_path):
+    """Open the index of a collection without a model."""
+
+    def run(collection=None, *, system="hybrid", place=None):
+        folders = place or write_skills(collection or collect(), tmp_path / "work")
+        spec = parse_system(system, model="hashing")
+        return JudgedIndex.open(folders, spec, Embedders().load("hashing"))
+
+    return run
+
+
+def test_documents_become_skills_in_a_folder_named_by_their_content(tmp_path):
+    """Another collection of that name lies beside it; the same documents lie there already."""
+    folders = write_skills(collect(), tmp_path)
+    assert folders.work == tmp_path / f"drinks-{digest(DOCUMENTS)}"
+    assert folders.ids["skills:00003"] == "tea/2"
+    assert list(folders.ids.values()) == [document.doc_id for document in DOCUMENTS]
+    skill = read(folders, 0)
+    assert (skill.name, skill.description, skill.body) == (
+        "steep-tea",
+        "Steep green tea at the right temperature.",
+        "Use 80 C.",
+    )
+    assert folders.notes == ()
+    assert write_skills(collect(*DOCUMENTS[:1]), tmp_path).work != folders.work
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_any_text_comes_back_from_the_written_skill(tmp_path, text):
+    """But for what no SKILL.md shows: control characters, blanks at the ends."""
+    plain = JudgedDocument("plain", "name", "description")
+    folders = write_skills(collect(plain, JudgedDocument("odd", text, text, text)), tmp_path)
+    skill = read(folders, 1)
+    frontmatter = skill.metadata.frontmatter
+    assert (frontmatter["name"], frontmatter["description"]) == (text, text)
+    assert skill.body == text.strip()
+
+
+def test_a_document_without_a_description_is_described_by_its_name(tmp_path):
+    """A skill cannot be without."""
+    folders = write_skills(collect(JudgedDocument("a", "brew-coffee", " ")), tmp_path)
+    assert read(folders, 0).description == "brew-coffee"
+
+
+def test_what_no_skill_can_hold_is_cut_and_counted(tmp_path):
+    """A body at the size of a SKILL.md, a description at that of a frontmatter."""
+    body = JudgedDocument("a", "name", "description", "é" * MAX_SKILL_MD_BYTES)
+    description = JudgedDocument("b", "name", "\U0001f98a" * 40_000)
+    folders = write_skills(collect(body, description, *DOCUMENTS), tmp_path)
+    assert folders.notes == ("Documents cut to what a SKILL.md can hold: 2.",)
+    path = folders.roots[0] / "00000" / "SKILL.md"
+    assert MAX_SKILL_MD_BYTES - 1 <= path.stat().st_size <= MAX_SKILL_MD_BYTES
+    assert set(read(folders, 0).body) == {"é"}
+    assert 5_000 < len(read(folders, 1).description) < 10_000
+
+
+def test_skills_are_written_once(tmp_path):
+    """The next time every file is what it was."""
+    first = write_skills(collect(), tmp_path)
+    stamps = {path: path.stat() for path in first.roots[0].rglob("SKILL.md")}
+    assert write_skills(collect(), tmp_path) == first
+    assert {path: path.stat() for path in first.roots[0].rglob("SKILL.md")} == stamps
+    assert [path.name for path in first.work.iterdir()] == ["skills"]
+
+
+def test_an_interrupted_or_damaged_writing_is_done_again(tmp_path):
+    """Nothing is half there: the skills come to their place all at once."""
+    folders = write_skills(collect(), tmp_path)
+    (folders.roots[0] / "00002" / "SKILL.md").unlink()
+    (folders.roots[0] / "00001" / "SKILL.md").write_text("cut off")
+    write_skills(collect(), tmp_path)
+    assert [read(folders, number).name for number in range(7)] == [one.name for one in DOCUMENTS]
+    assert [path.name for path in folders.work.iterdir()] == ["skills"]
+
+
+def test_a_work_folder_that_cannot_be_written_is_named(tmp_path):
+    """With what to do."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match=r"drinks cannot be written .*file/drinks-.*--work"):
+        write_skills(collect(), tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("nvidia", "nvidia"),
+        ("own skills", "own_skills"),
+        ("../../etc/passwd", "etc_passwd"),
+        ("한국어 (2)", "한국어_2"),
+        ("a\x1b[2J\u202eb\0", "a_2J_b"),
+        ("..", "_"),
+        ("", "_"),
+    ],
+)
+def test_names_of_files_are_harmless(name, expected):
+    """They lead nowhere, hide nothing, and fit."""
+    assert file_name(name) == expected
+    assert len(file_name("字" * 300).encode()) <= 80
+
+
+def test_answers_equal_those_of_the_index(open_index, tmp_path):
+    """Hit by hit, under the ids of the collection; copies follow with the score of their hit."""
+    judged = open_index()
+    (folder,) = (tmp_path / "work").glob("*/index-*")
+    index = SkillIndex.open(folder)
+    ids = {f"skills:{n:05}": one.doc_id for n, one in enumerate(DOCUMENTS)}
+    for system in ("hybrid", "bm25", "dense", "rrf"):
+        ranking, seconds = judged.rank("green tea, please", 50, system=system)
+        result = index.search("green tea, please", 50, 0.0, system=system)
+        assert [pair for pair in ranking if pair[0] != "tea/2"] == [
+            (ids[hit.doc_id], hit.score) for hit in result
+        ]
+        assert ranking[:2] == (("tea", result[0].score), ("tea/2", result[0].score))
+        assert 0 < seconds < 5
+
+
+def test_hidden_documents_are_not_in_an_answer(open_index):
+    """Neither are their copies, where that was asked for; unknown ones do not matter."""
+    judged = open_index()
+    alone = judged.hidden(["tea", "unknown"])
+    everything = judged.hidden_with_copies(["tea"])
+    assert (len(alone), len(everything), len(judged)) == (1, 2, 7)
+    text = "steep green tea"
+    assert "tea" not in dict(judged.rank(text, 9, system="dense", hidden=alone)[0])
+    assert "tea/2" in dict(judged.rank(text, 9, system="dense", hidden=alone)[0])
+    left = dict(judged.rank(text, 9, system="dense", hidden=everything)[0])
+    assert not {"tea", "tea/2"} & left.keys()
+
+
+def test_another_calibration_gives_other_scores(open_index):
+    """Of the same index, which keeps its own."""
+    judged = open_index()
+    before = judged.rank("green tea", 5, system="hybrid")[0]
+    higher = replace(default_calibration(), intercept=default_calibration().intercept + 1)
+    assert judged.with_calibration(higher).rank("green tea", 5, system="hybrid")[0] > before
+    assert judged.rank("green tea", 5, system="hybrid")[0] == before
+
+
+def test_an_index_is_used_again(open_index, tmp_path):
+    """Nothing is embedded the second time; other fields have an index of their own."""
+    open_index()
+    (folder,) = (tmp_path / "work").glob("*/index-*")
+    generation = SkillIndex.open(folder).generation
+    vectors = {path: path.stat().st_mtime_ns for path in folder.glob("embeddings-*")}
+    open_index()
+    assert SkillIndex.open(folder).generation == generation
+    assert {path: path.stat().st_mtime_ns for path in folder.glob("embeddings-*")} == vectors
+    open_index(system="lean=fields:metadata")
+    assert len(list((tmp_path / "work").glob("*/index-*"))) == 2
+
+
+def test_documents_that_cannot_be_indexed_are_told(open_index):
+    """They count as never found, and one of the reasons is given."""
+    blank = JudgedDocument("blank", "\x01", "\x01")
+    judged = open_index(collect(*DOCUMENTS, blank))
+    (note,) = judged.notes
+    assert note.startswith(
+        "Documents that could not be indexed and count as never found: 1, such as 'blank': "
+        "The frontmatter has no description; say what the skill does and when to use it."
+    )
+    assert len(judged) == 7
+
+
+def test_own_skills_are_indexed_where_they_are(open_index, make_skill, tmp_path):
+    """By the ids that they have; a skill that came since then is in no answer."""
+    root = tmp_path / "mine"
+    make_skill(root, "brew-coffee", "Brew filter coffee.")
+    collection = collect(JudgedDocument("mine:brew-coffee", "brew-coffee", "Brew filter coffee."))
+    place = use_skills(collection, [root], tmp_path / "work")
+    assert place.roots == (root,)
+    make_skill(root, "brew-more-coffee", "Brew filter coffee again.")
+    ranking, _ = open_index(place=place).rank("brew filter coffee", 5, system="bm25")
+    assert [doc_id for doc_id, _ in ranking] == ["mine:brew-coffee"]
+    assert sorted(path.name for path in root.iterdir()) == ["brew-coffee", "brew-more-coffee"]

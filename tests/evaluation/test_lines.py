@@ -1,0 +1,119 @@
+"""Files read line by line: what a line is, what is refused, and how values are shown."""
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillsearch.errors import EvaluationError
+from skillsearch.evaluation.lines import (
+    MAX_FILE_BYTES,
+    MAX_LINE_BYTES,
+    line_error,
+    numbered_lines,
+    shown,
+    unknown_id,
+)
+
+
+def test_lines_keep_the_numbers_of_an_editor(tmp_path):
+    """Blank lines count but do not come; neither a mark at the start nor an end is text."""
+    path = tmp_path / "lines"
+    path.write_bytes("\ufeffa \n\n \t\r\nb\r\nc\x85\u2028".encode())
+    assert list(numbered_lines(path)) == [(1, "a "), (4, "b"), (5, "c\x85\u2028")]
+
+
+@given(st.binary(max_size=60))
+def test_lines_are_those_of_the_text(tmp_path_factory, data):
+    """Or the first that is no UTF-8 is named, after those before it."""
+    path = tmp_path_factory.mktemp("lines") / "lines"
+    path.write_bytes(data)
+    expected, found, refused = [], [], None
+    for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+        try:
+            text = line.decode()
+        except UnicodeDecodeError:
+            refused = f"{path}:{number}: "
+            break
+        if text.strip():
+            expected.append((number, text.rstrip("\r")))
+    try:
+        for line in numbered_lines(path):
+            found.append(line)
+        message = ""
+    except EvaluationError as exc:
+        message = str(exc)
+    assert found == expected
+    assert message.startswith(refused) if refused else not message
+
+
+def test_what_is_no_plain_file_is_not_opened(tmp_path):
+    """A folder gives no error of the system, and a pipe does not keep us waiting."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "absent", tmp_path, tmp_path / "pipe"):
+        with pytest.raises(EvaluationError) as caught:
+            list(numbered_lines(path, "Make one."))
+        assert str(caught.value) == f"{path} is missing, or no file. Make one."
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path):
+    """One byte over the cap is too much, though nothing of it takes room on the disk."""
+    path = tmp_path / "lines"
+    path.touch()
+    os.truncate(path, MAX_FILE_BYTES + 1)
+    with pytest.raises(EvaluationError, match=f"has {MAX_FILE_BYTES + 1:,} bytes, more than"):
+        list(numbered_lines(path))
+
+
+def test_a_line_that_is_too_long_is_not_read(tmp_path):
+    """A line up to the cap is."""
+    path = tmp_path / "lines"
+    path.write_bytes(b"a" * (MAX_LINE_BYTES - 1) + b"\n" + b"b" * MAX_LINE_BYTES)
+    assert [len(text) for _, text in numbered_lines(path)] == [MAX_LINE_BYTES - 1, MAX_LINE_BYTES]
+    path.write_bytes(b"a\n" + b"b" * MAX_LINE_BYTES + b"\n")
+    with pytest.raises(EvaluationError, match=r"lines:2: this line has more than 16,777,216 bytes"):
+        list(numbered_lines(path))
+
+
+def test_an_error_names_file_and_line(tmp_path):
+    """It ends with a full stop."""
+    message = str(line_error(tmp_path / "a", 7, "it is odd; mend it"))
+    assert message == f"{tmp_path / 'a'}:7: it is odd; mend it."
+
+
+def test_an_unknown_id_comes_with_the_nearest_one():
+    """Unless none is near, or there are too many to compare."""
+    known = {"postgres-migration", "mysql-migration"}
+    assert unknown_id("postgres-migratoin", known, "corpus.jsonl") == (
+        "'postgres-migratoin' is no _id in corpus.jsonl (nearest: 'postgres-migration')"
+    )
+    assert "nearest" not in unknown_id("tea", known, "corpus.jsonl")
+    many = {f"skill-{number}" for number in range(5001)}
+    assert "nearest" not in unknown_id("skill-7x", many, "corpus.jsonl")
+    assert len(unknown_id("x" * 10**6, known, "corpus.jsonl")) < 150
+
+
+VALUES = st.recursive(
+    st.text() | st.integers(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(VALUES)
+def test_a_value_is_shown_short_and_in_one_line(value):
+    """However much it holds."""
+    text = shown(value)
+    assert len(text) <= 700
+    assert "\n" not in text
+
+
+def test_what_lies_deeper_than_the_first_level_is_not_shown():
+    """Else a small file could make a message of megabytes."""
+    assert shown([1, [2, [3]], {}]) == "[1, [...], {}]"
+
+
+def test_a_long_value_is_cut_in_the_middle():
+    """Both ends help to find it."""
+    assert shown("x" * 70) == repr("x" * 70)
+    assert shown("a" * 50 + "b" * 50) == "'" + "a" * 37 + "..." + "b" * 38 + "'"

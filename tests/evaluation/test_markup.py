@@ -1,0 +1,96 @@
+"""Pieces of HTML."""
+
+import pytest
+
+from skillsearch.evaluation.markup import (
+    cell,
+    definitions,
+    details,
+    figures,
+    inline_svg,
+    row,
+    table,
+    text,
+)
+
+DOCUMENT = """<?xml version="1.0" encoding="utf-8" standalone="no"?>
+<svg xmlns:xlink="http://www.w3.org/1999/xlink" xmlns="http://www.w3.org/2000/svg" width="9pt">
+ <defs>
+  <style type="text/css">*{stroke-linejoin: round; stroke-linecap: butt}</style>
+ </defs>
+ <g id="axes_1">
+  <path id="dot" d="M 0 0" style="fill: #dot"/>
+  <use xlink:href="#dot" clip-path="url(#box)"/>
+  <text>id="dot" url(#dot) &lt;b&gt;</text>
+ </g>
+ <defs><clipPath id="box"><rect/></clipPath></defs>
+</svg>"""
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("tea & <b>cake</b>", "tea &amp; &lt;b&gt;cake&lt;/b&gt;"),
+        ("\"x\" 'y'", "&quot;x&quot; &#x27;y&#x27;"),
+        ("one\n two\x00\u202e", "one two"),
+        ("", ""),
+    ],
+)
+def test_text_is_shown_and_does_nothing(value, shown):
+    """Escaped for elements and attributes, on one line, apart from what is around it."""
+    assert text(value) == f"<bdi>{shown}</bdi>"
+
+
+def test_text_is_cut_before_it_is_escaped():
+    """An entity is never cut in two."""
+    assert text("&" * 10, 3) == "<bdi>&amp;&amp;…</bdi>"
+    assert len(text("x" * 10_000)) == 5_000 + len("<bdi></bdi>")
+
+
+def test_cells_have_dashes_for_hyphens_and_a_second_line():
+    """A dash is as wide as a plus sign; digits stay below each other."""
+    assert cell("-3.2") == "<td>&ndash;3.2</td>"
+    assert cell("<0.001") == "<td>&lt;0.001</td>"
+    assert cell("84.3", "81-87", is_best=True) == ("<td><b>84.3</b><small>81&ndash;87</small></td>")
+
+
+def test_a_table_names_columns_rows_and_groups():
+    """The box around it can be scrolled with the keyboard."""
+    html = table("Tea", ["kind", "price"], [("", [row("black", [cell("2")])]), ("rare", [])])
+    assert html == (
+        '<div class="scroll" role="region" tabindex="0" aria-label="Tea">\n<table>\n'
+        '<caption>Tea</caption>\n<thead><tr><th scope="col">kind</th>'
+        '<th scope="col">price</th></tr></thead>\n'
+        '<tbody>\n<tr><th scope="row">black</th><td>2</td></tr>\n</tbody>\n'
+        '<tbody>\n<tr><th class="group" colspan="2" scope="rowgroup">rare</th></tr>\n</tbody>'
+        "\n</table>\n</div>"
+    )
+
+
+def test_details_are_closed_unless_asked_for():
+    """What is open is decided here, not by a script."""
+    assert details("more", "<p>text</p>").startswith("<details>\n<summary>more</summary>")
+    assert details("more", "<p>text</p>", is_open=True).startswith("<details open>")
+
+
+def test_terms_stand_beside_their_meaning():
+    """As a list of definitions."""
+    assert definitions([("a", "b")]) == "<dl>\n<dt>a</dt><dd>b</dd>\n</dl>"
+
+
+def test_plots_that_there_are_not_leave_no_trace():
+    """Neither an empty figure nor an empty grid."""
+    assert figures([(None, "nothing"), ("<svg></svg>", "this")]).count("<figure>") == 1
+    assert figures([(None, "nothing")]) == ""
+
+
+def test_an_svg_document_becomes_an_element_of_the_page():
+    """No prolog, no stylesheet; ids that are used get the prefix, colours and text stay."""
+    assert inline_svg(DOCUMENT, prefix="p1", label="a dot").replace("\n", "") == (
+        '<svg width="9pt" role="img" aria-label="a dot" stroke-linejoin="round" '
+        'stroke-linecap="butt"> <defs>  </defs><g>  '
+        '<path d="M 0 0" style="fill: #dot" id="p1-dot" />'
+        '<use href="#p1-dot" clip-path="url(#p1-box)" />'
+        '<text>id="dot" url(#dot) &lt;b&gt;</text></g>'
+        '<defs><clipPath id="p1-box"><rect /></clipPath></defs></svg>'
+    )

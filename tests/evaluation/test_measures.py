@@ -1,0 +1,202 @@
+"""Measures, against ir_measures, pytrec_eval and a sheet of paper."""
+
+import math
+import sys
+
+import ir_measures
+import pytest
+import pytrec_eval
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillsearch.errors import EvaluationError, MissingDependencyError
+from skillsearch.evaluation.measures import (
+    MAX_GRADE,
+    MEASURES,
+    answerable_qrels,
+    measure,
+    parse_minimum,
+)
+
+DOCUMENTS = [f"d{number}" for number in range(15)]
+GRADES = st.dictionaries(st.sampled_from(DOCUMENTS), st.integers(-1, 3), max_size=8)
+SCORED = st.dictionaries(st.sampled_from(DOCUMENTS), st.sampled_from([0.0, 0.1, 0.5, 2.0]))
+QUERIES = st.sampled_from(["q1", "q2", "q3"])
+TREC = {
+    "nDCG@10": "ndcg_cut_10",
+    "R@5": "recall_5",
+    "R@10": "recall_10",
+    "Success@1": "success_1",
+    "Success@5": "success_5",
+}
+
+
+def ranking(*documents):
+    """Rank documents, all with the same score."""
+    return tuple((document, 0.5) for document in documents)
+
+
+def as_trec_orders(scores):
+    """Rank scored documents as trec_eval does: ties by falling document id."""
+    pairs = sorted(scores.items(), key=lambda pair: (pair[1], pair[0]), reverse=True)
+    return tuple(pairs)
+
+
+def test_measures_by_hand():
+    """Grades 3, 0, unjudged, 1 at ranks 1 to 4, and a grade of 2 that is not found."""
+    qrels = {"q": {"a": 3, "b": 0, "c": 1, "d": 2}}
+    found = measure(qrels, {"q": ranking("a", "b", "x", "c")})
+    ideal = 3 + 2 / math.log2(3) + 1 / 2
+    expected = {
+        "nDCG@10": (3 + 1 / math.log2(5)) / ideal,
+        "R@5": 2 / 3,
+        "R@10": 2 / 3,
+        "Success@1": 1,
+        "Success@5": 1,
+        "RR@10": 1,
+        "Judged@10": 3 / 4,
+    }
+    assert {name: of["q"] for name, of in found.items()} == pytest.approx(expected, abs=1e-12)
+
+
+def test_cutoffs_hold():
+    """The right document at rank 6 is beyond the first five, at rank 11 beyond all."""
+    sixth = ranking("1", "2", "3", "4", "5", "a")
+    eleventh = ranking(*"123456789", "10", "a")
+    found = measure({"six": {"a": 1}, "eleven": {"a": 1}}, {"six": sixth, "eleven": eleventh})
+    assert {name: of["eleven"] for name, of in found.items()} == dict.fromkeys(MEASURES, 0.0)
+    assert (found["R@5"]["six"], found["R@10"]["six"]) == (0, 1)
+    assert (found["Success@5"]["six"], found["RR@10"]["six"]) == (0, 1 / 6)
+    assert found["nDCG@10"]["six"] == pytest.approx(1 / math.log2(7), abs=1e-12)
+
+
+@given(st.dictionaries(QUERIES, GRADES), st.dictionaries(QUERIES, SCORED))
+def test_tied_runs_are_measured_as_by_trec_eval(qrels, run):
+    """pytrec_eval sees the scores with their ties, we the order that it makes of them."""
+    found = measure(qrels, {query: as_trec_orders(scores) for query, scores in run.items()})
+    judged = {query for query, grades in qrels.items() if max(grades.values(), default=0) > 0}
+    oracle = pytrec_eval.RelevanceEvaluator(
+        {query: qrels[query] for query in judged}, {*TREC.values(), "recip_rank"}
+    ).evaluate({query: scores for query, scores in run.items() if scores})
+    for query in judged:
+        expected = oracle.get(query, {})
+        for name, trec in TREC.items():
+            assert found[name][query] == pytest.approx(expected.get(trec, 0.0), abs=1e-9)
+        reciprocal = expected.get("recip_rank", 0.0)
+        first_ten = reciprocal if reciprocal >= 0.1 else 0.0
+        assert found["RR@10"][query] == pytest.approx(first_ten, abs=1e-9)
+
+
+@given(st.dictionaries(QUERIES, GRADES), st.dictionaries(QUERIES, SCORED), st.randoms())
+def test_measures_equal_those_of_ir_measures(qrels, run, random):
+    """Whatever order a system gives its ties, query by query and in the mean."""
+    orders = {query: random.sample(sorted(scores), len(scores)) for query, scores in run.items()}
+    found = measure(qrels, {query: ranking(*order) for query, order in orders.items()})
+    judged = {q: grades for q, grades in qrels.items() if max(grades.values(), default=0) > 0}
+    falling = {
+        query: {document: -float(place) for place, document in enumerate(order)}
+        for query, order in orders.items()
+        if order and query in judged
+    }
+    assert all(list(of) == list(judged) for of in found.values())
+    if not falling:
+        assert all(value == 0 for of in found.values() for value in of.values())
+        return
+    names = [ir_measures.parse_measure(name) for name in MEASURES]
+    for metric in ir_measures.iter_calc(names, judged, falling):
+        ours = found[str(metric.measure)][metric.query_id]
+        assert ours == pytest.approx(metric.value, abs=1e-9)
+    for name, mean in ir_measures.calc_aggregate(names, judged, falling).items():
+        ours = found[str(name)].values()
+        assert sum(ours) / len(ours) == pytest.approx(mean, abs=1e-9)
+
+
+def test_every_judged_query_has_a_value():
+    """No answer and an empty answer are 0, a query without a relevant document is none."""
+    qrels = {"silent": {"a": 1}, "empty": {"a": 1}, "good": {"a": 1}, "bad": {"a": 0}, "none": {}}
+    answers = {"empty": (), "good": ranking("a"), "bad": ranking("a"), "unknown": ranking("a")}
+    for of in measure(qrels, answers).values():
+        assert of == {"silent": 0.0, "empty": 0.0, "good": 1.0}
+
+
+def test_a_query_is_answerable_where_a_grade_is_above_zero():
+    """Others are left out, the order stays."""
+    qrels = {"b": {"x": 1}, "none": {}, "zero": {"x": 0}, "less": {"x": -1}, "a": {"x": 0, "y": 2}}
+    assert list(answerable_qrels(qrels).items()) == [("b", {"x": 1}), ("a", {"x": 0, "y": 2})]
+
+
+def test_nothing_is_measured_of_nothing():
+    """No judgment, or no answer."""
+    assert measure({}, {"q": ranking("a")}, ["R@5"]) == {"R@5": {}}
+    assert measure({"q": {"a": 1}}, {}, ["R@5"]) == {"R@5": {"q": 0.0}}
+
+
+def test_the_order_given_counts_and_not_the_scores():
+    """Rising scores do not turn a ranking round."""
+    found = measure({"q": {"a": 1}}, {"q": (("x", 0.1), ("a", 0.9))}, ["RR@10"])
+    assert found == {"RR@10": {"q": 0.5}}
+
+
+@pytest.mark.parametrize(("one", "other"), [("a\0b", "a\0c"), ("\ud800", "\ud801"), ("", " ")])
+def test_odd_ids_stay_apart(one, other):
+    """Neither a NUL nor half a character, which C would cut or crash at, in any id."""
+    qrels = {one: {one: 1, other: 0}, other: {other: 1}}
+    found = measure(qrels, {one: ranking(other, one), other: ranking(other)}, ["RR@10", "nDCG@10"])
+    assert found["RR@10"] == {one: 0.5, other: 1.0}
+    assert found["nDCG@10"] == pytest.approx({one: 1 / math.log2(3), other: 1.0})
+
+
+@pytest.mark.parametrize("grade", [MAX_GRADE + 1, 10**12, 10**40, -(10**12)])
+def test_a_grade_that_trec_eval_cannot_bear_is_refused(grade):
+    """It allocates memory by the grade; the message names query and document."""
+    with pytest.raises(EvaluationError, match="'q' grades document 'b' beyond 9,999"):
+        measure({"q": {"a": 1, "b": grade}}, {"q": ranking("a")})
+    assert measure({"q": {"a": MAX_GRADE}}, {"q": ranking("a")}, ["R@5"]) == {"R@5": {"q": 1.0}}
+
+
+@pytest.mark.parametrize("name", ["nDCG@20", "ndcg@10", "", "__import__('os')", "P@5"])
+def test_an_unknown_measure_is_named_with_the_known_ones(name):
+    """Only our own names reach the parser of ir_measures."""
+    with pytest.raises(EvaluationError, match=r"use one of: nDCG@10, R@5, .*Judged@10"):
+        measure({"q": {"a": 1}}, {}, [name])
+
+
+def test_without_ir_measures_the_extra_is_named(monkeypatch):
+    """The error says how to install it."""
+    monkeypatch.setitem(sys.modules, "ir_measures", None)
+    with pytest.raises(MissingDependencyError, match=r"Measuring needs .*skillsearch\[eval\]") as e:
+        measure({"q": {"a": 1}}, {"q": ranking("a")})
+    assert (e.value.module, e.value.extra) == ("ir_measures", "eval")
+
+
+@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize(("number", "value"), [("0", 0), ("0.8", 0.8), ("1", 1), (" 1e-1", 0.1)])
+def test_a_minimum_is_read(name, number, value):
+    """A known measure and a number from 0 to 1."""
+    assert parse_minimum(f"{name}={number}") == (name, value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *"nDCG@10 nDCG@10= =0.8 nDCG@10=x nDCG@10==0.8 nDCG@10=0.8=1 R@5:0.3".split(),
+        *"nDCG@10=nan nDCG@10=inf nDCG@10=1.01 nDCG@10=-0.1 nDCG@11=0.5".split(),
+        *("", "nDCG@10 =0.8", "R@5=" + "9" * 5000),
+    ],
+)
+def test_what_is_no_minimum_is_refused(text):
+    """The message shows the form and the measures."""
+    with pytest.raises(EvaluationError, match=r"nDCG@10=0\.8.*Judged@10") as error:
+        parse_minimum(text)
+    assert len(str(error.value)) < 300
+
+
+@given(st.text())
+def test_any_other_text_is_refused_as_one(text):
+    """No text brings down the parser."""
+    try:
+        name, value = parse_minimum(text)
+    except EvaluationError:
+        return
+    assert name in MEASURES
+    assert 0 <= value <= 1

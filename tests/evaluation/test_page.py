@@ -1,0 +1,479 @@
+"""The page of reports: what it says, that it is harmless, and that a browser shows it."""
+
+import json
+import re
+import shutil
+import struct
+import subprocess
+from dataclasses import replace
+from functools import cache
+from html import unescape
+from html.parser import HTMLParser
+
+import pytest
+
+from skillsearch.evaluation.page import render_page
+from skillsearch.evaluation.types import QueryExample, RankedDocument
+
+DASH = "\u2013"
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+HOSTILE = "<script>alert(1)</script>\"'&amp;\u202eevil\x00\x1b[31m"
+HARMLESS = "<script>alert(1)</script>\"'&amp;evil[31m"
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+
+
+class Page(HTMLParser):
+    """The elements of a page, and whether each is closed where it has to be."""
+
+    def __init__(self, html):
+        """Read a page to its end."""
+        super().__init__(convert_charrefs=True)
+        self.tags, self.open, self.texts, self.rows = [], [], [], []
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        """Note an element."""
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in {"td", "th"}:
+            self.rows[-1].append("")
+
+    def handle_startendtag(self, tag, attrs):
+        """Note an element that closes itself, as those of SVG may."""
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        """An element is closed inside the one it was opened in."""
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        """Gather text, by the cell it is in."""
+        if self.open and self.open[-1] != "style":
+            self.texts.append(data)
+        if {"td", "th"} & set(self.open):
+            mark = "*" if "b" in self.open[-2:] else ""
+            self.rows[-1][-1] += f"{mark}{data}{mark}".replace(DASH, "-")
+
+    @property
+    def text(self):
+        """All text, runs of blanks as one."""
+        return " ".join(" ".join(self.texts).split())
+
+    def row(self, head):
+        """Return the cells of the first row with that head."""
+        return next(row[1:] for row in self.rows if row[0] == head)
+
+    def count(self, tag):
+        """Count elements."""
+        return sum(name == tag for name, _ in self.tags)
+
+
+def render(*reports):
+    """Render a page of a given day and version."""
+    return render_page(reports, made="2026-11-22", version="1.2.3")
+
+
+@cache
+def full(make):
+    """Render a usual page once for several tests."""
+    return render(make(notes=("14 queries were left out.",)))
+
+
+@pytest.fixture(scope="session")
+def plain(system_report, report):
+    """Make a report of one system without plots but one, of which fields can be replaced."""
+
+    def make(**fields):
+        system = system_report("hybrid", is_empty=True)
+        return report(replace(system, **fields), unanswerable={})
+
+    return make
+
+
+def test_a_page_is_well_formed_and_says_its_language(report):
+    """Every element is closed in its order, and every id is there once."""
+    html = full(report)
+    page = Page(html)
+    assert html.startswith('<!DOCTYPE html>\n<html lang="en">')
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+
+
+def test_a_page_loads_and_runs_nothing(report):
+    """All references stay on the page, which forbids anything else before anything comes."""
+    html = full(report)
+    page = Page(html)
+    assert not {"script", "link", "img", "iframe", "object", "base"} & {tag for tag, _ in page.tags}
+    for _, attributes in page.tags:
+        assert not [name for name in attributes if name.startswith("on")]
+        assert attributes.get("href", "#").startswith("#")
+        assert not {"src", "srcset", "action", "style"} & set(attributes) or "style" in attributes
+    assert "@import" not in html
+    assert "//" not in html
+    policies = [
+        attributes["content"]
+        for _, attributes in page.tags
+        if attributes.get("http-equiv") == "Content-Security-Policy"
+    ]
+    assert policies == ["default-src 'none'; style-src 'unsafe-inline'; img-src data:"]
+    assert html.index("Content-Security-Policy") < html.index("<style")
+
+
+def test_equal_reports_give_equal_pages(report):
+    """No clock and nothing random."""
+    assert full(report) == render(report(notes=("14 queries were left out.",)))
+
+
+def test_the_head_says_what_was_measured_when_and_by_what(report):
+    """Collection, counts, date, version, notes, and the main finding in a sentence."""
+    text = Page(full(report)).text
+    assert "Search quality on office-skills" in text
+    assert "Made 2026-11-22 with skillsearch 1.2.3 ." in text
+    assert "697 skills, 240 judged queries." in text
+    assert "Queries that nothing answers: 150 foreign , 150 dropped gold ." in text
+    assert "14 queries were left out." in text
+    found = r"hybrid has the highest nDCG@10, 5\d\.\d, \+\d+\.\d points from bm25: better, beyond"
+    assert re.search(found, text)
+
+
+def test_measures_have_intervals_and_the_best_is_bold(report, system_report):
+    """Percent with one decimal; what counts judgments has no best."""
+    low, high = (system_report(name, is_empty=True) for name in ("bm25", "hybrid"))
+    means = {"nDCG@10": 0.5, "R@5": 0.25, "Judged@10": 0.1}
+    low = replace(low, means=means, intervals={"nDCG@10": (0.4567, 0.6)}, milliseconds=None)
+    high = replace(
+        low,
+        name="hybrid",
+        means={**means, "nDCG@10": 0.84321, "Judged@10": 1.0},
+        milliseconds=1234.56,
+    )
+    page = Page(render(report(low, high)))
+    assert page.row("system") == ["nDCG@10", "R@5", "Judged@10", "ms a query"]
+    assert page.row("bm25") == ["50.045.7-60.0", "25.0-", "10.0-", "-"]
+    assert page.row("hybrid") == ["*84.3*45.7-60.0", "25.0-", "100.0-", "1,234.6"]
+
+
+def test_a_single_system_has_no_best_and_no_comparison(plain):
+    """There is nothing to be better than."""
+    html = render(plain())
+    assert "<td><b>" not in html
+    assert "Differences from" not in html
+
+
+@pytest.mark.parametrize(
+    ("fields", "cells"),
+    [
+        (
+            {"difference": 0.032, "interval": (0.011, 0.053), "p_value": 0.0001, "p_holm": 0.0456},
+            ["+3.2", "+1.1 to +5.3", "<0.001", "0.046", "9 / 5 / 2", "better, beyond chance"],
+        ),
+        (
+            {"difference": -0.2, "interval": (-0.3, -0.1), "p_value": 0.01, "p_holm": 0.02},
+            ["-20.0", "-30.0 to -10.0", "0.010", "0.020", "9 / 5 / 2", "worse, beyond chance"],
+        ),
+        (
+            {"difference": 0.032, "interval": (-0.01, 0.07), "p_value": 0.03, "p_holm": 0.05},
+            [
+                "+3.2",
+                "-1.0 to +7.0",
+                "0.030",
+                "0.050",
+                "9 / 5 / 2",
+                "no difference can be told from chance",
+            ],
+        ),
+        (
+            {
+                "difference": 0.0,
+                "interval": (0.0, 0.0),
+                "p_value": 1.0,
+                "p_holm": 1.0,
+                "wins": 0,
+                "losses": 0,
+            },
+            ["+0.0", "+0.0 to +0.0", "1.000", "1.000", "0 / 5 / 0", "the same on every query"],
+        ),
+    ],
+)
+def test_a_difference_is_put_into_words(report, system_report, fields, cells):
+    """Digits, and what they mean."""
+    systems = [system_report(name, is_empty=True) for name in ("bm25", "dense")]
+    made = report(*systems)
+    one = replace(made.comparisons[1], **{"wins": 9, "ties": 5, "losses": 2, **fields})
+    page = Page(render(replace(made, comparisons=(one,))))
+    assert page.row("measure")[-1] == "verdict"
+    assert page.row("R@5") == cells
+
+
+def test_abstention_is_shown_by_system(report):
+    """What has no threshold of its own has dashes there."""
+    made = report()
+    page = Page(full(report))
+    hybrid = made.systems[2].abstention
+    start = next(at for at, row in enumerate(page.rows) if row[:1] == ["AUROC against"])
+    table = page.rows[start:]
+    heads = [row[0] for row in table if len(row) == 1]
+    assert heads == [
+        "AUROC against",
+        "at its own threshold",
+        "to keep 90 % of its right answers",
+        "to keep 95 % of its right answers",
+        "calibration error",
+    ]
+    assert page.rows[start - 1] == ["", "bm25", "dense", "hybrid"]
+    assert table[1][0] == "foreign"
+    assert table[1][3] == f"{hybrid.auroc['foreign']:.3f}"
+    own = next(row for row in table if row[0] == "threshold")
+    assert own == ["threshold", "-", "-", "0.30"]
+    false = next(row for row in table if row[0] == "false answers, foreign")
+    assert false[1:] == ["-", "-", f"{100 * hybrid.default.false_answers['foreign']:.1f}"]
+    assert table[-1] == ["all queries", "-", "-", "0.043"]
+
+
+def test_scores_are_shown_where_no_query_is_unanswerable(report, system_report):
+    """Neither AUROC nor false answers nor, without a threshold, what it does."""
+    system = system_report("bm25", sources=(), is_calibrated=False)
+    page = Page(render(report(system)))
+    assert "AUROC against" not in page.text
+    heads = [
+        row[0] for row in page.rows if row[0].startswith(("at its", "to keep", "false", "cali"))
+    ]
+    assert heads == ["to keep 90 % of its right answers", "to keep 95 % of its right answers"]
+    nothing = replace(system.abstention, keeping={})
+    assert "to keep" not in render(report(replace(system, abstention=nothing)))
+
+
+def test_every_plot_stands_in_a_figure_with_a_caption(report):
+    """Measures, two scatters, and three or two a system."""
+    page = Page(full(report))
+    assert (
+        page.count("svg") == page.count("figure") == page.count("figcaption") == 1 + 2 + 2 + 2 + 3
+    )
+    labels = [attributes for tag, attributes in page.tags if tag == "svg"]
+    assert all(one["role"] == "img" and one["aria-label"] for one in labels)
+
+
+def test_tables_name_their_rows_and_columns(report):
+    """For those who hear a page."""
+    page = Page(full(report))
+    heads = [attributes for tag, attributes in page.tags if tag == "th"]
+    assert all(head["scope"] in {"col", "row", "rowgroup"} for head in heads)
+    assert page.count("caption") == page.count("table") == 3
+
+
+def test_several_collections_have_a_summary_with_their_mean(plain):
+    """Best in bold; a system that is not on all collections has no mean."""
+
+    def measured(name, **means):
+        systems = [
+            replace(plain().systems[0], name=system, means={"nDCG@10": mean})
+            for system, mean in means.items()
+        ]
+        return replace(plain(), collection=name, systems=tuple(systems))
+
+    page = Page(
+        render(
+            measured("tea", bm25=0.5, hybrid=0.75),
+            measured("coffee", bm25=0.7, hybrid=0.65, new=0.6),
+        )
+    )
+    assert page.row("collection") == ["bm25", "hybrid", "new"]
+    assert page.row("tea") == ["50.0", "*75.0*", "-"]
+    assert page.row("coffee") == ["*70.0*", "65.0", "60.0"]
+    assert page.row("mean of the collections") == ["60.0", "*70.0*", "-"]
+    links = [attributes["href"] for tag, attributes in page.tags if tag == "a"]
+    ids = [attributes.get("id") for tag, attributes in page.tags if tag == "section"]
+    assert links == ["#c0", "#c1"]
+    assert {"c0", "c1"} <= set(ids)
+
+
+def test_many_collections_are_counted_in_the_title(plain):
+    """Their names would fill the screen."""
+    reports = [replace(plain(), collection=f"collection-{at}") for at in range(4)]
+    assert "<title>Search quality on 4 collections</title>" in render(*reports)
+    assert "<title>Search quality on collection-0, collection-1</title>" in render(*reports[:2])
+
+
+def test_examples_show_what_won_and_what_should_have(plain):
+    """Relevant documents are marked by a word, and named where they did not win."""
+    top = (
+        RankedDocument("a", "brew-tea", 0.91, False),
+        RankedDocument("b", "steep-tea", 0.0164, True),
+    )
+    shown = QueryExample("q7", "make tea", 0.63, ("b", "c"), top)
+    silent = QueryExample("q8", "make coffee", 0.0, tuple("defghijk"), ())
+    page = Page(render(plain(worst=(shown, silent), best=(shown,))))
+    assert "Worst by nDCG@10" in page.text
+    assert "make tea nDCG@10 63.0, query q7 brew-tea 0.91 steep-tea 0.0164 relevant" in page.text
+    assert "Relevant, but not above: c " in page.text
+    assert "It gave no answer. Relevant, but not above: d , e , f , g , h and 3 more" in page.text
+    assert page.count("article") == 3
+
+
+def test_a_long_query_opens_on_a_click(plain):
+    """Cut at 160 characters, and whole below; a huge one is cut there too."""
+    long, huge = "tea " * 60, "x" * 100_000
+    examples = tuple(
+        QueryExample(f"q{at}", text, 0.0, (), ()) for at, text in enumerate((long, huge))
+    )
+    html = render(plain(worst=examples))
+    cut = re.findall(r"<summary><bdi>([^<]*)</bdi></summary>\n<p><bdi>([^<]*)</bdi></p>", html)
+    assert [len(first) for first, _ in cut] == [160, 160]
+    assert cut[0][1] == long.strip()
+    assert all(first.endswith("…") for first, _ in cut)
+    assert len(cut[1][1]) == 5_000
+
+
+def test_hostile_text_comes_out_as_text(report, system_report):
+    """Wherever text of others stands, it is escaped and cannot hide or turn anything."""
+    top = (RankedDocument(HOSTILE, HOSTILE, 0.5, True),)
+    example = QueryExample(HOSTILE, HOSTILE + "x" * 200, 0.5, (HOSTILE, "other" + HOSTILE), top)
+    systems = [
+        replace(
+            system_report(name, is_empty=True),
+            name=name,
+            settings=HOSTILE,
+            worst=(example,),
+            best=(example,),
+        )
+        for name in (HOSTILE, HOSTILE + "2")
+    ]
+    made = report(*systems, collection=HOSTILE, notes=(HOSTILE,), unanswerable={HOSTILE: 3})
+    html = render_page([made, made], made=HOSTILE, version=HOSTILE)
+    page = Page(html)
+    assert page.count("script") == 0
+    assert not set("\u202e\x00\x1b") & set(html)
+    assert all(not value or "alert" not in value for _, of in page.tags for value in of.values())
+    assert page.text.count(HARMLESS) > 20
+
+
+def test_a_collection_of_which_little_is_known_is_shown(plain):
+    """No measure, no query, no threshold: what there is."""
+    bare = plain(
+        means={}, intervals={}, per_query={}, worst=(), best=(), milliseconds=None, settings=""
+    )
+    page = Page(render(bare))
+    assert page.row("hybrid") == []
+    assert page.count("svg") == 0
+
+
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium or google-chrome")
+
+
+def browse(folder, page, *options):
+    """Open a file in a browser of its own, and return the page as it is then and the log."""
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
+    command += [f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=5000", *options]
+    done = subprocess.run(
+        [*command, page.as_uri()], capture_output=True, timeout=90, check=True, cwd=folder
+    )
+    return done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+
+
+LOOK = """<script>
+document.querySelectorAll("details").forEach(one => one.open = true);
+const plots = [...document.querySelectorAll("figure svg")].map(one => one.getBoundingClientRect());
+const cut = [...document.querySelectorAll("figure svg text")].filter(one => {
+  const text = one.getBoundingClientRect(), plot = one.closest("svg").getBoundingClientRect();
+  return text.left < plot.left || text.right > plot.right
+    || text.top < plot.top || text.bottom > plot.bottom;
+});
+const wide = [...document.querySelectorAll("body *")].filter(one =>
+  !one.closest(".scroll, svg") && one.getBoundingClientRect().right > innerWidth + 0.5);
+parent.postMessage({
+  width: innerWidth,
+  page: document.documentElement.scrollWidth,
+  plots: plots.map(one => [one.width, one.height]),
+  cut: cut.map(one => one.textContent),
+  wide: wide.map(one => one.tagName),
+}, "*");
+</script></body>"""
+FRAME = """<!DOCTYPE html><meta charset="utf-8"><body><script>
+onmessage = event => { document.body.dataset.seen = JSON.stringify(event.data); };
+</script><iframe src="page.html" style="border: 0; height: 900px; width: %dpx"></iframe>"""
+"""A window is at least 500 pixels wide; a frame in it may be narrower."""
+
+
+@cache
+def busy(make, make_system):
+    """Render a page with much on it once: long names, no blanks, two collections."""
+    names = (
+        "bm25",
+        "a-system-with-a-name-of-40-characters-xx",
+        "混合检索系统的一个很长的名字",
+        "W" * 30,
+    )
+    sources = ("foreign", "dropped gold", "negatives")
+    systems = [make_system(name, seed, sources=sources) for seed, name in enumerate(names)]
+    top = (RankedDocument("z", "z" * 300, 0.5, False),)
+    example = QueryExample("q" * 300, "x" * 2_000, 0.0, ("y" * 300,), top)
+    systems[0] = replace(systems[0], worst=(example,), settings="s" * 400)
+    return render(make(*systems, collection="c" * 120, notes=("n" * 300,)), make())
+
+
+@needs_chromium
+@pytest.mark.slow
+@pytest.mark.browser
+def test_a_browser_has_nothing_to_complain_of(tmp_path, report, system_report):
+    """No error, no warning, nothing that the policy had to stop."""
+    page = tmp_path / "page.html"
+    html = busy(report, system_report)
+    page.write_text(html, encoding="utf-8")
+    shown, log = browse(tmp_path, page, "--dump-dom")
+    assert "CONSOLE" not in log
+    assert shown.count("<svg") == html.count("<svg ")
+
+
+@needs_chromium
+@pytest.mark.slow
+@pytest.mark.browser
+def test_the_policy_stops_what_should_not_be_there(tmp_path, plain):
+    """A script and an image that got into the page all the same do nothing."""
+    page = tmp_path / "page.html"
+    html = render(plain())
+    bad = '<script>document.title = "taken"</script><img src="http://127.0.0.1:9/x.png"></body>'
+    page.write_text(html.replace("</body>", bad), encoding="utf-8")
+    shown, log = browse(tmp_path, page, "--dump-dom")
+    assert "<title>taken" not in shown
+    assert log.count("Content Security Policy") == 2
+
+
+@needs_chromium
+@pytest.mark.slow
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [400, 1200])
+def test_the_page_fits_its_window_with_all_plots_laid_out(tmp_path, report, system_report, width):
+    """Nothing leads to a horizontal scroll bar, and no text of a plot is cut."""
+    html = busy(report, system_report)
+    unlocked = re.sub(r"<meta http-equiv[^>]*>", "", html).replace("</body>", LOOK)
+    (tmp_path / "page.html").write_text(unlocked, encoding="utf-8")
+    frame = tmp_path / "frame.html"
+    frame.write_text(FRAME % width, encoding="utf-8")
+    shown, _ = browse(tmp_path, frame, "--dump-dom", "--window-size=1400,1000")
+    seen = json.loads(unescape(re.search(r'data-seen="([^"]*)"', shown)[1]))
+    assert seen["width"] == width
+    assert seen["page"] <= width
+    assert seen["wide"] == []
+    assert seen["cut"] == []
+    assert len(seen["plots"]) == html.count("<svg ")
+    assert min(min(plot) for plot in seen["plots"]) > 100
+
+
+@needs_chromium
+@pytest.mark.slow
+@pytest.mark.browser
+def test_a_screenshot_can_be_taken(tmp_path, plain):
+    """A picture of the asked size that is not blank."""
+    page, picture = tmp_path / "page.html", tmp_path / "page.png"
+    page.write_text(render(plain()), encoding="utf-8")
+    browse(tmp_path, page, f"--screenshot={picture}", "--window-size=1200,900", "--hide-scrollbars")
+    data = picture.read_bytes()
+    assert struct.unpack(">II", data[16:24]) == (1200, 900)
+    assert len(data) > 20_000

@@ -1,0 +1,435 @@
+"""Plots as SVG: what they show, and that they can stand on any page."""
+
+import math
+import re
+import sys
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import pytest
+
+from skillsearch.errors import MissingDependencyError
+from skillsearch.evaluation.plots import (
+    plot_measures,
+    plot_queries,
+    plot_reliability,
+    plot_thresholds,
+    plot_top_scores,
+)
+from skillsearch.evaluation.types import (
+    Abstention,
+    Comparison,
+    OperatingPoint,
+    ReliabilityBin,
+    SystemReport,
+)
+
+NOTHING = Abstention({}, (), None, {}, {}, (), {})
+SIX = ("bm25", "dense", "hybrid", "hybrid-large", "tuned", "foreign-run")
+HOSTILE = {
+    "chinese": "混合检索",
+    "arabic": "بحث هجين",
+    "devanagari and tamil": "खोज தேடல்",
+    "emoji": "rocket 🚀 family 👨‍👩‍👧",
+    "formula": r"$\frac{1}{0$ $x$",
+    "underscore": "_hidden",
+    "markup": '<script>alert("1")</script>',
+    "attribute": '"id="patch_1" url(#patch_1)',
+    "control": "a\x00b\x1b[31m\u202ec",
+    "no character": "a\ufffe\uffffb",
+    "surrogate": "a\ud800b",
+    "long": "x" * 5_000,
+    "empty": "",
+}
+SHOWN = {
+    HOSTILE["control"]: "ab[31mc",
+    HOSTILE["no character"]: "a\ufffd\ufffdb",
+    HOSTILE["surrogate"]: "a\ufffdb",
+}
+"""How names are shown that cannot be shown as they are."""
+
+
+def make_system(name="hybrid", means=None, intervals=None, values=None, **abstention):
+    """Make the report of a system of which only what is given is known."""
+    return SystemReport(
+        name=name,
+        settings="",
+        means=means or {},
+        intervals=intervals or {},
+        per_query=values or {},
+        worst=(),
+        best=(),
+        abstention=replace(NOTHING, **abstention),
+    )
+
+
+def compared(system, baseline="bm25", wins=0, ties=0, losses=0):
+    """Make a comparison on the main measure."""
+    return Comparison(system, baseline, "nDCG@10", 0.0, (0.0, 0.0), 1.0, 1.0, wins, ties, losses)
+
+
+def scatter(one, other, **counts):
+    """Plot two systems by their values of the queries 0, 1, 2, ..."""
+    pair = [
+        make_system(name, values={"nDCG@10": {str(at): value for at, value in enumerate(values)}})
+        for name, values in (("bm25", one), ("hybrid", other))
+    ]
+    return plot_queries(*pair, compared("hybrid", **counts), prefix="p")
+
+
+def all_plots(system, prefix="p"):
+    """Plot everything that there is about a system."""
+    return [
+        plot_measures([system, system], prefix=f"{prefix}a"),
+        plot_queries(system, system, compared(system.name, system.name), prefix=f"{prefix}b"),
+        plot_top_scores(system, prefix=f"{prefix}c"),
+        plot_thresholds(system, prefix=f"{prefix}d"),
+        plot_reliability(system, prefix=f"{prefix}e"),
+    ]
+
+
+@cache
+def plots_of_hybrid(make, prefix):
+    """Plot a usual system once for several tests."""
+    return all_plots(make("hybrid"), prefix)
+
+
+def texts(svg):
+    """Return all texts in a plot."""
+    return ["".join(element.itertext()) for element in ElementTree.fromstring(svg).iter("text")]
+
+
+def style(element, name):
+    """Return one property of an element's style."""
+    found = re.search(rf"(?:^|; ){name}: ([^;]+)", element.get("style", ""))
+    return found[1] if found else None
+
+
+def dots(svg, colour):
+    """Return where the markers of a colour are, but for those of legends and ticks."""
+    root = ElementTree.fromstring(svg)
+    plotted = [group for group in root.iter("g") if "clip-path" in group.attrib] or [root]
+    return [
+        (float(dot.get("x")), float(dot.get("y")))
+        for group in plotted
+        for dot in group.iter("use")
+        if style(dot, "fill") == colour
+    ]
+
+
+def bars(svg, colour):
+    """Return width and height of each bar of a colour that can be seen, from left to right."""
+    found = []
+    for path in ElementTree.fromstring(svg).iter("path"):
+        if style(path, "fill") == colour and "clip-path" in path.attrib:
+            points = re.findall(r"(-?[\d.]+) (-?[\d.]+)", path.get("d"))
+            across, up = ([float(point[side]) for point in points] for side in (0, 1))
+            if max(up) > min(up):
+                found.append((min(across), max(across) - min(across), max(up) - min(up)))
+    return [bar[1:] for bar in sorted(found)]
+
+
+def circles(svg):
+    """Return the centre of each half-transparent dot, x and y, and its width."""
+    found = []
+    for path in ElementTree.fromstring(svg).iter("path"):
+        if style(path, "fill-opacity") == "0.6":
+            points = re.findall(r"(-?[\d.]+) (-?[\d.]+)", path.get("d"))
+            across, up = ([float(point[side]) for point in points] for side in (0, 1))
+            middle = (max(across) + min(across)) / 2, (max(up) + min(up)) / 2
+            found.append((*middle, max(across) - min(across)))
+    return found
+
+
+def contrast(colour):
+    """Return the contrast of a colour against white, by WCAG 2."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return 1.05 / (luminance + 0.05)
+
+
+def test_a_plot_is_one_element_that_refers_to_nothing_outside(system_report):
+    """No prolog, stylesheet, script or metadata; every reference leads to an id of the plot."""
+    for svg in plots_of_hybrid(system_report, "one"):
+        root = ElementTree.fromstring(svg)
+        tags = {element.tag for element in root.iter()}
+        assert svg.startswith("<svg ")
+        assert tags <= {"svg", "g", "defs", "path", "use", "clipPath", "rect", "text"}
+        ids = [element.get("id") for element in root.iter() if element.get("id")]
+        assert all(name.startswith("one") for name in ids)
+        assert set(re.findall(r'(?:href="|url\()#([\w.-]+)', svg)) == set(ids)
+        assert "//" not in svg
+
+
+def test_no_two_plots_of_a_page_share_an_id(system_report):
+    """Each prefix is its own."""
+    plots = plots_of_hybrid(system_report, "one") + plots_of_hybrid(system_report, "two")
+    ids = [name for svg in plots for name in re.findall(r' id="([^"]+)"', svg)]
+    assert ids
+    assert len(ids) == len(set(ids))
+
+
+def test_equal_values_give_equal_plots(system_report):
+    """No date and nothing random is in them; the prefix alone tells them apart."""
+    first, second = (plots_of_hybrid(system_report, prefix) for prefix in ("one", "two"))
+    assert first == [svg.replace('"two', '"one').replace("#two", "#one") for svg in second]
+
+
+def test_plotting_leaves_no_trace(system_report):
+    """Neither pyplot with its open windows is used, nor are settings changed."""
+    import matplotlib as mpl
+
+    before = mpl.rcParams.copy()
+    plot_reliability(system_report("hybrid"), prefix="p")
+    assert mpl.rcParams.copy() == before
+    assert "matplotlib.pyplot" not in sys.modules
+
+
+def test_settings_of_the_user_change_nothing(system_report):
+    """A matplotlibrc of one's own may hold anything."""
+    import matplotlib as mpl
+
+    expected = plots_of_hybrid(system_report, "one")
+    with mpl.rc_context({"font.size": 40, "svg.fonttype": "path", "axes.facecolor": "black"}):
+        assert plot_thresholds(system_report("hybrid"), prefix="oned") == expected[3]
+
+
+def test_all_text_is_text_of_at_least_nine_points(system_report):
+    """Nothing is drawn as outlines, and nothing is too small to read."""
+    for svg in plots_of_hybrid(system_report, "one"):
+        sizes = [
+            float(style(element, "font-size").removesuffix("px"))
+            for element in ElementTree.fromstring(svg).iter("text")
+        ]
+        assert min(sizes) >= 9
+
+
+def test_six_systems_have_colours_of_their_own_that_print_well():
+    """Each stands out from white paper at least three to one, as WCAG asks of graphics."""
+    systems = [make_system(name, {"R@5": 0.5}) for name in SIX]
+    root = ElementTree.fromstring(plot_measures(systems, prefix="p"))
+    colours = {style(dot, "fill") for dot in root.iter("use")} - {None}
+    markers = {path.get("d") for path in root.iter("path") if "fill" not in path.get("style", "")}
+    assert len(colours) == 6
+    assert min(map(contrast, colours)) >= 3
+    assert len(markers) >= 6
+
+
+@pytest.mark.parametrize("count", [1, 2, 6])
+def test_means_lie_on_one_scale_for_all_systems_and_measures(system_report, count):
+    """Right by a share of 0.1 is as far everywhere, and each system has its own height."""
+    systems = [system_report(name, seed) for seed, name in enumerate(SIX[:count])]
+    svg = plot_measures(systems, prefix="p")
+    colours = ("#0072b2", "#d55e00", "#007d5b", "#9a3d86", "#333333", "#b07d00")
+    places = [place for colour in colours[:count] for place in dots(svg, colour)]
+    means = [mean for system in systems for mean in system.means.values()]
+    assert len(places) == len(means) == 7 * count
+    assert len({round(y, 3) for _, y in places}) == 7 * count
+    lowest, highest = min(zip(means, places, strict=True)), max(zip(means, places, strict=True))
+    scale = (highest[1][0] - lowest[1][0]) / (highest[0] - lowest[0])
+    for mean, (x, _) in zip(means, places, strict=True):
+        assert x == pytest.approx(lowest[1][0] + scale * (mean - lowest[0]), abs=0.01)
+
+
+def test_intervals_are_drawn_from_end_to_end():
+    """The line is as far left and right of the mean as its ends say."""
+    svg = plot_measures([make_system("a", {"R@5": 0.5}, {"R@5": (0.4, 0.7)})], prefix="p")
+    ((middle, _),) = dots(svg, "#0072b2")
+    line = next(
+        path
+        for path in ElementTree.fromstring(svg).iter("path")
+        if style(path, "stroke") == "#0072b2"
+        and path.get("d", "").startswith("M")
+        and "clip-path" in path.attrib
+    )
+    left, right = (float(x) for x, _ in re.findall(r"([\d.]+) ([\d.]+)", line.get("d")))
+    assert (right - middle) / (middle - left) == pytest.approx(2.0, abs=1e-3)
+
+
+def test_measures_and_systems_are_named_once():
+    """Measures at the axis, systems above."""
+    systems = [make_system(name, {"nDCG@10": 0.5, "R@5": 0.6}) for name in ("bm25", "dense")]
+    found = texts(plot_measures(systems, prefix="p"))
+    for name in ("nDCG@10", "R@5", "bm25", "dense", "mean and 95 % interval, percent"):
+        assert found.count(name) == 1
+
+
+def test_long_names_stand_below_each_other():
+    """Two columns that do not fit would be cut off."""
+
+    def columns(name):
+        systems = [make_system(f"{name}{at}", {"R@5": 0.5}) for at in range(4)]
+        root = ElementTree.fromstring(plot_measures(systems, prefix="p"))
+        return {one.get("x") for one in root.iter("text") if (one.text or "").startswith(name)}
+
+    assert len(columns("short")) == 2
+    assert len(columns("a-name-of-22-characters")) == 1
+
+
+def test_queries_with_the_same_values_are_one_dot():
+    """Its area is their number."""
+    svg = scatter([1.0, 1.0, 1.0, 1.0, 0.5], [0.0, 0.0, 0.0, 0.0, 1.0], wins=1, losses=4)
+    assert "1 better, 0 equal, 4 worse" in texts(svg)
+    assert "largest dot: 4 queries" in texts(svg)
+    (_, _, small), (_, _, large) = sorted(circles(svg), key=lambda circle: circle[2])
+    assert (large / small) ** 2 == pytest.approx(4.0, rel=0.01)
+
+
+def test_better_queries_lie_above_the_diagonal():
+    """The baseline is across, the other system up: the same way for the same difference."""
+    svg = scatter([0.0, 1.0, 0.25], [0.0, 1.0, 0.75], wins=1, ties=2)
+    (left, bottom, _), (across, up, _), (right, top, _) = sorted(circles(svg))
+    assert (across - left) / (right - left) == pytest.approx(0.25, abs=1e-4)
+    assert (bottom - up) / (bottom - top) == pytest.approx(0.75, abs=1e-4)
+    assert {"nDCG@10 of bm25", "nDCG@10 of hybrid"} <= set(texts(svg))
+    assert "largest dot: 1 query" in texts(svg)
+
+
+def test_a_row_of_scores_for_each_kind_of_query():
+    """Answerable queries are first, the others carry how well they are told apart."""
+    scores = {"answerable": (0.9, 0.8), "foreign": (0.1,), "negatives": (0.2, 0.3, 0.4)}
+    system = make_system(top_scores=scores, auroc={"foreign": 1.0, "negatives": 0.98765})
+    shown = [text for text in texts(plot_top_scores(system, prefix="p")) if "quer" in text]
+    assert shown == [
+        "answerable, 2 queries",
+        "foreign, 1 query, AUROC 1.000",
+        "negatives, 3 queries, AUROC 0.988",
+    ]
+
+
+def test_bars_are_as_high_as_there_are_scores():
+    """Three scores and one: three times as high, in bins that are equally wide."""
+    system = make_system(top_scores={"answerable": (0.1, 0.1, 0.1, 0.9)})
+    (wide, high), (also_wide, low) = bars(plot_top_scores(system, prefix="p"), "#0072b2")
+    assert high / low == pytest.approx(3.0, abs=1e-3)
+    assert wide == pytest.approx(also_wide, abs=1e-3)
+
+
+def test_the_default_threshold_is_marked():
+    """A line at its place and its value; none where there is none, or it is outside."""
+    scores = {"answerable": (0.1, 0.9)}
+
+    def shown(threshold):
+        default = threshold and OperatingPoint(threshold, 0.9, {}, None)
+        svg = plot_top_scores(make_system(top_scores=scores, default=default), prefix="p")
+        return [text for text in texts(svg) if text.startswith("default")]
+
+    assert shown(0.3) == ["default 0.30"]
+    assert shown(0.89) == ["default 0.89"]
+    assert shown(None) == shown(40.0) == shown(math.nan) == []
+
+
+def test_probabilities_are_shown_from_zero_to_one_and_other_scores_as_they_are():
+    """An axis of shares would squeeze the scores of BM25, and the other way round."""
+    scores = {"answerable": (0.4, 0.6)}
+    calibrated = make_system(top_scores=scores, calibration_error={"all": 0.1})
+    assert {"0.0", "1.0"} <= set(texts(plot_top_scores(calibrated, prefix="p")))
+    raw = make_system(top_scores={"answerable": (12.0, 31.0)})
+    found = set(texts(plot_top_scores(raw, prefix="p")))
+    assert "30.0" in found
+    assert not {"0.0", "1.0", "0"} & found
+
+
+def test_reliability_shows_where_scores_are_too_high():
+    """Each bin that holds a query is a dot, its share up; below, the number of queries."""
+    bins = (
+        ReliabilityBin(0.0, 0.5, 30, 0.25, 0.5),
+        ReliabilityBin(0.5, 0.75, 0, 0.0, 0.0),
+        ReliabilityBin(0.75, 1.0, 10, 0.75, 0.25),
+    )
+    system = make_system(reliability=bins, calibration_error={"answerable": 0.1, "all": 0.375})
+    svg = plot_reliability(system, prefix="p")
+    (left, high), (right, low) = dots(svg, "#0072b2")
+    assert right > left
+    assert low > high, "y grows downwards in SVG"
+    (wide, tall), (narrow, short) = bars(svg, "#0072b2")
+    assert (wide / narrow, tall / short) == pytest.approx((2.0, 3.0), abs=1e-2)
+    assert {"expected calibration error 0.375", "of all queries"} <= set(texts(svg))
+
+
+def test_reliability_of_answerable_queries_alone_says_so():
+    """Without unanswerable queries there is no error over all."""
+    bins = (ReliabilityBin(0.0, 1.0, 3, 0.5, 0.5),)
+    system = make_system(reliability=bins, calibration_error={"answerable": 0.01})
+    assert "of answerable queries" in texts(plot_reliability(system, prefix="p"))
+
+
+def test_thresholds_show_what_is_kept_and_what_is_wrong():
+    """One line each for kept, precision and every source; precision ends where no answer is."""
+    curve = tuple(
+        OperatingPoint(
+            at / 4, 1 - at / 4, {"foreign": 0.5, "negatives": 0.1}, None if at == 4 else 1.0
+        )
+        for at in range(5)
+    )
+    svg = plot_thresholds(make_system(curve=curve, default=curve[1]), prefix="p")
+    found = texts(svg)
+    for name in ("kept", "precision", "false answers: foreign", "false answers: negatives"):
+        assert found.count(name) == 1
+    assert "default 0.25" in found
+    lines = {
+        style(path, "stroke"): re.findall(r"([\d.]+) ([\d.]+)", path.get("d"))
+        for path in ElementTree.fromstring(svg).iter("path")
+        if style(path, "stroke-width") == "1.9" and "clip-path" in path.attrib
+    }
+    kept = [float(y) for _, y in lines["#0072b2"]]
+    assert all(later > earlier for earlier, later in pairwise(kept))
+    assert lines["#d55e00"][-1][0] != lines["#0072b2"][-1][0]
+
+
+def test_there_is_no_plot_where_there_is_nothing_to_show():
+    """An empty frame would look like a result."""
+    nothing = make_system()
+    assert all_plots(nothing) == [None] * 5
+    assert plot_measures([], prefix="p") is None
+    no_query = make_system(reliability=(ReliabilityBin(0, 1, 0, 0.0, 0.0),), top_scores={"a": ()})
+    assert all_plots(no_query) == [None] * 5
+    one_point = make_system(curve=(OperatingPoint(0.5, 1.0, {}, None),))
+    assert plot_thresholds(one_point, prefix="p") is None
+
+
+@pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
+def test_any_name_is_shown_as_text(name):
+    """Letters that our font lacks, formulas and markup: no warning, no error, nothing obeyed."""
+    system = make_system(name, {"R@5": 0.5}, top_scores={name: (1.0,)})
+    plots = [plot_measures([system], prefix="p"), plot_top_scores(system, prefix="p")]
+    for svg in plots:
+        tags = {element.tag for element in ElementTree.fromstring(svg).iter()}
+        assert "script" not in tags
+        assert not set("\x00\x1b\u202e\ufffe") & set(svg)
+        assert SHOWN.get(name, name[:10]) in " ".join(texts(svg))
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [(math.nan, math.inf, -math.inf), (1e308, -1e308), (0.0, 5e-324), (7.0, 7.0), (-3.0, -1.0)],
+    ids=str,
+)
+def test_any_score_can_be_plotted(scores):
+    """A run file may hold whatever its maker wrote."""
+    curve = tuple(OperatingPoint(score, 0.5, {}, None) for score in scores)
+    system = make_system(top_scores={"answerable": scores}, curve=curve, default=curve[0])
+    assert plot_top_scores(system, prefix="p")
+    assert plot_thresholds(system, prefix="p")
+
+
+def test_what_a_system_lacks_is_left_out():
+    """Systems need not have the same measures, nor intervals."""
+    systems = [
+        make_system("a", {"R@5": 0.5}),
+        make_system("b", {"R@10": 0.7}, {"R@10": (0.6, 0.8)}),
+    ]
+    svg = plot_measures(systems, prefix="p")
+    assert [len(dots(svg, colour)) for colour in ("#0072b2", "#d55e00")] == [1, 1]
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch):
+    """The message is a command to copy."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingDependencyError, match=r"matplotlib.*skillsearch\[eval\]"):
+        plot_measures([make_system("a", {"R@5": 0.5})], prefix="p")

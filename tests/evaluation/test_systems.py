@@ -1,0 +1,114 @@
+"""Descriptions of systems: what they mean, and what is said of those that mean nothing."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillsearch.errors import EvaluationError
+from skillsearch.evaluation.systems import SystemSpec, parse_system, parse_systems
+from skillsearch.types import SYSTEMS
+
+
+def test_without_any_the_hybrid_search_is_compared_with_its_channels():
+    """The first is the baseline of the comparison."""
+    assert [spec.name for spec in parse_systems([])] == ["hybrid", "bm25", "dense"]
+    assert parse_systems([])[0] == SystemSpec("hybrid", "hybrid", "onnx", "full")
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_way_to_search_stands_for_itself(name):
+    """With the model and the fields that hold elsewhere."""
+    expected = SystemSpec(name, name, "hashing", "metadata")
+    assert parse_system(name, model="hashing", fields="metadata") == expected
+
+
+def test_settings_follow_a_name():
+    """A value may hold colons, and what is not said stays."""
+    text = (
+        "mine=system:dense,model:st:org/name:v2,fields:metadata,threshold:0.25,calibration:c.json"
+    )
+    assert parse_system(text) == SystemSpec(
+        "mine", "dense", "st:org/name:v2", "metadata", 0.25, Path("c.json")
+    )
+    assert parse_system("mine=threshold:1", model="hashing") == SystemSpec(
+        "mine", model="hashing", threshold=1.0
+    )
+
+
+def test_a_way_to_search_can_have_settings_under_its_own_name():
+    """It is what it is called."""
+    assert parse_system("bm25=fields:metadata") == SystemSpec("bm25", "bm25", fields="metadata")
+
+
+def test_a_file_behind_an_at_sign_is_a_run():
+    """Whatever signs its path has."""
+    spec = parse_system("theirs=@runs/a=b,c:d.trec")
+    assert (spec.name, spec.run) == ("theirs", Path("runs/a=b,c:d.trec"))
+    assert spec.settings == "run file runs/a=b,c:d.trec"
+
+
+def test_the_settings_are_told_in_a_line():
+    """Those that are not the default alone, but always ranking, model and fields."""
+    assert parse_system("hybrid").settings == "hybrid, model onnx, fields full"
+    text = "a=system:rrf,threshold:0.50,calibration:x.json"
+    expected = "rrf, model onnx, fields full, threshold 0.5, calibration x.json"
+    assert parse_system(text).settings == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("splade", "'splade': it is no way to search"),
+        ("", "'': it is no way to search"),
+        ("=system:bm25", "visible characters"),
+        ("a\x1b[2J=system:bm25", "visible characters"),
+        ("a\u202eb=system:bm25", "visible characters"),
+        (f"{'a' * 81}=system:bm25", "visible characters"),
+        ("a=", "'' is no setting"),
+        ("a=bm25", "'bm25' is no setting; use key:value"),
+        ("a=depth:5", "'depth:5' is no setting"),
+        ("a=system:splade", "system is 'splade'; use one of: hybrid, bm25, dense, rrf"),
+        ("a=fields:body", "fields is 'body'; use one of: full, metadata"),
+        ("a=threshold:1.1", "threshold is '1.1'; use a number from 0 to 1"),
+        ("a=threshold:nan", "threshold is 'nan'"),
+        ("a=threshold:low", "threshold is 'low'"),
+        ("a=model: ", "model is ' '; name one"),
+        ("a=calibration:", "calibration is ''; name one"),
+        ("a=system:bm25,system:dense", "it has system twice"),
+        ("a=system:bm25,", "'' is no setting"),
+        ("a=@", "no file stands behind the @"),
+        ("bm25=system:dense", "bm25 is the name of another way to search"),
+    ],
+)
+def test_what_means_nothing_is_refused_with_the_piece_and_an_example(text, said):
+    """Each message shows how a description is written."""
+    with pytest.raises(EvaluationError) as error:
+        parse_system(text)
+    assert said in str(error.value)
+    assert "NAME=key:value,..." in str(error.value)
+    assert "NAME=@FILE" in str(error.value)
+
+
+def test_an_unknown_key_is_answered_with_all_keys():
+    """So that nobody has to look them up."""
+    with pytest.raises(EvaluationError, match="system, model, fields, threshold, calibration"):
+        parse_system("a=depth:5")
+
+
+def test_two_systems_of_one_name_are_refused():
+    """A report could not tell them apart."""
+    with pytest.raises(EvaluationError, match="Two systems are named 'a'"):
+        parse_systems(["a=system:bm25", "bm25", "a=@run.trec"])
+
+
+@given(st.text(max_size=30) | st.from_regex(r"\w{1,3}=(\w{1,9}:[^,]{0,5},?){0,3}", fullmatch=True))
+def test_any_text_is_a_system_or_an_evaluation_error(text):
+    """Nothing else is ever raised."""
+    try:
+        spec = parse_system(text)
+    except EvaluationError as error:
+        assert len(str(error)) < 600
+    else:
+        assert text.startswith(spec.name)

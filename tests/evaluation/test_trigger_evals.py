@@ -1,0 +1,242 @@
+"""Eval files inside skill folders: known by their path, read into queries."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillsearch.config import MAX_QUERY_CHARS
+from skillsearch.errors import ParseError
+from skillsearch.evaluation.trigger_evals import (
+    MAX_FILE_BYTES,
+    MAX_QUERIES,
+    EvalQuery,
+    is_eval_file,
+    read_trigger_evals,
+)
+from skillsearch.skills.frontmatter import load_yaml
+
+KNOWN = frozenset({"brew-coffee", "steep-tea", "squeeze-lemons", "周报"})
+
+
+def yaml_values(text):
+    """Load YAML as the command line does."""
+    return load_yaml(text)[0]
+
+
+def read(values, file="evals/evals.json", skill="brew-coffee", **options):
+    """Read one file; JSON values are written first."""
+    data = values if isinstance(values, bytes) else json.dumps(values).encode()
+    return read_trigger_evals({file: data}, skill, known=KNOWN, **options)
+
+
+def told(values, **options):
+    """Read one file in short: (text, skills) of the positives, then of the others."""
+    evals = read(values, **options)
+    return tuple(
+        [(query.text, *query.skills) for query in queries]
+        for queries in (evals.positives, evals.not_for)
+    )
+
+
+def codes(evals):
+    """Return the codes of what could not be used."""
+    return [found.code for found in evals.diagnostics]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "evals/evals.json",
+        "evals/trigger-evals.json",
+        "evals/scenarios/long.json",
+        "evaluations/basic-research.json",
+        "tests/evals/routing.jsonl",
+        "trigger-evals.json",
+        "trigger_eval.json",
+        "eval.json",
+        "tests/eval.yaml",
+        "eval_queries.json",
+        "tests/test-triggers.json",
+        "skill-routing-cases.json",
+        "Evals/EVALS.JSON",
+    ],
+)
+def test_eval_files_are_known_by_their_path(path):
+    """All these lie in public skills."""
+    assert is_eval_file(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "package.json",
+        "scripts/evaluate.json",
+        "assets/examples.json",
+        "evals/files/sales.json",
+        "evals/fixtures/routing.json",
+        "evals/benchmark.json",
+        "evals/axis.config.json",
+        "evals/routing.schema.json",
+        "evals/x/_expected.json",
+        "evals/grade.py",
+        "evals/README.md",
+        "retrieval.json",
+        "",
+    ],
+)
+def test_what_evals_read_and_write_is_no_eval_file(path):
+    """Nor is any other data of a skill."""
+    assert not is_eval_file(path)
+
+
+def test_queries_are_for_the_skill_or_not_for_it():
+    """A task is one for it; each query names its file."""
+    evals = read([{"query": "a"}, {"query": "b", "should_trigger": False, "skill": "steep-tea"}])
+    assert evals.positives == (EvalQuery("a", "evals/evals.json", "task", ("brew-coffee",)),)
+    assert evals.not_for == (EvalQuery("b", "evals/evals.json", "trigger", ("steep-tea",)),)
+    assert evals.diagnostics == ()
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [({"kind": "edge_case"}, "eval-unclear"), ({"expected_skill": "gone"}, "eval-skill-unknown")],
+)
+def test_queries_for_which_no_skill_is_right_are_left_out_and_counted(fields, code):
+    """One note a file, however many there are."""
+    evals = read([{"prompt": "make tea", **fields}, {"query": "a"}, {"prompt": "x", **fields}])
+    assert [query.text for query in evals.positives] == ["a"]
+    (found,) = evals.diagnostics
+    assert (found.code, found.severity, found.path) == (code, "note", "evals/evals.json")
+    assert found.message.startswith("Queries left out: 2; ")
+
+
+def test_json_lines_with_comments_and_broken_lines():
+    """The good lines are read, the first broken one is named."""
+    data = (
+        b'// routing\n{"prompt": "a", "expect": "steep-tea"}\n\n{"prompt"\nnope\n{"prompt": "b"}\n'
+    )
+    evals = read(data, file="evals/routing.jsonl")
+    assert [(query.text, query.skills[0]) for query in evals.positives] == [
+        ("a", "steep-tea"),
+        ("b", "brew-coffee"),
+    ]
+    (found,) = evals.diagnostics
+    assert (found.code, found.severity, found.line) == ("eval-unreadable", "warning", 4)
+    assert "2" in found.message
+
+
+def test_yaml_needs_a_loader():
+    """With one it is read like JSON; without one it is left out with a note."""
+    data = b'scenarios:\n  - prompt: "Greet Alice"\n  - prompt: Hi\n    expect_activation: false\n'
+    assert told(data, file="eval.yaml", load_yaml=yaml_values) == (
+        [("Greet Alice", "brew-coffee")],
+        [("Hi", "brew-coffee")],
+    )
+    evals = read(data, file="eval.yaml")
+    assert (evals.positives, [found.severity for found in evals.diagnostics]) == ((), ["note"])
+
+
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        (b"", 1),
+        (b'[\n{"query": }]', 2),
+        (b"[\n\n'x']", 3),
+        (b'{"query": "\xff"}', 1),
+        (b'\n\n{"query": "\xff"}', 3),
+        (b"\xef\xbb\xbf\n\n\xff", 3),
+        (b"[" * 100_000, None),
+        (b"[" + b"9" * 5_000 + b"]", None),
+        (b"\0\0", 1),
+    ],
+)
+def test_a_file_that_is_no_json_is_told(data, line):
+    """With its line where there is one."""
+    (found,) = read(data).diagnostics
+    assert (found.code, found.severity, found.line) == ("eval-unreadable", "warning", line)
+
+
+def test_yaml_that_the_loader_refuses_is_told():
+    """By the code of the refusal, as its words are about frontmatter."""
+
+    def refuse(text):
+        raise ParseError("The frontmatter is refused.", code="yaml-anchor", line=7)
+
+    (found,) = read(b"a: *b", file="eval.yml", load_yaml=refuse).diagnostics
+    assert (found.code, found.line) == ("eval-unreadable", 7)
+    assert "yaml-anchor" in found.message
+    assert "frontmatter" not in found.message
+
+
+def test_a_byte_order_mark_is_passed_over():
+    """Windows writes one."""
+    data = b"\xef\xbb\xbf" + b'[{"query": "a"}]'
+    assert told(data) == ([("a", "brew-coffee")], [])
+
+
+def test_a_file_that_is_too_large_is_not_parsed():
+    """Its size alone is told."""
+    evals = read(b'[{"query": "a"}]' + b" " * MAX_FILE_BYTES)
+    assert (evals.positives, codes(evals)) == ((), ["eval-too-large"])
+
+
+def test_a_file_without_a_query_is_told():
+    """It looked like evals by its path."""
+    assert codes(read({"agents": [{"agent": "x"}]})) == ["eval-empty"]
+    assert codes(read(3)) == ["eval-empty"]
+
+
+def test_a_skill_has_a_limited_number_of_queries_of_limited_length():
+    """What is beyond is counted."""
+    values = [{"query": "a" * (MAX_QUERY_CHARS + 1)}, *({"query": f"q {i}"} for i in range(2_100))]
+    evals = read(values)
+    assert len(evals.positives) == MAX_QUERIES
+    messages = {found.code: found.message for found in evals.diagnostics}
+    assert sorted(messages) == ["eval-query-too-long", "eval-too-many"]
+    assert "100" in messages["eval-too-many"]
+
+
+def test_half_a_surrogate_pair_becomes_a_replacement():
+    """JSON can hold one, a text cannot."""
+    assert told(b'[{"query": "a\\ud800b"}]') == ([("a?b", "brew-coffee")], [])
+
+
+def test_files_are_read_in_order():
+    """Pairs of names and bytes do as well as a mapping."""
+    files = [("evals/b.json", b'[{"query": "1"}]'), ("evals/a.json", b'[{"query": "2"}]')]
+    evals = read_trigger_evals(iter(files), "Brew-Coffee")
+    assert [(query.text, query.file, query.skills) for query in evals.positives] == [
+        ("1", "evals/b.json", ("brew-coffee",)),
+        ("2", "evals/a.json", ("brew-coffee",)),
+    ]
+
+
+KEYS = st.sampled_from(["query", "should_trigger", "expect", "skills", "type", "negative"])
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.sampled_from(["a", "steep-tea", "skip"]),
+        lambda inner: st.lists(inner) | st.dictionaries(KEYS, inner, max_size=4),
+        max_leaves=20,
+    )
+)
+def test_whatever_json_holds_is_read_or_told(values):
+    """Every case ends as a query or in a count."""
+    evals = read(values)
+    assert evals.positives or evals.not_for or evals.diagnostics
+
+
+@given(st.binary(max_size=200), st.sampled_from(["a.json", "a.jsonl", "a.yaml"]))
+def test_whatever_bytes_hold_is_read_or_told(data, file):
+    """No bytes raise."""
+    evals = read(data, file=file, load_yaml=yaml_values)
+    assert evals.positives or evals.not_for or evals.diagnostics
+
+
+@given(st.text(max_size=60))
+def test_any_path_is_answered(path):
+    """No path raises."""
+    assert is_eval_file(path) in (True, False)
