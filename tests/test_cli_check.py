@@ -176,6 +176,7 @@ def test_errors_have_the_exit_codes_of_the_contract():
     """Usage is 2, no usable index is 4, and the rest is 1."""
     assert {kind.__name__: code for kind, code in EXIT_CODES.items()} == {
         "ConfigError": 2,
+        "EvaluationError": 2,
         "QueryError": 2,
         "RootError": 2,
         "CacheError": 4,

@@ -35,6 +35,7 @@ class _Wishes:
     system: tuple[str, ...]
     foreign: tuple[Path, ...]
     drop_gold: bool
+    example: bool
     own: bool
     kinds: str | None
     confusables: bool
@@ -56,7 +57,7 @@ class _Wishes:
     "NAME=key:value,... with system, model, fields, threshold, calibration; NAME=@FILE for a TREC "
     "run file. Give it several times. [default: hybrid, bm25, dense]",
 )
-@click.option("--split", default="test", metavar="S", help="Judgments of qrels/S.tsv. [test]")
+@click.option("--split", default="test", metavar="S", help="Read qrels/S.tsv. [default: test]")
 @click.option(
     "--foreign",
     multiple=True,
@@ -70,6 +71,7 @@ class _Wishes:
     is_flag=True,
     help="Ask every query again without the skills that answer it and their copies.",
 )
+@click.option("--example", is_flag=True, help="The collection that comes with the package, too.")
 @click.option(
     "--self",
     "own",
@@ -133,11 +135,13 @@ def eval_command(context: click.Context, /, **options: Any) -> None:
 
 def _check(wishes: _Wishes) -> None:
     """Refuse what can be known to fail before anything was read or indexed."""
-    if not wishes.places and not wishes.own:
+    if not wishes.places and not wishes.own and not wishes.example:
         raise click.UsageError(
-            "Name a collection: skillsearch eval FOLDER, or judge your own skills: "
-            "skillsearch eval --self"
+            "Name a collection: skillsearch eval FOLDER, or look at the one of the package: "
+            "skillsearch eval --example, or judge your own skills: skillsearch eval --self"
         )
+    if wishes.own and wishes.example:
+        raise click.UsageError("--example is a collection, --self judges skills; one of the two.")
     for name, value in (("--kinds", wishes.kinds), ("--save-collection", wishes.save_collection)):
         if value is not None and not wishes.own:
             raise click.UsageError(f"{name} goes with --self alone.")
@@ -153,12 +157,13 @@ def _check(wishes: _Wishes) -> None:
 
 def _judged_jobs(wishes: _Wishes) -> tuple[tuple[SystemSpec, ...], tuple[Job, ...]]:
     """Load the systems and collections that were named."""
-    from skillsearch.evaluation.jobs import load_jobs
+    from skillsearch.evaluation.jobs import EXAMPLE, load_jobs
     from skillsearch.evaluation.systems import parse_systems
 
     settings = load_settings()
+    places = (*wishes.places, EXAMPLE) if wishes.example else wishes.places
     specs = parse_systems(wishes.system, model=settings.model, fields=settings.fields)
-    return specs, load_jobs(wishes.places, foreign=wishes.foreign, split=wishes.split)
+    return specs, load_jobs(places, foreign=wishes.foreign, split=wishes.split)
 
 
 def _own_jobs(wishes: _Wishes) -> tuple[tuple[SystemSpec, ...], tuple[Job, ...]]:

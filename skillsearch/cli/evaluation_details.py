@@ -103,7 +103,7 @@ def emit_confusions(collection: str, confusions: Sequence[Confusion]) -> None:
             "" if one.lead is None else f"{one.lead:.6f}",
             " ".join(word.text for word in one.words),
             " ".join(word.text for word in one.missing),
-            *one.examples[:1],
+            one.examples[0] if one.examples else "",
         )
         for one in confusions
     )

@@ -24,6 +24,9 @@ from skillsearch.evaluation.systems import SystemSpec
 from skillsearch.evaluation.types import Answers, Collection, JudgedQuery
 from skillsearch.types import Diagnostic
 
+EXAMPLE = Path(__file__).with_name("example")
+"""The collection of the package: its example skills, asked for in other words than theirs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Job:

@@ -77,7 +77,8 @@ def write_skills(collection: Collection, work: Path) -> SkillFolders:
     try:
         if not _is_complete(folder / _SKILLS, len(documents)):
             folder.mkdir(parents=True, exist_ok=True)
-            _write(documents, folder)
+            with IndexFolder(folder).lock():
+                _write(documents, folder)
     except OSError as exc:
         raise StorageError(
             f"The skills of {collection.name} cannot be written to {folder}: "
@@ -237,7 +238,9 @@ def _is_complete(folder: Path, count: int) -> bool:
 
 
 def _write(documents: Sequence[JudgedDocument], folder: Path) -> None:
-    """Write skills beside where they belong, and move them there."""
+    """Write skills beside where they belong and move them there, unless another process did."""
+    if _is_complete(folder / _SKILLS, len(documents)):
+        return
     with tempfile.TemporaryDirectory(prefix=".new-", dir=folder) as temporary:
         new, old = Path(temporary) / "new", Path(temporary) / "old"
         new.mkdir()
@@ -247,12 +250,7 @@ def _write(documents: Sequence[JudgedDocument], folder: Path) -> None:
             path.write_bytes(_skill_md(document)[0])
         if (folder / _SKILLS).exists():
             (folder / _SKILLS).rename(old)
-        try:
-            new.rename(folder / _SKILLS)
-        except OSError:
-            # Another process may have been faster; what it wrote is the same.
-            if not _is_complete(folder / _SKILLS, len(documents)):
-                raise
+        new.rename(folder / _SKILLS)
 
 
 def _place(number: int) -> Path:

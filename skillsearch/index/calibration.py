@@ -57,8 +57,8 @@ corpus_size: log2 of the number of documents, between `SIZE_RANGE`: the best of 
 distrust: 1 minus the trust in the embedder; it moves the intercept and may have either sign.
 """
 
-SIZE_RANGE = (16, 1024)
-"""Corpus sizes between which the confidence falls: those that it was observed on."""
+SIZE_RANGE = (16, 256)
+"""Corpus sizes between which the confidence falls; in larger ones it was seen to fall no further."""
 
 _LARGEST = 1e6
 """Larger coefficients are a mistake, and their sums might be no number."""

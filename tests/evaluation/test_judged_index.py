@@ -1,5 +1,6 @@
 """Collections as skills on disk, and indexes that answer by the ids of a collection."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -106,7 +107,7 @@ def test_skills_are_written_once(tmp_path):
     stamps = {path: path.stat() for path in first.roots[0].rglob("SKILL.md")}
     assert write_skills(collect(), tmp_path) == first
     assert {path: path.stat() for path in first.roots[0].rglob("SKILL.md")} == stamps
-    assert [path.name for path in first.work.iterdir()] == ["skills"]
+    assert sorted(path.name for path in first.work.iterdir()) == ["lock", "skills"]
 
 
 def test_an_interrupted_or_damaged_writing_is_done_again(tmp_path):
@@ -116,7 +117,19 @@ def test_an_interrupted_or_damaged_writing_is_done_again(tmp_path):
     (folders.roots[0] / "00001" / "SKILL.md").write_text("cut off")
     write_skills(collect(), tmp_path)
     assert [read(folders, number).name for number in range(7)] == [one.name for one in DOCUMENTS]
-    assert [path.name for path in folders.work.iterdir()] == ["skills"]
+    assert sorted(path.name for path in folders.work.iterdir()) == ["lock", "skills"]
+
+
+def test_several_at_once_write_the_same(tmp_path):
+    """None takes away what another one reads."""
+    collection = collect(*(JudgedDocument(f"{n}", f"skill {n}", "text") for n in range(100)))
+
+    def write_and_count(_):
+        folders = write_skills(collection, tmp_path)
+        return len(list(folders.roots[0].glob("*/SKILL.md")))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(write_and_count, range(16))) == {100}
 
 
 def test_a_work_folder_that_cannot_be_written_is_named(tmp_path):

@@ -1,5 +1,6 @@
 """Descriptions of systems: what they mean, and what is said of those that mean nothing."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -26,11 +27,9 @@ def test_a_way_to_search_stands_for_itself(name):
 
 def test_settings_follow_a_name():
     """A value may hold colons, and what is not said stays."""
-    text = (
-        "mine=system:dense,model:st:org/name:v2,fields:metadata,threshold:0.25,calibration:c.json"
-    )
+    text = "mine=system:dense,model:st:org/a:v2,fields:metadata,threshold:0.25,calibration:c.json"
     assert parse_system(text) == SystemSpec(
-        "mine", "dense", "st:org/name:v2", "metadata", 0.25, Path("c.json")
+        "mine", "dense", "st:org/a:v2", "metadata", 0.25, Path("c.json")
     )
     assert parse_system("mine=threshold:1", model="hashing") == SystemSpec(
         "mine", model="hashing", threshold=1.0
@@ -106,9 +105,5 @@ def test_two_systems_of_one_name_are_refused():
 @given(st.text(max_size=30) | st.from_regex(r"\w{1,3}=(\w{1,9}:[^,]{0,5},?){0,3}", fullmatch=True))
 def test_any_text_is_a_system_or_an_evaluation_error(text):
     """Nothing else is ever raised."""
-    try:
-        spec = parse_system(text)
-    except EvaluationError as error:
-        assert len(str(error)) < 600
-    else:
-        assert text.startswith(spec.name)
+    with suppress(EvaluationError):
+        assert text.startswith(parse_system(text).name)

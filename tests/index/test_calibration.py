@@ -160,7 +160,7 @@ def test_a_larger_corpus_is_more_against_a_hit(one, other):
 
 
 @pytest.mark.parametrize(
-    ("size", "expected"), [(1, 4), (16, 4), (17, 4.0875), (256, 8), (1024, 10), (10**6, 10)]
+    ("size", "expected"), [(1, 4), (16, 4), (17, 4.0875), (128, 7), (256, 8), (257, 8), (10**6, 8)]
 )
 def test_the_evidence_of_a_size_is_its_logarithm(size, expected):
     """To the base 2, between the sizes that it was observed on."""

@@ -1,0 +1,97 @@
+"""Tables beside the reports: kinds of queries, and skills that steal each other's queries."""
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from skillsearch.cli.evaluation_details import emit_confusions, print_confusions, print_kinds
+from skillsearch.evaluation.confusables import ConfusingWord, Confusion
+
+PAIR = Confusion(
+    loser="a:tea",
+    loser_name="steep-tea",
+    winner="a:coffee",
+    winner_name="brew-coffee",
+    queries=3,
+    share=0.375,
+    lead=0.25,
+    unranked=1,
+    is_mutual=True,
+    examples=("brew a pot of tea", "second", "third"),
+    words=(ConfusingWord("brew", 3, 1, "body"), ConfusingWord("pot", 1, 1, "nowhere")),
+    missing=(ConfusingWord("brew", 3, 1, "body"), ConfusingWord("pot", 1, 1, "nowhere")),
+)
+
+
+def printed(function, *arguments, width=80):
+    """Return what is printed on a terminal of some width, line by line."""
+    file = io.StringIO()
+    function(*arguments, Console(file=file, width=width, color_system=None, highlight=False))
+    lines = file.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    return [line.rstrip() for line in lines]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_kinds_have_a_row_for_each_system(report, system_report, width):
+    """Kind and number of queries stand once."""
+    systems = [system_report(name, queries=40) for name in ("hybrid", "bm25")]
+    made = report(*systems)
+    lines = printed(print_kinds, {"trigger": made, "task\x1b": made}, width=width)
+    assert lines[0] == "By kind of query, in percent"
+    cells = [line.split() for line in lines[2:]]
+    assert [row[:3] for row in cells[::2]] == [
+        ["trigger", "40", "hybrid"],
+        ["task", "40", "hybrid"],
+    ]
+    assert [row[0] for row in cells[1::2]] == ["bm25", "bm25"]
+    assert cells[0][3] == f"{100 * systems[0].means['nDCG@10']:.1f}"
+
+
+def test_a_confusion_says_who_loses_how_much_and_why():
+    """Words are parted by where the loser has them."""
+    assert printed(print_confusions, [PAIR], "hybrid", width=200) == [
+        "Skills that lose queries to others under hybrid",
+        "steep-tea loses to brew-coffee: 3 queries, 37.5 % of its own, lead 0.25, "
+        "not found at all for 1, and the other way round",
+        "  won by: brew, pot",
+        "  only in its body: brew",
+        "  nowhere in it: pot",
+        "  query: brew a pot of tea",
+    ]
+
+
+def test_what_is_not_known_is_not_said():
+    """No lead where the loser is in no answer, no words where there are none."""
+    plain = replace(PAIR, lead=None, unranked=3, is_mutual=False, words=(), missing=(), examples=())
+    assert printed(print_confusions, [plain], "hybrid", width=200)[1:] == [
+        "steep-tea loses to brew-coffee: 3 queries, 37.5 % of its own, not found at all for 3"
+    ]
+
+
+def test_without_confusions_that_is_said():
+    """Silence could mean anything."""
+    (line,) = printed(print_confusions, [], "hybrid")
+    assert line == "Under hybrid no skill steals several queries from another one."
+
+
+def test_many_confusions_are_cut_and_counted():
+    """The gravest come first."""
+    lines = printed(print_confusions, [PAIR] * 25, "hybrid", width=200)
+    assert lines[-1] == "and 5 more pairs (--json lists all)"
+    assert sum("loses to" in line for line in lines) == 20
+
+
+def test_rows_of_confusions_are_parted_by_tabs(capsys):
+    """No text of a skill can break or hide them."""
+    odd = replace(PAIR, loser_name="a\tb\x1b[2J\n", lead=None, examples=())
+    emit_confusions("drinks", [PAIR, odd])
+    first, second = (line.split("\t") for line in capsys.readouterr().out.splitlines())
+    assert first == [
+        *("drinks", "confusable", "a:tea", "steep-tea", "a:coffee", "brew-coffee"),
+        *("3", "0.375000", "0.250000", "brew pot", "brew pot", "brew a pot of tea"),
+    ]
+    assert (second[3], second[8]) == ("a b[2J", "")
+    assert len(second) == len(first)

@@ -1,0 +1,182 @@
+"""From folders of collections to outcomes, run files and a page."""
+
+import json
+
+import pytest
+
+from skillsearch.errors import EvaluationError
+from skillsearch.evaluation.collection import load_collection, save_collection
+from skillsearch.evaluation.jobs import (
+    Job,
+    evaluate,
+    load_jobs,
+    make_own_job,
+    save_page,
+    save_runs,
+)
+from skillsearch.evaluation.measures import measure
+from skillsearch.evaluation.outcome import Outcome
+from skillsearch.evaluation.runs import read_run
+from skillsearch.evaluation.systems import parse_systems
+from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery, SystemAnswers
+
+DRINKS = ("tea", "coffee", "lemonade", "cocoa", "juice")
+
+
+def make_collection(name="drinks", subjects=DRINKS):
+    """Make a collection of skills about some subjects, each with a query."""
+    return Collection(
+        name,
+        tuple(JudgedDocument(one, f"make-{one}", f"How to make {one}.") for one in subjects),
+        tuple(JudgedQuery(f"q-{one}", f"please make some {one}") for one in subjects),
+        {f"q-{one}": {one: 1} for one in subjects},
+        negatives=(JudgedQuery("none", "fly a kite"),),
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Save a collection below a folder and return where."""
+
+    def make(path="drinks", **fields):
+        place = tmp_path / path
+        save_collection(make_collection(**fields), place)
+        return place
+
+    return make
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Evaluate jobs without a model."""
+
+    def evaluate_jobs(jobs, *systems, **options):
+        specs = parse_systems(systems, model="hashing")
+        return evaluate(jobs, specs, work=tmp_path / "work", **options)
+
+    return evaluate_jobs
+
+
+def test_collections_are_loaded_in_order_with_distinct_names(folder):
+    """The later of two that have the same name is numbered."""
+    places = [folder("a/drinks"), folder("metals"), folder("b/drinks")]
+    names = [job.collection.name for job in load_jobs(places)]
+    assert names == ["drinks", "metals", "drinks (2)"]
+
+
+def test_no_collection_is_foreign_to_itself(folder, tmp_path):
+    """By whichever path it was named."""
+    drinks, metals = folder("drinks"), folder("metals", subjects=("steel", "iron"))
+    same = tmp_path / "metals" / ".." / "drinks"
+    first, second = load_jobs([drinks, metals], foreign=[same, metals])
+    assert [name for name, _ in first.foreign] == ["metals"]
+    assert [name for name, _ in second.foreign] == ["drinks"]
+    assert second.foreign[0][1] == load_collection(drinks).queries
+
+
+def test_every_collection_is_loaded_before_any_is_used(folder, tmp_path):
+    """A bad one is found at once."""
+    with pytest.raises(EvaluationError, match="nowhere is no folder"):
+        load_jobs([folder(), tmp_path / "nowhere"])
+    with pytest.raises(EvaluationError, match="nowhere is no folder"):
+        load_jobs([folder("other")], foreign=[tmp_path / "nowhere"])
+
+
+def test_an_outcome_holds_what_was_asked_for(folder, run):
+    """The report of all systems; confusions only where they were asked for."""
+    jobs = load_jobs([folder()], foreign=[folder("metals", subjects=("steel", "iron"))])
+    (plain,) = run(jobs, "hybrid", "bm25")
+    assert plain.report.collection == "drinks"
+    assert [system.name for system in plain.report.systems] == ["hybrid", "bm25"]
+    assert plain.report.unanswerable == {"negatives": 1, "foreign": 2}
+    assert (plain.kinds, plain.confusions, plain.diagnostics) == ({}, None, ())
+    (more,) = run(jobs, "dense", drop_gold=True, with_confusions=True)
+    assert more.report.unanswerable["dropped gold"] == len(DRINKS)
+    assert more.confusions == ()
+
+
+def test_notes_of_the_search_are_in_the_report(run):
+    """Beside those of the collection."""
+    broken = JudgedDocument("odd", "\x01", "")
+    made = make_collection()
+    collection = Collection("c", (*made.documents, broken), made.queries, made.qrels, notes=("n",))
+    (outcome,) = run([Job(collection)], "bm25")
+    assert outcome.report.notes[0] == "n"
+    assert "'odd'" in outcome.report.notes[1]
+
+
+def test_own_skills_are_measured_by_kind_too(run, make_skill, tmp_path):
+    """Each with its queries alone."""
+    root = tmp_path / "mine"
+    body = "## Dialing espresso grind size\n\n## When to use\n\n- Grind the beans finely\n"
+    make_skill(root, "brew-coffee", "Brew coffee.", body=body)
+    make_skill(root, "steep-tea", "Steep tea.")
+    job = make_own_job([root], ["example", "heading"])
+    (outcome,) = run([job], "bm25")
+    assert outcome.report.queries == 2
+    assert [(kind, of.queries) for kind, of in outcome.kinds.items()] == [
+        ("example", 1),
+        ("heading", 1),
+    ]
+
+
+def test_run_files_are_read_back_with_the_same_measures(folder, run, tmp_path):
+    """One a collection and system; negatives are in them."""
+    jobs = load_jobs([folder()])
+    outcomes = run(jobs, "hybrid", "bm25")
+    (tmp_path / "runs").mkdir()
+    save_runs(outcomes, tmp_path / "runs")
+    for system in outcomes[0].answers:
+        found = read_run(tmp_path / "runs" / f"drinks.{system.name}.trec", jobs[0].collection)
+        qrels = jobs[0].collection.qrels
+        assert measure(qrels, found) == measure(qrels, system.answers)
+        negatives = system.unanswerable["negatives"]["none"]
+        assert [pair[0] for pair in found.get("none", ())] == [pair[0] for pair in negatives]
+
+
+def test_run_files_have_distinct_harmless_names(run, tmp_path):
+    """Whatever collection and systems are called."""
+    made = make_collection(name="../\x1b[2Jdrinks")
+    (outcome,) = run([Job(made)], "bm25")
+    answers = {"q-tea": (("tea", 1.0),)}
+    systems = tuple(SystemAnswers(name, "", answers) for name in ("a b", "a_b", "A/B", "a_b-2"))
+    save_runs([Outcome(outcome.report, systems)], tmp_path)
+    stem = "2Jdrinks.a_b"
+    written = {path.name for path in tmp_path.glob("*.trec")}
+    assert written == {f"{stem}.trec", f"{stem}-2.trec", "2Jdrinks.A_B-3.trec", f"{stem}-2-2.trec"}
+
+
+def test_a_page_replaces_the_one_before_in_one_step(folder, run, tmp_path):
+    """Nothing is left beside it."""
+    outcomes = run(load_jobs([folder()]), "hybrid", "bm25")
+    (tmp_path / "out").mkdir()
+    path = tmp_path / "out" / "page.html"
+    path.write_text("before")
+    save_page(outcomes, path, made="today", version="1.2.3")
+    html = path.read_text(encoding="utf-8")
+    assert html.startswith("<!DOCTYPE html>")
+    assert "today" in html
+    assert "1.2.3" in html
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_page_has_the_kinds_of_queries_behind_the_whole(run, make_skill, tmp_path):
+    """Each under its name."""
+    root = tmp_path / "mine"
+    body = "## Dialing espresso grind size\n"
+    path = make_skill(root, "brew-coffee", "Brew coffee.", body=body)
+    (path.parent / "evals.json").write_text(json.dumps([{"prompt": "wake me up"}]))
+    make_skill(root, "steep-tea", "Steep tea.")
+    outcomes = run([make_own_job([root], ["task", "heading"])], "bm25")
+    save_page(outcomes, tmp_path / "page.html", made="", version="")
+    html = (tmp_path / "page.html").read_text(encoding="utf-8")
+    places = [html.index(f">{name}<") for name in ("own skills", "own skills: task")]
+    assert places == sorted(places)
+
+
+def test_a_page_that_cannot_be_written_is_named(folder, run, tmp_path):
+    """With the reason; a folder is not replaced."""
+    outcomes = run(load_jobs([folder()]), "bm25")
+    (tmp_path / "page").mkdir()
+    with pytest.raises(EvaluationError, match="page cannot be written: Is a directory"):
+        save_page(outcomes, tmp_path / "page", made="", version="")

@@ -1,0 +1,107 @@
+"""What belongs beside a report: kinds of queries, confusable skills, and least means."""
+
+import json
+
+import pytest
+
+from skillsearch.evaluation.assess import assess, report_dict
+from skillsearch.evaluation.confusables import confusables
+from skillsearch.evaluation.outcome import Outcome, assess_kinds, shortfalls
+from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery, SystemAnswers
+from skillsearch.types import Diagnostic
+
+COLLECTION = Collection(
+    name="own skills",
+    documents=tuple(JudgedDocument(key, key, f"about {key}") for key in "abc"),
+    queries=(
+        JudgedQuery("t1", "first", "trigger"),
+        JudgedQuery("h1", "second", "heading"),
+        JudgedQuery("t2", "third", "trigger"),
+    ),
+    qrels={"t1": {"a": 1}, "h1": {"b": 1}, "t2": {"a": 1}},
+    negatives=(JudgedQuery("n", "none", "trigger"),),
+    notes=("a note",),
+)
+
+
+def system(name, **answers):
+    """Make answers; each query's are documents, best first."""
+    rankings = {key: tuple((one, 1.0) for one in of) for key, of in answers.items()}
+    return SystemAnswers(name, name, rankings, {"negatives": {"n": (("a", 0.5),)}})
+
+
+GOOD = system("good", t1="a", h1="ab", t2="a")
+BAD = system("bad", t1="b", h1="a", t2="ba")
+
+
+def outcome(*systems, **fields):
+    """Make an outcome of the collection."""
+    return Outcome(assess(COLLECTION, systems), tuple(systems), **fields)
+
+
+def test_each_kind_of_query_is_measured_by_itself():
+    """Over its own queries, all else being equal; notes are told once, with the whole."""
+    kinds = assess_kinds(COLLECTION, (GOOD, BAD))
+    assert list(kinds) == ["trigger", "heading"]
+    assert kinds["trigger"].collection == "own skills: trigger"
+    assert (kinds["trigger"].queries, kinds["heading"].queries) == (2, 1)
+    good = [report.systems[0].means["RR@10"] for report in kinds.values()]
+    bad = [report.systems[1].means["RR@10"] for report in kinds.values()]
+    assert (good, bad) == ([1.0, 0.5], [0.25, 0.0])
+    assert all(report.unanswerable == {"negatives": 1} for report in kinds.values())
+    assert all(report.notes == () for report in kinds.values())
+
+
+def test_queries_of_one_kind_are_measured_together_alone():
+    """The report would say the same twice."""
+    queries = COLLECTION.queries[:1]
+    collection = Collection("one", COLLECTION.documents, queries, {"t1": {"a": 1}})
+    assert assess_kinds(collection, (GOOD,)) == {}
+
+
+def test_the_json_form_is_that_of_the_report_and_more():
+    """What nobody asked for has no key; what was asked for and not found is an empty list."""
+    plain = outcome(GOOD, BAD)
+    assert plain.to_dict() == report_dict(plain.report)
+    pairs = confusables(COLLECTION, BAD.answers, terms=str.split)
+    found = Diagnostic("eval-empty", "note", "It is empty.", "/a/evals.json")
+    full = outcome(
+        GOOD,
+        BAD,
+        kinds=assess_kinds(COLLECTION, (GOOD, BAD)),
+        confusions=pairs,
+        diagnostics=(found,),
+    ).to_dict()
+    assert full["kinds"]["trigger"]["queries"] == 2
+    assert full["kinds"]["trigger"]["systems"]["good"]["RR@10"] == 1.0
+    assert full["kinds"]["heading"]["intervals"]["good"]["RR@10"] == [0.5, 0.5]
+    assert [(pair["loser"], pair["winner"], pair["queries"]) for pair in full["confusables"]] == [
+        ("a", "b", 2),
+        ("b", "a", 1),
+    ]
+    assert full["diagnostics"] == [found.to_dict()]
+    assert json.loads(json.dumps(full))["collection"] == "own skills"
+    assert outcome(GOOD, confusions=()).to_dict()["confusables"] == []
+
+
+def test_the_first_system_is_held_against_what_it_must_reach():
+    """A bound that is met is none; the message names system, measure, value and bound."""
+    both = outcome(BAD, GOOD)
+    found = shortfalls([both], [("RR@10", 1 / 6), ("Success@1", 0.5), ("Success@5", 0.3)])
+    assert [(one.system, one.measure, one.value, one.bound) for one in found] == [
+        ("bad", "Success@1", 0.0, 0.5)
+    ]
+    assert str(found[0]) == "bad has a mean Success@1 of 0, less than the 0.5 asked for"
+
+
+def test_a_sum_that_is_rounded_down_is_no_shortfall():
+    """0.1 + 0.2 is not 0.3 either."""
+    assert shortfalls([outcome(GOOD)], [("RR@10", 5 / 6 + 1e-12)]) == ()
+
+
+def test_of_several_collections_the_mean_counts():
+    """One may be below, if another makes up for it."""
+    outcomes = [outcome(GOOD), outcome(system("good", t1="a", h1="b", t2="a"))]
+    assert shortfalls(outcomes, [("RR@10", 11 / 12)]) == ()
+    (one,) = shortfalls(outcomes, [("RR@10", 0.95)])
+    assert one.value == pytest.approx(11 / 12)

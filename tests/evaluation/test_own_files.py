@@ -1,0 +1,155 @@
+"""Folders of one's own skills as a judged collection: what is read, and what is left alone."""
+
+import json
+import os
+import shutil
+
+import pytest
+
+from skillsearch.errors import EvaluationError, RootError
+from skillsearch.evaluation.own_files import read_own_collection
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.skills.parser import parse_skill
+
+CASES = [
+    {"query": "make an espresso", "should_trigger": True},
+    {"query": "boil an egg", "should_trigger": False},
+]
+
+
+@pytest.fixture
+def root(tmp_path, make_skill):
+    """A root with two skills, one of them with evals."""
+    folder = tmp_path / "mine"
+    make_skill(folder, "brew-coffee", "Brew coffee.", body="## Dialing espresso grind size\n")
+    make_skill(folder, "steep-tea", "Steep tea.")
+    write(folder / "brew-coffee" / "evals" / "trigger.json", json.dumps(CASES))
+    return folder
+
+
+def write(path, content):
+    """Write a file below a folder that may not be there yet."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def asked(collection):
+    """Return the relevant documents by the text of the query."""
+    return {query.text: [*collection.qrels[query.query_id]] for query in collection.queries}
+
+
+def codes(diagnostics):
+    """Return the codes of diagnostics."""
+    return [found.code for found in diagnostics]
+
+
+def test_skills_and_their_evals_become_a_collection(root):
+    """Documents have the ids that an index gives them."""
+    collection, diagnostics = read_own_collection([root])
+    assert asked(collection) == {
+        "make an espresso": ["mine:brew-coffee"],
+        "Dialing espresso grind size": ["mine:brew-coffee"],
+    }
+    assert [query.text for query in collection.negatives] == ["boil an egg"]
+    assert diagnostics == ()
+    index = SkillIndex.from_roots(root, index_dir=root.parent / "index", model="hashing")
+    found = {document.doc_id for document in index.documents()}
+    assert {document.doc_id for document in collection.documents} == found
+
+
+def test_only_the_wanted_kinds_are_made(root):
+    """By their names."""
+    collection, _ = read_own_collection([root], ["heading"])
+    assert list(asked(collection)) == ["Dialing espresso grind size"]
+    with pytest.raises(EvaluationError, match="choose of: trigger, task, example, heading"):
+        read_own_collection([root], ["headings"])
+
+
+def test_evals_in_yaml_are_read(root):
+    """By the parser of the frontmatter, which refuses what would cost too much."""
+    write(
+        root / "steep-tea" / "evals.yaml",
+        "cases:\n  - query: steep sencha\n    expect: steep-tea\n",
+    )
+    bomb = write(root / "steep-tea" / "evals" / "bomb.yaml", "a: &a [x]\nb: *a\n")
+    collection, diagnostics = read_own_collection([root])
+    assert asked(collection)["steep sencha"] == ["mine:steep-tea"]
+    assert [(found.code, found.path) for found in diagnostics] == [("eval-unreadable", str(bomb))]
+
+
+def test_no_link_is_followed(root, tmp_path):
+    """Neither to a file nor to a folder, in the skill or out of it."""
+    secret = write(
+        tmp_path / "secret.json", json.dumps([{"query": "leak", "should_trigger": True}])
+    )
+    (root / "steep-tea" / "evals").mkdir()
+    (root / "steep-tea" / "evals" / "a.json").symlink_to(secret)
+    (root / "steep-tea" / "trigger-evals").symlink_to(root / "brew-coffee" / "evals")
+    collection, _ = read_own_collection([root])
+    assert "leak" not in asked(collection)
+    assert asked(collection)["make an espresso"] == ["mine:brew-coffee"]
+
+
+@pytest.mark.parametrize("name", ["100%.json", "%2e%2e%2fa.json", "a%20b.json"])
+def test_a_percent_sign_in_a_file_name_means_itself(root, name):
+    """It is no encoding there."""
+    cases = [{"query": "pour over", "should_trigger": True}]
+    write(root / "steep-tea" / "evals" / name, json.dumps(cases))
+    assert asked(read_own_collection([root])[0])["pour over"] == ["mine:steep-tea"]
+
+
+def test_what_cannot_be_read_is_reported_and_passed_over(root):
+    """A broken skill, broken and unreadable eval files; the rest is there."""
+    write(root / "broken" / "SKILL.md", "no frontmatter")
+    write(root / "steep-tea" / "evals" / "evals.json", b"\xff\x00{")
+    odd = root / "steep-tea" / "evals" / "odd\x07.json"
+    write(odd, "[]")
+    collection, diagnostics = read_own_collection([root])
+    assert len(collection.documents) == 2
+    assert codes(diagnostics) == ["frontmatter-missing", "eval-unreadable", "eval-unreadable"]
+    assert diagnostics[0].severity == "error"
+    assert [found.path for found in diagnostics[1:]] == [
+        str(odd),
+        str(root / "steep-tea" / "evals" / "evals.json"),
+    ]
+
+
+def test_a_huge_eval_file_is_not_read_whole(root):
+    """It is named instead."""
+    path = write(root / "steep-tea" / "evals" / "evals.json", "")
+    os.truncate(path, 1 << 30)
+    _, diagnostics = read_own_collection([root])
+    assert [(found.code, found.path) for found in diagnostics] == [("eval-unreadable", str(path))]
+    assert "larger than" in diagnostics[0].message
+
+
+def test_files_beyond_the_depth_that_is_looked_at_are_told(root):
+    """Evals there could be missed."""
+    write(root / "steep-tea" / "/".join("abcdefghijklmnop") / "evals.json", "[]")
+    _, diagnostics = read_own_collection([root])
+    assert codes(diagnostics) == ["eval-not-listed"]
+
+
+def test_a_skill_that_goes_away_meanwhile_is_reported(root, monkeypatch):
+    """Its evals cannot be read any more; those of the others can."""
+    from skillsearch.evaluation import own_files
+
+    def read_then_remove(data, **where):
+        found = parse_skill(data, **where)
+        if where["path"].parent.name == "steep-tea":
+            shutil.rmtree(where["path"].parent)
+        return found
+
+    monkeypatch.setattr(own_files, "parse_skill", read_then_remove)
+    collection, diagnostics = read_own_collection([root])
+    assert "make an espresso" in asked(collection)
+    assert [(found.code, found.path) for found in diagnostics] == [
+        ("eval-unreadable", str(root / "steep-tea"))
+    ]
+
+
+def test_a_missing_root_is_an_error(tmp_path):
+    """Not an empty collection."""
+    with pytest.raises(RootError, match="nowhere"):
+        read_own_collection([tmp_path / "nowhere"])

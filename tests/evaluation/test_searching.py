@@ -1,0 +1,260 @@
+"""What systems answer: the same as a search, nothing that is hidden, and each query asked once."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from skillsearch.errors import ConfigError, EmbedderError, EvaluationError
+from skillsearch.evaluation.collection import load_collection
+from skillsearch.evaluation.jobs import EXAMPLE
+from skillsearch.evaluation.measures import measure
+from skillsearch.evaluation.query_embedder import Embedders
+from skillsearch.evaluation.runs import write_run
+from skillsearch.evaluation.searching import (
+    DEPTH,
+    MAX_FOREIGN,
+    Answered,
+    answer_all,
+    confusing_pairs,
+)
+from skillsearch.evaluation.systems import SystemSpec, parse_systems
+from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery, SystemAnswers
+from skillsearch.index.embedding import HashingEmbedder
+from skillsearch.index.fitted import default_calibration
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.types import SYSTEMS
+
+TEXTS = {
+    "tea": ("steep-tea", "Steep green tea at the right temperature."),
+    "tea-copy": ("steep-tea", "Steep green tea at the right temperature."),
+    "coffee": ("brew-coffee", "Brew filter coffee with a scale and a kettle."),
+    "lemon": ("squeeze-lemons", "Squeeze lemons for lemonade."),
+    "forms": ("fill-forms", "Fill in PDF forms and flatten them."),
+    "video": ("trim-video", "Cut and join video clips without encoding again."),
+    "keys": ("rotate-keys", "Rotate API keys that leaked."),
+    "sql": ("tune-sql", "Make slow SQL queries fast with an index."),
+}
+COLLECTION = Collection(
+    name="drinks",
+    documents=tuple(JudgedDocument(key, *texts) for key, texts in TEXTS.items()),
+    queries=(
+        JudgedQuery("q1", "steep some green tea"),
+        JudgedQuery("q2", "coffee with a filter"),
+        JudgedQuery("q3", "make lemonade from lemons"),
+    ),
+    qrels={"q1": {"tea": 1}, "q2": {"coffee": 2, "tea": 0}, "q3": {"lemon": 1, "keys": -1}},
+    ignored={"q2": frozenset({"coffee"})},
+    negatives=(JudgedQuery("n1", "fly a kite"), JudgedQuery("n2", "coffee without water")),
+)
+
+
+@pytest.fixture
+def answer(tmp_path):
+    """Let systems answer the collection above without a model."""
+
+    def run(*systems, collection=COLLECTION, **options) -> Answered:
+        specs = parse_systems(systems, model="hashing")
+        return answer_all(collection, specs, work=tmp_path / "work", **options)
+
+    return run
+
+
+def ids(ranking):
+    """Return the documents of a ranking."""
+    return [doc_id for doc_id, _ in ranking]
+
+
+def test_answers_are_those_of_the_index_without_ignored_documents(answer, tmp_path):
+    """Every system, every judged query, to the whole depth and without a threshold."""
+    found = answer(*SYSTEMS)
+    (folder,) = (tmp_path / "work").glob("*/index-*")
+    index = SkillIndex.open(folder)
+    numbers = {f"skills:{place:05}": key for place, key in enumerate(TEXTS)}
+    assert [system.name for system in found.systems] == list(SYSTEMS)
+    for system in found.systems:
+        for query in COLLECTION.queries:
+            left_out = ["skills:00002"] if query.query_id == "q2" else []
+            expected = []
+            for hit in index.search(query.text, DEPTH, 0, system=system.name, exclude=left_out):
+                for path in (hit.path, *hit.duplicates):
+                    expected.append((numbers[f"skills:{Path(path).parent.name}"], hit.score))
+            assert system.answers[query.query_id] == tuple(expected)
+        assert "coffee" not in ids(system.answers["q2"])
+
+
+def test_only_the_hybrid_search_has_probabilities_and_a_threshold_of_its_own(answer):
+    """Another threshold can be given to any."""
+    hybrid, dense, strict = answer("hybrid", "dense", "strict=system:bm25,threshold:0.4").systems
+    assert (hybrid.is_calibrated, hybrid.threshold) == (True, default_calibration().threshold)
+    assert (dense.is_calibrated, dense.threshold) == (False, None)
+    assert (strict.is_calibrated, strict.threshold) == (False, 0.4)
+    assert hybrid.settings == "hybrid, model hashing, fields full"
+    assert 0 < hybrid.milliseconds < 1000
+
+
+def test_unanswerable_queries_come_from_three_sources(answer):
+    """A source without queries is none."""
+    assert answer("dense", collection=COLLECTION).systems[0].unanswerable.keys() == {"negatives"}
+    foreign = [("metals", [JudgedQuery("q1", "weld a pipe"), JudgedQuery("q2", "cast iron")])]
+    (system,) = answer("dense", foreign=foreign, drop_gold=True).systems
+    assert {source: list(of) for source, of in system.unanswerable.items()} == {
+        "negatives": ["n1", "n2"],
+        "foreign": ["metals:q1", "metals:q2"],
+        "dropped gold": ["q1", "q2", "q3"],
+    }
+
+
+def test_dropped_gold_and_its_copies_are_not_in_any_answer(answer):
+    """Nor is what is ignored; a document that is judged not to fit stays."""
+    for system in answer("hybrid", "dense", drop_gold=True).systems:
+        dropped = system.unanswerable["dropped gold"]
+        assert not {"tea", "tea-copy"} & set(ids(dropped["q1"]))
+        assert "tea" in ids(system.answers["q1"])
+        assert "coffee" not in ids(dropped["q2"])
+        assert "lemon" not in ids(dropped["q3"])
+    assert "keys" in ids(answer("dense", drop_gold=True).systems[0].answers["q3"])
+
+
+def test_a_query_that_every_document_answers_has_no_gold_to_drop(answer):
+    """There would be nothing left to search."""
+    everything = dict.fromkeys(TEXTS, 1)
+    qrels = {**COLLECTION.qrels, "q1": everything}
+    collection = Collection("all", COLLECTION.documents, COLLECTION.queries, qrels)
+    (system,) = answer("dense", collection=collection, drop_gold=True).systems
+    assert list(system.unanswerable["dropped gold"]) == ["q2", "q3"]
+
+
+def test_of_many_foreign_queries_evenly_spaced_ones_are_asked(answer):
+    """The same in every run, the first among them."""
+    queries = [JudgedQuery(f"{number}", f"weld pipe {number}") for number in range(1000)]
+    (system,) = answer("bm25", foreign=[("metals", queries)]).systems
+    asked = list(system.unanswerable["foreign"])
+    assert asked == [f"metals:{number}" for number in range(0, 1000, 1000 // MAX_FOREIGN)]
+
+
+def test_each_query_is_embedded_once_for_all_systems(answer, monkeypatch):
+    """And once for all collections that are asked with the same embedders."""
+    asked = []
+    embed = HashingEmbedder.embed_stream
+
+    def count(self, texts):
+        asked.extend(texts)
+        return embed(self, texts)
+
+    answer("hybrid")
+    monkeypatch.setattr(HashingEmbedder, "embed_stream", count)
+    embedders = Embedders()
+    answer("hybrid", "bm25", "dense", drop_gold=True, embedders=embedders)
+    queries = [query.text for query in (*COLLECTION.queries, *COLLECTION.negatives)]
+    assert asked == queries
+    answer("rrf", embedders=embedders)
+    assert asked == queries
+
+
+def test_progress_ends_with_all_searches(answer):
+    """After reading and embedding, a step a query and system."""
+    steps = []
+    answer("hybrid", "dense", drop_gold=True, progress=lambda *step: steps.append(step))
+    searches = [step for step in steps if step[0] == "search"]
+    assert {step[0] for step in steps} == {"read", "embed", "search"}
+    assert searches == [("search", number, 16) for number in range(1, 17)]
+
+
+def test_a_refused_query_counts_as_one_without_an_answer(answer):
+    """And is told, once for each system."""
+    blank = (JudgedQuery("blank", " "), *COLLECTION.queries)
+    qrels = {"blank": {"tea": 1}, **COLLECTION.qrels}
+    found = answer("dense", collection=Collection("odd", COLLECTION.documents, blank, qrels))
+    assert found.systems[0].answers["blank"] == ()
+    assert found.systems[0].answers["q1"]
+    assert found.notes == (
+        "Queries that dense refused, which count as without an answer: 1, such as 'blank': "
+        "The query is empty; say in words what is to be done.",
+    )
+
+
+def test_notes_of_an_index_are_told_once(answer):
+    """However many systems use it."""
+    documents = (*COLLECTION.documents, JudgedDocument("odd", "\x01", ""))
+    collection = Collection("odd", documents, COLLECTION.queries, COLLECTION.qrels)
+    notes = answer("hybrid", "dense", collection=collection).notes
+    assert [note.split(":")[0] for note in notes] == [
+        "Documents that could not be indexed and count as never found"
+    ]
+
+
+def test_a_run_file_measures_the_same_as_the_system_that_it_came_from(answer, tmp_path):
+    """Negatives that are in it count; ignored documents do not."""
+    (own,) = answer("dense").systems
+    path = tmp_path / "dense.trec"
+    write_run(path, {**own.answers, **own.unanswerable["negatives"]}, "dense")
+    with path.open("a") as file:
+        file.write("q2 Q0 coffee 1 99 dense\n")
+    theirs, again = answer(f"theirs=@{path}", "dense").systems
+    assert measure(COLLECTION.qrels, theirs.answers) == measure(COLLECTION.qrels, own.answers)
+    negatives = own.unanswerable["negatives"]
+    assert theirs.unanswerable.keys() == {"negatives"}
+    assert list(map(ids, theirs.unanswerable["negatives"].values())) == [
+        *map(ids, negatives.values())
+    ]
+    assert again.answers == own.answers
+    assert (theirs.threshold, theirs.is_calibrated, theirs.milliseconds) == (None, False, None)
+
+
+def test_a_run_without_negatives_was_not_asked_them(answer, tmp_path):
+    """So it is not said to keep silent where it must; nothing is indexed for it."""
+    path = tmp_path / "run.trec"
+    path.write_text("q1 Q0 tea 1 0.5 x\n")
+    (system,) = answer(f"theirs=@{path}").systems
+    assert system == SystemAnswers(
+        "theirs", f"run file {path}", {"q1": (("tea", 0.5),), "q2": (), "q3": ()}
+    )
+    assert not (tmp_path / "work").exists()
+
+
+@pytest.mark.parametrize(
+    ("system", "error", "said"),
+    [
+        ("a=@nowhere.trec", EvaluationError, "nowhere.trec is missing"),
+        ("a=calibration:nowhere.json", ConfigError, "nowhere.json holds no calibration"),
+        ("a=model:nothing", EmbedderError, "No embedder is called 'nothing'"),
+    ],
+)
+def test_what_cannot_work_fails_before_anything_is_indexed(answer, tmp_path, system, error, said):
+    """Also where a system before it could be asked."""
+    with pytest.raises(error, match=said):
+        answer("hybrid", system)
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_calibration_of_ones_own_decides_scores_and_threshold(answer, tmp_path):
+    """Read from a file such as fit_fusion.py writes."""
+    values = default_calibration().to_dict()
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(values | {"threshold": 0.77, "intercept": values["intercept"] + 1}))
+    usual, mine = answer("hybrid", f"mine=calibration:{path}").systems
+    assert mine.threshold == 0.77
+    assert mine.answers["q1"][0][1] > usual.answers["q1"][0][1]
+
+
+def test_skills_that_steal_one_query_are_not_worth_telling():
+    """Two are."""
+    queries = tuple(JudgedQuery(f"{n}", f"steep tea {n}") for n in range(3))
+    qrels = {"0": {"tea": 1}, "1": {"tea": 1}, "2": {"lemon": 1}}
+    collection = Collection("drinks", COLLECTION.documents, queries, qrels)
+    (pair,) = confusing_pairs(collection, {f"{n}": (("coffee", 0.5),) for n in range(3)})
+    assert (pair.loser, pair.winner, pair.queries) == ("tea", "coffee", 2)
+
+
+@pytest.mark.slow
+def test_the_shipped_example_is_answered_by_the_real_model(tmp_path):
+    """The right skill is first for most queries, and second runs give the same."""
+    collection = load_collection(EXAMPLE)
+    specs = [SystemSpec("hybrid")]
+    first = answer_all(collection, specs, work=tmp_path, drop_gold=True)
+    success = measure(collection.qrels, first.systems[0].answers, ["Success@5"])["Success@5"]
+    assert sum(success.values()) > 0.8 * len(success)
+    second = answer_all(collection, specs, work=tmp_path, drop_gold=True)
+    assert second.systems[0].answers == first.systems[0].answers
+    assert second.systems[0].unanswerable == first.systems[0].unanswerable
