@@ -44,7 +44,7 @@ PACKAGES = (
     "tokenizers",
     "xxhash",
 )
-EXTRAS = {"st": "sentence_transformers"}
+EXTRAS = {"eval": "ir_measures", "st": "sentence_transformers"}
 """Each extra of the package, and the module that it brings."""
 
 

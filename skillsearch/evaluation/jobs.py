@@ -184,7 +184,9 @@ def save_page(outcomes: Sequence[Outcome], path: Path, *, made: str, version: st
         MissingDependencyError: When matplotlib is not installed.
     """
     reports = [one for outcome in outcomes for one in (outcome.report, *outcome.kinds.values())]
-    html = render_page(reports, made=made, version=version)
+    # The kinds of query of the user's own skills are parts of a whole, not collections beside it.
+    has_mean = not any(outcome.kinds for outcome in outcomes)
+    html = render_page(reports, made=made, version=version, has_mean=has_mean)
     try:
         with tempfile.TemporaryDirectory(prefix=".page-", dir=path.parent) as folder:
             temporary = Path(folder) / "page.html"

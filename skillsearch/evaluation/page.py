@@ -54,13 +54,16 @@ _CAPTIONS: Mapping[Callable[..., str | None], str] = {
 }
 
 
-def render_page(reports: Sequence[Report], *, made: str, version: str) -> str:
+def render_page(
+    reports: Sequence[Report], *, made: str, version: str, has_mean: bool = True
+) -> str:
     """Return reports as an HTML page, the same for the same arguments.
 
     Args:
         reports: One report a collection, at least one; texts in them may be hostile.
         made: When it was made, in words.
         version: Version of skillsearch.
+        has_mean: False where the reports are of parts of a whole, whose mean says nothing.
 
     Returns:
         The whole page.
@@ -82,14 +85,14 @@ def render_page(reports: Sequence[Report], *, made: str, version: str) -> str:
         f'<p class="quiet">Made {text(made)} with skillsearch {text(version)}.</p>',
         details("How to read this page", definitions(EXPLAINED.items())),
         "</header>\n<main>",
-        *(_summary(reports) if len(reports) > 1 else ()),
+        *(_summary(reports, has_mean=has_mean) if len(reports) > 1 else ()),
         *(part for place, report in enumerate(reports) for part in _collection(report, place)),
         "</main>\n</body>\n</html>\n",
     ]
     return "\n".join(part for part in parts if part)
 
 
-def _summary(reports: Sequence[Report]) -> Iterator[str]:
+def _summary(reports: Sequence[Report], *, has_mean: bool) -> Iterator[str]:
     """Compare the systems over the collections."""
     names = list(dict.fromkeys(system.name for report in reports for system in report.systems))
     rows = []
@@ -97,7 +100,8 @@ def _summary(reports: Sequence[Report]) -> Iterator[str]:
         means = {system.name: system.means for system in report.systems}
         head = f'<a href="#c{place}">{text(report.collection)}</a>'
         rows.append(row(head, _main_values(names, means)))
-    rows.append(row("mean of the collections", _main_values(names, mean_systems(reports))))
+    if has_mean:
+        rows.append(row("mean of the collections", _main_values(names, mean_systems(reports))))
     yield "<section>\n<h2>All collections</h2>"
     heads = ["collection", *map(text, names)]
     yield table(f"{EXAMPLE_MEASURE} in percent", heads, [("", rows)])

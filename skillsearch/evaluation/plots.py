@@ -219,6 +219,8 @@ def _figure(height: float) -> Iterator[Figure]:
     with style.context(["default", _STYLE]), warnings.catch_warnings():
         # Text stays text in the SVG, so the reader's fonts show it; only its width is guessed.
         warnings.filterwarnings("ignore", r"Glyph .* missing from font", UserWarning)
+        # Nor about scripts that older versions cannot shape: the browser does that.
+        warnings.filterwarnings("ignore", r"Matplotlib currently does not support", UserWarning)
         yield Figure(figsize=(_WIDTH, height), layout="constrained")
 
 

@@ -477,3 +477,12 @@ def test_a_screenshot_can_be_taken(tmp_path, plain):
     data = picture.read_bytes()
     assert struct.unpack(">II", data[16:24]) == (1200, 900)
     assert len(data) > 20_000
+
+
+def test_parts_of_a_whole_have_no_mean(report):
+    """Kinds of query of one collection overlap: only collections are averaged."""
+    reports = [report(collection="all"), report(collection="part")]
+    with_mean = render_page(reports, made="now", version="1")
+    without = render_page(reports, made="now", version="1", has_mean=False)
+    assert "mean of the collections" in with_mean
+    assert "mean of the collections" not in without
