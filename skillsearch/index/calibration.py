@@ -58,7 +58,7 @@ distrust: 1 minus the trust in the embedder; it moves the intercept and may have
 """
 
 SIZE_RANGE = (16, 256)
-"""Corpus sizes between which the confidence falls; in larger ones it was seen to fall no further."""
+"""Corpus sizes between which the confidence falls; beyond them it was not seen to fall further."""
 
 _LARGEST = 1e6
 """Larger coefficients are a mistake, and their sums might be no number."""
