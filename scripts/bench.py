@@ -271,8 +271,22 @@ def bench_throughput(originals: Sequence[Skill], work: Path) -> Record:
     return {"skills": count, "skills_per_s": count / run["wall_s"], **run}
 
 
+def bench_evaluation(collection: Path, work: Path) -> Record:
+    """Measure a comparison of two systems on a judged collection whose index is there already."""
+    command = ["eval", str(collection), "--system", "hybrid", "--system", "bm25", "--json"]
+    command += ["--work", str(work / "evaluation")]
+    run_command(*command)
+    queries = sum(bool(line.strip()) for line in (collection / "queries.jsonl").open("rb"))
+    return {"collection": collection.name, "queries": queries, **run_command(*command)}
+
+
 def print_report(report: Record) -> None:
     """Print the figures as tables, ratios first."""
+    for row in report["evaluation"]:
+        print(
+            f"eval of two systems on {row['collection']}: {row['queries']} queries, "
+            f"{row['wall_s']:.1f} s, {row['cpu_s']:.1f} CPU s, {row['rss_mb']:.0f} MB"
+        )
     print(f"indexing with embedding: {report['throughput']['skills_per_s']:.0f} skills/s\n")
     columns: dict[str, Callable[[Record], str]] = {
         "skills": lambda r: f"{r['skills']}",
@@ -296,6 +310,7 @@ def main() -> None:
     parser.add_argument("--skills", type=Path, default=EXAMPLES, help="folder of real skills")
     parser.add_argument("--originals", type=int, default=1000, help="read at most so many of them")
     parser.add_argument("--sizes", default="1000,10000", help="corpus sizes, comma-separated")
+    parser.add_argument("--eval", type=Path, nargs="*", default=[], help="judged collections")
     parser.add_argument("--work", type=Path, help="keep the corpora here for the next run")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
@@ -304,6 +319,7 @@ def main() -> None:
         work = (args.work or Path(temporary)).absolute()
         report = {
             "throughput": bench_throughput(originals, work),
+            "evaluation": [bench_evaluation(place.absolute(), work) for place in args.eval],
             "sizes": [bench_size(originals, int(size), work) for size in args.sizes.split(",")],
         }
     if args.json:

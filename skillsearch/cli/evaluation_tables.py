@@ -220,8 +220,13 @@ def _outcome(example: QueryExample) -> str:
         first = f"{_short(winner.name)} ({score_digits(winner.score)}) came first"
     shown = {hit.doc_id for hit in example.top[:1]}
     wanted = next((doc_id for doc_id in example.relevant if doc_id not in shown), None)
-    instead = f", relevant is {_short(wanted)}" if wanted else ""
+    instead = f", relevant is {_short(_last_part(wanted))}" if wanted else ""
     return f"{EXAMPLE_MEASURE} {percent(example.value)}: {first}{instead}"
+
+
+def _last_part(doc_id: str) -> str:
+    """Return the end of an id that is a path: the folder of the skill says more than its root."""
+    return doc_id.rstrip("/:").replace(":", "/").rpartition("/")[2] or doc_id
 
 
 def _notes(report: Report) -> Iterator[Text]:

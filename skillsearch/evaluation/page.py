@@ -12,7 +12,13 @@ from importlib.resources import files
 from skillsearch.evaluation import plots
 from skillsearch.evaluation.assess import EXAMPLE_MEASURE, mean_systems
 from skillsearch.evaluation.markup import cell, definitions, details, figures, row, table, text
-from skillsearch.evaluation.types import OperatingPoint, QueryExample, Report, SystemReport
+from skillsearch.evaluation.types import (
+    Abstention,
+    OperatingPoint,
+    QueryExample,
+    Report,
+    SystemReport,
+)
 from skillsearch.evaluation.wording import (
     EXPLAINED,
     MISSING,
@@ -217,13 +223,9 @@ def _abstention_groups(
     """Group the rows of the table, which has a column for each system."""
     known = [system.abstention for system in systems]
     own = [one.default for one in known]
-    errors = [one.calibration_error for one in known]
     if report.unanswerable:
-        lines = [
-            _line(text(source), [one.auroc.get(source) for one in known], "{:.3f}".format)
-            for source in report.unanswerable
-        ]
-        yield "AUROC against", lines
+        found = {source: [one.auroc.get(source) for one in known] for source in report.unanswerable}
+        yield "AUROC against", _named_lines(found, "")
     if any(own):
         kept = _line("kept", [one.kept if one else None for one in own], percent)
         right = _line("precision", [one.precision if one else None for one in own], percent)
@@ -231,12 +233,21 @@ def _abstention_groups(
     for share in sorted({share for one in known for share in one.keeping}):
         chosen = [one.keeping.get(share) for one in known]
         yield f"to keep {100 * share:g} % of its right answers", _threshold_lines(report, chosen)
-    if kinds := dict.fromkeys(kind for error in errors for kind in error):
-        lines = [
-            _line(f"{text(kind)} queries", [of.get(kind) for of in errors], "{:.3f}".format)
-            for kind in kinds
-        ]
-        yield "calibration error", lines
+    if errors := _calibration_errors(known):
+        yield "calibration error", _named_lines(errors, " queries")
+
+
+def _calibration_errors(known: Sequence[Abstention]) -> dict[str, list[float | None]]:
+    """Return the calibration error of each system by the kind of queries."""
+    kinds = dict.fromkeys(kind for one in known for kind in one.calibration_error)
+    return {kind: [one.calibration_error.get(kind) for one in known] for kind in kinds}
+
+
+def _named_lines(values: Mapping[str, Sequence[float | None]], behind: str) -> list[str]:
+    """Return a row for each name, of values between 0 and 1."""
+    return [
+        _line(f"{text(name)}{behind}", found, "{:.3f}".format) for name, found in values.items()
+    ]
 
 
 def _threshold_lines(report: Report, chosen: Sequence[OperatingPoint | None]) -> list[str]:

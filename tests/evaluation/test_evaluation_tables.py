@@ -8,7 +8,12 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from skillsearch.cli.evaluation_tables import emit_report, print_report, print_summary
+from skillsearch.cli.evaluation_tables import (
+    _last_part,
+    emit_report,
+    print_report,
+    print_summary,
+)
 from skillsearch.evaluation.types import QueryExample, RankedDocument
 
 BOLD = re.compile(r"\x1b\[1m([^\x1b]+)\x1b\[0m")
@@ -245,3 +250,18 @@ def test_tables_go_to_stdout(measured, capsys):
     print_report(measured())
     print_summary([measured()])
     assert capsys.readouterr().out.count("nDCG@10 in percent") == 1
+
+
+@pytest.mark.parametrize(
+    ("doc_id", "expected"),
+    [
+        ("root:plugins/audit/skills/fuzzing", "fuzzing"),
+        ("root:fuzzing", "fuzzing"),
+        ("fuzzing", "fuzzing"),
+        ("a/b/", "b"),
+        ("::", "::"),
+    ],
+)
+def test_an_id_is_shown_by_its_end(doc_id, expected):
+    """The folder of a skill names it; what lies above is cut first."""
+    assert _last_part(doc_id) == expected
