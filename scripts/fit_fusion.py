@@ -440,10 +440,14 @@ def print_table(title: str, table: Table) -> None:
         print(f"{label:24}", *cells, flush=True)
 
 
-def print_ablation(samples: Sequence[Sample], folds: Sequence[Fold], threshold: float) -> None:
+def print_ablation(
+    samples: Sequence[Sample],
+    folds: Sequence[Fold],
+    weights: Mapping[str, tuple[RankingData, Matrix]],
+    whole: Mapping[str, float],
+    threshold: float,
+) -> None:
     """Print what leaving out each piece of evidence, and each ranking feature, changes."""
-    weights = {name: (data, fold.weights) for fold in folds for name, data in fold.data.items()}
-    whole = means(measure(samples, weights, *predict(samples, folds), threshold))
     names = [name for name in whole if name not in ("hybrid", "bm25", "dense")]
     print(f"\n{'without the evidence':24}", *(f"{name:>16}" for name in names))
     for name in EVIDENCE:
@@ -507,7 +511,7 @@ def main() -> None:
     args.output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     print(f"\nthreshold {threshold}; written to {args.output}")
     if args.ablation:
-        print_ablation(samples, folds, threshold)
+        print_ablation(samples, folds, weights, means(table), threshold)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 JsonValue: TypeAlias = Any
 """What JSON can hold: str, int, float, bool, None, and lists and string-keyed dicts of them."""
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Called with the stage (``read``, ``embed`` or ``search``), how many are done, of how many."""
 
 System = Literal["hybrid", "bm25", "dense", "rrf"]
 SYSTEMS: tuple[System, ...] = get_args(System)

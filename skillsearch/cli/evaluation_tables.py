@@ -13,7 +13,7 @@ from rich.text import Text
 
 from skillsearch.cli.output import emit_rows
 from skillsearch.cli.tables import make_console
-from skillsearch.evaluation.assess import EXAMPLE_MEASURE, mean_systems
+from skillsearch.evaluation.assess import EXAMPLE_MEASURE, mean_systems, system_means
 from skillsearch.evaluation.types import Comparison, QueryExample, Report
 from skillsearch.evaluation.wording import (
     MISSING,
@@ -72,7 +72,7 @@ def print_summary(reports: Sequence[Report], console: Console | None = None) -> 
     names = list(dict.fromkeys(system.name for report in reports for system in report.systems))
     heads = ["collection", *(_short(name).plain for name in names)]
     table = _table(f"{EXAMPLE_MEASURE} in percent", heads)
-    rows = [(_short(report.collection), _means(report)) for report in reports]
+    rows = [(_short(report.collection), system_means(report)) for report in reports]
     rows += [(Text("mean"), mean_systems(reports))] if len(reports) > 1 else []
     for head, means in rows:
         table.add_row(head, *(_value(name, EXAMPLE_MEASURE, means) for name in names))
@@ -115,11 +115,6 @@ def _short(name: str) -> Text:
     return Text(one_line(name, _NAME_CHARS))
 
 
-def _means(report: Report) -> Mapping[str, Mapping[str, float]]:
-    """Return the means of each system."""
-    return {system.name: system.means for system in report.systems}
-
-
 def _value(system: str, measure: str, means: Mapping[str, Mapping[str, float]]) -> Text:
     """Return the mean of one system out of several, in bold if it is the best."""
     is_best = system in best_systems(measure, means)
@@ -144,7 +139,7 @@ def _measures(report: Report, console: Console) -> Table:
     heads.insert(place, "95 %")
     table = _table("Means in percent", ["system", *heads, "ms"])
     for system in report.systems:
-        cells = [_value(system.name, name, _means(report)) for name in names]
+        cells = [_value(system.name, name, system_means(report)) for name in names]
         cells.insert(place, Text(spread(system.intervals.get(EXAMPLE_MEASURE)), style="dim"))
         time = system.milliseconds
         ms = MISSING if time is None else f"{time:,.1f}"

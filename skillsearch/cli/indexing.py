@@ -16,9 +16,8 @@ from skillsearch.cli.output import emit_json, say
 from skillsearch.config import Settings, load_settings, no_color, standard_roots
 
 if TYPE_CHECKING:
-    from skillsearch.index.reading import Progress
     from skillsearch.index.request import IndexRequest
-    from skillsearch.types import Diagnostic, IndexReport
+    from skillsearch.types import Diagnostic, IndexReport, Progress
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 _SHOWN_DIAGNOSTICS = 10

@@ -118,6 +118,11 @@ def report_dict(report: Report) -> dict[str, JsonValue]:
     }
 
 
+def system_means(report: Report) -> Mapping[str, Mapping[str, float]]:
+    """Return the means of each system of a report, by its name."""
+    return {system.name: system.means for system in report.systems}
+
+
 def mean_systems(reports: Sequence[Report]) -> dict[str, dict[str, float]]:
     """Return the mean of each system's measures over collections, each collection counting once.
 
@@ -127,7 +132,7 @@ def mean_systems(reports: Sequence[Report]) -> dict[str, dict[str, float]]:
     Returns:
         System → measure → mean, of the systems that every report has.
     """
-    means = [{system.name: system.means for system in report.systems} for report in reports]
+    means = list(map(system_means, reports))
     return {
         name: {key: fmean(of[name][key] for of in means) for key in first}
         for name, first in (means[0] if means else {}).items()

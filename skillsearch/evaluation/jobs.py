@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Collection as AbstractCollection
 from collections.abc import Iterator, Sequence
@@ -14,15 +13,16 @@ from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.assess import assess
 from skillsearch.evaluation.collection import load_collection
 from skillsearch.evaluation.judged_index import file_name
+from skillsearch.evaluation.lines import replace_file
 from skillsearch.evaluation.outcome import Outcome, assess_kinds
 from skillsearch.evaluation.own_files import read_own_collection
 from skillsearch.evaluation.page import render_page
 from skillsearch.evaluation.query_embedder import Embedders
 from skillsearch.evaluation.runs import write_run
-from skillsearch.evaluation.searching import NEGATIVES, Progress, answer_all, confusing_pairs
+from skillsearch.evaluation.searching import NEGATIVES, answer_all, confusing_pairs
 from skillsearch.evaluation.systems import SystemSpec
 from skillsearch.evaluation.types import Answers, Collection, JudgedQuery
-from skillsearch.types import Diagnostic
+from skillsearch.types import Diagnostic, Progress
 
 EXAMPLE = Path(__file__).with_name("example")
 """The collection of the package: its example skills, asked for in other words than theirs."""
@@ -188,10 +188,7 @@ def save_page(outcomes: Sequence[Outcome], path: Path, *, made: str, version: st
     has_mean = not any(outcome.kinds for outcome in outcomes)
     html = render_page(reports, made=made, version=version, has_mean=has_mean)
     try:
-        with tempfile.TemporaryDirectory(prefix=".page-", dir=path.parent) as folder:
-            temporary = Path(folder) / "page.html"
-            temporary.write_text(html, encoding="utf-8")
-            temporary.replace(path)
+        replace_file(path, [html])
     except OSError as exc:
         raise EvaluationError(f"{path} cannot be written: {exc.strerror or exc}.") from exc
 

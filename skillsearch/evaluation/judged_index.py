@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from skillsearch.errors import StorageError
 from skillsearch.evaluation.collection import digest
@@ -27,10 +27,7 @@ from skillsearch.index.calibration import Calibration
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
-from skillsearch.types import System
-
-if TYPE_CHECKING:
-    from skillsearch.index.reading import Progress
+from skillsearch.types import Progress, System
 
 _SKILLS = "skills"
 """Folder of the skills that are written; rename it where their form changes."""

@@ -147,34 +147,38 @@ def common_headings(skills: Iterable[Skill]) -> frozenset[str]:
 
 def _blocks(body: str) -> Iterator[_Block]:
     """Yield what stands outside fenced code."""
-    fence = ""
     item: list[str] = []
-    for line in (text[:_MAX_LINE_CHARS] for text in body[:_MAX_BODY_CHARS].split("\n")):
-        mark = _FENCE.match(line)
-        if mark and not fence:
-            fence = mark["mark"]
-        elif fence:
-            closes = mark and mark["mark"].startswith(fence) and not line[mark.end() :].strip()
-            fence = "" if closes else fence
-            continue
-        starts = bool(mark or not line.strip() or _HEADING.match(line) or _ITEM.match(line))
-        if item and not starts and line[0] in " \t":
+    # A blank line ends the last item.
+    for line in (*_unfenced_lines(body), ""):
+        heading, listed = _HEADING.match(line), _ITEM.match(line)
+        if item and line[:1] in (" ", "\t") and line.strip() and not heading and not listed:
             item.append(line.strip())
             continue
         if item:
             yield _Block("item", " ".join(item))
             item = []
-        if mark or not line.strip():
-            continue
-        if found := _HEADING.match(line):
-            yield _Block("heading", found["text"].strip(" #"), len(found["level"]))
-        elif found := _ITEM.match(line):
-            item = [found["text"].strip()]
-        else:
+        if heading:
+            yield _Block("heading", heading["text"].strip(" #"), len(heading["level"]))
+        elif listed:
+            item = [listed["text"].strip()]
+        elif line.strip():
             is_lead = _LEAD.fullmatch(line.strip())
             yield _Block("lead" if is_lead else "text", line.strip())
-    if item:
-        yield _Block("item", " ".join(item))
+
+
+def _unfenced_lines(body: str) -> Iterator[str]:
+    """Yield the lines of a body, for each stretch of fenced code an empty one."""
+    fence = ""
+    for line in (text[:_MAX_LINE_CHARS] for text in body[:_MAX_BODY_CHARS].split("\n")):
+        mark = _FENCE.match(line)
+        if fence:
+            closes = mark and mark["mark"].startswith(fence) and not line[mark.end() :].strip()
+            fence = "" if closes else fence
+        elif mark:
+            fence = mark["mark"]
+            yield ""
+        else:
+            yield line
 
 
 def _headings(blocks: Iterable[_Block]) -> Iterator[str]:

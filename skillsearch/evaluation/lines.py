@@ -1,11 +1,12 @@
-"""Files read line by line, and what is said of a line that cannot be used."""
+"""Files read line by line, written in one step, and what is said of a line that cannot be used."""
 
 from __future__ import annotations
 
 import codecs
 import os
 import reprlib
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from difflib import get_close_matches
 from pathlib import Path
@@ -57,6 +58,23 @@ def numbered_lines(path: Path, hint: str = "") -> Iterator[tuple[int, str]]:
                 raise line_error(path, number, problem) from exc
             if text.strip():
                 yield number, text.rstrip("\r\n")
+
+
+def replace_file(path: Path, parts: Iterable[str]) -> None:
+    """Write a text file beside where it belongs and move it there, over one that is there.
+
+    Args:
+        path: The file.
+        parts: Its text in pieces.
+
+    Raises:
+        OSError: When it cannot be written; what was there stays.
+    """
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=path.parent) as folder:
+        temporary = Path(folder) / path.name
+        with temporary.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(parts)
+        temporary.replace(path)
 
 
 def line_error(path: Path, number: int, problem: str) -> EvaluationError:

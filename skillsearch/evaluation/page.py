@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 
 from skillsearch.evaluation import plots
-from skillsearch.evaluation.assess import EXAMPLE_MEASURE, mean_systems
+from skillsearch.evaluation.assess import EXAMPLE_MEASURE, mean_systems, system_means
 from skillsearch.evaluation.markup import cell, definitions, details, figures, row, table, text
 from skillsearch.evaluation.types import (
     Abstention,
@@ -103,9 +103,8 @@ def _summary(reports: Sequence[Report], *, has_mean: bool) -> Iterator[str]:
     names = list(dict.fromkeys(system.name for report in reports for system in report.systems))
     rows = []
     for place, report in enumerate(reports):
-        means = {system.name: system.means for system in report.systems}
         head = f'<a href="#c{place}">{text(report.collection)}</a>'
-        rows.append(row(head, _main_values(names, means)))
+        rows.append(row(head, _main_values(names, system_means(report))))
     if has_mean:
         rows.append(row("mean of the collections", _main_values(names, mean_systems(reports))))
     yield "<section>\n<h2>All collections</h2>"
@@ -147,7 +146,7 @@ def _collection(report: Report, place: int) -> Iterator[str]:
 def _measures(report: Report) -> Iterator[str]:
     """Show the mean of each measure with its interval."""
     names = list(dict.fromkeys(name for system in report.systems for name in system.means))
-    means = {system.name: system.means for system in report.systems}
+    means = system_means(report)
     cells: dict[str, list[str]] = {system.name: [] for system in report.systems}
     for name in names:
         best = best_systems(name, means)

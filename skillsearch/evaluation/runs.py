@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 import struct
-import tempfile
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -17,7 +16,7 @@ from urllib.parse import quote, unquote
 import numpy as np
 
 from skillsearch.errors import EvaluationError
-from skillsearch.evaluation.lines import line_error, numbered_lines, shown, unknown_id
+from skillsearch.evaluation.lines import line_error, numbered_lines, replace_file, shown, unknown_id
 from skillsearch.evaluation.types import Answers, Collection, Ranking
 
 _COLUMNS = 6
@@ -80,12 +79,9 @@ def write_run(path: Path, answers: Answers, tag: str) -> None:
         EvaluationError: When the file cannot be written, or a score is no number.
     """
     try:
-        with tempfile.TemporaryDirectory(prefix=".run-", dir=path.parent) as folder:
-            temporary = Path(folder) / path.name
-            with temporary.open("w", encoding="utf-8", newline="\n") as file:
-                for query_id, ranking in answers.items():
-                    file.writelines(_lines(query_id, ranking, _word(tag) or "-"))
-            temporary.replace(path)
+        word = _word(tag) or "-"
+        rankings = answers.items()
+        replace_file(path, (line for key, ranked in rankings for line in _lines(key, ranked, word)))
     except (OSError, ValueError) as exc:
         raise EvaluationError(f"{path} cannot be written: {exc}") from exc
 

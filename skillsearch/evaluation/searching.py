@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import TypeAlias
 
 from skillsearch.errors import QueryError
 from skillsearch.evaluation.confusables import Confusion, confusables
@@ -29,9 +28,7 @@ from skillsearch.evaluation.types import (
 from skillsearch.index.calibration import Calibration
 from skillsearch.index.fitted import default_calibration, load_calibration
 from skillsearch.index.tokenizer import terms
-
-Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called with the stage, how many are done, and how many there are."""
+from skillsearch.types import Progress
 
 DEPTH = 50
 """Hits of a judged query, five times what measures look at; twice as many take twice the time."""

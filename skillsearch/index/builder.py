@@ -30,11 +30,11 @@ from skillsearch.index.embedding import Embedder
 from skillsearch.index.embedding_cache import EmbeddingCache
 from skillsearch.index.freshness import is_up_to_date
 from skillsearch.index.lexical import LexicalIndex, TermCounter, TermCounts, build_lexical
-from skillsearch.index.reading import Progress, Reading, document_keys
+from skillsearch.index.reading import Reading, document_keys
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.snapshot import Snapshot
 from skillsearch.skills.discovery import Discovery, discover, make_roots
-from skillsearch.types import Diagnostic, IndexReport, Root
+from skillsearch.types import Diagnostic, IndexReport, Progress, Root
 
 logger = logging.getLogger(__name__)
 

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 
 from skillsearch.index.calibration import FEATURES, Calibration
 from skillsearch.index.corpus import Corpus
-from skillsearch.index.evidence import find_evidence
 from skillsearch.index.lexical import LexicalIndex
 from skillsearch.index.query_form import QueryForm
-from skillsearch.index.ranker import Candidates, best_first
+from skillsearch.index.ranker import Candidates, best_evidence
 from skillsearch.index.tokenizer import terms
 from skillsearch.types import Explanation
 
@@ -43,10 +42,7 @@ def explain(
     document = int(candidates.documents[row])
     contributions = calibration.contributions(candidates.features)
     sums = contributions.sum(axis=1)
-    best = int(best_first(sums, candidates.documents)[0])
-    evidence = find_evidence(
-        corpus, query, int(candidates.documents[best]), candidates.features[best]
-    )
+    best, evidence = best_evidence(corpus, query, candidates, sums)
     heading, snippet = best_section(body, query, corpus.lexical_full or corpus.lexical_metadata)
     return Explanation(
         features=dict(zip(FEATURES, candidates.features[row].tolist(), strict=True)),

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from bisect import bisect_left
 from collections.abc import Sequence
-from operator import attrgetter
 from pathlib import Path
 
 from skillsearch.errors import AmbiguousNameError, SkillNotFoundError
@@ -50,9 +48,9 @@ def _meant(name: str, documents: DocumentStore) -> list[Document]:
     alias, colon, rest = name.partition(":")
     if named or not colon:
         return named
-    place = bisect_left(documents, name, key=attrgetter("doc_id"))
-    if place < len(documents) and documents[place].doc_id == name:
-        return [documents[place]]
+    number = documents.number_of(name)
+    if number is not None:
+        return [documents[number]]
     same_name = (documents[number] for number in documents.named(rest))
     return [document for document in same_name if document.alias == alias]
 

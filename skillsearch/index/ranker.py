@@ -106,16 +106,22 @@ def score(
         return np.zeros(0)
     if system == "hybrid":
         sums = calibration.contributions(features).sum(axis=1)
-        best = int(best_first(sums, candidates.documents)[0])
-        evidence = find_evidence(
-            corpus, query, int(candidates.documents[best]), candidates.features[best]
-        )
+        _, evidence = best_evidence(corpus, query, candidates, sums)
         return calibration.scores(sums, evidence)
     lexical = calibration.channel_scores(features, LEXICAL_FEATURES)
     dense = calibration.channel_scores(features, DENSE_FEATURES)
     if system == "bm25":
         return lexical
     return dense if system == "dense" else reciprocal_rank_fusion([lexical, dense])
+
+
+def best_evidence(
+    corpus: Corpus, query: QueryForm, candidates: Candidates, sums: NDArray[np.float64]
+) -> tuple[int, dict[str, float]]:
+    """Return which candidate has the highest ranking sum, and the evidence for it."""
+    best = int(best_first(sums, candidates.documents)[0])
+    document = int(candidates.documents[best])
+    return best, find_evidence(corpus, query, document, candidates.features[best])
 
 
 def best_first(scores: NDArray[np.float64], documents: NDArray[np.int64]) -> NDArray[np.int64]:

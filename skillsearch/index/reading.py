@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,10 +18,7 @@ from skillsearch.skills.discovery import Discovery
 from skillsearch.skills.parser import parse_skill
 from skillsearch.skills.resources import content_hash as hash_bytes
 from skillsearch.skills.resources import read_skill_md
-from skillsearch.types import Diagnostic, SkillFile
-
-Progress = Callable[[str, int, int], None]
-"""Called with the stage (``read`` or ``embed``), how many are done, and how many there are."""
+from skillsearch.types import Diagnostic, Progress, SkillFile
 
 
 class Reading:

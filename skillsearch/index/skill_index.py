@@ -24,13 +24,12 @@ from skillsearch.index.query_form import QueryForm, analyse
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.scripts import readable, trust
 from skillsearch.index.search import SearchRequest, run
-from skillsearch.types import Diagnostic, IndexReport, SearchResult, Skill, System
+from skillsearch.types import Diagnostic, IndexReport, Progress, SearchResult, Skill, System
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skillsearch.index.reading import Progress
 
 logger = logging.getLogger(__name__)
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.errors import EvaluationError
+from skillsearch.evaluation import lines
 from skillsearch.evaluation.lines import (
     MAX_FILE_BYTES,
     MAX_LINE_BYTES,
@@ -117,3 +118,19 @@ def test_a_long_value_is_cut_in_the_middle():
     """Both ends help to find it."""
     assert shown("x" * 70) == repr("x" * 70)
     assert shown("a" * 50 + "b" * 50) == "'" + "a" * 37 + "..." + "b" * 38 + "'"
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
+    """What breaks off in the middle leaves the old text, and nothing beside it."""
+    path = tmp_path / "file.txt"
+    lines.replace_file(path, ["a\n", "é\n"])
+    assert path.read_bytes() == "a\né\n".encode()
+
+    def broken():
+        yield "b\n"
+        raise OSError("no more")
+
+    with pytest.raises(OSError, match="no more"):
+        lines.replace_file(path, broken())
+    assert path.read_bytes() == "a\né\n".encode()
+    assert list(tmp_path.iterdir()) == [path]
