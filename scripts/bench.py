@@ -1,4 +1,4 @@
-"""Benchmark skillsearch: cold and warm queries, rank-bm25 in the same run, indexing.
+"""Benchmark skillsearch: cold and warm queries, rank-bm25 in the same run, loading, indexing.
 
 Usage: python scripts/bench.py [--skills DIR] [--sizes 1000,10000] [--work DIR] [--json]
 
@@ -39,6 +39,7 @@ from skillsearch.index.query_form import QueryForm
 from skillsearch.index.ranker import best_first, find_candidates, score
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.tokenizer import terms
+from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.parser import parse_skill
 from skillsearch.types import Skill
@@ -61,6 +62,7 @@ NOISE = 0.35
 """Length of the noise added to a unit vector: copies are near, but no duplicates (cosine ~ .94)."""
 COLD_RUNS = 5
 WARM_ROUNDS = 5
+LOADED_SKILLS = 100
 SLOW_REFERENCE = 2.0
 """Stop timing rank-bm25 after this many seconds a size; it needs no more for a median."""
 
@@ -174,14 +176,14 @@ def repeat_command(*args: str) -> Record:
     return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
 
 
-def time_calls(call: Callable[[str], object]) -> Record:
-    """Time a call over all queries, warmed up; milliseconds of CPU and wall time."""
-    for query in QUERIES:
-        call(query)
+def time_calls(call: Callable[[str], object], texts: Sequence[str] = QUERIES) -> Record:
+    """Time a call over all texts, warmed up; milliseconds of CPU and wall time."""
+    for text in texts:
+        call(text)
     cpu, wall = [], []
-    for query in QUERIES * WARM_ROUNDS:
+    for text in [*texts] * WARM_ROUNDS:
         cpu_before, wall_before = time.thread_time(), time.perf_counter()
-        call(query)
+        call(text)
         cpu.append(1000 * (time.thread_time() - cpu_before))
         wall.append(1000 * (time.perf_counter() - wall_before))
     return {
@@ -207,6 +209,18 @@ def bench_search(index: SkillIndex) -> Record:
     return {
         "all": time_calls(lambda query: index.search(query)),
         "without_embedding": time_calls(without_embedding),
+    }
+
+
+def bench_loading(index: SkillIndex) -> Record:
+    """Time loading bodies by name: more skills than the library keeps parsed, so each is parsed."""
+    library = SkillLibrary.of_index(index)
+    step = max(1, len(index) // LOADED_SKILLS)
+    names = [document.doc_id for document in index.documents()][::step][:LOADED_SKILLS]
+    return {
+        "body": time_calls(library.get, names),
+        "body_and_files": time_calls(library.load, names),
+        "again": time_calls(library.get, names[:1]),
     }
 
 
@@ -253,6 +267,7 @@ def bench_size(originals: Sequence[Skill], size: int, work: Path) -> Record:
         "cold_query": repeat_command("query", *query),
         "cold_query_no_refresh": repeat_command("query", *query, "--no-refresh"),
         "warm_query": bench_search(index),
+        "loading": bench_loading(index),
         "bm25": bench_bm25(index, root),
     }
 
@@ -297,6 +312,8 @@ def print_report(report: Record) -> None:
         "warm p50 ms": lambda r: f"{r['warm_query']['all']['wall_ms']:.1f}",
         "warm p95 ms": lambda r: f"{r['warm_query']['all']['wall_ms_p95']:.1f}",
         "search CPU ms": lambda r: f"{r['warm_query']['without_embedding']['cpu_ms']:.2f}",
+        "load p50 ms": lambda r: f"{r['loading']['body']['wall_ms']:.2f}",
+        "load p95 ms": lambda r: f"{r['loading']['body']['wall_ms_p95']:.2f}",
         "no-op CPU s": lambda r: f"{r['no_op_index']['cpu_s']:.2f}",
     }
     print(*(f"{name:>16}" for name in columns))

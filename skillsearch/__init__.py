@@ -9,6 +9,7 @@ The quickest way in::
         print(f"{hit.score:.2f} {hit.name}")
 """
 
+import importlib
 from typing import TYPE_CHECKING
 
 from skillsearch.errors import SkillSearchError
@@ -16,7 +17,9 @@ from skillsearch.types import Diagnostic, Hit, IndexReport, SearchResult, Skill,
 
 if TYPE_CHECKING:
     from skillsearch.index.skill_index import SkillIndex
-    from skillsearch.tools import search_skills
+    from skillsearch.library.skill_library import SkillLibrary
+    from skillsearch.session.skill_session import SkillSession
+    from skillsearch.tools.configured import search_skills
 
 __all__ = [
     "Diagnostic",
@@ -25,21 +28,24 @@ __all__ = [
     "SearchResult",
     "Skill",
     "SkillIndex",
+    "SkillLibrary",
     "SkillMetadata",
     "SkillSearchError",
+    "SkillSession",
     "search_skills",
 ]
 __version__ = "0.1.0"
 
+_LATE = {
+    "SkillIndex": "skillsearch.index.skill_index",
+    "SkillLibrary": "skillsearch.library.skill_library",
+    "SkillSession": "skillsearch.session.skill_session",
+    "search_skills": "skillsearch.tools.configured",
+}
+
 
 def __getattr__(name: str) -> object:
-    """Import the names that need numpy and faiss when they are first used."""
-    if name == "SkillIndex":
-        from skillsearch.index.skill_index import SkillIndex
-
-        return SkillIndex
-    if name == "search_skills":
-        from skillsearch.tools import search_skills
-
-        return search_skills
-    raise AttributeError(f"module 'skillsearch' has no attribute {name!r}")
+    """Import the names that need numpy, faiss or pydantic when they are first used."""
+    if name not in _LATE:
+        raise AttributeError(f"module 'skillsearch' has no attribute {name!r}")
+    return getattr(importlib.import_module(_LATE[name]), name)

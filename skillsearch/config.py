@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from skillsearch.errors import ConfigError
+from skillsearch.safe_text import one_line
 from skillsearch.types import JsonValue
 
 APP = "skillsearch"
@@ -30,6 +31,7 @@ MAX_QUERY_CHARS = 65_536
 """Far beyond any request to an agent; a longer text is a mistake that would cost seconds."""
 
 _MAX_FILE_BYTES = 1 << 20
+_MAX_NAME_BYTES = 255
 STANDARD_ROOTS = (".agents/skills", ".claude/skills")
 """Where hosts keep skills, below a project and below the home folder."""
 
@@ -46,6 +48,8 @@ class Settings:
         n: Hits a query gives at most.
         threshold: Lowest accepted score; None for the default of the ranking system.
         refresh: Whether a query brings a changed index up to date first where that is cheap.
+        environments: Folder of the named environments.
+        environment: Name of the one in use; empty for ``default``, or else the only one there is.
         sources: Where each setting that is not a default came from, for ``doctor``.
     """
 
@@ -56,6 +60,8 @@ class Settings:
     n: int = 5
     threshold: float | None = None
     refresh: bool = True
+    environments: Path = Path()
+    environment: str = ""
     sources: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -73,7 +79,9 @@ def load_settings(folder: Path | None = None, **flags: JsonValue) -> Settings:
         ConfigError: When a file cannot be read, or a setting is unknown or unusable.
     """
     here = (folder or Path.cwd()).absolute()
-    settings = Settings(index_dir=default_index_dir())
+    settings = Settings(
+        index_dir=default_index_dir(), environments=user_file().parent / "environments"
+    )
     for path in (user_file(), project_file(here)):
         if path is not None:
             settings = _with_file(settings, path, is_project=path != user_file())
@@ -106,6 +114,16 @@ def user_file() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_config_dir(APP, appauthor=False)) / "skillsearch.toml"
+
+
+def is_environment_name(text: str) -> bool:
+    """Tell whether a text can name an environment: a folder, and nothing above or below it.
+
+    A name has at most 255 bytes, no hidden characters, neither slash nor backslash nor colon, and
+    does not begin with a dot.
+    """
+    is_plain = text != "" and one_line(text) == text and not text.startswith(".")
+    return is_plain and not set("/\\:") & set(text) and len(text.encode()) <= _MAX_NAME_BYTES
 
 
 def project_file(folder: Path) -> Path | None:
@@ -217,7 +235,7 @@ def _check_project(settings: Settings, values: Mapping[str, JsonValue], path: Pa
     """
     base = path.parent.resolve()
     paths = [*(settings.roots if "roots" in values else ())]
-    paths += [settings.index_dir] if "index_dir" in values else []
+    paths += [getattr(settings, key) for key in ("index_dir", "environments") if key in values]
     for inside in paths:
         if not inside.resolve().is_relative_to(base):
             raise ConfigError(
@@ -252,6 +270,13 @@ def _parse_text(value: JsonValue, base: Path) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError("must be a text")
     return value.strip()
+
+
+def _parse_environment(value: JsonValue, base: Path) -> str:
+    """Read the name of an environment."""
+    if not isinstance(value, str) or not is_environment_name(value):
+        raise ValueError("must be the name of a folder, without '/', '\\', ':' or a leading dot")
+    return value
 
 
 def _parse_fields(value: JsonValue, base: Path) -> str:
@@ -295,5 +320,7 @@ _PARSERS = {
     "n": _parse_n,
     "threshold": _parse_threshold,
     "refresh": _parse_switch,
+    "environments": _parse_path,
+    "environment": _parse_environment,
 }
 """How each setting is read; its errors complete the sentence "KEY = VALUE ..."."""

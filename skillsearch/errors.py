@@ -4,7 +4,10 @@ SkillSearchError
 ├─ SkillError                  something about one skill
 │   ├─ ParseError              its SKILL.md cannot be read as a skill
 │   ├─ SkillNotFoundError      no skill has that name; carries the nearest names
+│   │   └─ VersionNotFoundError  none of that name has a fitting version; carries those there are
 │   ├─ AmbiguousNameError      several skills have that name; carries their qualified names
+│   ├─ VersionConstraintError  a constraint on versions cannot be read
+│   ├─ ChunkNotFoundError      no chunk of a skill has that id; carries those there are
 │   └─ UnsafePathError         a requested path leaves the skill folder, or is no plain file
 ├─ RootError                   a root cannot be indexed
 ├─ IndexNotFoundError          the index folder holds no usable index
@@ -13,6 +16,7 @@ SkillSearchError
 ├─ CacheError                  a damaged or foreign part; internal, answered by a rebuild
 ├─ EmbedderError               an embedder cannot be loaded or gave unusable vectors
 ├─ ConfigError                 a setting has a value that cannot be used
+│   └─ EnvironmentNotFoundError  no environment has that name; carries those there are
 ├─ QueryError                  a query, n or threshold that cannot be searched
 ├─ EvaluationError             a collection, a run or a system that cannot be measured
 └─ MissingDependencyError      an optional library is not installed; says which extra brings it
@@ -62,6 +66,24 @@ class SkillNotFoundError(SkillError, LookupError):
         self.nearest = nearest
 
 
+class VersionNotFoundError(SkillNotFoundError):
+    """Skills have the requested name, but none of them a version that fits.
+
+    Attributes:
+        versions: The versions that there are, as written.
+    """
+
+    def __init__(self, name: str, versions: tuple[str, ...]) -> None:
+        """Name what was asked for and what there is."""
+        super().__init__(name)
+        there_are = ", ".join(version or "one without a version" for version in versions)
+        self.args = (
+            f"No version fits {name!r}; there are: {there_are}. Ask for one of them, or leave out "
+            "what follows the last '@'.",
+        )
+        self.versions = versions
+
+
 class AmbiguousNameError(SkillError, LookupError):
     """Several indexed skills share the requested name.
 
@@ -77,6 +99,42 @@ class AmbiguousNameError(SkillError, LookupError):
         )
         self.name = name
         self.candidates = candidates
+
+
+class VersionConstraintError(SkillError, ValueError):
+    """A constraint on versions cannot be read.
+
+    Attributes:
+        constraint: The constraint as written.
+    """
+
+    def __init__(self, constraint: str) -> None:
+        """Name the constraint and show how one is written."""
+        super().__init__(
+            f"The version constraint {constraint[:200]!r} cannot be read; "
+            "write it as '>=1.2,<2', '^1.2' or '1.2'."
+        )
+        self.constraint = constraint
+
+
+class ChunkNotFoundError(SkillError, LookupError):
+    """A skill has no chunk of the requested id.
+
+    Attributes:
+        skill: Name of the skill.
+        chunk_id: The id that was asked for.
+        available: The ids that there are, in the order of the body.
+    """
+
+    def __init__(self, skill: str, chunk_id: str, available: tuple[str, ...]) -> None:
+        """Name what was asked for and the first ten that there are."""
+        ids = ", ".join(available[:10])
+        more = f" and {len(available) - 10:,} more" if len(available) > 10 else ""
+        hint = f"ask for one of: {ids}{more}." if ids else "it has no chunks at all; load its body."
+        super().__init__(f"The skill {skill!r} has no chunk {chunk_id[:200]!r}; {hint}")
+        self.skill = skill
+        self.chunk_id = chunk_id
+        self.available = available
 
 
 class UnsafePathError(SkillError):
@@ -109,6 +167,26 @@ class EmbedderError(SkillSearchError):
 
 class ConfigError(SkillSearchError):
     """A setting has a value that cannot be used."""
+
+
+class EnvironmentNotFoundError(ConfigError, LookupError):
+    """No environment has the requested name.
+
+    Attributes:
+        name: The name that was asked for.
+        nearest: Up to five names that look like it, nearest first.
+        available: All names that there are.
+    """
+
+    def __init__(self, name: str, nearest: tuple[str, ...], available: tuple[str, ...]) -> None:
+        """Name what was asked for, what looks like it, and the first fifty that there are."""
+        hint = f" Did you mean: {', '.join(nearest)}?" if nearest else ""
+        more = f" and {len(available) - 50} others" if len(available) > 50 else ""
+        there_are = ", ".join(available[:50]) + more or "none; make a folder of that name"
+        super().__init__(f"No environment is named {name[:200]!r}.{hint} There are: {there_are}.")
+        self.name = name
+        self.nearest = nearest
+        self.available = available
 
 
 class QueryError(SkillSearchError, ValueError):

@@ -35,6 +35,7 @@ PACKAGES = (
     "filelock",
     "numpy",
     "onnxruntime",
+    "packaging",
     "platformdirs",
     "pydantic",
     "PyStemmer",
@@ -44,7 +45,13 @@ PACKAGES = (
     "tokenizers",
     "xxhash",
 )
-EXTRAS = {"eval": "ir_measures", "st": "sentence_transformers"}
+EXTRAS = {
+    "adk": "google.adk",
+    "eval": "ir_measures",
+    "langchain": "langchain_core",
+    "pydantic-ai": "pydantic_ai",
+    "st": "sentence_transformers",
+}
 """Each extra of the package, and the module that it brings."""
 
 
@@ -344,8 +351,16 @@ def _check_diagnostics(index: SkillIndex) -> Iterator[Check]:
 def _check_extras() -> Iterator[Check]:
     """Say which optional libraries are there."""
     for extra, module in EXTRAS.items():
-        if util.find_spec(module):
+        if _is_installed(module):
             yield Check("extra", "ok", f"{extra}: {module} is installed")
         else:
             detail = f"{extra}: not installed; optional: pip install 'skillsearch[{extra}]'"
             yield Check("extra", "ok", detail)
+
+
+def _is_installed(module: str) -> bool:
+    """Say whether a module can be found; one inside a package may be looked for where none is."""
+    try:
+        return util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False

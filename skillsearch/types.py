@@ -67,6 +67,7 @@ class SkillMetadata:
         triggers: Phrases that the author wants to be found by.
         when_to_use: Text of ``when_to_use`` and its spellings, or empty.
         hidden: True where ``disable-model-invocation`` asks hosts not to offer the skill.
+        requires: Skills that this one needs, each a name or ``name@constraint`` (PEP 440).
         frontmatter: Every key of the frontmatter as JSON values, known or not.
     """
 
@@ -80,6 +81,7 @@ class SkillMetadata:
     triggers: tuple[str, ...] = ()
     when_to_use: str = ""
     hidden: bool = False
+    requires: tuple[str, ...] = ()
     frontmatter: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
@@ -149,6 +151,35 @@ class Skill:
 
 
 @dataclass(frozen=True, slots=True)
+class FileContent:
+    """A file of a skill, or one page of it.
+
+    Attributes:
+        path: Path below the skill folder, in plain form.
+        content: The page: text, or base64 where the file is no UTF-8 text.
+        encoding: Which of the two.
+        offset: Byte of the file at which the page begins.
+        next_offset: Where the next page begins; None at the end of the file.
+        size: Bytes of the whole file.
+        content_hash: sha256 of the whole file, hexadecimal.
+        stale: True where the file is not the one that the caller knew the hash of.
+    """
+
+    path: str
+    content: str
+    encoding: Literal["text", "base64"]
+    offset: int
+    next_offset: int | None
+    size: int
+    content_hash: str
+    stale: bool = False
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the JSON form of this page."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """Why a hit has its score.
 
@@ -186,6 +217,7 @@ class Hit:
         doc_id: Id of the document.
         duplicates: Paths of near-identical skills that this hit stands for.
         explain: Why, where the search was asked to explain.
+        chunk: Id of the chunk of the skill that fits the query best; empty where none does.
     """
 
     rank: int
@@ -197,12 +229,14 @@ class Hit:
     doc_id: str
     duplicates: tuple[str, ...] = ()
     explain: Explanation | None = None
+    chunk: str = ""
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form of this hit; ``explain`` only where there is one."""
+        """Return the JSON form of this hit; ``explain`` and ``chunk`` only where there is one."""
         record = asdict(self)
-        if self.explain is None:
-            del record["explain"]
+        for name in ("explain", "chunk"):
+            if not record[name]:
+                del record[name]
         return record
 
 

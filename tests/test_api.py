@@ -14,6 +14,7 @@ HEAVY = {
     "faiss",
     "numpy",
     "onnxruntime",
+    "packaging",
     "platformdirs",
     "pydantic",
     "rank_bm25",
@@ -35,10 +36,10 @@ def test_all_is_sorted_and_names_everything_public():
         and not isinstance(value, type(sys))
         and value is not typing.TYPE_CHECKING
     }
-    lazy = {"SkillIndex", "search_skills"}
+    lazy = {"SkillIndex", "SkillLibrary", "SkillSession", "search_skills"}
     assert skillsearch.__all__ == sorted(skillsearch.__all__)
     assert set(skillsearch.__all__) == public | lazy
-    assert len(source.splitlines()) <= 50
+    assert len(source.splitlines()) <= 56
 
 
 @pytest.mark.parametrize("name", skillsearch.__all__)

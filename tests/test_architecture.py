@@ -9,12 +9,12 @@ import skillsearch
 
 PACKAGE = Path(skillsearch.__file__).parent
 LAYERS = [  # low to high; a module imports lower layers and, unless APART, its own
-    {"types", "errors", "config", "safe_text"},
+    {"types", "errors", "config", "safe_text", "markdown"},
     {"skills", "execution"},
     {"index"},
-    {"library", "session", "evaluation", "remote", "training"},
-    {"tools", "watcher", "reports"},
-    {"cli", "mcp_server"},
+    {"library", "prompt", "session", "evaluation", "remote", "training"},
+    {"budget", "tools", "toolsets", "watcher", "reports"},
+    {"cli", "integrations", "mcp_server"},
 ]
 LEVEL = {unit: level for level, units in enumerate(LAYERS) for unit in units}
 APART = [  # the members of each set never import each other
@@ -33,11 +33,15 @@ IMPORTERS = {  # the only modules that may import each of these, at any depth of
     "click": {"cli"},
     "faiss": {"index.dense"},
     "filelock": {"index.cache"},
+    "google": {"integrations.adk"},
     "ir_measures": {"evaluation.measures"},
+    "langchain_core": {"integrations.langchain"},
     "matplotlib": {"evaluation.plots"},
     "onnxruntime": {"index.embedder"},
+    "packaging": {"skills.versions"},
     "platformdirs": {"config"},
-    "pydantic": {"tools"},
+    "pydantic": {"tools", "toolsets"},
+    "pydantic_ai": {"integrations.pydantic_ai"},
     "rank_bm25": {"index.okapi"},
     "rich": {"cli"},
     "sentence_transformers": {"index.embedder"},
@@ -49,7 +53,14 @@ IMPORTERS = {  # the only modules that may import each of these, at any depth of
 FORBIDDEN_MODULES = {"pickle", "cPickle", "dill", "joblib", "marshal", "shelve"}
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
 PURE = {  # no clock, no files, no logging
+    "markdown",
+    "prompt",
     "safe_text",
+    "budget.codex",
+    "budget.hosts",
+    "budget.levels",
+    "budget.report",
+    "budget.sizes",
     "evaluation.abstention",
     "evaluation.assess",
     "evaluation.comparison",
@@ -69,6 +80,15 @@ PURE = {  # no clock, no files, no logging
     "index.query_form",
     "index.scripts",
     "index.tokenizer",
+    "library.order",
+    "library.precedence",
+    "session.keys",
+    "session.migration",
+    "session.records",
+    "session.types",
+    "skills.chunks",
+    "skills.requirements",
+    "skills.versions",
 }
 IMPURE_MODULES = {"io", "logging", "os", "shutil", "socket", "subprocess", "tempfile", "time"}
 

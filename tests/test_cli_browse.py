@@ -131,6 +131,70 @@ def test_show_takes_one_part_at_a_time(indexed):
     assert "--body and --file" in result.stderr
 
 
+CHUNKED = """# Tea
+
+<chunk id="green" description="How long green tea takes">
+Two minutes.
+</chunk>
+<chunk id=black>Four \x1b[31mminutes.</chunk>
+"""
+
+
+@pytest.fixture
+def chunked(indexed, drinks, make_skill):
+    """Run commands on an index that lacks the chunks that a skill got since."""
+    make_skill(drinks, "steep-tea", "Steep tea.", CHUNKED)
+    return indexed
+
+
+def test_show_lists_the_chunks_of_a_skill(chunked):
+    """Id and description; a skill without chunks has no such rows or key."""
+    rows = [line.split("\t") for line in chunked("show", "steep-tea").stdout.splitlines()]
+    chunks = [row for row in rows if row[0] == "chunk"]
+    assert chunks == [["chunk", "green: How long green tea takes"], ["chunk", "black"]]
+    record = json.loads(chunked("show", "steep-tea", "--json").stdout)
+    assert record["chunks"] == [
+        {"id": "green", "description": "How long green tea takes"},
+        {"id": "black", "description": ""},
+    ]
+    assert "\nchunk\t" not in chunked("show", "brew-coffee").stdout
+    assert "chunks" not in json.loads(chunked("show", "brew-coffee", "--json").stdout)
+
+
+def test_show_chunk_prints_one_chunk(chunked):
+    """Its text alone, harmless on a terminal; JSON has it as it is, with the description."""
+    assert chunked("show", "steep-tea", "--chunk", "green").stdout == "Two minutes.\n"
+    assert chunked("show", "steep-tea", "--chunk", "black").stdout == "Four [31mminutes.\n"
+    record = json.loads(chunked("show", "steep-tea", "--chunk", "black", "--json").stdout)
+    assert record == {
+        "name": "steep-tea",
+        "chunk": "black",
+        "description": "",
+        "text": "Four \x1b[31mminutes.",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("steep-tea", "has no chunk 'red'; ask for one of: green, black."),
+        ("brew-coffee", "no chunks at all"),
+    ],
+)
+def test_an_unknown_chunk_exits_with_1_and_gets_those_that_there_are(chunked, name, message):
+    """Nothing is guessed."""
+    result = chunked("show", name, "--chunk", "red")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert message in result.stderr
+
+
+def test_show_chunk_goes_with_no_other_part(chunked):
+    """As with bodies and files."""
+    result = chunked("show", "steep-tea", "--chunk", "green", "--file", "notes.md")
+    assert result.exit_code == 2
+    assert "--file and --chunk" in result.stderr
+
+
 def test_an_unknown_name_exits_with_1_and_gets_the_nearest(indexed):
     """Nothing is guessed."""
     result = indexed("show", "brew-cofee")
@@ -235,6 +299,18 @@ def test_a_long_description_is_cut_to_three_lines():
     lines = [line.strip() for line in file.getvalue().splitlines()]
     assert lines[3].endswith("…")
     assert lines[4] == "/r/red-ink/SKILL.md"
+
+
+def test_a_chunk_is_named_below_the_description():
+    """Harmless as all else; a hit without one has no such line."""
+    file = io.StringIO()
+    result = make_result(1, description="Tea.", chunk="gre\x1ben [bold]")
+    tables.print_hits(result, Console(file=file, highlight=False))
+    lines = [line.strip() for line in file.getvalue().splitlines()]
+    assert lines[1:] == ["Tea.", "chunk: green [bold]", "/r/red-ink/SKILL.md"]
+    plain = io.StringIO()
+    tables.print_hits(make_result(1), Console(file=plain))
+    assert "chunk" not in plain.getvalue()
 
 
 def test_duplicates_are_listed_below_the_hit():

@@ -61,6 +61,19 @@ def test_plain_text_is_a_line_of_columns_for_each_hit(indexed, drinks):
     assert result.stderr == ""
 
 
+def test_a_hit_names_the_chunk_that_fits(ask, indexed, drinks, make_skill):
+    """As a last column, and under its own key; other hits have neither."""
+    body = "<chunk id=green description='How long green tea takes'>Two minutes.</chunk>"
+    make_skill(drinks, "steep-tea", "Steep green tea.", body)
+    query = ("how long does green tea take", "--threshold", "0")
+    hits = ask(*query)["hits"]
+    assert (hits[0]["name"], hits[0]["chunk"]) == ("steep-tea", "green")
+    assert not any("chunk" in hit for hit in hits[1:])
+    rows = [line.split("\t") for line in indexed("query", *query).stdout.splitlines()]
+    assert rows[0][4:] == [str(drinks / "steep-tea" / "SKILL.md"), "green"]
+    assert {len(row) for row in rows[1:]} <= {5}
+
+
 def test_words_need_no_quotes(ask):
     """Several arguments are one query."""
     assert ask("brew", "filter", "coffee")["query"] == "brew filter coffee"

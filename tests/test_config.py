@@ -9,6 +9,8 @@ from skillsearch import config
 from skillsearch.config import Settings, load_settings
 from skillsearch.errors import ConfigError
 
+AN_ENVIRONMENT = r"the name of a folder, without '/', '\', ':' or a leading dot"
+
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
@@ -38,9 +40,13 @@ def user_file(home):
 
 
 def test_without_any_source_the_defaults_hold(project, home):
-    """The index lies in the user's cache folder, and there are no roots."""
+    """The index lies in the user's cache folder, environments beside the user's own file."""
     project("")
-    assert load_settings() == Settings(index_dir=config.default_index_dir())
+    environments = config.user_file().parent / "environments"
+    assert load_settings() == Settings(
+        index_dir=config.default_index_dir(), environments=environments
+    )
+    assert environments.is_relative_to(home)
     assert config.default_index_dir().is_relative_to(home)
     assert load_settings().sources == {}
 
@@ -131,6 +137,10 @@ def test_an_empty_variable_is_as_good_as_none(project, monkeypatch):
         ("roots", [3], "must be the path of a folder"),
         ("index_dir", "", "must be the path of a folder"),
         ("index_dir", "a\0b", "must be the path of a folder"),
+        ("environments", ["x"], "must be the path of a folder"),
+        ("environment", "", f"must be {AN_ENVIRONMENT}"),
+        ("environment", "../up", f"must be {AN_ENVIRONMENT}"),
+        ("environment", ["work"], f"must be {AN_ENVIRONMENT}"),
     ],
 )
 def test_a_value_that_cannot_be_used_is_named(project, key, value, reason):
@@ -176,6 +186,8 @@ def test_a_file_that_is_no_toml_is_named(project, data):
         'roots = ["link"]',
         'index_dir = "/tmp"',
         'index_dir = ".."',
+        'environments = "/etc"',
+        'environments = "link"',
         'model = "st:someone/model"',
         'model = "./model"',
     ],
@@ -196,6 +208,35 @@ def test_the_user_and_the_environment_may_name_anything(project, user_file, monk
     settings = load_settings()
     assert (settings.roots, settings.model) == ((Path("/srv/skills"),), "st:someone/model")
     assert settings.index_dir == Path("/srv/index")
+
+
+def test_environments_are_chosen_like_anything_else(project, monkeypatch):
+    """Their folder is relative to the file that names it; a variable beats the file."""
+    folder = project('environments = "envs"\nenvironment = "test-env"\n')
+    settings = load_settings()
+    assert (settings.environments, settings.environment) == (folder / "envs", "test-env")
+    monkeypatch.setenv("SKILLSEARCH_ENVIRONMENTS", "/srv/envs")
+    monkeypatch.setenv("SKILLSEARCH_ENVIRONMENT", "live")
+    settings = load_settings()
+    assert (settings.environments, settings.environment) == (Path("/srv/envs"), "live")
+
+
+@pytest.mark.parametrize("name", ["test-env", "Büro 2", "测试", "a.b", "x" * 255])
+def test_the_name_of_a_folder_names_an_environment(name):
+    """In any script."""
+    assert config.is_environment_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", ".", "..", ".git", "a/b", "/a", "a\\b", "C:"),
+        *("a\0b", "a\nb", " a", "a  b", "a\u202eb", "\ud800", "x" * 256, "测" * 86),
+    ],
+)
+def test_what_is_no_single_plain_folder_names_no_environment(name):
+    """Nothing that climbs, hides, or no file system can hold."""
+    assert not config.is_environment_name(name)
 
 
 def test_standard_roots_are_those_that_exist_the_project_s_first(tmp_path, home):

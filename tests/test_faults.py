@@ -16,6 +16,7 @@ from skillsearch.index.skill_index import SkillIndex
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as on Linux")
 PACKAGE_FOLDER = Path(sys.modules["skillsearch"].__file__).parents[1]
+CHUNK = "<chunk id=cool description='How to cool it'>Wait for a while.</chunk>"
 QUERIES = ("fill in a PDF form", "water the plants", "make green tea", "old")
 
 BUILD = """
@@ -52,7 +53,7 @@ from skillsearch.index import arrays
 from skillsearch.index.embedding_cache import EmbeddingCache
 EmbeddingCache.add = deadly(EmbeddingCache.add)
 EmbeddingCache.close = deadly(EmbeddingCache.close)
-for module in ("lexical", "documents"):
+for module in ("lexical", "documents", "chunk_index"):
     module = __import__(f"skillsearch.index.{module}", fromlist=["x"])
     module.save_array = deadly(module.save_array)
 """
@@ -96,7 +97,7 @@ def build(root, folder):
 def change(root):
     """Add, edit and delete a skill."""
     write_skill(root, "plants", "Water the plants on the balcony.", "Not too much.")
-    write_skill(root, "tea", "Make green tea, or black.", "Boil more water.")
+    write_skill(root, "tea", "Make green tea, or black.", f"Boil more water. {CHUNK}")
     shutil.rmtree(root / "old")
 
 
@@ -106,7 +107,7 @@ def root(tmp_path):
     folder = tmp_path / "skills"
     write_skill(folder, "pdf-forms", "Fill in PDF forms.", "Open the form. " * 40)
     write_skill(folder, "tea", "Make green tea.", "Boil water.")
-    write_skill(folder, "sql", "Make slow queries fast.", "Add an index.")
+    write_skill(folder, "sql", "Make slow queries fast.", f"Add an index. {CHUNK}")
     write_skill(folder, "old", "An old habit.", "It goes away.")
     return folder
 

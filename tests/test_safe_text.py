@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.safe_text import one_line, visible
+from skillsearch.safe_text import one_line, shorten, visible
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,12 @@ from skillsearch.safe_text import one_line, visible
         ("👩‍👩‍👧 and 🏳️‍🌈", "👩‍👩‍👧 and 🏳️‍🌈"),
         ("नमस्‍ते می‌خواهم", "नमस्‍ते می‌خواهم"),
         ("北京 서울 café ☕️", "北京 서울 café ☕️"),
+        ("1️⃣ \u2139\ufe0f ≨︀ ᠠ᠋", "1️⃣ \u2139\ufe0f ≨︀ ᠠ᠋"),
+        ("a\ufe0fb\ufe01 \ufe0f\ufe02c", "ab c"),
+        ("☕\ufe0f\ufe0e\ufe01\u200d\ufe0f tea\ufe05", "☕\ufe0f tea"),
+        ("❤\ufe0f\u200d\u200d🔥 ❤\u200d\ufe0f🔥", "❤\ufe0f\u200d🔥 ❤🔥"),
+        ("\u115f\u1160\u3164\uffa0\u034f\u17b4\U0001d173\U0001bca0 blank", "blank"),
+        ("no\ufffe\uffff\ufff0 character", "no character"),
     ],
 )
 def test_what_is_hidden_or_obeyed_goes_and_what_is_read_stays(text, shown):
@@ -42,7 +48,16 @@ def test_a_long_line_is_cut_at_the_limit(limit, shown):
     assert one_line("one   two", limit) == shown
 
 
-@given(st.text(st.characters(), max_size=200))
+def test_a_cut_keeps_lines_and_leaves_no_loose_end():
+    """Neither a blank nor a joiner stands before the ellipsis; what fits stays whole."""
+    assert shorten("one\ntwo \n three", 10) == "one\ntwo…"
+    assert shorten("स्\u200dते", 4) == "स्…"
+    assert shorten(" as it is \n", 11) == " as it is \n"
+
+
+@given(
+    st.text(st.characters(), max_size=200) | st.text("ᠠ☕1a \u180b\u200c\u200d\ufe00\ufe0f\u200b")
+)
 def test_nothing_harmful_is_left_of_any_text(text):
     """Whatever comes in can be encoded, has one line, and is stable when done again."""
     line = one_line(text)

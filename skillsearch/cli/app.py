@@ -58,6 +58,8 @@ COMMANDS = {
     "status": "checking",
     "doctor": "checking",
     "validate": "checking",
+    "prompt": "prompting",
+    "budget": "budgeting",
     "eval": "evaluating",
     "completion": "completion",
 }

@@ -14,11 +14,13 @@ from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say
 from skillsearch.config import load_settings
 from skillsearch.errors import SkillError, SkillSearchError
 from skillsearch.safe_text import one_line, visible
-from skillsearch.skills.resources import list_files, read_file
+from skillsearch.skills.listing import list_files
+from skillsearch.skills.resources import read_file
 from skillsearch.types import JsonValue, Skill
 
 if TYPE_CHECKING:
     from skillsearch.index.documents import Document
+    from skillsearch.skills.chunks import Chunk
 
 _TABLE_CHARS = 400
 """More than fits on a line of any terminal."""
@@ -62,17 +64,25 @@ def _complete_name(
 @click.option("--body", "part", flag_value="body", help="Print the body of its SKILL.md.")
 @click.option("--files", "part", flag_value="files", help="Print the names of its files.")
 @click.option("--file", metavar="PATH", help="Print one of its files, such as references/a.md.")
+@click.option("--chunk", metavar="ID", help="Print one chunk of its body.")
 @index_dir_option
 @json_option
 def show_command(
-    name: str, part: str | None, file: str | None, index_dir: Path | None, as_json: bool
+    name: str,
+    part: str | None,
+    file: str | None,
+    chunk: str | None,
+    index_dir: Path | None,
+    as_json: bool,
 ) -> None:
     """Show the skill called NAME (ROOT:NAME where several roots have it).
 
     It is read from the disk as it is now. An unknown name exits with 1 and names the nearest.
     """
-    if part and file is not None:
-        raise click.UsageError(f"--{part} and --file ask for different things; use one of them.")
+    parts = {part: part, "file": file, "chunk": chunk}
+    asked = [f"--{option}" for option, value in parts.items() if value is not None]
+    if len(asked) > 1:
+        raise click.UsageError(f"{' and '.join(asked)} ask for different things; use one of them.")
     index = open_index(load_settings(index_dir=index_dir).index_dir)
     document = index.find(name)
     skill = index.get(document.doc_id if ":" in name else name)
@@ -80,6 +90,8 @@ def show_command(
         say("note: its SKILL.md has changed since it was indexed")
     if file is not None:
         _show_file(skill, file, as_json=as_json)
+    elif chunk is not None:
+        _show_chunk(skill, chunk, as_json=as_json)
     elif as_json:
         emit_json(_record(skill, document, with_body=part == "body"))
     elif part == "body":
@@ -113,6 +125,8 @@ def _record(skill: Skill, document: Document, *, with_body: bool) -> dict[str, J
         "files": list(files),
         "files_truncated": truncated,
     }
+    if chunks := _chunks(skill):
+        record["chunks"] = [{"id": each.id, "description": each.description} for each in chunks]
     return {**record, "body": skill.body} if with_body else record
 
 
@@ -131,6 +145,9 @@ def _show_overview(skill: Skill, document: Document, *, only_files: bool) -> Non
     ]
     rows += [("id", document.doc_id), ("path", str(skill.path))]
     rows += [("body", f"{len(skill.body):,} characters (--body prints it)")]
+    rows += [
+        ("chunk", ": ".join(filter(None, (each.id, each.description)))) for each in _chunks(skill)
+    ]
     rows += [("file", file) for file in files]
     if is_terminal():
         from skillsearch.cli.tables import print_rows
@@ -155,6 +172,26 @@ def _show_file(skill: Skill, path: str, *, as_json: bool) -> None:
         )
     else:
         click.echo(visible(text), nl=not text.endswith("\n"))
+
+
+def _chunks(skill: Skill) -> tuple[Chunk, ...]:
+    """Return the chunks of the body."""
+    # `list` parses no skill: the parser and its YAML are imported only here.
+    from skillsearch.skills.chunks import parse_chunks
+
+    return parse_chunks(skill.body).chunks
+
+
+def _show_chunk(skill: Skill, chunk_id: str, *, as_json: bool) -> None:
+    """Print one chunk of the body."""
+    from skillsearch.skills.chunks import find_chunk
+
+    chunk = find_chunk(skill, chunk_id)
+    if as_json:
+        about = {"chunk": chunk.id, "description": chunk.description}
+        emit_json({"name": skill.name, **about, "text": chunk.content})
+    else:
+        click.echo(visible(chunk.content))
 
 
 def _as_text(data: bytes) -> str | None:

@@ -22,13 +22,13 @@ _SETUP = {
 @click.argument("shell", type=click.Choice(tuple(_SETUP)))
 @click.pass_context
 def completion_command(context: click.Context, shell: str) -> None:
-    r"""Print the script that lets a shell complete commands, options and skill names.
+    """Print the script that lets a shell complete commands, options and skill names.
 
     \b
     bash, in ~/.bashrc:  eval "$(skillsearch completion bash)"
     zsh, in ~/.zshrc:    eval "$(skillsearch completion zsh)"
     fish:                skillsearch completion fish > ~/.config/fish/completions/skillsearch.fish
-    """
+    """  # noqa: D301 - click reads the control character, not its escape
     kind = get_completion_class(shell)
     if kind is None:
         raise click.UsageError(f"Completion for {shell} is not known to this version of click.")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from skillsearch.cli.asking import text_of
 from skillsearch.cli.batch import Query, read_queries
 from skillsearch.cli.explaining import explanation
 from skillsearch.cli.opening import bring_up_to_date, open_index
@@ -19,8 +19,6 @@ from skillsearch.types import SYSTEMS
 
 if TYPE_CHECKING:
     from skillsearch.types import SearchResult, System
-
-_MAX_STDIN_BYTES = 4 << 20
 
 
 @command("query")
@@ -85,10 +83,7 @@ def _queries(words: Sequence[str], batch: BinaryIO | None) -> list[Query]:
         )
     if batch:
         return read_queries(batch, str(getattr(batch, "name", "<stdin>")))
-    if words != ("-",):
-        return [(None, " ".join(words))]
-    data = sys.stdin.buffer.read(_MAX_STDIN_BYTES)
-    return [(None, data.decode("utf-8", "replace").strip())]
+    return [(None, text_of(words))]
 
 
 def _show(result: SearchResult, *, as_json: bool) -> None:
@@ -109,8 +104,12 @@ def _show(result: SearchResult, *, as_json: bool) -> None:
 
 
 def _emit_plain(result: SearchResult) -> None:
-    """Print one hit a line: rank, score, name, description, path; explanations below it."""
+    """Print one hit a line: rank, score, name, description, path, and its chunk where there is one.
+
+    Explanations stand below it.
+    """
     for hit in result:
-        emit_rows([(hit.rank, f"{hit.score:.4f}", hit.name, hit.description, hit.path)])
+        chunk = [hit.chunk] if hit.chunk else []
+        emit_rows([(hit.rank, f"{hit.score:.4f}", hit.name, hit.description, hit.path, *chunk)])
         if hit.explain:
             emit_rows(("", *pair) for pair in explanation(hit.explain))

@@ -99,6 +99,8 @@ def _hit_lines(hit: Hit, console: Console) -> list[Text]:
     """Return what stands beside rank and score."""
     name = Text(one_line(hit.name), style="bold")
     lines = [name, _cut(hit.description, console)]
+    if hit.chunk:
+        lines.append(Text.assemble(("chunk: ", "magenta"), one_line(hit.chunk)))
     if hit.explain:
         for label, text in explanation(hit.explain):
             lines.append(Text.assemble((f"{label}: ", "magenta"), one_line(text)))

@@ -13,6 +13,7 @@ from collections.abc import Set as AbstractSet
 from typing import Literal, NamedTuple
 
 from skillsearch.evaluation.types import JudgedQuery
+from skillsearch.markdown import lines
 from skillsearch.types import Skill
 
 MAX_PER_KIND = 5
@@ -24,7 +25,6 @@ _MAX_LINE_CHARS = 1_000
 _CLAUSE_CHARS = 300
 """How far before a quoted phrase a word can stand that negates it."""
 
-_FENCE = re.compile(r"\s{0,3}(?P<mark>`{3,}|~{3,})")
 _HEADING = re.compile(r"(?P<level>#{1,6})[ \t]+(?P<text>.*)")
 _ITEM = re.compile(r"\s*(?:[-*+•]|[0-9]{1,3}[.)])\s+(?P<text>.*)")
 _LEAD = re.compile(r"[^|>]{1,150}[:\uff1a]\W*|\*\*[^*]{1,150}\*\*")
@@ -167,18 +167,9 @@ def _blocks(body: str) -> Iterator[_Block]:
 
 
 def _unfenced_lines(body: str) -> Iterator[str]:
-    """Yield the lines of a body, for each stretch of fenced code an empty one."""
-    fence = ""
-    for line in (text[:_MAX_LINE_CHARS] for text in body[:_MAX_BODY_CHARS].split("\n")):
-        mark = _FENCE.match(line)
-        if fence:
-            closes = mark and mark["mark"].startswith(fence) and not line[mark.end() :].strip()
-            fence = "" if closes else fence
-        elif mark:
-            fence = mark["mark"]
-            yield ""
-        else:
-            yield line
+    """Yield the lines of a body, those of fenced code empty."""
+    for line in lines(body[:_MAX_BODY_CHARS]):
+        yield "" if line.is_fenced else line.text[:_MAX_LINE_CHARS]
 
 
 def _headings(blocks: Iterable[_Block]) -> Iterator[str]:

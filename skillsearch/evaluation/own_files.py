@@ -13,8 +13,10 @@ from skillsearch.evaluation.types import Collection
 from skillsearch.index.builder import resolve_roots
 from skillsearch.skills.discovery import discover
 from skillsearch.skills.frontmatter import load_yaml
+from skillsearch.skills.listing import list_files
 from skillsearch.skills.parser import parse_skill
-from skillsearch.skills.resources import list_files, printable, read_file, read_skill_md
+from skillsearch.skills.paths import printable
+from skillsearch.skills.resources import read_file, read_skill_md
 from skillsearch.types import Diagnostic, JsonValue, Severity, Skill
 
 _MAX_LISTED = 20_000

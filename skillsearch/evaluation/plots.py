@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import math
-import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -58,7 +57,6 @@ _MAX_AREA = 450.0
 """Points squared of the dot for the most common pair of values."""
 _MAX_SCORE = 1e12
 """Scores of foreign runs are clipped here, far outside of any real one, to keep axes finite."""
-_NO_CHARACTER = re.compile("[\ufffe\uffff]")
 _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 
@@ -280,7 +278,7 @@ def _finite(score: float) -> float:
 def _name(text: str) -> str:
     """Return the name of a system or source, short and safe in XML."""
     limit = _NAME_CHARS if text.isascii() else _WIDE_CHARS
-    return _NO_CHARACTER.sub("\ufffd", one_line(text, limit))
+    return one_line(text, limit)
 
 
 def _count(queries: int) -> str:

@@ -16,6 +16,7 @@ from skillsearch.errors import RootError, StorageError
 from skillsearch.index import fields as field_rules
 from skillsearch.index import tokenizer
 from skillsearch.index.cache import IndexFolder
+from skillsearch.index.chunk_index import ChunkIndex
 from skillsearch.index.corpus import (
     Corpus,
     IndexSettings,
@@ -30,7 +31,7 @@ from skillsearch.index.embedding import Embedder
 from skillsearch.index.embedding_cache import EmbeddingCache
 from skillsearch.index.freshness import is_up_to_date
 from skillsearch.index.lexical import LexicalIndex, TermCounter, TermCounts, build_lexical
-from skillsearch.index.reading import Reading, document_keys
+from skillsearch.index.reading import Reading, chunk_keys, document_keys
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.snapshot import Snapshot
 from skillsearch.skills.discovery import Discovery, discover, make_roots
@@ -258,6 +259,7 @@ def _assemble(reading: Reading, cache: EmbeddingCache, with_body: bool) -> Corpu
     previous = reading.previous.corpus if reading.previous else None
     metadata = [bytes.fromhex(document.metadata_key) for document in documents]
     bodies = [bytes.fromhex(document.body_key) for document in documents] if with_body else []
+    chunks = chunk_keys(documents)
 
     def lexical(counter: TermCounter, old: LexicalIndex | None) -> LexicalIndex:
         new = counter.counts()
@@ -271,6 +273,7 @@ def _assemble(reading: Reading, cache: EmbeddingCache, with_body: bool) -> Corpu
         full if with_body else None,
         DenseIndex.build(cache.matrix(metadata)),
         DenseIndex.build(cache.matrix(bodies)) if with_body else None,
+        ChunkIndex.build(reading.chunk_terms(), len(documents), cache.matrix(chunks)),
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from skillsearch.errors import CacheError
 from skillsearch.index.cache import Generation, IndexFolder
+from skillsearch.index.chunk_index import ChunkIndex
 from skillsearch.index.dense import DenseIndex
 from skillsearch.index.documents import DocumentStore
 from skillsearch.index.lexical import LexicalIndex
@@ -97,6 +98,7 @@ class Corpus:
         lexical_full: BM25 over metadata and body; None in an index of metadata alone.
         dense_metadata: Vectors of the metadata.
         dense_body: Vectors of the heads of the bodies; None in an index of metadata alone.
+        chunks: The chunks of the bodies; None where no skill has any.
     """
 
     documents: DocumentStore
@@ -104,6 +106,7 @@ class Corpus:
     lexical_full: LexicalIndex | None
     dense_metadata: DenseIndex
     dense_body: DenseIndex | None
+    chunks: ChunkIndex | None
 
     def save(self, folder: Path) -> None:
         """Write all parts into a folder.
@@ -120,6 +123,8 @@ class Corpus:
         if self.lexical_full is not None and self.dense_body is not None:
             self.lexical_full.save(folder, "lexical-full")
             self.dense_body.save(folder, "dense-body")
+        if self.chunks is not None:
+            self.chunks.save(folder)
 
     @classmethod
     def load(cls, folder: Path, *, with_body: bool) -> Corpus:
@@ -141,11 +146,14 @@ class Corpus:
             LexicalIndex.load(folder, "lexical-full") if with_body else None,
             DenseIndex.load(folder, "dense-metadata"),
             DenseIndex.load(folder, "dense-body") if with_body else None,
+            ChunkIndex.load(folder) if with_body else None,
         )
         sizes = {len(corpus.documents), corpus.lexical_metadata.size}
         sizes.add(len(corpus.dense_metadata.vectors))
         if corpus.lexical_full is not None and corpus.dense_body is not None:
             sizes |= {corpus.lexical_full.size, len(corpus.dense_body.vectors)}
+        if corpus.chunks is not None:
+            sizes.add(corpus.chunks.size)
         if len(sizes) != 1:
             raise CacheError(f"the parts of the index differ in size: {sorted(sizes)}")
         return corpus

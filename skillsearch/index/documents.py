@@ -36,6 +36,9 @@ class Document:
         metadata_key: Key of the embedded metadata text, hexadecimal.
         body_key: Key of the embedded head of the body, hexadecimal; empty where none is embedded.
         trust: How far the embedder can judge this skill, 0 to 1.
+        version: Version as written, or empty.
+        requires: Skills that this one needs, as in `SkillMetadata.requires`.
+        chunks: Id, description and key of the embedded text, hexadecimal, of each indexed chunk.
     """
 
     doc_id: str
@@ -49,6 +52,14 @@ class Document:
     metadata_key: str
     body_key: str
     trust: float
+    version: str = ""
+    requires: tuple[str, ...] = ()
+    chunks: tuple[tuple[str, str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Make tuples of the lists that JSON gave."""
+        object.__setattr__(self, "requires", tuple(self.requires))
+        object.__setattr__(self, "chunks", tuple(map(tuple, self.chunks)))
 
     @property
     def alias(self) -> str:

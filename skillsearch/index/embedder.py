@@ -173,7 +173,7 @@ class OnnxEmbedder:
             )
         digests = [config.verify(path), config.verify(folder / "tokenizer.json")]
         digests += [config.verify(file) for file in weight_files(path)]
-        tokenizer = _load_tokenizer(folder / "tokenizer.json", config.max_tokens)
+        tokenizer = load_tokenizer(folder / "tokenizer.json", config.max_tokens)
         run = _load_session(path, config.pooling)
         probe = run(tokenizer.encode("probe"))
         fingerprint = fingerprint_of(*digests, config.pooling, config.max_tokens)
@@ -201,13 +201,27 @@ class OnnxEmbedder:
         return EmbeddedText(position, unit_row(self._run(encoding), self), truncated)
 
 
-def _load_tokenizer(path: Path, max_tokens: int) -> Any:
-    """Load a tokenizer that cuts at `max_tokens` and does not pad."""
+def load_tokenizer(path: Path, max_tokens: int | None = None) -> Any:
+    """Load a tokenizer that does not pad.
+
+    Args:
+        path: Its tokenizer.json; the caller has verified it.
+        max_tokens: Where it cuts a text; None for nowhere.
+
+    Returns:
+        A ``tokenizers.Tokenizer``.
+
+    Raises:
+        EmbedderError: When the file is none.
+    """
     import tokenizers
 
     with _errors_of("tokenizers", path):
         tokenizer = tokenizers.Tokenizer.from_file(str(path))
-        tokenizer.enable_truncation(max_tokens)
+        if max_tokens is None:
+            tokenizer.no_truncation()
+        else:
+            tokenizer.enable_truncation(max_tokens)
     tokenizer.no_padding()
     return tokenizer
 

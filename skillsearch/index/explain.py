@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-
 from skillsearch.index.calibration import FEATURES, Calibration
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.lexical import LexicalIndex
 from skillsearch.index.query_form import QueryForm
 from skillsearch.index.ranker import Candidates, best_evidence
 from skillsearch.index.tokenizer import terms
+from skillsearch.markdown import sections
 from skillsearch.types import Explanation
 
-_HEADING = re.compile(r"#{1,6}[ \t]+(?=\S)")
-_FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
 _SNIPPET_CHARS = 240
 
 
@@ -87,39 +83,6 @@ def best_section(body: str, query: QueryForm, index: LexicalIndex) -> tuple[str,
         if weight > best_weight:
             best, best_weight = (heading, _snippet(text)), weight
     return best
-
-
-def sections(body: str) -> Iterator[tuple[str, str]]:
-    """Split Markdown along its headings; a ``#`` inside a code fence is no heading.
-
-    Args:
-        body: Markdown.
-
-    Yields:
-        Heading and text of each section, the text before the first heading under an empty one.
-    """
-    heading, fence = "", ""
-    lines: list[str] = []
-    for line in body.splitlines():
-        mark = _FENCE.match(line)
-        if mark and not fence:
-            fence = mark.group(1)
-        elif mark and mark.group(1).startswith(fence):
-            fence = ""
-        found = None if fence else _HEADING.match(line)
-        if found:
-            yield heading, "\n".join(lines)
-            heading, lines = _heading_text(line[found.end() :]), []
-        else:
-            lines.append(line)
-    yield heading, "\n".join(lines)
-
-
-def _heading_text(text: str) -> str:
-    """Return a heading without the marks that may close it; those of ``C#`` do not."""
-    text = text.rstrip()
-    bare = text.rstrip("#")
-    return bare.rstrip() if bare[-1:] in (" ", "\t") else text
 
 
 def _snippet(text: str) -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from skillsearch.index.documents import Document
 from skillsearch.index.embedding_cache import text_key
 from skillsearch.index.scripts import readable, trust
 from skillsearch.index.tokenizer import terms
+from skillsearch.skills.chunks import parse_chunks
 from skillsearch.types import Skill
 
-VERSION = 1
+VERSION = 2
 """Bump when a skill would give other texts; an index made of the old ones is rebuilt."""
 
 NAME_WEIGHT = 3
@@ -24,8 +26,24 @@ _METADATA_CHARS = 8_192
 _BODY_CHARS = 200_000
 _BODY_HEAD_CHARS = 4_096
 """Of the body only the head is embedded, and no embedder reads further than this."""
+_MAX_CHUNKS = 200
+"""Chunks of one skill that a search can name; a megabyte could hold a hundred thousand."""
 _DISTINCT_BODY_CHARS = 200
 """Shorter bodies (a stub, a link) are equal by chance and do not make two skills duplicates."""
+
+
+class ChunkTexts(NamedTuple):
+    """The texts of one chunk.
+
+    Attributes:
+        record: What the document keeps of it.
+        terms: Terms of its id, its description and its text.
+        head: What is embedded; empty where there is nothing readable.
+    """
+
+    record: tuple[str, str, str]
+    terms: list[str]
+    head: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +56,7 @@ class FieldTexts:
         full_terms: Terms of metadata and body together, repeats by weight.
         metadata_text: What is embedded of the metadata.
         body_head: What is embedded of the body; empty where there is nothing readable.
+        chunks: The texts of each of the document's chunks.
     """
 
     document: Document
@@ -45,6 +64,7 @@ class FieldTexts:
     full_terms: list[str]
     metadata_text: str
     body_head: str
+    chunks: tuple[ChunkTexts, ...]
 
 
 def field_texts(
@@ -66,6 +86,7 @@ def field_texts(
     metadata_text = f"{name}: {about}"
     body_head = readable(skill.body[:_BODY_HEAD_CHARS], scripts) if with_body else ""
     shown = readable(metadata_text, scripts)
+    chunks = _chunk_texts(skill.body, scripts) if with_body else ()
     document = Document(
         doc_id=skill.doc_id,
         name=skill.name,
@@ -78,6 +99,9 @@ def field_texts(
         metadata_key=text_key(shown).hex(),
         body_key=text_key(body_head).hex() if with_body else "",
         trust=trust(metadata_text, scripts),
+        version=skill.metadata.version,
+        requires=skill.metadata.requires,
+        chunks=tuple(chunk.record for chunk in chunks),
     )
     return FieldTexts(
         document,
@@ -85,6 +109,7 @@ def field_texts(
         full_terms=name_terms * NAME_WEIGHT + about_terms * METADATA_WEIGHT + body_terms,
         metadata_text=shown,
         body_head=body_head,
+        chunks=chunks,
     )
 
 
@@ -93,6 +118,17 @@ def _about(skill: Skill) -> str:
     metadata = skill.metadata
     parts = (metadata.description, metadata.when_to_use, *metadata.triggers, *metadata.tags)
     return "\n".join(part for part in parts if part)[:_METADATA_CHARS]
+
+
+def _chunk_texts(body: str, scripts: frozenset[str] | None) -> tuple[ChunkTexts, ...]:
+    """Return the texts of the chunks of a body."""
+    found = []
+    for chunk in parse_chunks(body).chunks[:_MAX_CHUNKS]:
+        text = f"{chunk.id}: {chunk.description}\n{chunk.content}"
+        head = readable(text[:_BODY_HEAD_CHARS], scripts)
+        record = (chunk.id, chunk.description, text_key(head).hex())
+        found.append(ChunkTexts(record, terms(text[:_BODY_CHARS]), head))
+    return tuple(found)
 
 
 def _body_hash(body: str) -> str:

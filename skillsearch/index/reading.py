@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skillsearch.errors import ParseError
 from skillsearch.index.cache import IndexFolder
+from skillsearch.index.chunk_index import term_set
 from skillsearch.index.corpus import OpenedIndex
 from skillsearch.index.documents import Document
 from skillsearch.index.embedding_cache import EmbeddingCache
@@ -19,6 +21,9 @@ from skillsearch.skills.parser import parse_skill
 from skillsearch.skills.resources import content_hash as hash_bytes
 from skillsearch.skills.resources import read_skill_md
 from skillsearch.types import Diagnostic, Progress, SkillFile
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class Reading:
@@ -68,6 +73,7 @@ class Reading:
         self.texts: dict[bytes, str] = {}
         self.metadata_counter = TermCounter()
         self.full_counter = TermCounter()
+        self._chunk_terms: dict[int, list[NDArray[np.uint64]]] = {}
         self.diagnostics: list[Diagnostic] = []
         self.seen: dict[str, SeenFile] = {}
         self.reused = 0
@@ -82,6 +88,12 @@ class Reading:
     def previous(self) -> OpenedIndex | None:
         """The index that postings are taken over from."""
         return self._previous
+
+    def chunk_terms(self) -> dict[int, list[NDArray[np.uint64]]]:
+        """Return the terms of all chunks as `ChunkIndex.build` takes them, those kept unread."""
+        before = self._previous.corpus.chunks if self._previous else None
+        kept = before.term_sets(self.renumber) if before else {}
+        return kept | self._chunk_terms
 
     def read(
         self, discovery: Discovery, cache: EmbeddingCache, *, verify: bool, progress: Progress
@@ -169,6 +181,9 @@ class Reading:
         if self._with_body:
             self.full_counter.add(number, texts.full_terms)
             embedded.append((document.body_key, texts.body_head))
+        if texts.chunks:
+            self._chunk_terms[number] = [term_set(chunk.terms) for chunk in texts.chunks]
+            embedded += [(chunk.record[2], chunk.head) for chunk in texts.chunks]
         for key, text in embedded:
             if cache.get(bytes.fromhex(key)) is None:
                 self.texts[bytes.fromhex(key)] = text
@@ -177,4 +192,10 @@ class Reading:
 def document_keys(documents: Sequence[Document]) -> list[bytes]:
     """Return the keys of all texts that documents embed."""
     keys = [bytes.fromhex(document.metadata_key) for document in documents]
-    return keys + [bytes.fromhex(d.body_key) for d in documents if d.body_key]
+    keys += [bytes.fromhex(d.body_key) for d in documents if d.body_key]
+    return keys + chunk_keys(documents)
+
+
+def chunk_keys(documents: Sequence[Document]) -> list[bytes]:
+    """Return the keys of the texts of all chunks, in the order of the documents."""
+    return [bytes.fromhex(key) for document in documents for _, _, key in document.chunks]

@@ -9,8 +9,9 @@ import numpy as np
 from skillsearch.config import MAX_N, MAX_QUERY_CHARS
 from skillsearch.errors import ParseError, QueryError
 from skillsearch.index.calibration import Calibration
+from skillsearch.index.chunk_index import term_shares
 from skillsearch.index.corpus import Corpus
-from skillsearch.index.documents import Document, DocumentStore
+from skillsearch.index.documents import Document
 from skillsearch.index.duplicates import collapse
 from skillsearch.index.names import read_skill
 from skillsearch.index.query_form import QueryForm
@@ -85,7 +86,7 @@ def run(
     for rank, (place, others) in enumerate(groups, start=1):
         row = int(ranked[place])
         number = int(candidates.documents[row])
-        hit = _hit(corpus.documents, rank, number, float(scores[row]), others)
+        hit = _hit(corpus, form, rank, number, float(scores[row]), others)
         if request.explain:
             text = _body(corpus.documents[number])
             hit = replace(hit, explain=explain(corpus, form, candidates, row, calibration, text))
@@ -102,10 +103,15 @@ def _excluded(request: SearchRequest, corpus: Corpus) -> frozenset[int]:
 
 
 def _hit(
-    documents: DocumentStore, rank: int, number: int, score: float, others: tuple[int, ...]
+    corpus: Corpus,
+    form: QueryForm,
+    rank: int,
+    number: int,
+    score: float,
+    others: tuple[int, ...],
 ) -> Hit:
     """Make a hit of a document."""
-    document = documents[number]
+    document = corpus.documents[number]
     return Hit(
         rank=rank,
         name=document.name,
@@ -114,8 +120,18 @@ def _hit(
         path=document.path,
         root=document.root,
         doc_id=document.doc_id,
-        duplicates=tuple(documents[other].path for other in others),
+        duplicates=tuple(corpus.documents[other].path for other in others),
+        chunk=_best_chunk(corpus, form, number, document) if document.chunks else "",
     )
+
+
+def _best_chunk(corpus: Corpus, form: QueryForm, number: int, document: Document) -> str:
+    """Return the id of the chunk that fits the query best; empty where none does."""
+    if corpus.chunks is None or corpus.lexical_full is None:
+        return ""
+    shares = term_shares(form.counts, corpus.lexical_full)
+    place = corpus.chunks.best(form, shares, number, document.trust * form.trust)
+    return "" if place is None else document.chunks[place][0]
 
 
 def _body(document: Document) -> str:

@@ -298,31 +298,33 @@ class SkillIndex:
         """Read a skill by its name.
 
         Args:
-            name: The name in any case, ``root:name`` where several roots have it, or the id of
-                the document. Of skills in several roots, the one in the first root is meant.
+            name: As in `find`.
 
         Returns:
             The skill as it is on disk now.
 
         Raises:
             SkillNotFoundError: When there is none; names the nearest.
-            AmbiguousNameError: When one root has several.
+            VersionNotFoundError: When no version fits; names those there are.
+            AmbiguousNameError: When one root has several that versions do not tell apart.
             ParseError: When its file can no longer be read as a skill.
         """
         return read_skill(self.find(name))
 
     def find(self, name: str) -> Document:
-        """Find the document that a name means, as `get` does, without reading its file.
+        """Find the document that a name means, without reading its file.
 
         Args:
-            name: As in `get`.
+            name: The name in any case, ``root:name`` where several roots have it, or the id of
+                the document; each also with a constraint on the version, as ``pdf@>=1.2,<2``.
 
         Returns:
-            The document.
+            The document; of several that fit, the newest in the first root that has any.
 
         Raises:
             SkillNotFoundError: When there is none; names the nearest.
-            AmbiguousNameError: When one root has several.
+            VersionNotFoundError: When no version fits; names those there are.
+            AmbiguousNameError: When one root has several that versions do not tell apart.
         """
         roots = [str(root.path) for root in self._opened.settings.roots]
         return find_by_name(name, self._opened.corpus.documents, roots)

@@ -9,6 +9,7 @@ from typing import Literal
 
 from skillsearch.errors import ParseError
 from skillsearch.skills.frontmatter import Finding
+from skillsearch.skills.requirements import regular_requirements
 from skillsearch.types import JsonValue, SkillMetadata
 
 MAX_NAME_CHARS = 64
@@ -61,6 +62,7 @@ def regular_metadata(
     description, findings = _description(levels[0].get("description"))
     name = " ".join(clean(as_text(levels[0].get("name"))).split())
     findings += check_name(name, folder)
+    requires, more = regular_requirements(levels[:2])
     metadata = SkillMetadata(
         name=name or folder,
         description=description,
@@ -72,9 +74,10 @@ def regular_metadata(
         triggers=_collect(levels, _TRIGGER_KEYS),
         when_to_use=_first_text(levels, "whentouse"),
         hidden=as_text(_first(levels[:2], "disablemodelinvocation")).lower() in _YES,
+        requires=requires,
         frontmatter=frontmatter,
     )
-    return metadata, tuple(findings)
+    return metadata, (*findings, *more)
 
 
 def clean(text: str) -> str:

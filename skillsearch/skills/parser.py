@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Iterator
 from pathlib import Path
 
 from skillsearch.errors import ParseError
+from skillsearch.skills.chunks import parse_chunks
 from skillsearch.skills.frontmatter import (
     HARMFUL_CODES,
     MAX_FRONTMATTER_BYTES,
@@ -14,6 +16,7 @@ from skillsearch.skills.frontmatter import (
     end_of_keys,
     load_yaml,
     split_frontmatter,
+    unix_lines,
 )
 from skillsearch.skills.metadata import CONTROL_CHARACTERS, regular_metadata
 from skillsearch.skills.repair import find_offset_frontmatter, repair_mapping
@@ -55,7 +58,15 @@ def parse_skill(
         content_hash=content_hash(data),
     )
     where = str(path)
-    return skill, tuple(finding.at(where) for finding in (*findings, *more, *oddities))
+    found = (*findings, *more, *oddities, *_chunk_findings(text, body.lstrip()))
+    return skill, tuple(finding.at(where) for finding in found)
+
+
+def _chunk_findings(text: str, body: str) -> Iterator[Finding]:
+    """Yield what is odd about the chunks of a body that ends a file, by line of the file."""
+    for finding in parse_chunks(body.rstrip()).findings:
+        before = unix_lines(text).count("\n") - body.count("\n")
+        yield finding._replace(line=before + (finding.line or 1))
 
 
 def decode_skill_md(data: bytes) -> tuple[str, list[Finding]]:

@@ -1,7 +1,8 @@
 """The only module that opens the files of a skill: confined, bounded, and never through a link.
 
 Links inside a skill are refused even where their target is inside it too: one rule, no exceptions
-to get wrong. The one concession is a SKILL.md that is itself a link into its own folder.
+to get wrong. The one concession is a SKILL.md that is itself a link into its own folder. A hard
+link cannot be told from the file itself, so it is judged by its owner (`is_foreign_link`).
 """
 
 from __future__ import annotations
@@ -10,42 +11,25 @@ import difflib
 import errno
 import hashlib
 import os
-import re
 import stat
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from urllib.parse import unquote
 
-from skillsearch.errors import ParseError, SkillError, UnsafePathError
+from skillsearch.errors import ParseError, SkillError
+from skillsearch.skills.listing import list_files
+from skillsearch.skills.paths import confine, printable, shorten, unsafe_path
 
 MAX_SKILL_MD_BYTES = 1024 * 1024
 MAX_FILE_BYTES = 16 * 1024 * 1024
-MAX_LISTED_FILES = 2_000
-SKIPPED_FOLDERS = frozenset(
-    {
-        ".git",
-        ".hg",
-        ".mypy_cache",
-        ".nox",
-        ".pytest_cache",
-        ".ruff_cache",
-        ".svn",
-        ".tox",
-        ".venv",
-        "__pycache__",
-        "node_modules",
-        "venv",
-    }
-)
-"""Folders that hold machinery rather than skills or their documents."""
 
-_MAX_PATH_CHARS = 1024
-_MAX_LIST_DEPTH = 12
-_MAX_ENTRIES_SEEN = 20_000
+_SCRIPTS = "scripts"
+_MAX_COMPARED_FILES = 200
+_MAX_COMPARED_CHARS = 100
+"""Bounds of the search for names that come near: to compare two takes the product of lengths."""
+
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_DRIVE = re.compile(r"[A-Za-z]:")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def read_skill_md(path: Path, *, limit: int = MAX_SKILL_MD_BYTES) -> tuple[bytes, os.stat_result]:
@@ -63,13 +47,16 @@ def read_skill_md(path: Path, *, limit: int = MAX_SKILL_MD_BYTES) -> tuple[bytes
 
     Raises:
         ParseError: ``file-unreadable``, ``not-a-regular-file``, ``file-too-large``, or
-            ``link-leaves-skill`` where the file is a link out of its folder.
+            ``link-leaves-skill`` where the file is a link out of its folder, or a hard link to
+            the file of another user.
     """
     fd = _open_skill_md(path)
     try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise _not_regular(path)
+        if is_foreign_link(status, path.parent.stat()):
+            raise _leaves_skill(path)
         data = _read_up_to(fd, status, limit)
     except OSError as error:
         raise _unreadable(path, error) from error
@@ -92,16 +79,13 @@ def _open_skill_md(path: Path) -> int:
             raise _not_regular(path) from error
         if error.errno != errno.ELOOP:
             raise _unreadable(path, error) from error
-    folder = Path(os.path.realpath(path.parent))
-    target = Path(os.path.realpath(path))
-    if target == folder:
-        raise _not_regular(path)
-    if not target.is_relative_to(folder):
-        raise ParseError(
-            f"{printable(path)!r} is a link out of its skill folder; put the file itself there.",
-            code="link-leaves-skill",
-        )
     try:
+        folder = Path(os.path.realpath(path.parent))
+        target = Path(os.path.realpath(path))
+        if target == folder:
+            raise _not_regular(path)
+        if not target.is_relative_to(folder):
+            raise _leaves_skill(path)
         return _open_below(folder, target.relative_to(folder).parts)
     except OSError as error:
         raise _unreadable(path, error) from error
@@ -136,103 +120,73 @@ def _not_regular(path: Path) -> ParseError:
     )
 
 
+def _leaves_skill(path: Path) -> ParseError:
+    """Return the error for a SKILL.md that is a link to a file elsewhere."""
+    return ParseError(
+        f"{printable(path)!r} is a link out of its skill folder; put the file itself there.",
+        code="link-leaves-skill",
+    )
+
+
 def content_hash(data: bytes) -> str:
     """Return the hash that a file's bytes are known by: sha256, hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
-def is_utf8(path: str) -> bool:
-    """Say whether a file name or path, as the system gave it, was UTF-8 on disk."""
-    return path.isascii() or not any("\ud800" <= char <= "\udfff" for char in path)
+def is_foreign_link(file: os.stat_result, folder: os.stat_result) -> bool:
+    """Say whether a file has several names and belongs to another user than the skill folder.
 
-
-def printable(path: str | Path) -> str:
-    """Return a path that can be encoded as UTF-8, whatever bytes are in it."""
-    text = str(path)
-    return text if is_utf8(text) else text.encode("utf-8", "backslashreplace").decode()
-
-
-def confine(relative: str) -> PurePosixPath:
-    """Check a path inside a skill that came from outside, and return it in plain form.
-
-    Percent-encoding is decoded once. This is the one path rule of the package; it looks at the
-    text only, `open_in_skill` enforces it on the file system.
+    Somebody may then have linked another user's file into the skill. Package installers link
+    files of one owner, which is why those pass: nothing tells such a link from the file itself.
 
     Args:
-        relative: The path as asked for.
+        file: Status of the opened file.
+        folder: Status of the skill folder.
 
     Returns:
-        The decoded path, without empty and ``.`` parts.
-
-    Raises:
-        UnsafePathError: The path is empty, absolute, or too long, or has ``..``, a backslash, a
-            drive, or control characters.
+        True where the file is to be refused.
     """
-    decoded = unquote(relative, errors="surrogateescape") if "%" in relative else relative
-    if reason := _unsafe_reason(decoded):
-        raise _unsafe(relative, reason)
-    return PurePosixPath(decoded)
+    return file.st_nlink > 1 and file.st_uid != folder.st_uid
 
 
-def _unsafe_reason(path: str) -> str | None:
-    """Return what is unsafe about a decoded path, or None."""
-    parts = path.split("/")
-    if len(path) > _MAX_PATH_CHARS:
-        return f"has more than {_MAX_PATH_CHARS} characters"
-    if _CONTROL.search(path) or not _is_encodable(path):
-        return "holds characters that no file name should have"
-    if "\\" in path or _DRIVE.match(path):
-        return "is written in the manner of Windows"
-    if path.startswith("/"):
-        return "is absolute"
-    if ".." in parts:
-        return "climbs with '..'"
-    if not any(part not in {"", "."} for part in parts):
-        return "names no file"
-    return None
-
-
-def _is_encodable(path: str) -> bool:
-    """Say whether the file system could hold a name."""
-    try:
-        os.fsencode(path)
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _unsafe(relative: str, reason: str) -> UnsafePathError:
-    """Return the error for a path that is refused."""
-    return UnsafePathError(
-        f"The path {relative[:200]!r} {reason}; ask for a file inside the skill folder, such as"
-        " 'references/guide.md'."
-    )
-
-
-def open_in_skill(skill_dir: Path, relative: str) -> int:
+def open_in_skill(skill_dir: Path, relative: str, *, folders: Sequence[str] = ()) -> int:
     """Open a file of a skill for reading, component by component and never through a link.
 
     Args:
         skill_dir: The skill folder, trusted.
         relative: Path below it with ``/`` between the parts, not trusted.
+        folders: Folders of the skill in one of which the path must lie; none allows all.
 
     Returns:
         A file descriptor of a regular file; the caller closes it.
 
     Raises:
         UnsafePathError: `confine` refuses the path, or it meets a link, a folder where a file is
-            wanted, or a special file.
+            wanted, a special file, or a hard link to the file of another user.
         SkillError: There is no such file, or it cannot be read; names the files that come near.
     """
-    path = confine(relative)
+    path = confine(relative, folders)
+    if "%" in relative:
+        # A list of files gives names as they are on disk, where a per cent sign is just that.
+        as_listed = confine(relative.replace("%", "%25"), folders)
+        path = as_listed if os.path.lexists(skill_dir / as_listed) else path
+    return _open_confined(skill_dir, path, relative)
+
+
+def _open_confined(skill_dir: Path, path: PurePosixPath, relative: str) -> int:
+    """Open the file at a path that `confine` let pass; messages quote it as it was asked for."""
     try:
+        folder = skill_dir.stat()
         fd = _open_below(skill_dir, path.parts)
     except OSError as error:
         raise _open_error(skill_dir, relative, path, error) from error
-    if stat.S_ISREG(os.fstat(fd).st_mode):
+    file = os.fstat(fd)
+    if stat.S_ISREG(file.st_mode) and not is_foreign_link(file, folder):
         return fd
     os.close(fd)
-    raise _unsafe(relative, "is not a regular file")
+    if stat.S_ISREG(file.st_mode):
+        raise unsafe_path(relative, "is a hard link to the file of another user")
+    raise unsafe_path(relative, "is not a regular file")
 
 
 def _open_below(folder: Path, parts: tuple[str, ...]) -> int:
@@ -251,15 +205,21 @@ def _open_below(folder: Path, parts: tuple[str, ...]) -> int:
 def _open_error(skill_dir: Path, relative: str, path: PurePosixPath, error: OSError) -> SkillError:
     """Translate a failure to open: a link, a special file, a missing file or a forbidden one."""
     if error.errno == errno.ELOOP or _meets_link(skill_dir, path):
-        return _unsafe(relative, "leads through a link")
+        return unsafe_path(relative, "leads through a link")
     if error.errno == errno.ENXIO:
-        return _unsafe(relative, "is not a regular file")
+        return unsafe_path(relative, "is not a regular file")
     if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG}:
-        return SkillError(f"The file {relative!r} cannot be read: {error.strerror}.")
-    files, _ = list_files(skill_dir)
-    near = difflib.get_close_matches(str(path), files, n=5, cutoff=0.5)
-    hint = f" Did you mean: {', '.join(near)}?" if near else " List the skill's files first."
-    return SkillError(f"The skill has no file {relative!r}.{hint}")
+        return _cannot_read(relative, error)
+    files, _ = list_files(skill_dir, limit=_MAX_COMPARED_FILES)
+    shown = [file for file in files if file.isprintable()]  # a name may hold what hides or misleads
+    near = difflib.get_close_matches(str(path)[:_MAX_COMPARED_CHARS], shown, n=5, cutoff=0.5)
+    hint = f"Did you mean: {', '.join(near)}?" if near else "List the skill's files first."
+    return SkillError(f"The skill has no file {shorten(str(path))}. {hint}")
+
+
+def _cannot_read(relative: str, error: OSError) -> SkillError:
+    """Return the error for a file that the system does not let us read."""
+    return SkillError(f"The file {shorten(relative)} cannot be read: {error.strerror}.")
 
 
 def _meets_link(skill_dir: Path, path: PurePosixPath) -> bool:
@@ -269,13 +229,16 @@ def _meets_link(skill_dir: Path, path: PurePosixPath) -> bool:
     return False
 
 
-def read_file(skill_dir: Path, relative: str, *, limit: int = MAX_FILE_BYTES) -> bytes:
+def read_file(
+    skill_dir: Path, relative: str, *, limit: int = MAX_FILE_BYTES, folders: Sequence[str] = ()
+) -> bytes:
     """Read a file of a skill whole.
 
     Args:
         skill_dir: The skill folder, trusted.
         relative: Path below it, not trusted.
         limit: Bytes that it may have at most.
+        folders: Folders of the skill in one of which the path must lie; none allows all.
 
     Returns:
         The bytes.
@@ -284,105 +247,40 @@ def read_file(skill_dir: Path, relative: str, *, limit: int = MAX_FILE_BYTES) ->
         UnsafePathError: As `open_in_skill`.
         SkillError: There is no such file, it cannot be read, or is larger than ``limit``.
     """
-    fd = open_in_skill(skill_dir, relative)
+    fd = open_in_skill(skill_dir, relative, folders=folders)
     try:
         data = _read_up_to(fd, os.fstat(fd), limit)
     except OSError as error:
-        raise SkillError(f"The file {relative!r} cannot be read: {error.strerror}.") from error
+        raise _cannot_read(relative, error) from error
     finally:
         os.close(fd)
     if data is None:
-        raise SkillError(f"The file {relative!r} is larger than {limit} bytes; read it in parts.")
+        raise SkillError(f"The file {shorten(relative)} is larger than {limit} bytes; split it up.")
     return data
 
 
-def list_files(skill_dir: Path, *, limit: int = MAX_LISTED_FILES) -> tuple[tuple[str, ...], bool]:
-    """List the regular files of a skill, SKILL.md aside.
+def script_path(skill_dir: Path, script: str) -> Path:
+    """Return the absolute path of a script of a skill, for a program that is to run it.
 
-    No link is followed or listed; machinery (`SKIPPED_FOLDERS`) is left out, as are names that
-    are not UTF-8. Depth and the number of entries looked at are bounded.
+    The script is opened and closed, so all that `open_in_skill` refuses is refused here. But a
+    path, unlike an open file, is only as safe as the folder stays: whoever can write there can
+    put another file in its place.
 
     Args:
-        skill_dir: The skill folder.
-        limit: How many files to return at most.
+        skill_dir: The skill folder, trusted.
+        script: Path below ``scripts/``, not trusted. ``scripts/`` may also stand before it, as in
+            the list of files, unless that names a file of ``scripts/scripts/``.
 
     Returns:
-        Paths below the folder, sorted, and whether some are missing from them.
+        The path below the skill folder as that was given, made absolute.
 
     Raises:
-        SkillError: The folder cannot be read.
+        UnsafePathError: As `open_in_skill`.
+        SkillError: There is no such script, or it cannot be read.
     """
-    listing = _Listing(limit)
-    try:
-        fd = os.open(skill_dir, _FOLDER_FLAGS)
-    except OSError as error:
-        raise SkillError(
-            f"The folder {printable(skill_dir)!r} cannot be read: {error.strerror}."
-        ) from (error)
-    try:
-        listing.add_folder(fd, "")
-    finally:
-        os.close(fd)
-    return tuple(sorted(listing.files)), listing.truncated
-
-
-class _Listing:
-    """The files found so far, and what may still be looked at."""
-
-    def __init__(self, limit: int) -> None:
-        self.files: list[str] = []
-        self.truncated = False
-        self._is_full = False
-        self._limit = limit
-        self._entries_left = _MAX_ENTRIES_SEEN
-
-    def add_folder(self, fd: int, prefix: str) -> None:
-        """Add the files below an open folder."""
-        files, folders = self._entries(fd)
-        for name in files:
-            if prefix or name.lower() != "skill.md":
-                self._add(prefix + name)
-        for name in folders:
-            if self._is_full:
-                return
-            self._add_subfolder(fd, name, f"{prefix}{name}/")
-
-    def _add(self, path: str) -> None:
-        """Add one file, or note that there are too many."""
-        if len(self.files) < self._limit:
-            self.files.append(path)
-        else:
-            self.truncated = self._is_full = True
-
-    def _add_subfolder(self, fd: int, name: str, prefix: str) -> None:
-        """Open a folder below an open one and add its files; unreadable ones are left out."""
-        if prefix.count("/") > _MAX_LIST_DEPTH:
-            self.truncated = True
-            return
-        try:
-            inner = os.open(name, _FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=fd)
-        except OSError:
-            self.truncated = True
-            return
-        try:
-            self.add_folder(inner, prefix)
-        finally:
-            os.close(inner)
-
-    def _entries(self, fd: int) -> tuple[list[str], list[str]]:
-        """Return the names of plain files and of folders, each sorted."""
-        files: list[str] = []
-        folders: list[str] = []
-        with os.scandir(fd) as entries:
-            for entry in entries:
-                if self._entries_left <= 0:
-                    self.truncated = self._is_full = True
-                    break
-                self._entries_left -= 1
-                if not is_utf8(entry.name):
-                    self.truncated = True
-                elif entry.is_file(follow_symlinks=False):
-                    files.append(entry.name)
-                elif entry.is_dir(follow_symlinks=False) and entry.name not in SKIPPED_FOLDERS:
-                    folders.append(entry.name)
-        return sorted(files), sorted(folders)
+    below = confine(script)
+    path = PurePosixPath(_SCRIPTS, below)
+    if below.parts[0] == _SCRIPTS and not os.path.lexists(skill_dir / path):
+        path = below
+    os.close(_open_confined(skill_dir, path, script))
+    return skill_dir.absolute() / path

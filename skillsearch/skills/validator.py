@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from skillsearch import markdown
 from skillsearch.errors import ParseError, SkillError, UnsafePathError
 from skillsearch.skills.frontmatter import (
     Finding,
@@ -13,6 +14,7 @@ from skillsearch.skills.frontmatter import (
     load_yaml,
     split_frontmatter,
 )
+from skillsearch.skills.listing import list_files
 from skillsearch.skills.metadata import (
     CONTROL_CHARACTERS,
     MAX_COMPATIBILITY_CHARS,
@@ -21,8 +23,9 @@ from skillsearch.skills.metadata import (
     check_name,
 )
 from skillsearch.skills.parser import decode_skill_md
+from skillsearch.skills.paths import confine, printable
 from skillsearch.skills.repair import repair_mapping
-from skillsearch.skills.resources import confine, list_files, printable, read_skill_md
+from skillsearch.skills.resources import read_skill_md
 from skillsearch.types import Diagnostic, JsonValue
 
 FIELDS = ("allowed-tools", "compatibility", "description", "license", "metadata", "name")
@@ -34,7 +37,6 @@ MAX_BODY_TOKENS = 5_000
 
 _CHARS_PER_TOKEN = 4
 FILE_NAMES = ("SKILL.md", "skill.md")
-_FENCED = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^()\s]{1,500})\)")
 _RESOURCE = re.compile(r"(?<![\w./-])((?:references|assets|scripts)/[\w./-]{1,300}\.\w{1,10})")
 _SCHEME = re.compile(r"[A-Za-z][\w+.-]*:|[#/{<$]")
@@ -276,7 +278,9 @@ def _check_references(sections: Sections, folder: Path) -> list[Finding]:
 
 def _references(body: str) -> dict[str, int]:
     """Return the relative files that a body names outside code fences, with their offsets."""
-    prose = _FENCED.sub(lambda fence: re.sub(r"[^\n]", " ", fence[0]), body)
+    prose = "\n".join(
+        " " * len(line.text) if line.is_fenced else line.text for line in markdown.lines(body)
+    )
     found: dict[str, int] = {}
     for match in _LINK.finditer(prose):
         target = match[1].partition("#")[0].partition("?")[0]

@@ -45,7 +45,7 @@ HOSTILE = {
 }
 SHOWN = {
     HOSTILE["control"]: "ab[31mc",
-    HOSTILE["no character"]: "a\ufffd\ufffdb",
+    HOSTILE["no character"]: "ab",
     HOSTILE["surrogate"]: "a\ufffdb",
 }
 """How names are shown that cannot be shown as they are."""

@@ -123,6 +123,12 @@ def spoil(root):
     (root / "pdf-forms" / "SKILL.md").write_text("no frontmatter\n")
 
 
+def add_chunks(root):
+    """Add two chunks to the body of a skill."""
+    chunks = "<chunk id=a description=A>One.</chunk>\n<chunk id=b description=B>Two.</chunk>\n"
+    edit(root / "pdf-forms" / "SKILL.md", "# Fields\n", f"# Fields\n{chunks}")
+
+
 CHANGES = {
     "nothing": (lambda root: None, (5, 0, 5, 0, 0)),
     "touch": (touch, (5, 0, 5, 0, 0)),
@@ -134,6 +140,7 @@ CHANGES = {
         lambda root: edit(root / "pdf-forms" / "SKILL.md", "every form field", "all"),
         (5, 1, 4, 0, 0),
     ),
+    "add chunks": (add_chunks, (5, 3, 4, 0, 0)),
     "rename a folder": (
         lambda root: (root / "pdf-forms").rename(root / "forms"),
         (5, 0, 4, 1, 0),
@@ -165,6 +172,40 @@ def test_an_updated_index_equals_one_built_from_scratch(root, run, fresh, change
     touch(root)
     again = run(root)
     assert (again.generation, again.embedded) == (built.generation, 0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("description=B", "description=C", (5, 2, 4, 0, 0)),
+        ("One.", "Three.", (5, 2, 4, 0, 0)),
+        ("<chunk id=b description=B>Two.</chunk>", "", (5, 1, 4, 0, 0)),
+        ("Fill in", "Fill out", (5, 1, 4, 0, 0)),
+    ],
+)
+def test_a_change_of_chunks_embeds_what_is_new(root, run, fresh, old, new, expected):
+    """The body and the chunk that changed; nothing once more where another skill changes."""
+    add_chunks(root)
+    run(root)
+    edit(root / "pdf-forms" / "SKILL.md", old, new)
+    report = run(root)
+    assert summary(report) == expected
+    assert report.generation == fresh(root).generation
+    edit(root / "tea-timer" / "SKILL.md", "two minutes", "three")
+    assert summary(run(root)) == (5, 1, 4, 0, 0)
+    assert run(root).generation == fresh(root).generation
+
+
+def test_oddities_of_chunks_are_reported_with_the_line_of_the_file(root, run):
+    """In every run."""
+    add_chunks(root)
+    path = root / "pdf-forms" / "SKILL.md"
+    edit(path, "id=b", "id=a")
+    (line,) = [n for n, text in enumerate(path.read_text().split("\n"), 1) if "Two." in text]
+    for report in (run(root), run(root), run(root, verify=True)):
+        assert [(d.code, d.severity, d.line) for d in report.diagnostics] == [
+            ("chunk-duplicate-id", "warning", line)
+        ]
 
 
 def test_a_skill_that_moves_to_another_root_is_not_embedded_again(tmp_path, run, fresh, add_skill):
@@ -210,6 +251,9 @@ class Gardener:
         """Write a skill of random words."""
         folder.mkdir(parents=True, exist_ok=True)
         about, body = (" ".join(self.random.choices(WORDS, k=k)) for k in (4, 12))
+        for _ in range(self.random.choice([0, 0, 1, 2])):
+            words = " ".join(self.random.choices(WORDS, k=3))
+            body += f"\n<chunk id={self.random.choice('ab')} description='{words}'>{words}</chunk>"
         (folder / name).write_text(f"---\ndescription: {about}\n---\n{body}\n", encoding="utf-8")
 
     def edit(self, path):

@@ -26,7 +26,15 @@ DOCUMENT = Document(
 DOCUMENTS = [
     DOCUMENT,
     replace(DOCUMENT, doc_id="team:pdf_forms", name="pdf_forms", hidden=True, trust=0.0),
-    replace(DOCUMENT, doc_id="user:tea", name="tea", trust=1.0),
+    replace(
+        DOCUMENT,
+        doc_id="user:tea",
+        name="tea",
+        trust=1.0,
+        version="1.10",
+        requires=("pot", "water@>=2"),
+        chunks=(("brew", "How to brew", "ef" * 16), ("serve", "", "01" * 16)),
+    ),
 ]
 
 

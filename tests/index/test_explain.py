@@ -1,6 +1,5 @@
 """Why a hit has its score."""
 
-import time
 from collections import Counter
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 
 from skillsearch.index.calibration import EVIDENCE, FEATURES
 from skillsearch.index.evidence import find_evidence
-from skillsearch.index.explain import best_section, explain, sections
+from skillsearch.index.explain import best_section, explain
 from skillsearch.index.fitted import default_calibration
 from skillsearch.index.lexical import TermCounter, build_lexical
 from skillsearch.index.query_form import QueryForm
@@ -55,63 +54,6 @@ def index_of(*texts):
 
 
 INDEX = index_of(BODY, "cracking forms and installers", "passwords", "code", "tea", "coffee")
-
-
-def test_a_body_is_split_along_its_headings():
-    """A sign in a fence is none; closing signs go, those of C# stay."""
-    found = list(sections(BODY))
-    assert [heading for heading, _ in found] == ["", "Install", "Recover passwords", "Using C#"]
-    assert found[0][1] == "Intro about forms.\n"
-    assert "not a heading" in found[1][1]
-    assert found[3][1] == "Write code."
-
-
-@pytest.mark.parametrize(
-    ("line", "heading"),
-    [
-        ("# One", "One"),
-        ("###### Six", "Six"),
-        ("####### Seven", None),
-        ("#\tTab", "Tab"),
-        ("## Closed ##  ", "Closed"),
-        ("# F# #", "F#"),
-        ("#", None),
-        ("# ", None),
-        (" # Indented", None),
-        ("# a b  c", "a b  c"),
-    ],
-)
-def test_headings_by_example(line, heading):
-    """As CommonMark has them, but for indented and empty ones."""
-    found = [title for title, _ in sections(f"text\n{line}\ntext")]
-    assert found == ([""] if heading is None else ["", heading])
-
-
-@pytest.mark.parametrize(
-    ("opening", "closing", "is_closed"),
-    [
-        ("```", "```", True),
-        ("```python", "````", True),
-        ("~~~", "~~~", True),
-        ("````", "```", False),
-        ("```", "~~~", False),
-        ("   ```", "```", True),
-    ],
-)
-def test_a_fence_ends_with_as_many_marks_of_its_kind(opening, closing, is_closed):
-    """Until then no line is a heading."""
-    found = [title for title, _ in sections(f"{opening}\n# inside\n{closing}\n# after\n")]
-    assert found == (["", "after"] if is_closed else [""])
-
-
-@pytest.mark.parametrize(
-    "line", ["# a" + " " * 50_000 + "x", "# " + "# " * 50_000 + "x", "#" * 50_000, "`" * 50_000]
-)
-def test_a_hostile_heading_takes_no_time(line):
-    """A regular expression that tries all splits would take for ever."""
-    started = time.perf_counter()
-    list(sections(line))
-    assert time.perf_counter() - started < 1
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,42 @@ def test_without_bodies_only_the_metadata_counts():
     assert texts.document.body_hash == field_texts(SKILL, None).document.body_hash != ""
 
 
+CHUNKED = replace(
+    SKILL,
+    body="Intro.\n<chunk id=sign description='How to sign'>\nPress 서명 twice.\n</chunk>\n<chunk/>",
+)
+
+
+def test_each_chunk_has_texts_of_its_own():
+    """Id, description and text; what the embedder cannot read is counted but not embedded."""
+    texts = field_texts(CHUNKED, LATIN)
+    sign, other = texts.chunks
+    assert sign.head == "sign: How to sign Press twice."
+    assert sign.terms == terms("sign: How to sign\nPress 서명 twice.")
+    assert other.head == "chunk-2: \n"
+    assert texts.document.chunks == (
+        ("sign", "How to sign", text_key(sign.head).hex()),
+        ("chunk-2", "", text_key(other.head).hex()),
+    )
+
+
+def test_chunks_change_no_text_of_the_skill():
+    """The body is counted and embedded whole; an index of metadata alone has no chunks."""
+    texts = field_texts(CHUNKED, None)
+    assert texts.body_head == CHUNKED.body
+    assert texts.full_terms[-len(terms(CHUNKED.body)) :] == terms(CHUNKED.body)
+    assert field_texts(CHUNKED, None, with_body=False).chunks == ()
+    assert field_texts(CHUNKED, None, with_body=False).document.chunks == ()
+
+
+def test_the_texts_of_a_chunk_are_cut_like_a_body():
+    """The embedded head, and what is counted."""
+    body = "<chunk id=a description=d>" + "x " * 300_000
+    (chunk,) = field_texts(replace(SKILL, body=body), None).chunks
+    assert len(chunk.head) == 4096
+    assert chunk.terms.count("x") == 99_998
+
+
 def test_what_the_embedder_cannot_read_is_not_embedded_but_counted():
     """BM25 finds it all the same, and the trust says so."""
     skill = replace(with_metadata(description="양식 PDF 작성하기", triggers=()), body="본문 only")

@@ -92,6 +92,11 @@ FIELDS = {
     "hidden": ("disable-model-invocation: true", "hidden", True),
     "hidden as text": ("disable_model_invocation: 'Yes'", "hidden", True),
     "not hidden": ("disable-model-invocation: false", "hidden", False),
+    "needs": ("requires-skills: [pdf, 'ocr@^1.2']", "requires", ("pdf", "ocr@>=1.2,<2")),
+    "needs in metadata": ("metadata: {required_skills: 'pdf, ocr'}", "requires", ("pdf", "ocr")),
+    "needs beside tools": ("requires: {mcp: [rube], skills: [pdf]}", "requires", ("pdf",)),
+    "needs of a host": ("metadata: {hermes: {requires-skills: [pdf]}}", "requires", ()),
+    "packages and hints": ("dependencies: [numpy]\nrelated-skills: [pdf]", "requires", ()),
     "empty phrases": ("tags: ['', ~, tea]\ntriggers: ', ,x'", "tags", ("tea",)),
     "two spellings": ("when-to-use: At five.\nwhentouse: At four.", "when_to_use", "At four."),
     "two odd spellings": ("when-to-use: At four.\nWhen_To_Use: x", "when_to_use", "At four."),
@@ -115,3 +120,13 @@ def test_unknown_keys_are_kept_as_json():
         "deep": [1, 2.5, None, "2026-01-01"]
     }
     assert skill.metadata.frontmatter["7"] == "x"
+
+
+def test_a_need_in_a_broken_version_is_kept_with_a_warning():
+    """Any version will do then."""
+    skill, diagnostics = parse_fields("description: Tea.\nrequires-skills: {pot: new, cup: 1}")
+    assert skill.metadata.requires == ("pot", "cup@==1")
+    assert codes(diagnostics) == ["requirement-invalid"]
+    assert diagnostics[0].severity == "warning"
+    assert "'new'" in diagnostics[0].message
+    assert "'pot'" in diagnostics[0].message

@@ -249,3 +249,22 @@ def test_parsing_takes_bounded_time(start, unit):
         with suppress(ParseError):
             parse(data)
         assert time.process_time() - began < 2.0
+
+
+@pytest.mark.parametrize(
+    ("head", "tail"),
+    [
+        ("---\nname: tea-timer\ndescription: Tea.\n---\n", ""),
+        ("\ufeff\n---\nname: tea-timer\ndescription: Tea.\n---\n\n\n# Tea\n\n", "\n\n"),
+        ("---\r\nname: tea-timer\r\ndescription: Tea.\r\n---\r\n\r\n# Tea\r\n", "\r\n"),
+        ("name: tea-timer\ndescription: Tea.\n---\n# Tea\n", "\n"),
+        ("---\nname: tea-timer\ndescription: Tea.\n\n# Tea\n", "\n---\n\nMore.\n"),
+    ],
+)
+def test_oddities_of_chunks_carry_the_line_of_the_file(head, tail):
+    """Whatever stands before them; the body stays whole."""
+    skill, diagnostics = parse(f"{head}<chunk id=a description=d>\n</chunk></chunk>{tail}")
+    line = head.count("\n") + 1
+    found = [(d.code, d.line, d.severity) for d in diagnostics if d.code.startswith("chunk")]
+    assert found == [("chunk-empty", line, "warning"), ("chunk-stray-end", line + 1, "warning")]
+    assert "<chunk id=a description=d>" in skill.body

@@ -3,42 +3,29 @@
 import hashlib
 import os
 import socket
+import time
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
 
 from skillsearch.errors import ParseError, SkillError, UnsafePathError
 from skillsearch.skills import resources
+from skillsearch.skills.listing import list_files
 from skillsearch.skills.resources import (
-    confine,
     content_hash,
-    is_utf8,
-    list_files,
+    is_foreign_link,
     open_in_skill,
-    printable,
     read_file,
     read_skill_md,
+    script_path,
 )
 
 NEEDS_ORDINARY_USER = pytest.mark.skipif(
     os.geteuid() == 0, reason="root reads whatever the permissions say"
 )
-
-
-@pytest.fixture
-def skill_dir(tmp_path):
-    """A skill with a document, a script, and a secret beside its folder."""
-    folder = tmp_path / "root" / "tea"
-    (folder / "references").mkdir(parents=True)
-    (folder / "scripts").mkdir()
-    (folder / "SKILL.md").write_text("---\ndescription: Tea\n---\n", encoding="utf-8")
-    (folder / "references" / "guide.md").write_text("steep", encoding="utf-8")
-    (folder / "scripts" / "brew.sh").write_text("echo tea", encoding="utf-8")
-    (tmp_path / "secret.txt").write_text("secret", encoding="utf-8")
-    return folder
+NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 
 
 def code_of(path, **options):
@@ -147,68 +134,6 @@ def test_other_links_named_skill_md_are_refused(skill_dir, target, code):
     assert code_of(path) == code
 
 
-UNSAFE = [
-    "",
-    ".",
-    "./",
-    "//",
-    "/etc/passwd",
-    "//host/share",
-    "..",
-    "../secret.txt",
-    "references/../../secret.txt",
-    "references/..",
-    "./../secret.txt",
-    "%2e%2e/secret.txt",
-    "..%2fsecret.txt",
-    "%2Fetc%2Fpasswd",
-    "references%5c..%5csecret",
-    "..\\secret.txt",
-    "references\\guide.md",
-    "\\\\host\\share",
-    "C:",
-    "C:/x",
-    "c%3A/x",
-    "a\x00b",
-    "a%00b",
-    "a\nb",
-    "a%0d%0ab",
-    "a\x7fb",
-    "a\x85b",
-    "\ud800",
-    "a/" * 600,
-    "%2e",
-]
-
-
-@pytest.mark.parametrize("path", UNSAFE)
-def test_unsafe_paths_are_refused_with_the_next_step(skill_dir, path):
-    """Every classic of path traversal is refused by its text alone, and says what to ask for."""
-    with pytest.raises(UnsafePathError, match=r"references/guide\.md"):
-        confine(path)
-    with pytest.raises(UnsafePathError):
-        read_file(skill_dir, path)
-
-
-SAFE = {
-    "references/guide.md": "references/guide.md",
-    "./references//guide.md": "references/guide.md",
-    "references%2Fguide.md": "references/guide.md",
-    "a%20b.md": "a b.md",
-    "%252e%252e/x": "%2e%2e/x",
-    "..a/b..c": "..a/b..c",
-    "技能.md": "技能.md",
-    "~/x": "~/x",
-    "...": "...",
-}
-
-
-@pytest.mark.parametrize(("path", "plain"), SAFE.items())
-def test_safe_paths_are_decoded_once(path, plain):
-    """Percent-encoding is decoded once; what only looks dangerous stays a plain name."""
-    assert confine(path) == PurePosixPath(plain)
-
-
 def test_file_is_read_by_its_relative_path(skill_dir):
     """Documents and scripts are read whole."""
     assert read_file(skill_dir, "references/guide.md") == b"steep"
@@ -279,6 +204,122 @@ def test_failure_to_open_is_a_skill_error(skill_dir, monkeypatch):
         open_in_skill(skill_dir, "references/guide.md")
 
 
+@pytest.mark.parametrize("odd", ["\n", "\x1b[2J", "\u202e", "\U000e0041"], ids=ascii)
+def test_names_that_hide_something_are_not_offered(skill_dir, odd):
+    """Line breaks, escape codes, bidi marks and invisible letters stay out of the message."""
+    (skill_dir / "references" / f"guidee{odd}.md").touch()
+    with pytest.raises(SkillError, match=r"Did you mean: references/guide\.md\?$"):
+        read_file(skill_dir, "references/guidee.md")
+
+
+def test_a_miss_in_a_skill_of_hostile_names_is_answered_soon(skill_dir):
+    """Names made to be slow to compare are not all compared, which would take ten seconds."""
+    for number in range(2_000):
+        (skill_dir / f"{number:04}{'ab' * 90}").touch()
+    start = time.process_time()
+    with pytest.raises(SkillError, match="has no file"):
+        read_file(skill_dir, "ab" * 93)
+    assert time.process_time() - start < 3
+
+
+def test_only_allowed_folders_are_opened(skill_dir):
+    """What lies elsewhere in the skill is refused by its path."""
+    assert read_file(skill_dir, "references/guide.md", folders=("references",)) == b"steep"
+    with pytest.raises(UnsafePathError, match="not below references/"):
+        read_file(skill_dir, "scripts/brew.sh", folders=("references",))
+
+
+def status(links, owner):
+    """Return what of a file's status the rule for hard links looks at."""
+    return SimpleNamespace(st_nlink=links, st_uid=owner)
+
+
+@pytest.mark.parametrize(
+    ("links", "owner", "is_foreign"),
+    [(1, 7, False), (2, 7, False), (1, 8, False), (2, 8, True), (3, 0, True)],
+)
+def test_a_link_is_foreign_with_several_names_and_another_owner(links, owner, is_foreign):
+    """Either alone is no reason to refuse a file."""
+    assert is_foreign_link(status(links, owner), status(2, 7)) is is_foreign
+
+
+def test_a_hard_link_of_the_same_owner_is_served(skill_dir):
+    """Package installers make them."""
+    (skill_dir / "references" / "linked.md").hardlink_to(skill_dir.parents[1] / "secret.txt")
+    assert read_file(skill_dir, "references/linked.md") == b"secret"
+    (skill_dir / "SKILL.md").unlink()
+    (skill_dir / "SKILL.md").hardlink_to(skill_dir.parents[1] / "secret.txt")
+    assert read_skill_md(skill_dir / "SKILL.md")[0] == b"secret"
+
+
+@NEEDS_ROOT
+def test_a_hard_link_to_the_file_of_another_user_is_refused(skill_dir):
+    """Somebody may have linked into the skill what its owner could not read."""
+    secret = skill_dir.parents[1] / "secret.txt"
+    os.chown(secret, 12345, -1)
+    for name in ("scripts/linked.sh", "skill.md"):
+        (skill_dir / name).hardlink_to(secret)
+    with pytest.raises(UnsafePathError, match="hard link to the file of another user"):
+        read_file(skill_dir, "scripts/linked.sh")
+    with pytest.raises(UnsafePathError, match="hard link to the file of another user"):
+        script_path(skill_dir, "linked.sh")
+    assert code_of(skill_dir / "skill.md") == "link-leaves-skill"
+
+
+@NEEDS_ROOT
+def test_a_file_of_another_user_with_one_name_is_served(skill_dir):
+    """Several users may write a skill."""
+    for name in ("SKILL.md", "references/guide.md"):
+        os.chown(skill_dir / name, 12345, -1)
+    assert read_file(skill_dir, "references/guide.md") == b"steep"
+    assert read_skill_md(skill_dir / "SKILL.md")[0]
+
+
+def test_a_script_is_found_below_scripts(skill_dir):
+    """By its name, its path below the folder, or the path that the list of files shows."""
+    (skill_dir / "scripts" / "lib").mkdir()
+    (skill_dir / "scripts" / "lib" / "a%41.py").touch()
+    assert script_path(skill_dir, "brew.sh") == skill_dir / "scripts" / "brew.sh"
+    assert script_path(skill_dir, "scripts/brew.sh") == skill_dir / "scripts" / "brew.sh"
+    assert script_path(skill_dir, "./lib/a%2541.py") == skill_dir / "scripts" / "lib" / "a%41.py"
+
+
+def test_a_script_of_a_folder_scripts_within_scripts_comes_first(skill_dir):
+    """The name is one below scripts/; only where that is missing may it repeat the folder."""
+    inner = skill_dir / "scripts" / "scripts" / "brew.sh"
+    inner.parent.mkdir()
+    inner.touch()
+    assert script_path(skill_dir, "scripts/brew.sh") == inner
+
+
+def test_the_path_of_a_script_is_absolute(skill_dir, monkeypatch):
+    """The program that runs it may have another working folder."""
+    monkeypatch.chdir(skill_dir.parent)
+    assert script_path(Path("tea"), "brew.sh") == skill_dir / "scripts" / "brew.sh"
+
+
+@pytest.mark.parametrize(
+    "script", ["", "scripts", "/brew.sh", "../SKILL.md", "scripts/../SKILL.md", "..%2fSKILL.md"]
+)
+def test_what_is_not_below_scripts_is_no_script(skill_dir, script):
+    """A path that leads elsewhere is refused, even within the skill."""
+    with pytest.raises(UnsafePathError):
+        script_path(skill_dir, script)
+
+
+@pytest.mark.parametrize("script", ["SKILL.md", "references/guide.md", "scripts/guide.md"])
+def test_a_script_is_looked_for_below_scripts_only(skill_dir, script):
+    """Other files of the skill are no scripts."""
+    with pytest.raises(SkillError, match="has no file 'scripts/"):
+        script_path(skill_dir, script)
+
+
+def test_a_missing_script_is_answered_with_those_that_come_near(skill_dir):
+    """As a missing file is."""
+    with pytest.raises(SkillError, match=r"no file 'scripts/bew\.sh'.*: scripts/brew\.sh\?"):
+        script_path(skill_dir, "bew.sh")
+
+
 def open_descriptors():
     """Return how many descriptors this process holds; scanning holds one more, always."""
     return len(list(Path("/proc/self/fd").iterdir()))
@@ -291,106 +332,18 @@ def test_no_descriptor_is_left_open(skill_dir):
     for path in ("references/guide.md", "references", "up/x", "a/b/c", "references/x/y"):
         with suppress(SkillError):
             read_file(skill_dir, path)
-    list_files(skill_dir)
     assert open_descriptors() == before
-
-
-PARTS = st.one_of(
-    st.sampled_from(["references", "guide.md", "tea", "SKILL.md", "scripts", "brew.sh", "é"]),
-    st.sampled_from(["..", ".", "", "%2e%2e", "%2f", "\\", "C:", "\x00"]),
-    st.sampled_from(["up", "out.txt", "in.md", "loop", "secret.txt", "root"]),
-)
-
-
-@settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(path=st.one_of(st.lists(PARTS, max_size=6).map("/".join), st.text(max_size=30)))
-@example(path="up/tea/references/guide.md")
-def test_an_opened_file_always_lies_in_the_skill(skill_dir, path):
-    """Whatever path is asked for, the opened inode is one of the skill's own files, or none is."""
-    for name, target in {"up": "..", "out.txt": "../../secret.txt", "in.md": "SKILL.md"}.items():
-        if not (skill_dir / name).is_symlink():
-            (skill_dir / name).symlink_to(target)
-    own = {found.stat().st_ino for found in skill_dir.rglob("*") if not found.is_symlink()}
-    try:
-        fd = open_in_skill(skill_dir, path)
-    except SkillError:
-        return
-    try:
-        assert os.fstat(fd).st_ino in own
-    finally:
-        os.close(fd)
-
-
-def test_files_are_listed_sorted_and_without_skill_md(skill_dir):
-    """Own files are listed; links, special files and machinery are not."""
-    (skill_dir / "out.txt").symlink_to("../../secret.txt")
-    (skill_dir / "up").symlink_to("..")
-    os.mkfifo(skill_dir / "fifo")
-    for folder in (".git", "node_modules", "scripts/__pycache__"):
-        (skill_dir / folder).mkdir()
-        (skill_dir / folder / "x").write_text("x", encoding="utf-8")
-    assert list_files(skill_dir) == (("references/guide.md", "scripts/brew.sh"), False)
-
-
-def test_every_listed_file_can_be_read(skill_dir):
-    """What the list says can be asked for."""
-    for path in list_files(skill_dir)[0]:
-        assert read_file(skill_dir, path)
-
-
-def test_listing_stops_at_its_limit(skill_dir):
-    """A cut list says so; one that is just long enough does not."""
-    assert list_files(skill_dir, limit=1) == (("references/guide.md",), True)
-    assert list_files(skill_dir, limit=2)[1] is False
-    assert list_files(skill_dir, limit=0) == ((), True)
-
-
-def test_endless_and_deep_folders_are_cut(skill_dir, monkeypatch):
-    """Neither depth nor numbers keep the listing busy."""
-    deep = skill_dir
-    for _ in range(40):
-        deep = deep / "d"
-        deep.mkdir()
-    (deep / "x").write_text("x", encoding="utf-8")
-    assert list_files(skill_dir) == (("references/guide.md", "scripts/brew.sh"), True)
-    monkeypatch.setattr(resources, "_MAX_ENTRIES_SEEN", 2)
-    files, is_truncated = list_files(skill_dir)
-    assert len(files) <= 2
-    assert is_truncated
-
-
-def test_folder_that_vanishes_while_listing_is_left_out(skill_dir, monkeypatch):
-    """A subfolder that cannot be opened shortens the list and marks it as incomplete."""
-    real_open = os.open
-
-    def fail_inside(path, flags, **options):
-        if path == "scripts":
-            raise FileNotFoundError(2, "gone")
-        return real_open(path, flags, **options)
-
-    monkeypatch.setattr(os, "open", fail_inside)
-    assert list_files(skill_dir) == (("references/guide.md",), True)
-
-
-def test_listing_a_missing_folder_is_a_skill_error(tmp_path):
-    """A skill folder that is gone is told, not listed as empty."""
-    with pytest.raises(SkillError, match="cannot be read"):
-        list_files(tmp_path / "gone")
-
-
-def test_names_that_are_not_utf8_are_left_out_of_the_list(skill_dir):
-    """A name that no JSON could carry is left out, and the list is marked as incomplete."""
-    odd = os.fsencode(skill_dir) + b"/caf\xe9.md"
-    Path(os.fsdecode(odd)).touch()
-    files, is_truncated = list_files(skill_dir)
-    assert files == ("references/guide.md", "scripts/brew.sh")
-    assert is_truncated
-    assert not is_utf8(os.fsdecode(odd))
-    assert printable(os.fsdecode(odd)).endswith("\\udce9.md")
 
 
 def test_a_file_is_known_by_its_sha256():
     """Of its bytes."""
     assert content_hash(b"abc") == hashlib.sha256(b"abc").hexdigest()
+
+
+def test_a_file_is_read_by_the_name_that_is_listed(skill_dir):
+    """A per cent sign in a name is no code where there is a file of just that name."""
+    (skill_dir / "a b.md").write_text("decoded")
+    assert read_file(skill_dir, "a%20b.md") == b"decoded"
+    (skill_dir / "a%20b.md").write_text("listed")
+    assert "a%20b.md" in list_files(skill_dir)[0]
+    assert read_file(skill_dir, "a%20b.md") == b"listed"

@@ -1,14 +1,17 @@
-"""Tests of the functions that agents call."""
+"""Tests of the functions that agents call over the index of the settings."""
 
+import json
 import math
 import re
 
 import pytest
 
 import skillsearch
-from skillsearch import SkillIndex, tools
+from skillsearch import SkillIndex
 from skillsearch.errors import IndexNotFoundError, QueryError, SkillSearchError
-from skillsearch.tools import SearchSkillsArgs, search_skills
+from skillsearch.tools import configured as configured_tools
+from skillsearch.tools.configured import call, search_skills, tool_specs
+from skillsearch.tools.library_tools import MAX_DESCRIPTION_CHARS, SearchSkillsArgs
 
 
 @pytest.fixture
@@ -16,7 +19,7 @@ def configured(drinks, index_dir, monkeypatch, tmp_path):
     """Index the drinks where the settings point, and return how to index them again."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(index_dir))
-    tools._opened.cache_clear()
+    configured_tools._opened.cache_clear()
 
     def build():
         return SkillIndex.from_roots(drinks, index_dir=index_dir, model="hashing")
@@ -81,7 +84,7 @@ def test_descriptions_are_one_bounded_line_without_tricks(configured, drinks, ma
     configured()
     (text,) = [hit["description"] for hit in search_skills("grind pepper", 1)]
     assert text.startswith("Grind pepper. Secret very fine")
-    assert len(text) <= tools.MAX_DESCRIPTION_CHARS
+    assert len(text) <= MAX_DESCRIPTION_CHARS
     assert text.endswith("…")
 
 
@@ -89,11 +92,11 @@ def test_an_index_is_opened_once_for_each_generation(configured, drinks, make_sk
     """The second call reuses it; a newer generation on disk is picked up."""
     search_skills("tea")
     search_skills("coffee")
-    assert tools._opened.cache_info().misses == 1
+    assert configured_tools._opened.cache_info().misses == 1
     make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
     configured()
     assert search_skills("mix cocktails")[0]["name"] == "mix-cocktails"
-    assert tools._opened.cache_info().misses == 2
+    assert configured_tools._opened.cache_info().misses == 2
 
 
 @pytest.mark.parametrize(
@@ -136,3 +139,54 @@ def test_every_argument_is_described_for_the_model():
 def test_the_package_offers_the_same_function():
     """``from skillsearch import search_skills`` is this one."""
     assert skillsearch.search_skills is search_skills
+
+
+def test_the_definitions_need_no_index(monkeypatch, tmp_path):
+    """A host can offer the tools before there is anything to find."""
+    monkeypatch.chdir(tmp_path)
+    names = ["search_skills", "load_skill", "read_skill_file", "list_skills"]
+    assert [spec["function"]["name"] for spec in tool_specs()] == names
+    assert [spec["name"] for spec in tool_specs("anthropic")] == names
+
+
+@pytest.mark.parametrize("style", ["openai", "anthropic"])
+def test_the_definitions_are_small(style):
+    """Every agent pays for them in every request: under 2,000 characters together."""
+    assert len(json.dumps(tool_specs(style))) < 2_000
+
+
+def test_a_call_searches_the_same_index(configured):
+    """The dispatcher and the plain function answer alike."""
+    found = search_skills("brew filter coffee", threshold=0.0)
+    answer = call("search_skills", {"query": "brew filter coffee", "threshold": 0.0})
+    assert answer == {"result": found}
+    assert found
+
+
+def test_a_call_holds_the_threshold_of_the_settings(configured, monkeypatch):
+    """As the plain function does."""
+    monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "1.0")
+    assert call("search_skills", '{"query": "brew filter coffee"}') == {"result": []}
+
+
+def test_a_call_sees_a_newer_generation(configured, drinks, make_skill):
+    """A skill indexed meanwhile can be loaded."""
+    assert call("load_skill", {"name": "mix-cocktails"})["error"]["code"] == "skill-not-found"
+    make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
+    configured()
+    assert call("load_skill", {"name": "mix-cocktails"})["result"]["name"] == "mix-cocktails"
+
+
+def test_a_call_without_an_index_says_who_can_make_one(monkeypatch, tmp_path):
+    """The model cannot; it is not told where the index would be."""
+    monkeypatch.chdir(tmp_path)
+    error = call("list_skills")["error"]
+    assert error["code"] == "no-index"
+    assert "skillsearch index FOLDER" in error["next_step"]
+    assert str(tmp_path.parent) not in json.dumps(error)
+
+
+def test_a_call_with_unusable_settings_is_an_answer(monkeypatch):
+    """Even reading the settings happens behind the edge."""
+    monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "high")
+    assert call("search_skills", {"query": "tea"})["error"]["code"] == "config"

@@ -1,0 +1,153 @@
+"""Roots or an index → the measured skills, read one file at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+from skillsearch.budget.sizes import (
+    Counter,
+    ListedSkill,
+    MeasuredSkill,
+    Size,
+    measure_skill,
+    measure_text,
+)
+from skillsearch.errors import ParseError, SkillError
+from skillsearch.skills.discovery import discover, make_roots
+from skillsearch.skills.listing import list_files
+from skillsearch.skills.parser import parse_skill
+from skillsearch.skills.resources import read_file, read_skill_md
+from skillsearch.types import Diagnostic, Progress, Skill
+
+if TYPE_CHECKING:
+    from skillsearch.index.skill_index import SkillIndex
+
+DOCUMENT_SUFFIXES = frozenset({".md", ".txt"})
+"""Files that an agent reads into its prompt; scripts are run, assets are copied."""
+
+
+class Source(NamedTuple):
+    """A skill that is still to be read: its id, its SKILL.md and its root."""
+
+    doc_id: str
+    path: Path
+    root: Path
+
+
+def sources_of_roots(paths: Sequence[Path]) -> tuple[list[Source], tuple[Diagnostic, ...]]:
+    """Find the skills below some folders.
+
+    Args:
+        paths: Folders, in order of precedence.
+
+    Returns:
+        The skills, those of the first folder first, and what could not be looked into.
+    """
+    roots, problems = make_roots(paths)
+    found = discover(roots)
+    sources = [Source(file.doc_id, file.path, file.root.path) for file in found.files]
+    errors = (item for item in (*problems, *found.diagnostics) if item.severity == "error")
+    return _by_root(sources, [root.path for root in roots]), tuple(errors)
+
+
+def sources_of_index(index: SkillIndex) -> list[Source]:
+    """Return the skills of an index, those of its first root first."""
+    roots = [root.path for root in index.opened.settings.roots]
+    found = (Source(d.doc_id, Path(d.path), Path(d.root)) for d in index.documents())
+    return _by_root(found, roots)
+
+
+def _by_root(sources: Iterable[Source], roots: Sequence[Path]) -> list[Source]:
+    """Return skills in the order of their roots."""
+    order = {root: place for place, root in enumerate(roots)}
+    return sorted(sources, key=lambda source: order.get(source.root, len(order)))
+
+
+def measure(
+    sources: Sequence[Source], count: Counter, progress: Progress | None = None
+) -> tuple[tuple[MeasuredSkill, ...], tuple[Diagnostic, ...]]:
+    """Read skills and their text documents, and measure them.
+
+    A text is dropped as soon as it is measured. A document that belongs to a skill inside another
+    counts for the inner one alone.
+
+    Args:
+        sources: The skills.
+        count: Counts the tokens of a text.
+        progress: Told how many are read.
+
+    Returns:
+        The skills by root, then by name, and what could not be read.
+    """
+    folders = frozenset(source.path.parent for source in sources)
+    places = {root: place for place, root in enumerate(dict.fromkeys(s.root for s in sources))}
+    found: list[tuple[tuple[int, str, str], MeasuredSkill]] = []
+    problems: list[Diagnostic] = []
+    for number, source in enumerate(sources):
+        try:
+            data, _ = read_skill_md(source.path)
+            skill, _ = parse_skill(data, doc_id=source.doc_id, path=source.path, root=source.root)
+        except ParseError as error:
+            problems.append(
+                Diagnostic(error.code, "error", str(error), str(source.path), error.line)
+            )
+        else:
+            documents = _measure_documents(source.path.parent, folders, count, problems)
+            measured = measure_skill(_listed(skill), skill.body, documents, count=count)
+            key = (places[source.root], skill.name.casefold(), source.doc_id)
+            found.append((key, measured))
+        if progress is not None:
+            progress("read", number + 1, len(sources))
+    return tuple(skill for _, skill in sorted(found, key=lambda pair: pair[0])), tuple(problems)
+
+
+def _listed(skill: Skill) -> ListedSkill:
+    """Return what listings say of a skill; hosts write a description on one line."""
+    path = short = skill.path.as_posix()
+    with suppress(RuntimeError, ValueError):
+        short = f"~/{skill.path.relative_to(Path.home()).as_posix()}"
+    return ListedSkill(
+        name=skill.name,
+        description=" ".join(skill.description.split()),
+        when_to_use=" ".join(skill.metadata.when_to_use.split()),
+        hidden=skill.metadata.hidden,
+        path=path,
+        root=skill.root.as_posix(),
+        short_path=short,
+    )
+
+
+def _measure_documents(
+    folder: Path, folders: Collection[Path], count: Counter, problems: list[Diagnostic]
+) -> Size:
+    """Return the size of the text documents of a skill; what cannot be read is reported."""
+    size = Size()
+    try:
+        files, truncated = list_files(folder)
+    except SkillError as error:
+        problems.append(Diagnostic("folder-unreadable", "warning", str(error), str(folder)))
+        return size
+    if truncated:
+        message = "The folder has more files than are listed; some documents are not counted."
+        problems.append(Diagnostic("files-truncated", "warning", message, str(folder)))
+    for file in _own_documents(files, folder, folders):
+        try:
+            text = read_file(folder, file).decode("utf-8-sig", "replace")
+        except SkillError as error:
+            path = str(folder / file)
+            problems.append(Diagnostic("document-unreadable", "warning", str(error), path))
+        else:
+            size += measure_text(text, count)
+    return size
+
+
+def _own_documents(files: Sequence[str], folder: Path, folders: Collection[Path]) -> Iterator[str]:
+    """Yield the documents among files, without those of skills further in."""
+    for file in files:
+        path = PurePosixPath(file)
+        inner = (folder / parent for parent in path.parents if parent.name)
+        if path.suffix.lower() in DOCUMENT_SUFFIXES and not any(f in folders for f in inner):
+            yield file

@@ -1,0 +1,220 @@
+"""``skillsearch budget``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import click
+
+from skillsearch.cli.indexing import describe, progress_bars
+from skillsearch.cli.opening import open_index
+from skillsearch.cli.options import command, index_dir_option, json_option
+from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say
+from skillsearch.config import load_settings
+
+if TYPE_CHECKING:
+    from skillsearch.budget.reading import Source
+    from skillsearch.budget.report import BudgetReport
+    from skillsearch.types import Diagnostic
+
+WINDOW = 200_000
+HOSTS = ("claude-code", "codex", "openclaw", "hermes", "deepagents")
+"""Named here too, so that the help needs not load what works them out."""
+
+_Cell: TypeAlias = "str | int | float | None"
+"""A float is a share."""
+
+_SHOWN_NAMES = 20
+_SHOWN_PROBLEMS = 20
+_HEADS = {
+    "level": ("level", "characters", "tokens", "of all", "median tokens", "most tokens", "in"),
+    "claim": ("claim", "figure", "said", "measured", "holds", "compares"),
+    "host": (
+        "host",
+        "limit",
+        "of",
+        "uncut",
+        "whole",
+        "shortened",
+        "name only",
+        "omitted",
+        "hidden",
+    ),
+}
+
+
+@command("budget")
+@click.argument(
+    "roots",
+    nargs=-1,
+    metavar="[ROOT]...",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+)
+@index_dir_option
+@click.option(
+    "--context",
+    type=click.IntRange(0),
+    default=WINDOW,
+    show_default=True,
+    metavar="TOKENS",
+    help="Context window of the model; 0 where it is unknown.",
+)
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    type=click.Choice(HOSTS),
+    help="Only this host; may be given several times.",
+)
+@json_option
+def budget_command(
+    roots: tuple[Path, ...],
+    index_dir: Path | None,
+    context: int,
+    hosts: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Measure what skills cost in a prompt, and what hosts would cut from their listing.
+
+    The skills are those below each ROOT, without an index, or those of the index.
+
+    Levels: the overview is name and description of each skill that is not hidden, a line each;
+    bodies are all SKILL.md files without frontmatter; all is bodies and .md and .txt documents.
+    A search costs the overview of its hits and one body instead.
+
+    Claims are the savings of tokens that progressive loading promises. metadata: the overview, not
+    all bodies and documents, saves 90 %. start: the overview is at most 20 % of all bodies. on
+    demand: the overview and one body, not all bodies, saves 80 %. relevant: the overview of the
+    hits, not of all, saves 70 %. format: plain lines, not XML with locations, saves 50 %.
+
+    Hosts list a skill whole, with a shortened description, by name only, or not at all. What a
+    host orders by use is taken in the order of the roots, then by name.
+
+    Characters are exact. Tokens are those of the packaged tokenizer, but for Codex, which takes 4
+    bytes for one; the tokenizer of another model differs by some tens of percent.
+    """
+    if roots and index_dir is not None:
+        raise click.UsageError("ROOT and --index-dir name different skills; use one of them.")
+    from skillsearch.budget.reading import measure
+    from skillsearch.budget.report import report_budget
+    from skillsearch.index.token_counter import COUNTED_BY, TokenCounter
+
+    settings = load_settings(index_dir=index_dir)
+    sources, problems = _sources(roots, settings.index_dir)
+    with progress_bars() as progress:
+        skills, more = measure(sources, TokenCounter.load(), progress)
+    problems = (*problems, *more)
+    report = report_budget(skills, n=settings.n, window=context or None, hosts=hosts or HOSTS)
+    if as_json:
+        found = [item.to_dict() for item in problems]
+        emit_json({**report.to_dict(), "counted_by": COUNTED_BY, "diagnostics": found})
+    elif not skills:
+        say("There are no skills to measure.")
+    else:
+        _show(report)
+        say(f"tokens are counted by {COUNTED_BY}; another model's differ by some tens of percent")
+        for listing in report.listings:
+            if listing.is_over:
+                say(f"{listing.host} is taken to fill its listing by {listing.order}")
+    _tell(problems)
+
+
+def _sources(roots: Sequence[Path], index_dir: Path) -> tuple[list[Source], tuple[Diagnostic, ...]]:
+    """Find the skills of folders, or else those of the index."""
+    from skillsearch.budget.reading import sources_of_index, sources_of_roots
+
+    if roots:
+        return sources_of_roots(roots)
+    return sources_of_index(open_index(index_dir)), ()
+
+
+def _tell(problems: Sequence[Diagnostic]) -> None:
+    """Name what could not be read, and count it."""
+    for item in problems[:_SHOWN_PROBLEMS]:
+        say(describe(item))
+    if len(problems) > _SHOWN_PROBLEMS:
+        say(f"and {len(problems) - _SHOWN_PROBLEMS:,} more (--json lists all)")
+    unread = sum(item.severity == "error" for item in problems)
+    if problems:
+        say(f"not measured: {unread:,} skills or folders, {len(problems) - unread:,} documents")
+
+
+def _show(report: BudgetReport) -> None:
+    """Print a report: as tables on a terminal, else as rows whose first cell names the table."""
+    tables = {
+        "level": _level_rows(report),
+        "claim": _claim_rows(report),
+        "host": _host_rows(report),
+    }
+    if not is_terminal():
+        for kind, rows in tables.items():
+            emit_rows((kind, *map(_plain, row)) for row in rows)
+        emit_rows(("cut", *row) for row in _cut_rows(report))
+        return
+    from skillsearch.cli.tables import print_rows
+
+    for kind, rows in tables.items():
+        print_rows([[_readable(cell) for cell in row] for row in rows], _HEADS[kind])
+        click.echo()
+    cuts = [(host, fate, _first_of(names)) for host, fate, *names in _cut_rows(report)]
+    print_rows(cuts, ("host", "fate", "skills"))
+
+
+def _level_rows(report: BudgetReport) -> Iterator[tuple[_Cell, ...]]:
+    """Yield a row for each level and for each part of a search."""
+    for level in report.levels:
+        total, median, most = level.total, level.median.tokens, level.largest.tokens
+        name = level.largest_skill
+        yield level.name, total.characters, total.tokens, level.share, median, most, name
+    search = report.search
+    everything = report.levels[-1].total.tokens
+    for part, size in ((f"{search.n} hits", search.listing), ("one body", search.body)):
+        share = size.tokens / everything if everything else None
+        yield f"search: {part}", size.characters, size.tokens, share, "", "", ""
+
+
+def _claim_rows(report: BudgetReport) -> Iterator[tuple[_Cell, ...]]:
+    """Yield a row for each claim."""
+    words = {True: "yes", False: "no", None: "nothing to compare"}
+    for claim in report.claims:
+        figures = (claim.figure, claim.claimed, claim.measured)
+        yield claim.name, *figures, words[claim.holds], claim.compares
+
+
+def _host_rows(report: BudgetReport) -> Iterator[tuple[_Cell, ...]]:
+    """Yield a row for each host: its limit, and how many skills share each fate."""
+    for listing in report.listings:
+        counts = (len(names) for names in listing.fates.values())
+        yield listing.host, listing.limit, listing.unit, listing.needed, *counts
+
+
+def _cut_rows(report: BudgetReport) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each host and fate but the best: the names of the skills."""
+    for listing in report.listings:
+        for fate, names in listing.fates.items():
+            if names and fate != "whole":
+                yield listing.host, fate, *names
+
+
+def _first_of(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = len(names) - _SHOWN_NAMES
+    return ", ".join(names[:_SHOWN_NAMES]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _plain(cell: _Cell) -> str:
+    """Write a cell for a program: numbers bare, nothing where nothing was measured."""
+    if isinstance(cell, float):
+        return f"{cell:.4f}"
+    return "" if cell is None else str(cell)
+
+
+def _readable(cell: _Cell) -> str:
+    """Write a cell for a person: shares in percent, thousands apart."""
+    if isinstance(cell, float):
+        return f"{100 * cell:.0f} %"
+    if cell is None:
+        return "-"
+    return f"{cell:,}" if isinstance(cell, int) else cell

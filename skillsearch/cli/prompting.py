@@ -1,0 +1,100 @@
+"""``skillsearch prompt``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from skillsearch.cli.asking import text_of
+from skillsearch.cli.opening import bring_up_to_date, open_index
+from skillsearch.cli.options import command, index_dir_option, json_option
+from skillsearch.cli.output import emit_json, say
+from skillsearch.config import MAX_N, load_settings
+from skillsearch.prompt import (
+    OVERVIEW_FORMATS,
+    OverviewFormat,
+    PromptSkill,
+    render_body,
+    render_overview,
+)
+
+if TYPE_CHECKING:
+    from skillsearch.index.documents import Document
+    from skillsearch.library.skill_library import SkillLibrary
+    from skillsearch.types import Hit
+
+
+@command("prompt")
+@click.argument("words", nargs=-1, metavar="TEXT|-")
+@click.option("-n", "n", type=click.IntRange(1, MAX_N), help="Skills at most. [default: 5]")
+@click.option("--threshold", type=float, metavar="T", help="Lowest score, 0 to 1. [default: 0.3]")
+@click.option("--all", "everything", is_flag=True, help="List every skill, whatever the request.")
+@click.option(
+    "--load", "names", multiple=True, metavar="NAME", help="Add the body of a skill. Repeatable."
+)
+@click.option(
+    "--format", "form", type=click.Choice(OVERVIEW_FORMATS), default="xml", help="Of the overview."
+)
+@index_dir_option
+@click.option("--no-refresh", is_flag=True, help="Use the index as it is, changed or not.")
+@json_option
+def prompt_command(
+    words: tuple[str, ...],
+    n: int | None,
+    threshold: float | None,
+    everything: bool,
+    names: tuple[str, ...],
+    form: OverviewFormat,
+    index_dir: Path | None,
+    no_refresh: bool,
+    as_json: bool,
+) -> None:
+    """Print the part of a system prompt that offers the skills that fit TEXT.
+
+    That is their names, descriptions and places; where none fits, nothing. With --load also what
+    loaded skills say. All of it is safe to put into a prompt: nothing in a skill can hide in it or
+    close its element.
+    """
+    from skillsearch.library.skill_library import SkillLibrary
+
+    if (everything and words) or not (words or everything or names):
+        raise click.UsageError(
+            'Say what is to be done: skillsearch prompt "fill in a PDF form", or use --all, or '
+            "--load NAME."
+        )
+    refresh = False if no_refresh else None
+    settings = load_settings(n=n, threshold=threshold, index_dir=index_dir, refresh=refresh)
+    index = open_index(settings.index_dir)
+    if settings.refresh:
+        bring_up_to_date(index)
+    library = SkillLibrary.of_index(index)
+    text = text_of(words)
+    found: Sequence[Document | Hit] = ()
+    if everything:
+        found = library.list()
+    elif words:
+        found = library.search(text, settings.n, settings.threshold)
+    skills = [PromptSkill(library.handle(d), d.description, d.path) for d in found]
+    overview = render_overview(skills, form) if skills or not names else ""
+    prompt = "\n\n".join(filter(None, [overview, *(_body(library, name) for name in names)]))
+    if as_json:
+        emit_json({"query": text, "skills": [skill.name for skill in skills], "prompt": prompt})
+    elif prompt:
+        click.echo(prompt)
+    if words and not found:
+        say("No skill reaches the threshold, so none is offered; look with: skillsearch query")
+
+
+def _body(library: SkillLibrary, name: str) -> str:
+    """Render the body of a skill that was asked for by name."""
+    loaded = library.load(name)
+    return render_body(
+        loaded.skill.name,
+        loaded.skill.body,
+        directory=str(loaded.folder),
+        files=loaded.files,
+        files_truncated=loaded.files_truncated,
+    )

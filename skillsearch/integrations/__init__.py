@@ -1,0 +1,1 @@
+"""Thin adapters to frameworks for agents, each behind an extra of its own."""

@@ -1,0 +1,1 @@
+"""The skills of an environment: found by name, loaded on demand."""

@@ -1,0 +1,264 @@
+"""Where a library has its skills from: a scan of folders, or an index built before."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from skillsearch import config
+from skillsearch.errors import ParseError, SkillError
+from skillsearch.index.documents import Document, DocumentStore, name_hash
+from skillsearch.index.request import IndexRequest
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.library.catalogue import Catalogue, scan
+from skillsearch.skills.parser import parse_skill
+from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
+from skillsearch.types import Diagnostic, JsonValue, Root
+
+_REGISTERED = "registered"
+_FOLDER_CHARS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a refresh found, as ids of documents, sorted.
+
+    Attributes:
+        added: Skills that were not there.
+        changed: Skills whose SKILL.md has other bytes.
+        removed: Skills that are gone.
+    """
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.added) + len(self.changed) + len(self.removed)
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the JSON form."""
+        return {
+            "added": list(self.added),
+            "changed": list(self.changed),
+            "removed": list(self.removed),
+        }
+
+    @classmethod
+    def between(cls, before: DocumentStore, after: DocumentStore) -> Changes:
+        """Compare two states of a corpus."""
+        old = {document.doc_id: document.content_hash for document in before}
+        new = {document.doc_id: document.content_hash for document in after}
+        both = old.keys() & new.keys()
+        return cls(
+            added=tuple(sorted(new.keys() - old.keys())),
+            changed=tuple(sorted(doc_id for doc_id in both if old[doc_id] != new[doc_id])),
+            removed=tuple(sorted(old.keys() - new.keys())),
+        )
+
+
+class Source(Protocol):
+    """Skills, and the index to search them by."""
+
+    @property
+    def documents(self) -> DocumentStore:
+        """All skills, by id."""
+
+    @property
+    def roots(self) -> tuple[Root, ...]:
+        """The roots, in order of precedence."""
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """What is wrong or odd, by path."""
+
+    def is_current(self) -> bool:
+        """Tell by stat alone whether the disk still is what `documents` tells of."""
+
+    def refresh(self) -> None:
+        """Bring `documents` up to date with the disk."""
+
+    def index(self) -> SkillIndex | None:
+        """Return an index of `documents`, made now if need be; None where there is no root."""
+
+    def add_root(self, path: Path) -> None:
+        """Add a root behind all others."""
+
+    def register(self, content: str) -> Document:
+        """Add a skill that lies in no root."""
+
+
+class IndexSource:
+    """The skills of an index that was built before."""
+
+    def __init__(self, index: SkillIndex) -> None:
+        """Take an opened index."""
+        self._index = index
+
+    @property
+    def documents(self) -> DocumentStore:
+        """All skills, by id."""
+        return self._index.opened.corpus.documents
+
+    @property
+    def roots(self) -> tuple[Root, ...]:
+        """The roots, in order of precedence."""
+        return self._index.opened.settings.roots
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """What was reported when the index was made, by path."""
+        return self._index.diagnostics()
+
+    def is_current(self) -> bool:
+        """Tell by stat alone whether the disk still is what was indexed."""
+        return self._index.is_current()
+
+    def refresh(self) -> None:
+        """Bring the index up to date with the disk."""
+        self._index.refresh()
+
+    def index(self) -> SkillIndex:
+        """Return the index."""
+        return self._index
+
+    def add_root(self, path: Path) -> None:
+        """Refuse: what a saved index holds is decided by who made it."""
+        raise SkillError(
+            f"A library over a saved index takes no further root, such as {str(path)!r}; index it "
+            "with the others, or make the library with SkillLibrary.from_roots."
+        )
+
+    def register(self, content: str) -> Document:
+        """Refuse: what a saved index holds is decided by its roots."""
+        raise SkillError(
+            "A library over a saved index takes no further skills; write the skill into one of "
+            "its roots and refresh, or make the library with SkillLibrary.from_roots."
+        )
+
+
+class ScannedSource:
+    """The skills of some folders; their index is made when it is first asked for."""
+
+    def __init__(self, paths: Sequence[Path], index_dir: Path | None, model: str) -> None:
+        """Scan the folders.
+
+        Args:
+            paths: Absolute paths, in order of precedence.
+            index_dir: Folder of the index; None for one of its own in the user's cache.
+            model: What to load the embedder by.
+        """
+        self._paths = tuple(paths)
+        self._chosen_index_dir = index_dir
+        self._model = model
+        self._catalogue = scan(self._paths)
+        self._index: SkillIndex | None = None
+        self._indexed: Catalogue | None = None
+        self._private: Path | None = None
+
+    @property
+    def documents(self) -> DocumentStore:
+        """All skills, by id; what only a search needs of them is empty."""
+        return self._catalogue.documents
+
+    @property
+    def roots(self) -> tuple[Root, ...]:
+        """The roots that exist, in order of precedence."""
+        return self._catalogue.roots
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """What could not be read or is odd, by path."""
+        return self._catalogue.diagnostics
+
+    def is_current(self) -> bool:
+        """Tell by stat alone whether the disk still is what was scanned."""
+        return self._catalogue.is_current()
+
+    def refresh(self) -> None:
+        """Scan again what changed; the index follows when it is next asked for."""
+        if not self.is_current():
+            self._catalogue = scan(self._paths, self._catalogue)
+
+    def index(self) -> SkillIndex | None:
+        """Return the index of these skills, brought up to date after a change."""
+        if not self.roots:
+            return None
+        if self._index is None or self._indexed is not self._catalogue:
+            request = IndexRequest(tuple(root.path for root in self.roots), self._model, True)
+            self._index, _ = SkillIndex.build(request, self._index_dir())
+            self._indexed = self._catalogue
+        return self._index
+
+    def add_root(self, path: Path) -> None:
+        """Scan a further folder."""
+        self._paths = (*self._paths, path)
+        self._catalogue = scan(self._paths, self._catalogue)
+
+    def register(self, content: str) -> Document:
+        """Write a skill into a private root, which comes before all others.
+
+        The index of a library with such skills lies beside that root: it would be of no use to
+        another process.
+
+        Args:
+            content: A whole SKILL.md; it replaces a registered skill of the same name.
+
+        Returns:
+            Its document.
+
+        Raises:
+            ParseError: When it is no skill.
+        """
+        data = content.encode("utf-8", "surrogatepass")
+        if len(data) > MAX_SKILL_MD_BYTES:
+            raise ParseError(
+                f"The skill is larger than {MAX_SKILL_MD_BYTES} bytes; write it into a folder and "
+                "move parts of it to references/.",
+                code="file-too-large",
+            )
+        nowhere = Path(_REGISTERED, "unnamed", "SKILL.md")
+        skill, _ = parse_skill(data, doc_id="", path=nowhere, root=nowhere.parent.parent)
+        folder = self._private_root() / self._folder_for(skill.name)
+        folder.mkdir(exist_ok=True)
+        path = folder / "SKILL.md"
+        path.write_bytes(data)
+        self._catalogue = scan(self._paths, self._catalogue)
+        return next(document for document in self.documents if document.path == str(path))
+
+    def _index_dir(self) -> Path:
+        """Return the folder of the index; that of registered skills goes with them."""
+        if self._private is not None:
+            return self._private.parent / "index"
+        return self._chosen_index_dir or config.index_dir_for(self._paths, self._model)
+
+    def _private_root(self) -> Path:
+        """Return the root of registered skills, made at the first of them."""
+        if self._private is None:
+            base = Path(tempfile.mkdtemp(prefix="skillsearch-")).resolve()
+            weakref.finalize(self, shutil.rmtree, base, ignore_errors=True)
+            self._private = base / _REGISTERED
+            self._private.mkdir()
+            self._paths = (self._private, *self._paths)
+        return self._private
+
+    def _folder_for(self, name: str) -> str:
+        """Return the folder of the registered skill of a name, or a new one."""
+        registered = [d for d in self.documents if Path(d.root) == self._private]
+        for document in registered:
+            if name_hash(document.name) == name_hash(name):
+                return Path(document.path).parent.name
+        plain = re.sub(r"[^\w-]+", "-", name).strip("-")[:_FOLDER_CHARS] or "skill"
+        taken = {Path(document.path).parent.name for document in registered}
+        count = 1
+        folder = plain
+        while folder in taken:
+            count += 1
+            folder = f"{plain}-{count}"
+        return folder

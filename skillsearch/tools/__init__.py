@@ -1,0 +1,1 @@
+"""What an agent calls: tools with typed arguments, their definitions, and one safe edge."""

@@ -1,0 +1,167 @@
+"""Several tools under one roof: their definitions for a model, and the edge they are called by."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from skillsearch.errors import SkillSearchError
+from skillsearch.safe_text import one_line
+from skillsearch.tools.failures import failure, failure_of, problems_of
+from skillsearch.tools.schemas import arguments_schema
+from skillsearch.tools.tool import Tool
+from skillsearch.types import JsonValue
+
+Style = Literal["openai", "anthropic"]
+"""Whose form a definition has."""
+
+MAX_ARGUMENTS_CHARS = 1 << 20
+_MAX_NAME_CHARS = 64
+_NEAREST_NAMES = 5
+_READ_DEFINITION = "Call it again with arguments as its definition describes them."
+
+logger = logging.getLogger(__name__)
+
+
+class Toolset:
+    """Tools that belong together.
+
+    Nothing is kept between calls, so that tools made on request are always those of now. Calls
+    wait for each other: hosts that run several at a time in threads need no lock of their own.
+    """
+
+    def __init__(self, tools: Sequence[Tool] | Callable[[], Sequence[Tool]]) -> None:
+        """Take tools, or what makes them.
+
+        Args:
+            tools: The tools; or a function, called at every use, that returns them.
+        """
+        self._tools = tools
+        self._lock = threading.RLock()
+
+    def tools(self) -> tuple[Tool, ...]:
+        """Return the tools as they are now.
+
+        Returns:
+            The tools, in their order.
+
+        Raises:
+            ValueError: When two have the same name.
+        """
+        with self._lock:
+            tools = tuple(self._tools() if callable(self._tools) else self._tools)
+        names = [tool.name for tool in tools]
+        if len(set(names)) < len(names):
+            raise ValueError(f"the tools are named {names}; give each a name of its own")
+        return tools
+
+    def specs(self, style: Style = "openai") -> list[dict[str, JsonValue]]:
+        """Return the definitions of all tools, as they go into a request to a model.
+
+        Args:
+            style: Whose form.
+
+        Returns:
+            One definition a tool.
+
+        Raises:
+            ValueError: When the style is unknown, or two tools have the same name.
+        """
+        if style == "anthropic":
+            return [_named(tool, "input_schema") for tool in self.tools()]
+        if style == "openai":
+            functions = [_named(tool, "parameters") for tool in self.tools()]
+            return [{"type": "function", "function": function} for function in functions]
+        raise ValueError(f"style is {style!r}; use 'openai' or 'anthropic'")
+
+    def call(
+        self, name: str, arguments: Mapping[str, JsonValue] | str | None = None
+    ) -> dict[str, JsonValue]:
+        """Call a tool as a model asks for it; nothing that the model sends raises.
+
+        Args:
+            name: Name of the tool.
+            arguments: Its arguments, or their JSON text; None or empty text for none.
+
+        Returns:
+            ``{"result": ...}``, or ``{"error": {"code", "message", "next_step", ...}}``; always
+            what JSON can hold.
+        """
+        try:
+            with self._lock:
+                return self._answer(name, arguments)
+        except SkillSearchError as error:
+            return failure_of(error)
+        except Exception:  # the edge: a model's call must not end its host
+            logger.exception("The tool %.64s failed.", name)
+            message = "The tool failed for a reason that is none of yours; it was logged."
+            return failure("internal", message, "Go on without it, or tell the user.")
+
+    def _answer(
+        self, name: str, arguments: Mapping[str, JsonValue] | str | None
+    ) -> dict[str, JsonValue]:
+        """Find the tool, check its arguments, run it, and check that JSON can hold its result."""
+        tools = {tool.name: tool for tool in self.tools()}
+        tool = tools.get(name) if isinstance(name, str) else None
+        if tool is None:
+            return _unknown_tool(name, list(tools))
+        try:
+            checked = tool.arguments.model_validate(_parsed(arguments))
+        except _UnreadableError as error:
+            return _invalid(tool, [str(error)])
+        except ValidationError as error:
+            return _invalid(tool, problems_of(error))
+        result = tool.function(checked)
+        json.dumps(result, allow_nan=False, ensure_ascii=False).encode()
+        return {"result": result}
+
+
+class _UnreadableError(Exception):
+    """The arguments of a call are no JSON object."""
+
+
+def _named(tool: Tool, schema_key: str) -> dict[str, JsonValue]:
+    """Return name, description and schema of a tool."""
+    schema = arguments_schema(tool.arguments)
+    return {"name": tool.name, "description": tool.description, schema_key: schema}
+
+
+def _parsed(arguments: Mapping[str, JsonValue] | str | None) -> Any:
+    """Return arguments as a mapping, where they are one."""
+    if arguments is None or (isinstance(arguments, str) and not arguments.strip()):
+        return {}
+    if isinstance(arguments, Mapping):
+        return dict(arguments)
+    if not isinstance(arguments, str | bytes):
+        raise _UnreadableError(f"the arguments are no object but {type(arguments).__name__}")
+    if len(arguments) > MAX_ARGUMENTS_CHARS:
+        raise _UnreadableError(f"the arguments have more than {MAX_ARGUMENTS_CHARS:,} characters")
+    try:
+        value = json.loads(arguments)
+    except (ValueError, RecursionError) as error:
+        raise _UnreadableError(f"the arguments are no JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise _UnreadableError("the arguments are JSON, but no object")
+    return value
+
+
+def _unknown_tool(name: object, names: list[str]) -> dict[str, JsonValue]:
+    """Return the answer to a call of a tool that is not there."""
+    asked = one_line(str(name)[:_MAX_NAME_CHARS])
+    near = difflib.get_close_matches(asked.lower(), names, n=_NEAREST_NAMES, cutoff=0.5)
+    near = near or names[:_NEAREST_NAMES]
+    return failure(
+        "unknown-tool", f"There is no tool {asked!r}.", "Use one of `nearest`.", nearest=near
+    )
+
+
+def _invalid(tool: Tool, problems: list[str]) -> dict[str, JsonValue]:
+    """Return the answer to a call with arguments that a tool cannot use."""
+    message = f"{tool.name} cannot use these arguments."
+    return failure("invalid-arguments", message, _READ_DEFINITION, problems=problems)

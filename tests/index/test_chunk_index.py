@@ -1,0 +1,294 @@
+"""Which chunk of a hit fits the query best."""
+
+import math
+import random
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from skillsearch.errors import CacheError
+from skillsearch.index import reading
+from skillsearch.index.chunk_index import ChunkIndex, TermShares, term_set, term_shares
+from skillsearch.index.corpus import Corpus
+from skillsearch.index.embedder import load_embedder
+from skillsearch.index.embedding import embed
+from skillsearch.index.lexical import TermCounter, build_lexical, term_hash
+from skillsearch.index.query_form import QueryForm
+from skillsearch.index.tokenizer import terms
+from skillsearch.skills.chunks import parse_chunks
+
+TOOLS = """# Tools
+
+<chunk id="drill" description="How to drill holes">Clamp the wood and start slowly.</chunk>
+<chunk id="saw" description="How to saw planks">Let the blade do the work.</chunk>
+<chunk id="glue" description="How to glue joints">Press for an hour.</chunk>
+"""
+WORDS = (
+    "clamp wood blade plank press hour hole joint slow paint brush nail hammer screw oil".split()
+)
+
+
+@pytest.fixture
+def workshop(root, add_skill, build):
+    """An index of six skills, one with three chunks."""
+    add_skill(root / "workshop", "workshop", "Work with wood and tools.", TOOLS)
+    return build(root)
+
+
+def best(index, query):
+    """Return the chunk of the best hit."""
+    return index.search(query, threshold=0.0)[0].chunk
+
+
+@pytest.mark.parametrize(
+    ("query", "chunk"),
+    [
+        ("saw planks with wood tools", "saw"),
+        ("work with wood tools: press the joints", "glue"),
+        ("tools: drill", "drill"),
+        ("workshop", ""),
+    ],
+)
+def test_a_hit_names_the_chunk_that_fits(workshop, query, chunk):
+    """Where one does."""
+    hit = workshop.search(query, threshold=0.0)[0]
+    assert (hit.name, hit.chunk) == ("workshop", chunk)
+    assert hit.to_dict().get("chunk", "") == chunk
+    assert ("chunk" in hit.to_dict()) == bool(chunk)
+
+
+def test_a_hit_without_chunks_names_none(workshop):
+    """Its JSON form is what it was."""
+    hit = workshop.search("fill in PDF forms")[0]
+    assert (hit.name, hit.chunk) == ("pdf-forms", "")
+    assert "chunk" not in hit.to_dict()
+
+
+def test_chunks_change_no_ranking(root, add_skill, build):
+    """Scores depend on the whole body, and so on its text alone."""
+    add_skill(root / "workshop", "workshop", "Work with wood and tools.", TOOLS)
+    with_chunks = build(root)
+    corpus = replace(with_chunks.opened.corpus, chunks=None)
+    found = with_chunks.search("saw wood", 6, 0.0)
+    with_chunks._opened = replace(with_chunks.opened, corpus=corpus)
+    without = with_chunks.search("saw wood", 6, 0.0)
+    assert [replace(hit, chunk="") for hit in found] == list(without)
+
+
+def random_text(rng, k):
+    """Return some words."""
+    return " ".join(rng.choices(WORDS, k=k))
+
+
+def chosen(index, query, document):
+    """Choose the chunk of a document by the definition, from the texts alone."""
+    embedder = load_embedder("hashing")
+    bodies = {d.doc_id: index.get(d.doc_id) for d in index.documents()}
+    having = [set(terms(f"{s.name} {s.description} {s.body}")) for s in bodies.values()]
+    frequency = {term: sum(term in those for those in having) for term in terms(query)}
+    count = len(bodies)
+    idf = {t: math.log(1 + (count - f + 0.5) / (f + 0.5)) for t, f in frequency.items()}
+    vector = embed(embedder, [query]).vectors[0]
+    scores = {}
+    for chunk in parse_chunks(bodies[document.doc_id].body).chunks:
+        text = f"{chunk.id}: {chunk.description}\n{chunk.content}"
+        half = embed(embedder, [text]).vectors[0].astype(np.float16).astype(np.float32)
+        cosine = float(half @ vector)
+        held = set(terms(text)) & idf.keys()
+        share = sum(idf[term] for term in held) / sum(idf.values())
+        if held or cosine >= 0.3:
+            scores[chunk.id] = round(cosine + share, 5)
+    return max(scores, key=scores.get, default="")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_chunk_is_the_one_of_the_definition(tmp_path, add_skill, build, seed):
+    """Trusted cosine plus share of the query's weight, computed anew for each chunk."""
+    rng = random.Random(seed)
+    for number in range(8):
+        chunks = [
+            f'<chunk id="c{n}" description="{random_text(rng, 2)}">{random_text(rng, 5)}</chunk>'
+            for n in range(rng.randrange(5))
+        ]
+        body = "\n".join(["Intro.", *chunks])
+        add_skill(tmp_path / "s" / f"k{number}", f"k{number}", random_text(rng, 3), body)
+    index = build(tmp_path / "s")
+    by_id = {document.doc_id: document for document in index.documents()}
+    seen = Counter()
+    for _ in range(25):
+        query = random_text(rng, rng.randrange(1, 5)) + rng.choice(["", " unknown"])
+        for hit in index.search(query, n=8, threshold=0.0):
+            assert hit.chunk == chosen(index, query, by_id[hit.doc_id])
+            seen[hit.chunk] += 1
+    assert len(seen) >= 4
+
+
+def shares_of(*names):
+    """Give terms equal shares."""
+    hashes = np.array(sorted(map(term_hash, names)), np.uint64)
+    return TermShares(hashes, np.full(len(names), 1 / len(names)))
+
+
+def form(vector):
+    """Return a query with a vector."""
+    return QueryForm("", Counter(), np.array(vector, np.float32), 1.0)
+
+
+def index_of(*documents):
+    """Index documents given as lists of pairs: the terms of a chunk and its vector."""
+    sets = {n: [term_set(t.split()) for t, _ in d] for n, d in enumerate(documents) if d}
+    vectors = np.array([vector for d in documents for _, vector in d], np.float32)
+    return ChunkIndex.build(sets, len(documents), vectors.reshape(-1, 2))
+
+
+@pytest.mark.parametrize(
+    ("chunks", "trust", "expected"),
+    [
+        ([("a", [0, 1]), ("b", [0, 1])], 1.0, 0),
+        ([("c", [0, 1]), ("b", [0, 1])], 1.0, 1),
+        ([("a", [0, 1]), ("a b", [0, 1])], 1.0, 1),
+        ([("a", [0, 1]), ("c", [1, 0])], 1.0, 1),
+        ([("a", [0, 1]), ("c", [1, 0])], 0.4, 0),
+        ([("c", [0.3125, 0])], 1.0, 0),
+        ([("c", [0.25, 0])], 1.0, None),
+        ([("c", [0.5, 0])], 0.5, None),
+        ([("a", [-1, 0])], 1.0, 0),
+        ([("", [0, 0])], 1.0, None),
+        ([], 1.0, None),
+    ],
+)
+def test_the_best_chunk_by_example(chunks, trust, expected):
+    """A tie goes to the first; without a term of the query only what is similar counts."""
+    index = index_of([("a b", [1, 0])], chunks, [("a b", [1, 0])])
+    assert index.best(form([1, 0]), shares_of("a", "b"), 1, trust) == expected
+
+
+def test_a_query_without_terms_goes_by_similarity():
+    """There is nothing to weigh."""
+    index = index_of([("a", [0, 1]), ("b", [1, 0])])
+    shares = term_shares([], build_lexical(TermCounter().counts(), 1))
+    assert index.best(form([1, 0]), shares, 0, 1.0) == 1
+    assert index.best(form([0, 0]), shares, 0, 1.0) is None
+
+
+def test_terms_share_the_weight_by_their_idf():
+    """Lucene's; the rarest weighs the most, and a term that all documents have still something."""
+    counter = TermCounter()
+    for number, text in enumerate(["a b", "a", "a"]):
+        counter.add(number, text.split())
+    found = term_shares(["a", "b", "z"], build_lexical(counter.counts(), 3))
+    weights = [math.log(1 + 0.5 / 3.5), math.log(1 + 2.5 / 1.5), math.log(1 + 3.5 / 0.5)]
+    expected = {term_hash(t): w / sum(weights) for t, w in zip("abz", weights, strict=True)}
+    assert found.hashes.tolist() == sorted(expected)
+    assert dict(zip(*map(np.ndarray.tolist, found), strict=True)) == pytest.approx(expected)
+
+
+def test_an_index_of_chunks_comes_back(tmp_path):
+    """The same arrays, and the same answers."""
+    index = index_of([], [("a b", [1, 0]), ("", [0, 0])], [], [("c", [0, 1])])
+    index.save(tmp_path)
+    loaded = ChunkIndex.load(tmp_path)
+    assert loaded.size == 4
+    for name in ("starts", "vectors", "term_starts", "terms"):
+        np.testing.assert_array_equal(getattr(loaded, name), getattr(index, name))
+    assert loaded.vectors.dtype == np.float16
+    assert loaded.starts.tolist() == [0, 0, 2, 2, 3]
+    assert loaded.best(form([0, 1]), shares_of("c"), 3, 1.0) == 0
+
+
+def test_terms_are_given_back_under_new_numbers():
+    """Those of documents that are left out are not."""
+    index = index_of([("a", [1, 0])], [], [("b c", [1, 0]), ("d", [1, 0])])
+    found = index.term_sets(np.array([-1, 0, 5], np.int32))
+    assert found.keys() == {5}
+    assert [each.tolist() for each in found[5]] == [
+        sorted(map(term_hash, "bc")),
+        [term_hash("d")],
+    ]
+
+
+def test_without_chunks_there_is_no_part(index, tmp_path):
+    """Neither in memory nor on disk."""
+    assert ChunkIndex.build({}, 3, np.zeros((0, 2), np.float32)) is None
+    assert index.opened.corpus.chunks is None
+    assert not list(index.opened.folder.glob("chunks-*"))
+    assert ChunkIndex.load(tmp_path) is None
+
+
+def test_an_index_of_metadata_alone_has_no_chunks(workshop, root, build):
+    """They are parts of bodies."""
+    assert workshop.opened.corpus.chunks is not None
+    index = build(root, index_dir="metadata", with_body=False)
+    assert index.opened.corpus.chunks is None
+    assert [document.chunks for document in index.documents()] == [()] * 6
+    assert best(index, "work with wood") == ""
+
+
+@pytest.mark.parametrize("name", ["starts", "vectors", "term_starts", "terms"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        None,
+        np.zeros(0, np.int64),
+        np.zeros((2, 2, 2), np.float16),
+        np.zeros(9, np.float64),
+        np.zeros(9, np.uint64),
+        np.full(9, 7),
+    ],
+    ids=["missing", "empty", "deep", "float", "long", "other"],
+)
+def test_arrays_that_do_not_fit_are_a_cache_error(tmp_path, name, damage):
+    """Whatever is wrong with them."""
+    index_of([], [("a b", [1, 0])]).save(tmp_path)
+    path = tmp_path / f"chunks-{name}.npy"
+    path.unlink()
+    if damage is not None:
+        np.save(path, damage)
+    with pytest.raises(CacheError):
+        ChunkIndex.load(tmp_path)
+
+
+def test_chunks_of_another_corpus_are_a_cache_error(workshop, root, build, tmp_path):
+    """Each part whole in itself."""
+    (root / "tea-timer" / "SKILL.md").unlink()
+    smaller = build(root, index_dir="smaller")
+    workshop.opened.corpus.save(tmp_path)
+    for path in smaller.opened.folder.glob("chunks-*"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    with pytest.raises(CacheError, match="differ in size"):
+        Corpus.load(tmp_path, with_body=True)
+
+
+def test_chunks_of_unchanged_skills_are_taken_over_unread(
+    workshop, root, build, add_skill, settle, monkeypatch
+):
+    """Their terms come from the index before, their vectors from the cache."""
+    settle(root)
+    build(root)
+    opened = []
+
+    def read(path):
+        opened.append(path.parent.name)
+        return original(path)
+
+    original = reading.read_skill_md
+    monkeypatch.setattr(reading, "read_skill_md", read)
+    add_skill(root / "attic", "attic", "Tidy up.", "<chunk id=box description=Boxes>Fold.</chunk>")
+    index = build(root)
+    assert opened == ["attic"]
+    assert best(index, "saw planks with wood tools") == "saw"
+    assert index.opened.corpus.chunks.starts.tolist() == [0, 1, 1, 1, 1, 1, 1, 4]
+    assert index.generation == build(root, index_dir="fresh").generation
+
+
+def test_a_hostile_number_of_chunks_is_cut(tmp_path, add_skill, build):
+    """The first two hundred can be named; all of the body is searched."""
+    body = "".join(f"<chunk id=c{n} description=d>word{n}</chunk>\n" for n in range(300))
+    add_skill(tmp_path / "s" / "many", "many", "Many chunks.", body)
+    index = build(tmp_path / "s")
+    (document,) = index.documents()
+    assert [chunk[0] for chunk in document.chunks] == [f"c{n}" for n in range(200)]
+    assert best(index, "word199") == "c199"
+    assert index.search("many word299", threshold=0.0)[0].name == "many"

@@ -1,0 +1,169 @@
+"""Which document a name means: precedence of roots, versions and constraints."""
+
+from dataclasses import replace
+
+import pytest
+
+from skillsearch.errors import (
+    AmbiguousNameError,
+    SkillNotFoundError,
+    VersionConstraintError,
+    VersionNotFoundError,
+)
+from skillsearch.index.documents import Document, DocumentStore
+from skillsearch.index.names import find_by_name, preferred
+
+ROOTS = ("/mine", "/theirs")
+DOCUMENT = Document(
+    doc_id="",
+    name="",
+    description="Fill in forms.",
+    path="/mine/pdf/SKILL.md",
+    root="/mine",
+    content_hash="",
+    body_hash="",
+    hidden=False,
+    metadata_key="",
+    body_key="",
+    trust=1.0,
+)
+
+
+def make_store(*skills):
+    """Make a store of skills, each given as ``alias:folder name version``."""
+    documents = []
+    for skill in skills:
+        doc_id, name, version = skill.split(" ")
+        root = f"/{doc_id.partition(':')[0]}"
+        document = replace(DOCUMENT, doc_id=doc_id, name=name, root=root, version=version)
+        documents.append(document)
+    return DocumentStore.build(sorted(documents, key=lambda document: document.doc_id))
+
+
+def find(store, name, roots=ROOTS):
+    """Return the id of the document that a name means."""
+    return find_by_name(name, store, roots).doc_id
+
+
+@pytest.fixture
+def pdfs():
+    """Four versions of a skill in two roots, and one that has none."""
+    return make_store(
+        "mine:a pdf 1.9",
+        "mine:b pdf 1.10",
+        "mine:c pdf 2.0-beta",
+        "theirs:a PDF 3.0",
+        "theirs:b ocr 1.0",
+    )
+
+
+def test_the_newest_release_of_the_first_root_is_meant(pdfs):
+    """Compared as versions; an older one in a root before comes before a newer one."""
+    assert find(pdfs, "pdf") == "mine:b"
+    assert find(pdfs, "pdf", ROOTS[::-1]) == "theirs:a"
+    assert find(pdfs, "mine:pdf") == "mine:b"
+
+
+@pytest.mark.parametrize(
+    ("name", "doc_id"),
+    [
+        ("pdf@1.9", "mine:a"),
+        ("PDF@<1.10", "mine:a"),
+        ("pdf@>=1", "mine:b"),
+        ("pdf@^1.9", "mine:b"),
+        ("pdf@2.0-beta", "mine:c"),
+        ("pdf@>=2.0b0", "mine:c"),
+        ("pdf@>=2", "theirs:a"),
+        ("pdf@", "mine:b"),
+        ("pdf@*", "mine:b"),
+        ("mine:pdf@<1.10", "mine:a"),
+        ("theirs:pdf@>=1", "theirs:a"),
+        ("mine:a@1.9", "mine:a"),
+        (" pdf @ 1.9 ", "mine:a"),
+    ],
+)
+def test_a_constraint_chooses_among_the_versions(pdfs, name, doc_id):
+    """Of those that satisfy it, the newest in the first root that has any."""
+    assert find(pdfs, name) == doc_id
+
+
+def test_a_version_that_is_not_there_is_named_with_those_that_are(pdfs):
+    """It is a skill not found, without guesses at its name."""
+    with pytest.raises(
+        VersionNotFoundError, match=r"'pdf@>=4'.*1\.9, 1\.10, 2\.0-beta, 3\.0"
+    ) as caught:
+        find(pdfs, "pdf@>=4")
+    assert isinstance(caught.value, SkillNotFoundError)
+    assert (caught.value.name, caught.value.nearest) == ("pdf@>=4", ())
+    assert caught.value.versions == ("1.9", "1.10", "2.0-beta", "3.0")
+
+
+def test_a_skill_without_a_version_satisfies_no_constraint():
+    """What is shown of odd versions is short, safe and little."""
+    odd = make_store("mine:a tea ", "mine:b tea \x1b[31m" + "9" * 500, "mine:c pot ")
+    with pytest.raises(VersionNotFoundError, match=r"one without a version, .31m9+…") as caught:
+        find(odd, "tea@>=0")
+    assert "\x1b" not in str(caught.value)
+    many = make_store(*(f"mine:{number:03} tea {number}.0" for number in range(100)))
+    with pytest.raises(VersionNotFoundError) as caught:
+        find(many, "tea@>=100")
+    assert caught.value.versions == tuple(f"{number}.0" for number in range(10))
+
+
+@pytest.mark.parametrize("versions", [("", ""), ("1.0", ""), ("1.0", "v1"), ("1.0", "one")])
+def test_a_name_stays_ambiguous_where_versions_do_not_tell(versions):
+    """Equal ones, and any that cannot be read."""
+    store = make_store(*(f"mine:{place} tea {text}" for place, text in enumerate(versions)))
+    with pytest.raises(AmbiguousNameError) as caught:
+        find(store, "tea")
+    assert caught.value.candidates == ("mine:0", "mine:1")
+    assert find(store, "mine:1") == "mine:1"
+
+
+def test_a_constraint_can_settle_an_ambiguous_name():
+    """By leaving out what cannot be read."""
+    store = make_store("mine:a tea 1.0", "mine:b tea one")
+    assert find(store, "tea@>=1") == "mine:a"
+
+
+def test_a_name_that_holds_an_at_sign_is_found_first():
+    """What follows the sign is a constraint only where no skill has the whole name."""
+    store = make_store("mine:a tea 1.0", "mine:b tea@2 5.0", "mine:c@d @org/tea 2.0")
+    assert find(store, "tea@2") == "mine:b"
+    assert find(store, "tea@2@5.0") == "mine:b"
+    assert find(store, "mine:c@d") == "mine:c@d"
+    assert find(store, "@org/tea") == "mine:c@d"
+    assert find(store, "@org/tea@2") == "mine:c@d"
+
+
+def test_a_broken_constraint_is_an_error_only_on_a_name_that_is_there(pdfs):
+    """Else the name is the problem."""
+    with pytest.raises(VersionConstraintError, match="'new'"):
+        find(pdfs, "pdf@new")
+    with pytest.raises(SkillNotFoundError, match="Did you mean: PDF") as caught:
+        find(pdfs, "pdff@new")
+    assert not isinstance(caught.value, VersionNotFoundError)
+    assert caught.value.name == "pdff@new"
+
+
+def test_names_are_suggested_only_where_that_is_wanted(pdfs):
+    """Who tries many names need not pay for them."""
+    with pytest.raises(SkillNotFoundError) as caught:
+        find_by_name("pdff", pdfs, ROOTS, suggest=False)
+    assert caught.value.nearest == ()
+
+
+@pytest.mark.parametrize("name", ["@", "@@", "pdf@@", "@>=1", "pdf@\0", "pdf@" + "9" * 9999, ":@1"])
+def test_odd_names_are_errors_of_ours(pdfs, name):
+    """Whatever stands around the sign."""
+    with pytest.raises((SkillNotFoundError, VersionConstraintError)):
+        find(pdfs, name)
+
+
+def test_the_preferred_documents_are_several_only_where_nothing_decides(pdfs):
+    """The first root, and in it the newest version."""
+    named = [document for document in pdfs if document.name.casefold() == "pdf"]
+    assert [document.doc_id for document in preferred(named, ROOTS)] == ["mine:b"]
+    alike = [replace(document, version="1.0") for document in named]
+    assert preferred(alike, ROOTS) == alike[:3]
+    assert preferred(alike, ROOTS[1:]) == alike[3:]

@@ -1,0 +1,103 @@
+"""Tests of the token counter, held against the tokenizer that it counts for."""
+
+import string
+import subprocess
+import sys
+
+import pytest
+import tokenizers
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillsearch.index import token_counter
+from skillsearch.index.embedder import PACKAGED_MODEL
+from skillsearch.index.token_counter import TokenCounter
+
+COUNT = TokenCounter.load()
+TOKENIZER = tokenizers.Tokenizer.from_file(str(PACKAGED_MODEL / "tokenizer.json"))
+TOKENIZER.no_truncation()
+TOKENIZER.no_padding()
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+ODD = (
+    "aZé0 \t\n\r\x00\x0b\x0c\x1c\x7f\x85\xa0\xad\u0301\u200b\u2028\u3000"
+    "ßΣİ漢字かな한글🙂-_'\u2019\u201c[]*#"
+)
+
+
+def directly(text):
+    """Return the number of tokens that the tokenizer itself gives a text."""
+    return len(TOKENIZER.encode(text, add_special_tokens=False))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Brew filter coffee.",
+        "# Title\n\n- `code_with_names()` and **bold**; isn't it?\n\n```sh\nls -la | wc\n```\n",
+        "Größe, naïve, Ångström, İstanbul, ΟΔΟΣ",
+        "用电子表格生成发票。発票を作る 한국어 문서",
+        "a\u0301 e\u0301! \u0301alone\x00 con\x0btrol \u200bzero",
+        "x" * 101,
+        string.punctuation,
+    ],
+)
+def test_a_count_is_the_tokenizer_s(text):
+    """Scripts, marks, control characters and overlong words included."""
+    assert COUNT(text) == directly(text)
+
+
+@given(st.text(st.sampled_from(ODD), max_size=60))
+def test_a_count_is_the_tokenizer_s_for_odd_characters(text):
+    """Whatever stands beside whatever."""
+    if not any(name in text for name in SPECIAL):
+        assert COUNT(text) == directly(text)
+
+
+@given(st.text(max_size=200))
+def test_any_text_can_be_counted(text):
+    """Any character of Unicode, lone surrogates too, which UTF-8 has no place for."""
+    replaced = text.encode("utf-8", "replace").decode()
+    if not any(name in replaced for name in SPECIAL):
+        assert COUNT(text) == directly(replaced)
+
+
+def test_a_lone_surrogate_counts_as_a_replacement():
+    """The tokenizer itself refuses it."""
+    assert COUNT("a \ud800 b") == directly("a ? b") == 3
+
+
+def test_the_name_of_a_special_token_is_text():
+    """The tokenizer would take it for the token."""
+    assert COUNT("a [MASK] b") == 5
+    assert directly("a [MASK] b") == 3
+
+
+def test_a_long_text_counts_as_its_parts(monkeypatch):
+    """It is looked at in parts that end where lines do, or anywhere in a line that is too long."""
+    text = "unbelievable words,\nand more\n" * 20
+    monkeypatch.setattr(token_counter, "_SLICE_CHARS", 50)
+    assert COUNT(text) == directly(text)
+    assert COUNT("a " * 100) == 100
+    assert COUNT("-" * 120) == 120
+
+
+def test_what_is_kept_of_words_is_bounded(monkeypatch):
+    """Counts stay right when the words are forgotten, and overlong words are not kept at all."""
+    monkeypatch.setattr(token_counter, "_KEPT_WORDS", 3)
+    count = TokenCounter.load()
+    text = "one two three four five six seven one two three " + "q" * 50
+    assert count(text) == directly(text)
+    assert len(count._pieces) <= 3
+    assert "q" * 50 not in count._pieces
+
+
+def test_counting_does_not_load_the_model():
+    """ONNX Runtime takes longer to import than most collections to count."""
+    code = (
+        "import sys; from skillsearch.index.token_counter import TokenCounter;"
+        "print(TokenCounter.load()('two words'), 'onnxruntime' in sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stdout.split() == ["2", "False"]

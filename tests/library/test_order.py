@@ -1,0 +1,198 @@
+"""The order in which skills are loaded, against `graphlib` and by brute force."""
+
+from graphlib import CycleError, TopologicalSorter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillsearch.index.documents import Document
+from skillsearch.library.order import MAX_CYCLES, LoadOrder, Missing, load_order
+
+
+def make_document(name, requires=()):
+    """Make a document of a skill that needs others."""
+    return Document(
+        doc_id=f"team:{name}",
+        name=name,
+        description="",
+        path=f"/skills/{name}/SKILL.md",
+        root="/skills",
+        content_hash="",
+        body_hash="",
+        hidden=False,
+        metadata_key="",
+        body_key="",
+        trust=0.0,
+        requires=tuple(requires),
+    )
+
+
+def order_of(graph, *wanted):
+    """Order skills of a graph, found by name without a constraint."""
+    documents = {name: make_document(name, requires) for name, requires in graph.items()}
+    return load_order(wanted, lambda text: documents.get(text.partition("@")[0]))
+
+
+def names(found):
+    """Return the names in a load order."""
+    return [document.name for document in found.order]
+
+
+def test_what_a_skill_needs_comes_first():
+    """In the order in which it says so, each once."""
+    graph = {"report": ["charts", "tables@>=1"], "charts": ["data"], "tables": ["data"], "data": []}
+    found = order_of(graph, "report")
+    assert names(found) == ["data", "charts", "tables", "report"]
+    assert (found.missing, found.cycles) == ((), ())
+
+
+def test_skills_that_need_nothing_stay_in_the_order_asked_for():
+    """Whatever their names; one that is asked for twice is loaded once."""
+    graph = {"b": [], "a": [], "c": ["a"]}
+    assert names(order_of(graph, "c", "b", "a", "b")) == ["a", "c", "b"]
+
+
+def test_the_documents_are_those_that_were_resolved():
+    """Ids and all; names that mean the same skill are one."""
+    tea = make_document("tea", ["TEA-POT", "pot"])
+    pot = make_document("pot")
+    found = load_order(["tea"], {"tea": tea, "TEA-POT": pot, "pot": pot}.get)
+    assert found.order == (pot, tea)
+
+
+def test_what_is_missing_is_told_with_what_needs_it():
+    """The skills that are there are loaded all the same."""
+    found = order_of({"a": ["gone@^1", "b"], "b": ["gone@^1"]}, "a", "lost", "lost")
+    assert found.missing == (Missing("lost", ""), Missing("gone@^1", "a"), Missing("gone@^1", "b"))
+    assert names(found) == ["b", "a"]
+
+
+def test_a_cycle_is_told_once_and_its_skills_are_loaded():
+    """The requirement that closes it is left out of account."""
+    graph = {"start": ["a"], "a": ["b", "b@1"], "b": ["c"], "c": ["a", "a@>=1", "d"], "d": []}
+    found = order_of(graph, "start")
+    assert found.cycles == (("a", "b", "c"),)
+    assert names(found) == ["d", "c", "b", "a", "start"]
+
+
+def test_a_skill_may_need_itself():
+    """That is a cycle of one."""
+    found = order_of({"a": ["a"]}, "a")
+    assert (names(found), found.cycles) == (["a"], (("a",),))
+
+
+def test_two_cycles_through_one_skill_are_two():
+    """Each with the names along it."""
+    assert order_of({"a": ["b", "c"], "b": ["a"], "c": ["a"]}, "a").cycles == (
+        ("a", "b"),
+        ("a", "c"),
+    )
+
+
+def test_nothing_asked_for_is_nothing_to_load():
+    """Not an error."""
+    assert load_order([], {}.get) == LoadOrder((), (), ())
+
+
+def test_a_chain_may_be_long():
+    """Longer than the stack of Python."""
+    chain = {str(number): [str(number + 1)] for number in range(10_000)}
+    found = order_of({**chain, "10000": []}, "0")
+    assert names(found) == [str(number) for number in range(10_000, -1, -1)]
+
+
+def test_only_so_many_cycles_are_told():
+    """A chain of skills that all need the first is one cycle for each of them."""
+    chain = {str(number): ["0", str(number + 1)] for number in range(2_000)}
+    found = order_of({**chain, "2000": []}, "0")
+    assert len(found.cycles) == MAX_CYCLES
+    assert found.cycles[:3] == (("0",), ("0", "1"), ("0", "1", "2"))
+    assert len(found.order) == 2_001
+
+
+NODES = st.integers(0, 7).map(str)
+GRAPHS = st.dictionaries(NODES, st.lists(NODES, max_size=4), max_size=8)
+WANTED = st.lists(NODES, max_size=4)
+
+
+def reachable(graph, starts):
+    """Return the nodes that can be reached from some, these included."""
+    seen, waiting = set(), [start for start in starts if start in graph]
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen.add(node)
+            waiting += [other for other in graph[node] if other in graph]
+    return seen
+
+
+def has_cycle(graph, nodes):
+    """Say whether `graphlib` finds a cycle among some nodes."""
+    try:
+        TopologicalSorter({node: graph[node] for node in nodes}).prepare()
+    except CycleError:
+        return True
+    return False
+
+
+@given(GRAPHS, WANTED)
+def test_what_is_loaded_is_what_can_be_reached(graph, wanted):
+    """Each skill once, with or without cycles; all that is named and not there is missing."""
+    found = order_of(graph, *wanted)
+    expected = reachable(graph, wanted)
+    assert sorted(names(found)) == sorted(expected)
+    gone = {(need, name) for name in expected for need in graph[name] if need not in graph}
+    gone |= {(name, "") for name in wanted if name not in graph}
+    assert {(item.requirement, item.needed_by) for item in found.missing} == gone
+    assert len(found.missing) == len(gone)
+
+
+@given(GRAPHS, WANTED)
+def test_every_skill_comes_after_what_it_needs_unless_that_needs_it_too(graph, wanted):
+    """Also in a graph that has cycles elsewhere."""
+    place = {name: at for at, name in enumerate(names(order_of(graph, *wanted)))}
+    for name in place:
+        for need in set(graph[name]) & set(place):
+            assert place[need] < place[name] or name in reachable(graph, [need])
+
+
+@given(GRAPHS, WANTED)
+def test_cycles_are_found_where_there_are_any(graph, wanted):
+    """Each is one, and without the requirements that close them no cycle is left."""
+    found = order_of(graph, *wanted)
+    nodes = reachable(graph, wanted)
+    assert bool(found.cycles) is has_cycle(graph, nodes)
+    assert len(set(found.cycles)) == len(found.cycles)
+    for cycle in found.cycles:
+        assert all(b in graph[a] for a, b in zip(cycle, (*cycle[1:], cycle[0]), strict=True))
+    closing = {(cycle[-1], cycle[0]) for cycle in found.cycles}
+    opened = {
+        name: [need for need in needs if (name, need) not in closing]
+        for name, needs in graph.items()
+    }
+    assert not has_cycle(opened, nodes)
+
+
+@given(st.permutations("abcdef"), st.data())
+def test_a_graph_without_cycles_is_sorted_as_graphlib_would(ranks, data):
+    """`graphlib` accepts the order: each skill is ready when its turn comes."""
+    graph = {
+        name: data.draw(st.lists(st.sampled_from(ranks[:rank]), unique=True)) if rank else []
+        for rank, name in enumerate(ranks)
+    }
+    sorter = TopologicalSorter(graph)
+    sorter.prepare()
+    ready = set()
+    for name in names(order_of(graph, *ranks)):
+        ready |= set(sorter.get_ready())
+        assert name in ready
+        sorter.done(name)
+    assert not sorter.is_active()
+
+
+@pytest.mark.parametrize("wanted", ["ab", "ba"])
+def test_the_order_is_the_same_each_time(wanted):
+    """It depends on the order asked for, and on nothing else."""
+    graph = {"a": ["c", "b"], "b": ["c", "d"], "c": [], "d": ["a"]}
+    assert len({str(order_of(graph, *wanted)) for _ in range(5)}) == 1

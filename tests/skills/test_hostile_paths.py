@@ -1,0 +1,584 @@
+"""Hostile paths and trees: whatever is asked for, only the skill's own plain files are served."""
+
+import base64
+import os
+import socket
+import threading
+import time
+import unicodedata
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from skillsearch.errors import SkillError, UnsafePathError
+from skillsearch.skills.listing import list_files
+from skillsearch.skills.pages import read_page
+from skillsearch.skills.paths import confine
+from skillsearch.skills.resources import read_file, read_skill_md, script_path
+
+CANARY = b"CANARY"
+OWN_FILES = (
+    "SKILL.md",
+    "guide.md",
+    "references/guide.md",
+    "scripts/SKILL.md",
+    "scripts/guide.md",
+    "scripts/references/guide.md",
+)
+CANARIES = (
+    "x",
+    "SKILL.md",
+    "guide.md",
+    "root/x",
+    "root/SKILL.md",
+    "root/tea2/x",
+    "outside/x",
+    "outside/guide.md",
+)
+NEEDS_ROOT = pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root makes devices and gives files away"
+)
+NEEDS_ORDINARY_USER = pytest.mark.skipif(
+    os.geteuid() == 0, reason="root reads whatever the permissions say"
+)
+
+
+def by_read_file(skill_dir, path):
+    """Read a file below the skill folder whole."""
+    return read_file(skill_dir, path)
+
+
+def by_read_page(skill_dir, path):
+    """Read a file below the skill folder as one page."""
+    page = read_page(skill_dir, path)
+    return base64.b64decode(page.content) if page.encoding == "base64" else page.content.encode()
+
+
+def by_script_path(skill_dir, path):
+    """Read a file below scripts/ by the path that is given out."""
+    return script_path(skill_dir, path).read_bytes()
+
+
+READERS = [by_read_file, by_read_page]
+every_reader = pytest.mark.parametrize("serve", READERS)
+every_entry = pytest.mark.parametrize("serve", [*READERS, by_script_path])
+
+
+def base_of(skill_dir, serve):
+    """Return the folder that an entry point's paths begin at."""
+    return skill_dir / "scripts" if serve is by_script_path else skill_dir
+
+
+def write(path, data):
+    """Write a file and the folders above it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+def make_tree(folder):
+    """Write a skill whose files hold their own paths, and canaries around it; return the skill."""
+    skill_dir = folder / "root" / "tea"
+    for name in OWN_FILES:
+        write(skill_dir / name, name.encode())
+    for name in CANARIES:
+        write(folder / name, CANARY)
+    return skill_dir
+
+
+def set_traps(base, outside):
+    """Put links of every kind and special files into a folder of a skill."""
+    links = {
+        "file-link": outside / "x",
+        "relative-link": os.path.relpath(outside / "x", base),
+        "chain": "file-link",
+        "longer-chain": "chain",
+        "folder-link": outside,
+        "relative-folder-link": os.path.relpath(outside, base),
+        "folder-chain": "folder-link",
+        "up": "..",
+        "top": "/",
+        "itself": ".",
+        "loop": "loop",
+        "ping": "pong",
+        "pong": "ping",
+        "dangling": "nothing",
+        "own-file": "guide.md",
+        "own-folder": "references",
+        "process": "/proc/self/root",
+        "zeros": "/dev/zero",
+    }
+    for name, target in links.items():
+        (base / name).symlink_to(target)
+    os.mkfifo(base / "fifo")
+    (base / "folder").mkdir()
+    with socket.socket(socket.AF_UNIX) as server:
+        # The path of a socket may have some 100 characters only, so bind by descriptor.
+        fd = os.open(base, os.O_RDONLY)
+        server.bind(f"/proc/self/fd/{fd}/socket")
+        os.close(fd)
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """A skill full of traps, which no test changes."""
+    folder = tmp_path_factory.mktemp("hostile")
+    skill_dir = make_tree(folder)
+    for base in (skill_dir, skill_dir / "scripts"):
+        set_traps(base, folder / "outside")
+    return skill_dir
+
+
+@pytest.fixture
+def skill(tmp_path):
+    """A skill and canaries, for a test to set its own traps."""
+    return make_tree(tmp_path)
+
+
+UNSAFE = [
+    # climbing
+    "..",
+    "../x",
+    "../../x",
+    "../../../x",
+    "../" * 30 + "etc/passwd",
+    "./../x",
+    ".//..//x",
+    "references/..",
+    "references/../../x",
+    "references/../SKILL.md",
+    "references/../guide.md",
+    "references/../../tea/guide.md",
+    "references/../../../root/x",
+    "nothing/../../x",
+    "guide.md/../../x",
+    "../tea2/x",
+    # climbing, encoded once
+    "%2e%2e/x",
+    "%2E%2E/x",
+    ".%2e/x",
+    "%2e./../x",
+    "..%2fx",
+    "..%2F..%2fx",
+    "%2e%2e%2fx",
+    "references%2f..%2f..%2fx",
+    "references/%2e%2e/%2e%2e/x",
+    # absolute
+    "/",
+    "//",
+    "/etc/passwd",
+    "//etc/passwd",
+    "/./etc/passwd",
+    "%2fetc/passwd",
+    "%2f%2fetc%2fpasswd",
+    "/proc/self/environ",
+    "{outside}/x",
+    # as on Windows
+    "..\\x",
+    "..\\..\\x",
+    "references\\..\\..\\x",
+    "references\\guide.md",
+    "..%5cx",
+    "%2e%2e%5c..%5Cx",
+    "../..\\x",
+    "\\etc\\passwd",
+    "C:",
+    "C:x",
+    "C:/x",
+    "c:\\x",
+    "z%3a/x",
+    "./C:/x",
+    "\\\\host\\share\\x",
+    "\\\\?\\C:\\x",
+    "\\\\.\\pipe\\x",
+    "//host/share/x",
+    # characters that cut, split or hide
+    "\0",
+    "guide.md\0",
+    "guide.md\0.png",
+    "../x\0.md",
+    "guide.md%00",
+    "..%00/x",
+    ".\0./x",
+    "guide\n.md",
+    "guide.md\r\nx",
+    "%0a../x",
+    "guide\t.md",
+    "guide\x1b[0m.md",
+    "guide\x7f.md",
+    "guide\x85.md",
+    "guide%C2%85.md",
+    "\ud800",
+    "guide\udfff\ud800.md",
+    # no file
+    "",
+    ".",
+    "./",
+    "./.",
+    "././/.//",
+    "%2e",
+    "%2f",
+    # without end
+    "x" * 1025,
+    "a/" * 513,
+    "../" * 100_000,
+    "%2e" * 100_000,
+    "%25" * 100_000,
+]
+
+ODD_NAMES = [
+    # encoded more than once
+    "%252e%252e/x",
+    "%252e%252e%252fx",
+    "..%252fx",
+    "%25252e%25252e/x",
+    "..%255cx",
+    "guide.md%2500",
+    # overlong and broken UTF-8
+    "%c0%ae%c0%ae/x",
+    "%c0%ae%c0%ae%c0%afx",
+    "..%c0%afx",
+    "..%c1%9cx",
+    "%e0%80%ae%e0%80%ae/x",
+    "%f0%80%80%ae%f0%80%80%ae/x",
+    "..%f8%80%80%80%afx",
+    "..%ff/x",
+    "\udce9",
+    # encodings of other systems
+    "%u002e%u002e/x",
+    "..%u2215x",
+    "&#46;&#46;/x",
+    "u002eu002e/x",
+    "..;/x",
+    "%%32%65%%32%65/x",
+    # look-alikes of dots and slashes
+    "\u2024\u2024/x",
+    "\u2025/x",
+    "\uff0e\uff0e/x",
+    "\uff0e\uff0e\uff0fx",
+    "\ufe52\ufe52/x",
+    "..\u2215x",
+    "..\u2044x",
+    "..\u29f8x",
+    "..\uff0fx",
+    "..\uff3cx",
+    "..\u2216x",
+    "..\u0338x",
+    ".\u200b./x",
+    ".\u2060./x",
+    ".\ufeff./x",
+    "\u202e../x",
+    "..\u00ad/x",
+    # dots, spaces and what follows them
+    "...",
+    ".../x",
+    "..../x",
+    ".. /x",
+    " ../x",
+    ".. ./x",
+    "..%20/x",
+    "guide.md.",
+    "guide.md ",
+    " guide.md",
+    "guide.md...",
+    "guide.md. .",
+    "references /guide.md",
+    "references./guide.md",
+    # case
+    "SKILL.MD",
+    "skill.md",
+    "Skill.md",
+    "GUIDE.MD",
+    "References/guide.md",
+    "REFERENCES/GUIDE.MD",
+    # what shells, browsers and other systems read into a name
+    "~",
+    "~/x",
+    "~root/x",
+    "~root/.ssh/id_rsa",
+    "$HOME/x",
+    "${HOME}/x",
+    "%HOME%/x",
+    "`pwd`/x",
+    "$(pwd)/x",
+    "*",
+    "guide.*",
+    "?????.md",
+    "[g]uide.md",
+    "{guide.md,x}",
+    "-",
+    "-rf",
+    "|x",
+    ";x",
+    "file:///etc/passwd",
+    "file:guide.md",
+    "file://localhost/etc/passwd",
+    "http://host/x",
+    "skill://tea/guide.md",
+    "CON",
+    "nul",
+    "COM1.md",
+    "aux/x",
+    "guide.md::$DATA",
+    "guide.md:stream",
+    "GUIDE~1.MD",
+    "guide.md?x",
+    "guide.md#x",
+    "guide.md;x",
+    # long and deep, but not too much so
+    "x" * 255,
+    "a/" * 300 + "x",
+]
+
+
+def shorten_id(path):
+    """Name a test by its path."""
+    return ascii(path)[:40]
+
+
+@every_entry
+@pytest.mark.parametrize("path", UNSAFE, ids=shorten_id)
+def test_unsafe_paths_are_refused(tree, serve, path):
+    """By their text alone, whatever is on disk."""
+    path = path.replace("{outside}", str(tree.parents[1] / "outside"))
+    with pytest.raises(UnsafePathError):
+        confine(path)
+    with pytest.raises(UnsafePathError):
+        serve(tree, path)
+
+
+@every_entry
+@pytest.mark.parametrize("path", ODD_NAMES, ids=shorten_id)
+def test_odd_names_name_no_other_file(tree, home, serve, path):
+    """What is there under another name, in the skill or out of it, is not found by an odd one."""
+    write(home / "x", CANARY)
+    with pytest.raises(SkillError, match="has no file"):
+        serve(tree, path)
+
+
+@every_entry
+@pytest.mark.parametrize("path", ODD_NAMES, ids=shorten_id)
+def test_odd_names_name_themselves(skill, serve, path):
+    """A file of exactly that name, decoded once, is served."""
+    write(base_of(skill, serve) / confine(path), b"itself")
+    assert serve(skill, path) == b"itself"
+
+
+LINKED = [
+    "file-link",
+    "relative-link",
+    "chain",
+    "longer-chain",
+    "folder-link",
+    "folder-link/x",
+    "relative-folder-link/x",
+    "folder-chain/x",
+    "up/x",
+    "up/up/x",
+    "top/etc/passwd",
+    "itself/guide.md",
+    "loop",
+    "loop/x",
+    "ping",
+    "dangling",
+    "dangling/x",
+    "own-file",
+    "own-folder/guide.md",
+    "process/etc/passwd",
+    "zeros",
+]
+
+
+@every_entry
+@pytest.mark.parametrize("path", LINKED)
+def test_links_are_refused(tree, serve, path):
+    """Wherever they lead, as the file or on the way to it."""
+    with pytest.raises(UnsafePathError, match="leads through a link"):
+        serve(tree, path)
+
+
+@every_entry
+@pytest.mark.parametrize("path", ["fifo", "socket", "folder", "folder/", "references", "fifo/."])
+def test_what_is_no_regular_file_is_refused_at_once(tree, serve, path):
+    """Nothing waits for a writer."""
+    with pytest.raises(UnsafePathError, match="not a regular file"):
+        serve(tree, path)
+
+
+@every_entry
+@pytest.mark.parametrize("path", ["fifo/x", "socket/x", "guide.md/x", "folder/x"])
+def test_nothing_is_found_below_what_is_no_folder(tree, serve, path):
+    """Nor in an empty one."""
+    with pytest.raises(SkillError, match="has no file"):
+        serve(tree, path)
+
+
+@NEEDS_ROOT
+@every_entry
+def test_devices_are_refused(skill, serve):
+    """A device in the skill folder would never end."""
+    path = base_of(skill, serve) / "zero"
+    try:
+        os.mknod(path, 0o20666, os.makedev(1, 5))
+    except PermissionError:
+        pytest.skip("this system makes no devices")
+    with pytest.raises(SkillError):
+        serve(skill, "zero")
+
+
+@every_reader
+def test_a_huge_file_is_refused_at_once(skill, serve):
+    """By its size, before a byte is read; it takes no room on disk."""
+    with (skill / "guide.md").open("r+b") as file:
+        file.truncate(5 << 30)
+    start = time.monotonic()
+    with pytest.raises(SkillError, match="larger than"):
+        serve(skill, "guide.md")
+    assert time.monotonic() - start < 1
+
+
+@NEEDS_ORDINARY_USER
+@every_entry
+def test_unreadable_files_and_folders_are_told(skill, serve):
+    """Permissions are kept, and named as the reason."""
+    base = base_of(skill, serve)
+    (base / "guide.md").chmod(0)
+    (base / "references").chmod(0)
+    for path in ("guide.md", "references/guide.md"):
+        with pytest.raises(SkillError, match="Permission"):
+            serve(skill, path)
+    (base / "references").chmod(0o700)
+
+
+@NEEDS_ROOT
+@every_entry
+def test_a_linked_in_file_of_another_user_is_refused(skill, serve):
+    """A hard link cannot be told from a file, but its owner can."""
+    canary = skill.parent / "x"
+    os.chown(canary, 12345, -1)
+    (base_of(skill, serve) / "linked").hardlink_to(canary)
+    with pytest.raises(UnsafePathError, match="another user"):
+        serve(skill, "linked")
+
+
+@every_entry
+def test_names_that_differ_in_their_normal_form_are_different_files(skill, serve):
+    """The bytes of a name are the name."""
+    names = [unicodedata.normalize(form, "café.md") for form in ("NFC", "NFD")]
+    for name in names:
+        write(base_of(skill, serve) / name, name.encode())
+    if len({entry for entry in list_files(skill)[0] if "caf" in entry}) < 2:
+        pytest.skip("this file system takes both names for one")
+    for name in names:
+        assert serve(skill, name) == name.encode()
+
+
+@contextmanager
+def repeating(action):
+    """Repeat an action in another thread, as fast as it goes."""
+    is_over = threading.Event()
+
+    def run():
+        while not is_over.is_set():
+            action()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def swap_file(path, canary):
+    """Put a link to the canary in the place of a file, and then the file back."""
+    own, aside = path.read_bytes(), path.with_name("aside")
+    aside.symlink_to(canary)
+    aside.replace(path)
+    aside.write_bytes(own)
+    aside.replace(path)
+
+
+def swap_folder(folder, outside):
+    """Put a link to an outside folder in the place of a folder, and then the folder back."""
+    aside = folder.with_name("aside")
+    folder.rename(aside)
+    folder.symlink_to(outside)
+    folder.unlink()
+    aside.rename(folder)
+
+
+def by_read_skill_md(skill_dir, path):
+    """Read a file as if it were the SKILL.md of its folder."""
+    return read_skill_md(skill_dir / path)[0]
+
+
+SWAPS = {
+    "file": ("guide.md", lambda skill: swap_file(skill / "guide.md", skill.parent / "x")),
+    "folder": (
+        "references/guide.md",
+        lambda skill: swap_folder(skill / "references", skill.parents[1] / "outside"),
+    ),
+}
+RACES = [(kind, serve) for kind in SWAPS for serve in READERS] + [("file", by_read_skill_md)]
+
+
+@pytest.mark.parametrize(("kind", "serve"), RACES)
+def test_what_is_swapped_for_a_link_meanwhile_is_not_followed(skill, kind, serve):
+    """In some hundred reads: the own file or a refusal, each at least once; never the canary."""
+    path, swap = SWAPS[kind]
+    outcomes = set()
+    end = time.monotonic() + 0.5
+    with repeating(lambda: swap(skill)):
+        while time.monotonic() < end or (len(outcomes) < 2 and time.monotonic() < end + 10):
+            try:
+                outcomes.add(serve(skill, path))
+            except SkillError:
+                outcomes.add("refused")
+    assert outcomes == {path.encode(), "refused"}
+
+
+PARTS = st.one_of(
+    st.sampled_from(["..", ".", "", "%2e%2e", "%2E.", "%252e%252e", "...", "~", "%00", "\0", " "]),
+    st.sampled_from(["/", "%2f", "\\", "%5c", "\u2215", "\uff0f", "%c0%af", "C:", "file:", "%"]),
+    st.sampled_from(["file-link", "folder-link", "up", "top", "itself", "own-folder", "loop"]),
+    st.sampled_from(["fifo", "socket", "folder", "process", "x", "root", "tea", "outside", "etc"]),
+    st.sampled_from(["SKILL.md", "guide.md", "references", "scripts", "GUIDE.md", "%67uide.md"]),
+    st.text(max_size=3),
+)
+NEAR_PARTS = st.sampled_from(
+    [".", "", "references", "scripts", "guide.md", "SKILL.md", "%67uide.md", "own-folder", "itself"]
+)
+PATHS = st.one_of(
+    st.lists(NEAR_PARTS, max_size=4).map("/".join),
+    st.lists(PARTS, max_size=7).map("/".join),
+    st.lists(PARTS, max_size=7).map("".join),
+    st.text(st.characters(), max_size=20),
+)
+
+
+@every_entry
+@given(path=PATHS)
+@example(path="up/tea/references/guide.md")
+@example(path="itself/folder-link/x")
+@example(path="process/etc/passwd")
+def test_only_the_own_files_of_a_skill_are_ever_served(tree, serve, path):
+    """What comes of any path: a refusal, or a plain file of the skill, that one alone."""
+    try:
+        served = serve(tree, path)
+    except SkillError:
+        return
+    plain = str(confine(path))
+    if serve is by_script_path:
+        allowed = {f"scripts/{plain}", plain if plain.startswith("scripts/") else ""}
+    else:
+        allowed = {plain}
+    assert served.decode() in allowed & set(OWN_FILES)
+
+
+def test_the_canaries_are_where_an_escape_would_find_them(tree):
+    """A reader without care does find them, so the tests above can fail."""
+    for path in ("../x", "../../x", "file-link", "longer-chain", "relative-folder-link/x", "up/x"):
+        assert (tree / path).read_bytes() == CANARY

@@ -1,0 +1,92 @@
+"""Tests of the list of a skill's files."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from skillsearch.errors import SkillError
+from skillsearch.skills import listing
+from skillsearch.skills.listing import list_files
+from skillsearch.skills.resources import read_file
+
+
+def test_files_are_listed_sorted_and_without_skill_md(skill_dir):
+    """Own files are listed; links, special files and machinery are not."""
+    (skill_dir / "out.txt").symlink_to("../../secret.txt")
+    (skill_dir / "up").symlink_to("..")
+    os.mkfifo(skill_dir / "fifo")
+    for folder in (".git", "node_modules", "scripts/__pycache__"):
+        (skill_dir / folder).mkdir()
+        (skill_dir / folder / "x").write_text("x", encoding="utf-8")
+    assert list_files(skill_dir) == (("references/guide.md", "scripts/brew.sh"), False)
+
+
+def test_every_listed_file_can_be_read(skill_dir):
+    """What the list says can be asked for."""
+    for path in list_files(skill_dir)[0]:
+        assert read_file(skill_dir, path)
+
+
+def test_listing_stops_at_its_limit(skill_dir):
+    """A cut list says so; one that is just long enough does not."""
+    assert list_files(skill_dir, limit=1) == (("references/guide.md",), True)
+    assert list_files(skill_dir, limit=2)[1] is False
+    assert list_files(skill_dir, limit=0) == ((), True)
+
+
+def test_endless_and_deep_folders_are_cut(skill_dir, monkeypatch):
+    """Neither depth nor numbers keep the listing busy."""
+    deep = skill_dir
+    for _ in range(40):
+        deep = deep / "d"
+        deep.mkdir()
+    (deep / "x").write_text("x", encoding="utf-8")
+    assert list_files(skill_dir) == (("references/guide.md", "scripts/brew.sh"), True)
+    monkeypatch.setattr(listing, "_MAX_ENTRIES_SEEN", 2)
+    files, is_truncated = list_files(skill_dir)
+    assert len(files) <= 2
+    assert is_truncated
+
+
+def test_folder_that_vanishes_while_listing_is_left_out(skill_dir, monkeypatch):
+    """A subfolder that cannot be opened shortens the list and marks it as incomplete."""
+    real_open = os.open
+
+    def fail_inside(path, flags, **options):
+        if path == "scripts":
+            raise FileNotFoundError(2, "gone")
+        return real_open(path, flags, **options)
+
+    monkeypatch.setattr(os, "open", fail_inside)
+    assert list_files(skill_dir) == (("references/guide.md",), True)
+
+
+def test_listing_a_missing_folder_is_a_skill_error(tmp_path):
+    """A skill folder that is gone is told, not listed as empty."""
+    with pytest.raises(SkillError, match="cannot be read"):
+        list_files(tmp_path / "gone")
+
+
+def test_folder_that_fails_while_it_is_read_is_a_skill_error(skill_dir, monkeypatch):
+    """A disk error is told like any other unreadable folder."""
+
+    def fail(fd):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "scandir", fail)
+    with pytest.raises(SkillError, match="Input/output"):
+        list_files(skill_dir)
+
+
+def test_names_that_are_not_utf8_are_left_out(skill_dir):
+    """A name that no JSON could carry is left out, and the list is marked as incomplete."""
+    Path(os.fsdecode(os.fsencode(skill_dir) + b"/caf\xe9.md")).touch()
+    assert list_files(skill_dir) == (("references/guide.md", "scripts/brew.sh"), True)
+
+
+def test_a_name_with_a_percent_sign_is_listed_as_it_is_on_disk(skill_dir):
+    """To ask for it, the sign has to be written as an encoding of itself."""
+    (skill_dir / "a%20b.md").write_bytes(b"tea")
+    assert "a%20b.md" in list_files(skill_dir)[0]
+    assert read_file(skill_dir, "a%2520b.md") == b"tea"

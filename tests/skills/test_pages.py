@@ -1,0 +1,194 @@
+"""Tests of files that are read page by page."""
+
+import base64
+import hashlib
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from skillsearch.errors import SkillError, UnsafePathError
+from skillsearch.skills.pages import read_page
+from skillsearch.skills.resources import MAX_FILE_BYTES
+from skillsearch.types import FileContent
+
+GUIDE = "references/guide.md"
+
+
+@pytest.fixture
+def read(skill_dir):
+    """Write the guide of a skill, and read a page of it."""
+
+    def read(data, **options):
+        (skill_dir / GUIDE).write_bytes(data)
+        return read_page(skill_dir, GUIDE, **options)
+
+    return read
+
+
+def test_without_limits_the_page_is_the_whole_file(read):
+    """All that is known of the file comes with it."""
+    data = "Grüner Tee\n".encode()
+    assert read(data) == FileContent(
+        path=GUIDE,
+        content="Grüner Tee\n",
+        encoding="text",
+        offset=0,
+        next_offset=None,
+        size=12,
+        content_hash=hashlib.sha256(data).hexdigest(),
+        stale=False,
+    )
+
+
+def test_the_path_is_told_in_plain_form(skill_dir):
+    """However it was asked for."""
+    assert read_page(skill_dir, "./references%2F/guide.md").path == GUIDE
+
+
+def test_a_path_that_is_not_utf8_is_told_in_text_that_is(skill_dir):
+    """So that the page has a JSON form."""
+    (skill_dir / "caf\udce9.md").write_bytes(b"tea")
+    assert read_page(skill_dir, "caf%e9.md").path == "caf\\udce9.md"
+
+
+@pytest.mark.parametrize(
+    "data", [b"\xff", b"tea\0", b"\xed\xa0\x80", b"\xc0\xaf", b"tea \xc3"], ids=repr
+)
+def test_what_is_no_utf8_or_holds_nul_is_base64(read, data):
+    """The whole file decides, so that all its pages agree."""
+    page = read(data)
+    assert page.encoding == "base64"
+    assert base64.b64decode(page.content) == data
+    assert read(data, limit=1).encoding == "base64"
+
+
+def test_a_byte_order_mark_is_not_shown(read):
+    """It is part of the first page's bytes, not of its text; elsewhere the character stays."""
+    data = "\ufefftea\ufeff".encode()
+    assert read(data).content == "tea\ufeff"
+    assert read(data).size == 9
+    assert read(data, offset=6).content == "\ufeff"
+
+
+def bounds(page):
+    """Return the text of a page, where it begins, and where the next one does."""
+    return page.content, page.offset, page.next_offset
+
+
+@pytest.mark.parametrize(
+    ("offset", "limit", "expected"),
+    [
+        (0, 1, ("a", 0, 1)),
+        (0, 2, ("a", 0, 1)),
+        (0, 3, ("aé", 0, 3)),
+        (1, 1, ("é", 1, 3)),
+        (2, 1, ("é", 1, 3)),
+        (2, 3, ("é", 1, 3)),
+        (6, 1, ("🫖", 3, 7)),
+        (6, 4, ("🫖", 3, 7)),
+        (6, 5, ("🫖z", 3, None)),
+        (7, 9, ("z", 7, None)),
+        (3, None, ("🫖z", 3, None)),
+        (8, 1, ("", 8, None)),
+        (10**30, 10**30, ("", 8, None)),
+    ],
+)
+def test_a_page_of_text_is_cut_between_characters(read, offset, limit, expected):
+    """Bytes of `a` 0, `é` 1-2, a teapot 3-6, `z` 7."""
+    assert bounds(read("aé🫖z".encode(), offset=offset, limit=limit)) == expected
+
+
+def test_a_page_of_bytes_is_cut_where_it_was_asked_for(read):
+    """No byte is more than another."""
+    page = read(b"\x00\x80\x80\x80", offset=2, limit=1)
+    assert bounds(page) == (base64.b64encode(b"\x80").decode(), 2, 3)
+
+
+def test_an_empty_file_has_one_empty_page(read):
+    """And that is text."""
+    page = read(b"", limit=1)
+    assert (*bounds(page), page.encoding) == ("", 0, None, "text")
+
+
+NUMBERS = [-1, True, 1.0, "1", float("nan"), "x" * 1000]
+
+
+@pytest.mark.parametrize("value", [*NUMBERS, None], ids=lambda value: repr(value)[:9])
+def test_an_offset_that_is_no_such_number_is_refused(skill_dir, value):
+    """The message has the value and the next step."""
+    with pytest.raises(SkillError, match=r"^offset is .{1,50}; give a whole number of bytes"):
+        read_page(skill_dir, GUIDE, offset=value)
+
+
+@pytest.mark.parametrize("value", [*NUMBERS, 0, False], ids=lambda value: repr(value)[:9])
+def test_a_limit_that_is_no_such_number_is_refused(skill_dir, value):
+    """A page of no bytes would never end."""
+    with pytest.raises(SkillError, match=r"^limit is .{1,50}; .* at least 1\.$"):
+        read_page(skill_dir, GUIDE, limit=value)
+
+
+def test_a_file_that_changed_is_served_and_marked(read):
+    """The caller's hash is compared with that of the bytes that are served."""
+    known = read(b"steep").content_hash
+    assert not read(b"steep", content_hash=known, offset=3).stale
+    page = read(b"steep longer", content_hash=known)
+    assert page.stale
+    assert (page.content, page.content_hash) == (
+        "steep longer",
+        hashlib.sha256(b"steep longer").hexdigest(),
+    )
+
+
+def test_only_allowed_folders_are_read(skill_dir):
+    """What lies elsewhere in the skill is refused by its path."""
+    assert read_page(skill_dir, GUIDE, folders=("references", "assets")).content == "steep"
+    with pytest.raises(UnsafePathError, match="not below references/ or assets/"):
+        read_page(skill_dir, "SKILL.md", folders=("references", "assets"))
+
+
+def test_a_file_over_the_limit_is_refused(skill_dir):
+    """A page of a huge file would need all of it, for its hash."""
+    with (skill_dir / GUIDE).open("r+b") as file:
+        file.truncate(MAX_FILE_BYTES + 1)
+    with pytest.raises(SkillError, match="larger than 16777216 bytes"):
+        read_page(skill_dir, GUIDE, limit=1)
+
+
+TEXTS = st.text(st.sampled_from("aé技🫖\n\ufeff"), max_size=30).map(str.encode)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.one_of(TEXTS, st.binary(max_size=40)), limits=st.lists(st.integers(1, 9)))
+@example(data="\ufeffé".encode(), limits=[1])
+@example(data=b"\x80\0" * 9, limits=[2, 5])
+def test_pages_add_up_to_the_file(read, data, limits):
+    """With any limits: no page is empty, longer than its limit or one character, or overlaps."""
+    whole, offset, pages = read(data), 0, []
+    while offset is not None:
+        limit = limits[len(pages)] if len(pages) < len(limits) else None
+        page = read(data, offset=offset, limit=limit)
+        end = page.size if page.next_offset is None else page.next_offset
+        assert page.offset == offset
+        assert end > offset or not data
+        assert limit is None or end - offset <= limit or len(data[offset:end].decode()) == 1
+        pages.append(page)
+        offset = page.next_offset
+    if whole.encoding == "text":
+        assert "".join(page.content for page in pages) == data.decode("utf-8-sig") == whole.content
+    else:
+        assert b"".join(base64.b64decode(page.content) for page in pages) == data
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=TEXTS, offset=st.integers(0, 130), limit=st.integers(1, 9))
+def test_any_page_of_text_is_what_lies_between_its_offsets(read, data, offset, limit):
+    """From anywhere, the page begins where it says, holds the byte asked for, and leads on."""
+    page = read(data, offset=offset, limit=limit)
+    end = page.size if page.next_offset is None else page.next_offset
+    shown = data[page.offset : end].decode()
+    assert page.content == (shown if page.offset else shown.removeprefix("\ufeff"))
+    if offset < len(data):
+        assert offset - 4 < page.offset <= offset < end
+    else:
+        assert page.offset == end == len(data)

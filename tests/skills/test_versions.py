@@ -1,0 +1,232 @@
+"""Versions of skills and constraints on them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import skillsearch
+from skillsearch.errors import SkillError, VersionConstraintError
+from skillsearch.skills.versions import (
+    newest,
+    normal_constraint,
+    parse_version,
+    satisfies,
+    split_requirement,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("1.0.0", "1"),
+        ("v1", "1.0"),
+        ("V2.1", "2.1"),
+        (" 1.2 ", "1.2.0"),
+        ("2.0-beta", "2.0b0"),
+        ("1.0.0-rc.1", "1.0rc1"),
+        ("2025.01", "2025.1"),
+        ("1.10", "1.10.0"),
+    ],
+)
+def test_versions_are_read_as_authors_write_them(text, same):
+    """What differs only in spelling is one version."""
+    assert parse_version(text) is not None
+    assert parse_version(text) == parse_version(same)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "one", "1.x", "2.7.6-canary.3", "2025-01-15", "\u0661", "1\0", "1" * 101, "9" * 9999],
+)
+def test_what_is_no_version_is_none(text):
+    """However long or odd it is."""
+    assert parse_version(text) is None
+
+
+NORMAL = {
+    "": "",
+    "*": "",
+    " latest ": "",
+    " , ": "",
+    ",>=1,,": ">=1",
+    "1.2": "==1.2",
+    "v1.2": "==1.2",
+    "=1.2": "==1.2",
+    "== 1.2.*": "==1.2.*",
+    "1.x": "==1.*",
+    "1.X.x": "==1.*",
+    ">= v1.2 , <2": ">=1.2,<2",
+    ">=1.2 <2": ">=1.2,<2",
+    ">=1.2<2": ">=1.2,<2",
+    "~=1.4": "~=1.4",
+    "!=1.5": "!=1.5",
+    "^1.2": ">=1.2,<2",
+    "^1.2.3": ">=1.2.3,<2",
+    "^1.x": ">=1,<2",
+    "^1": ">=1,<2",
+    "^0.2.3": ">=0.2.3,<0.3",
+    "^0.0.3": ">=0.0.3,<0.0.4",
+    "^0.0": ">=0.0,<0.1",
+    "^0": ">=0,<1",
+    "^2.0-beta.1": ">=2.0-beta.1,<3",
+    "~1.2.3": ">=1.2.3,<1.3",
+    "~1.2": ">=1.2,<1.3",
+    "~1": ">=1,<2",
+    "^1.2, !=1.5": ">=1.2,<2,!=1.5",
+}
+
+
+@pytest.mark.parametrize(("text", "normal"), NORMAL.items())
+def test_a_constraint_has_one_regular_form(text, normal):
+    """Ranges of npm become those of PEP 440; the regular form stays as it is."""
+    assert normal_constraint(text) == normal
+    assert normal_constraint(normal) == normal
+
+
+BROKEN = [
+    "new",
+    ">",
+    ">=",
+    "===1.0",
+    "~=1",
+    ">=1.*",
+    "1.2 || 2",
+    "1.2 - 2.0",
+    "^one",
+    "^1.2foo",
+    "<>1",
+    "==1.2.*.3",
+    "1!2.0",
+    "\0",
+    "1\u0661",
+    ">=1," * 60,
+    "9" * 9999,
+]
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_a_broken_constraint_is_named_with_an_example(text):
+    """The error is one about a skill."""
+    with pytest.raises(VersionConstraintError, match=r">=1\.2,<2") as caught:
+        normal_constraint(text)
+    assert isinstance(caught.value, SkillError)
+    assert caught.value.constraint == text
+    assert text[:100] in str(caught.value) or not text.isprintable()
+    assert len(str(caught.value)) < 400
+
+
+SATISFIED = [
+    ("1.2.0", "1.2", True),
+    ("1.2.5", "1.2", False),
+    ("1.2.5", "1.2.*", True),
+    ("v1.5", ">=1,<2", True),
+    ("2.0", ">=1,<2", False),
+    ("1.9", "^1.2", True),
+    ("2", "^1.2", False),
+    ("0.2.9", "^0.2.3", True),
+    ("0.3", "^0.2.3", False),
+    ("1.10", ">1.9", True),
+    ("1.4.7", "~=1.4", True),
+    ("1.5", "!=1.5", False),
+    ("2025.01", ">=2024", True),
+    ("2.0-beta", ">=1", False),
+    ("2.0-beta", "2.0b0", True),
+    ("2.0rc1", ">=2.0-beta", True),
+    ("2.0rc1", "^1.2", False),
+    ("", "", True),
+    ("one", "latest", True),
+    ("", ">=0", False),
+    ("one", "!=1", False),
+]
+
+
+@pytest.mark.parametrize(("version", "constraint", "expected"), SATISFIED)
+def test_a_version_satisfies_a_constraint_or_not(version, constraint, expected):
+    """Prereleases only where they are named; unreadable versions only where all will do."""
+    assert satisfies(version, constraint) is expected
+
+
+def test_a_broken_constraint_is_an_error_whatever_the_version():
+    """Rather than one that nothing satisfies."""
+    with pytest.raises(VersionConstraintError):
+        satisfies("one", "new")
+
+
+RELEASES = st.lists(st.integers(0, 3), min_size=3, max_size=3)
+
+
+@given(RELEASES, RELEASES)
+def test_a_caret_allows_what_keeps_the_first_number_that_is_not_zero(least, given):
+    """By the words of npm: no change of the left-most non-zero number, and none below."""
+    kept = next((place for place, number in enumerate(least) if number), 2) + 1
+    expected = given >= least and given[:kept] == least[:kept]
+    version, caret = (".".join(map(str, numbers)) for numbers in (given, least))
+    assert satisfies(version, f"^{caret}") is expected
+
+
+@given(RELEASES, RELEASES, RELEASES)
+def test_a_range_is_compared_number_by_number(low, high, given):
+    """As tuples are, not as texts."""
+    version, least, bound = (".".join(map(str, numbers)) for numbers in (given, low, high))
+    assert satisfies(version, f">={least},<{bound}") is (low <= given < high)
+
+
+@given(st.text(alphabet="0123.x*v^~<>=!, |-ab", max_size=12))
+def test_any_constraint_is_read_or_refused(text):
+    """Nothing else comes out, and what is read stays as it is."""
+    try:
+        normal = normal_constraint(text)
+    except VersionConstraintError:
+        return
+    assert normal_constraint(normal) == normal
+    assert satisfies("1.2", text) is satisfies("1.2", normal)
+
+
+@pytest.mark.parametrize(
+    ("versions", "place"),
+    [
+        (["1.9", "1.10", "1.2"], 1),
+        (["1.0", "2.0-beta"], 0),
+        (["2.0-beta", "2.0-alpha"], 0),
+        (["1.0"], 0),
+        (["2.0", "1.0", "1.0.0"], 0),
+        (["1.0", "v1", "0.9"], None),
+        (["1.0", ""], None),
+        ([], None),
+    ],
+)
+def test_the_newest_version_is_the_highest_release(versions, place):
+    """None where versions cannot tell which that is."""
+    assert newest(versions) == place
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("pdf", ("pdf", "")),
+        ("pdf@>=1,<2", ("pdf", ">=1,<2")),
+        ("team:pdf @ ^1", ("team:pdf", "^1")),
+        ("@org/pdf", ("@org/pdf", "")),
+        ("@org/pdf@1", ("@org/pdf", "1")),
+        ("a@b@1", ("a@b", "1")),
+        ("pdf@", ("pdf", "")),
+        ("", ("", "")),
+    ],
+)
+def test_a_requirement_is_split_at_its_last_at_sign(text, parts):
+    """One at the start belongs to the name."""
+    assert split_requirement(text) == parts
+
+
+def test_a_constraint_that_allows_all_needs_no_parser():
+    """The library that reads versions is loaded by the first one to be read."""
+    code = (
+        "import sys; from skillsearch.skills.versions import satisfies;"
+        "assert satisfies('1', '*'); assert 'packaging' not in sys.modules"
+    )
+    folder = Path(skillsearch.__file__).parents[1]
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=folder)
