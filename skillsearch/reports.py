@@ -23,6 +23,7 @@ from skillsearch.index.embedder import PACKAGED_NAME, load_embedder
 from skillsearch.index.freshness import Differences
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.validator import FILE_NAMES, validate
 from skillsearch.types import Diagnostic, JsonValue, Root
@@ -53,6 +54,7 @@ EXTRAS = {
     "st": "sentence_transformers",
 }
 """Each extra of the package, and the module that it brings."""
+_MAX_NAMED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +296,7 @@ def _check_index(settings: Settings) -> Iterator[Check]:
     yield from _check_roots([root.path for root in opened.settings.roots])
     yield _check_freshness(index)
     yield from _check_diagnostics(index)
+    yield from _check_library(SkillLibrary.of_index(index))
 
 
 def _missing_index(folder: IndexFolder) -> Check:
@@ -346,6 +349,30 @@ def _check_diagnostics(index: SkillIndex) -> Iterator[Check]:
             yield Check("skills", verdict, f"{severity}s: {', '.join(codes)}")
     if not counts:
         yield Check("skills", "ok", "nothing to report about any of them")
+
+
+def _check_library(library: SkillLibrary) -> Iterator[Check]:
+    """Say which skills no name means, and what skills need and cannot have."""
+    shadowed = library.shadowed()
+    if shadowed:
+        pairs = [f"{item.document.doc_id} by {item.by.doc_id}" for item in shadowed]
+        yield Check("shadowed", "ok", f"found by their ids alone: {_first(pairs)}")
+    needing = [document.doc_id for document in library.list() if document.requires]
+    order = library.load_order(needing)
+    if order.missing:
+        lacks = [f"{item.requirement} (for {item.needed_by})" for item in order.missing]
+        yield Check("required skills", "warning", f"not there: {_first(lacks)}")
+    if order.cycles:
+        cycles = [" -> ".join((*cycle, cycle[0])) for cycle in order.cycles]
+        yield Check("required skills", "warning", f"need each other: {_first(cycles)}")
+    if needing and not (order.missing or order.cycles):
+        yield Check("required skills", "ok", "all there")
+
+
+def _first(texts: Sequence[str]) -> str:
+    """Join the first of some texts and count the others."""
+    left = len(texts) - _MAX_NAMED
+    return ", ".join(texts[:_MAX_NAMED]) + (f" and {left:,} more" if left > 0 else "")
 
 
 def _check_extras() -> Iterator[Check]:

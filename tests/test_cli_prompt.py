@@ -77,6 +77,22 @@ def test_overview_and_loaded_skills_stand_together(indexed):
     assert "</available_skills>\n\n<skill_content" in result.stdout
 
 
+def test_what_a_loaded_skill_needs_comes_before_it(cli, tmp_path, make_skill):
+    """On request; what is missing and what needs itself in a circle is told."""
+    root = tmp_path / "r"
+    make_skill(root, "report", requires_skills=["chart", "gone"])
+    make_skill(root, "chart", requires_skills=["csv"])
+    make_skill(root, "csv", requires_skills=["chart"])
+    place = ("--index-dir", tmp_path / "i")
+    cli("index", root, *place, "--model", "hashing")
+    result = cli("prompt", "--load", "report", "--required", *place)
+    heads = [line for line in result.stdout.splitlines() if line.startswith("<skill_content")]
+    assert [head.split('"')[1] for head in heads] == ["csv", "chart", "report"]
+    assert "report needs gone, which is not there" in result.stderr
+    assert "these need each other: chart -> csv -> chart" in result.stderr
+    assert cli("prompt", "--load", "report", *place).stdout.count("<skill_content") == 1
+
+
 def test_an_unknown_skill_to_load_is_told_with_the_nearest(indexed):
     """As everywhere."""
     result = indexed("prompt", "--load", "steep-te")

@@ -189,3 +189,39 @@ def test_validating_a_folder_reports_what_stands_in_the_way(drinks):
     checked, found = reports.validate_paths([drinks])
     assert checked == 3
     assert [(item.code, item.severity) for item in found] == [("not-a-regular-file", "error")]
+
+
+def test_shadowed_skills_are_named(tmp_path, make_skill, monkeypatch):
+    """With the skill that their name means instead; that is no fault."""
+    monkeypatch.chdir(tmp_path)
+    for root in ("project", "user"):
+        make_skill(tmp_path / root, "steep-tea")
+    roots = [tmp_path / "project", tmp_path / "user"]
+    index = SkillIndex.from_roots(roots, index_dir=tmp_path / "i", model="hashing")
+    assert verdicts(reports.doctor(index.folder), "shadowed") == [
+        ("ok", "found by their ids alone: user:steep-tea by project:steep-tea")
+    ]
+
+
+def test_what_skills_need_and_cannot_have_is_named(tmp_path, make_skill, monkeypatch):
+    """Missing skills, by who needs them, and circles; of many the first ten."""
+    monkeypatch.chdir(tmp_path)
+    make_skill(tmp_path / "r", "a", requires_skills=["b", *(f"gone-{n}" for n in range(12))])
+    make_skill(tmp_path / "r", "b", requires_skills=["a"])
+    index = SkillIndex.from_roots(tmp_path / "r", index_dir=tmp_path / "i", model="hashing")
+    missing, circle = verdicts(reports.doctor(index.folder), "required skills")
+    assert missing[0] == circle[0] == "warning"
+    assert missing[1].startswith("not there: gone-0 (for a), gone-1 (for a), ")
+    assert missing[1].endswith("gone-9 (for a) and 2 more")
+    assert circle[1] == "need each other: a -> b -> a"
+
+
+def test_skills_that_have_all_they_need_are_counted(tmp_path, make_skill, monkeypatch):
+    """Nothing is said where no skill needs another."""
+    monkeypatch.chdir(tmp_path)
+    make_skill(tmp_path / "r", "b")
+    index = SkillIndex.from_roots(tmp_path / "r", index_dir=tmp_path / "i", model="hashing")
+    assert verdicts(reports.doctor(index.folder), "required skills") == []
+    make_skill(tmp_path / "r", "a", requires_skills=["b"])
+    index.refresh()
+    assert verdicts(reports.doctor(index.folder), "required skills") == [("ok", "all there")]

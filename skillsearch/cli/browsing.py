@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _TABLE_CHARS = 400
 """More than fits on a line of any terminal."""
-_OVERVIEW = ("license", "compatibility", "version", "tags", "triggers", "allowed_tools")
+_OVERVIEW = ("license", "compatibility", "version", "tags", "triggers", "allowed_tools", "requires")
 
 
 @command("list")

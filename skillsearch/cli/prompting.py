@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 @click.option(
     "--load", "names", multiple=True, metavar="NAME", help="Add the body of a skill. Repeatable."
 )
+@click.option("--required", is_flag=True, help="With --load: also what those skills need, first.")
 @click.option(
     "--format", "form", type=click.Choice(OVERVIEW_FORMATS), default="xml", help="Of the overview."
 )
@@ -47,6 +48,7 @@ def prompt_command(
     threshold: float | None,
     everything: bool,
     names: tuple[str, ...],
+    required: bool,
     form: OverviewFormat,
     index_dir: Path | None,
     no_refresh: bool,
@@ -79,13 +81,24 @@ def prompt_command(
         found = library.search(text, settings.n, settings.threshold)
     skills = [PromptSkill(library.handle(d), d.description, d.path) for d in found]
     overview = render_overview(skills, form) if skills or not names else ""
-    prompt = "\n\n".join(filter(None, [overview, *(_body(library, name) for name in names)]))
+    loaded = _with_required(library, names) if required else names
+    prompt = "\n\n".join(filter(None, [overview, *(_body(library, name) for name in loaded)]))
     if as_json:
         emit_json({"query": text, "skills": [skill.name for skill in skills], "prompt": prompt})
     elif prompt:
         click.echo(prompt)
     if words and not found:
         say("No skill reaches the threshold, so none is offered; look with: skillsearch query")
+
+
+def _with_required(library: SkillLibrary, names: Sequence[str]) -> Sequence[str]:
+    """Return skills and what they need in the order to load them in; tell what is amiss."""
+    order = library.load_order([library.find(name).doc_id for name in names])
+    for missing in order.missing:
+        say(f"warning: {missing.needed_by} needs {missing.requirement}, which is not there")
+    for cycle in order.cycles:
+        say(f"warning: these need each other: {' -> '.join((*cycle, cycle[0]))}")
+    return [document.doc_id for document in order.order]
 
 
 def _body(library: SkillLibrary, name: str) -> str:
