@@ -74,20 +74,23 @@ def prompt_command(
         bring_up_to_date(index)
     library = SkillLibrary.of_index(index)
     text = text_of(words)
-    found: Sequence[Document | Hit] = ()
-    if everything:
-        found = library.list()
-    elif words:
+    found: Sequence[Document | Hit] = library.list() if everything else ()
+    if words:
         found = library.search(text, settings.n, settings.threshold)
     skills = [PromptSkill(library.handle(d), d.description, d.path) for d in found]
-    overview = render_overview(skills, form) if skills or not names else ""
     loaded = _with_required(library, names) if required else names
-    prompt = "\n\n".join(filter(None, [overview, *(_body(library, name) for name in loaded)]))
+    parts = [render_overview(skills, form)] if skills or not names else []
+    parts += [_body(library, name) for name in loaded]
+    _show(text, skills, "\n\n".join(filter(None, parts)), as_json=as_json)
+
+
+def _show(text: str, skills: Sequence[PromptSkill], prompt: str, *, as_json: bool) -> None:
+    """Print the prompt; where a request found nothing, say so."""
     if as_json:
         emit_json({"query": text, "skills": [skill.name for skill in skills], "prompt": prompt})
     elif prompt:
         click.echo(prompt)
-    if words and not found:
+    if text and not skills:
         say("No skill reaches the threshold, so none is offered; look with: skillsearch query")
 
 

@@ -2,57 +2,27 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 
-from skillsearch.config import MAX_N
-from skillsearch.errors import ParseError, SkillError
-from skillsearch.index.documents import Document, DocumentStore
-from skillsearch.index.fitted import default_calibration
-from skillsearch.index.names import find_by_name
+from skillsearch.errors import ParseError
+from skillsearch.index.documents import Document
 from skillsearch.index.search import SearchRequest
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.library.finding import search_without
+from skillsearch.library.naming import Naming
 from skillsearch.library.order import LoadOrder, load_order
-from skillsearch.library.precedence import Shadowed, find_shadowed
+from skillsearch.library.precedence import Shadowed
+from skillsearch.library.reader import MAX_PRELOADED_SKILLS, LoadedSkill, SkillReader
 from skillsearch.library.source import Changes, IndexSource, ScannedSource, Source
-from skillsearch.safe_text import one_line
 from skillsearch.skills.listing import list_files
 from skillsearch.skills.pages import read_page
-from skillsearch.skills.parser import decode_skill_md, parse_skill
-from skillsearch.skills.resources import content_hash, read_skill_md, script_path
+from skillsearch.skills.parser import decode_skill_md
+from skillsearch.skills.resources import read_skill_md, script_path
 from skillsearch.types import Diagnostic, FileContent, Hit, Root, SearchResult, Skill
 
-_CACHED_SKILLS = 32
-_MOST_CACHED_SKILLS = 1_000
-_MAX_NAME_CHARS = 256
 _DOC_SUFFIXES = (".md", ".txt")
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedSkill:
-    """A skill with all that an agent needs to follow it.
-
-    Attributes:
-        document: What the library knows of it.
-        skill: The skill as it is on disk now.
-        stale: True where its SKILL.md has changed since the library looked.
-        files: Its other files, sorted.
-        files_truncated: True where there are more files than are listed.
-    """
-
-    document: Document
-    skill: Skill
-    stale: bool
-    files: tuple[str, ...]
-    files_truncated: bool
-
-    @property
-    def folder(self) -> Path:
-        """The skill folder."""
-        return self.skill.path.parent
 
 
 class SkillLibrary:
@@ -70,12 +40,8 @@ class SkillLibrary:
             source: Where the skills come from.
         """
         self._source = source
-        self._parsed: OrderedDict[tuple[str, str], Skill] = OrderedDict()
-        self._kept = _CACHED_SKILLS
-        self._looked_at: DocumentStore | None = None
-        self._shadowed: tuple[Shadowed, ...] = ()
-        self._shadowed_ids: frozenset[str] = frozenset()
-        self._listed: tuple[Document, ...] | None = None
+        self._reader = SkillReader()
+        self._known = Naming(source.documents, source.roots)
 
     @classmethod
     def from_roots(
@@ -120,14 +86,7 @@ class SkillLibrary:
 
     @classmethod
     def of_index(cls, index: SkillIndex) -> SkillLibrary:
-        """Take the skills of an opened index.
-
-        Args:
-            index: The index; `refresh` brings it up to date as well.
-
-        Returns:
-            The library.
-        """
+        """Take the skills of an opened index, which `refresh` brings up to date as well."""
         return cls(IndexSource(index))
 
     def __len__(self) -> int:
@@ -152,23 +111,12 @@ class SkillLibrary:
         Returns:
             The skills by name, ties by id; those that others shadow are left out.
         """
-        self.shadowed()
-        if self._listed is None:
-            meant = (d for d in self._source.documents if d.doc_id not in self._shadowed_ids)
-            self._listed = tuple(sorted(meant, key=lambda d: (d.name.casefold(), d.doc_id)))
-        if include_hidden:
-            return self._listed
-        return tuple(document for document in self._listed if not document.hidden)
+        listed = self._names.listed
+        return listed if include_hidden else tuple(d for d in listed if not d.hidden)
 
     def shadowed(self) -> tuple[Shadowed, ...]:
         """Return the skills that a plain name does not mean, each with the one it means instead."""
-        documents = self._source.documents
-        if self._looked_at is not documents:
-            self._shadowed = find_shadowed(documents, self._root_paths())
-            self._shadowed_ids = frozenset(item.document.doc_id for item in self._shadowed)
-            self._listed = None
-            self._looked_at = documents
-        return self._shadowed
+        return self._names.shadowed
 
     def find(self, name: str) -> Document:
         """Find the skill that a name means.
@@ -184,25 +132,11 @@ class SkillLibrary:
             SkillNotFoundError: When there is none; names up to five that come near.
             AmbiguousNameError: When one root has several that no version tells apart.
         """
-        return find_by_name(name, self._source.documents, self._root_paths())
+        return self._names.find(name)
 
     def in_folder(self, folder: str) -> Document | None:
-        """Find a skill by the name of its folder.
-
-        Args:
-            folder: Last part of the skill folder's path, in any case.
-
-        Returns:
-            Its document, of several the first in order of precedence; None where there is none.
-        """
-        wanted = folder.casefold()
-        order = {path: place for place, path in enumerate(self._root_paths())}
-        found = [
-            document
-            for document in self._source.documents
-            if Path(document.path).parent.name.casefold() == wanted
-        ]
-        return min(found, key=lambda d: order.get(d.root, len(order)), default=None)
+        """Return the first skill whose folder has a name, in any case; None where none has."""
+        return self._names.in_folder(folder)
 
     def handle(self, found: Document | Hit | Skill) -> str:
         """Return what to show as the name of a skill: `find` takes it and finds no other.
@@ -214,10 +148,7 @@ class SkillLibrary:
             Its name, on one line and without hidden characters; its id where that would mean
             another skill or none.
         """
-        name = one_line(found.name, _MAX_NAME_CHARS)
-        meant = self._resolve(name)
-        is_meant = meant is not None and meant.doc_id == found.doc_id
-        return name if is_meant else one_line(found.doc_id)
+        return self._names.handle(found)
 
     def get(self, name: str) -> Skill:
         """Read a skill as it is on disk now.
@@ -233,7 +164,7 @@ class SkillLibrary:
             AmbiguousNameError: When one root has several that no version tells apart.
             ParseError: When its file can no longer be read as a skill.
         """
-        return self._read(self.find(name))
+        return self._reader.read(self.find(name))
 
     def load(self, name: str) -> LoadedSkill:
         """Read a skill and list its files.
@@ -245,15 +176,9 @@ class SkillLibrary:
             The skill, flagged ``stale`` where it has changed since the library looked.
 
         Raises:
-            SkillNotFoundError: When there is none; names up to five that come near.
-            AmbiguousNameError: When one root has several that no version tells apart.
-            ParseError: When its file can no longer be read as a skill.
+            SkillError: As `get`.
         """
-        document = self.find(name)
-        skill = self._read(document)
-        files, truncated = list_files(skill.path.parent)
-        stale = skill.content_hash != document.content_hash
-        return LoadedSkill(document, skill, stale, files, truncated)
+        return self._reader.load(self.find(name))
 
     def source(self, name: str) -> str:
         """Return the whole SKILL.md of a skill as text, frontmatter included.
@@ -265,8 +190,7 @@ class SkillLibrary:
             The text, decoded as the parser does.
 
         Raises:
-            SkillNotFoundError: When there is none; names up to five that come near.
-            ParseError: When its file cannot be read.
+            SkillError: As `get`.
         """
         data, _ = read_skill_md(Path(self.find(name).path))
         return decode_skill_md(data)[0]
@@ -324,9 +248,8 @@ class SkillLibrary:
             The page: text, or base64 where the file is no UTF-8 text.
 
         Raises:
-            SkillNotFoundError: When there is no such skill.
             UnsafePathError: When the path leads out of the skill or to something that is no file.
-            SkillError: When there is no such file, or offset or limit cannot be used.
+            SkillError: When there is no such skill or file, or offset or limit cannot be used.
         """
         return read_page(
             self._folder(name),
@@ -348,9 +271,8 @@ class SkillLibrary:
             The path, checked as if it were opened.
 
         Raises:
-            SkillNotFoundError: When there is no such skill.
             UnsafePathError: When the path leads out of the folder or to something that is no file.
-            SkillError: When there is no such file.
+            SkillError: When there is no such skill or file.
         """
         return script_path(self._folder(name), script)
 
@@ -377,21 +299,8 @@ class SkillLibrary:
             QueryError: When the query is empty or too long, or n or threshold cannot be used.
             StorageError: When the index has to be made and cannot be written.
         """
-        index = self._source.index()
-        if index is None:
-            request = SearchRequest(query, n, threshold, "hybrid", False, include_hidden)
-            return SearchResult(query, request.cut(default_calibration()), (), True, 0.0)
-        self.shadowed()
-        left_out = self._shadowed_ids
-        wanted = n
-        while True:
-            found = index.search(query, wanted, threshold, include_hidden=include_hidden)
-            kept = [hit for hit in found if hit.doc_id not in left_out]
-            if len(kept) >= n or len(found) < wanted or wanted >= MAX_N:
-                break
-            wanted = min(max(2 * wanted, wanted + len(left_out)), MAX_N)
-        hits = tuple(replace(hit, rank=rank) for rank, hit in enumerate(kept[:n], start=1))
-        return replace(found, hits=hits, abstained=not hits)
+        request = SearchRequest(query, n, threshold, "hybrid", False, include_hidden)
+        return search_without(self._source.index(), self._names.shadowed_ids, request)
 
     def is_current(self) -> bool:
         """Tell, by the stat of every folder and file, whether the disk still looks the same."""
@@ -404,7 +313,7 @@ class SkillLibrary:
             What came, changed and went.
 
         Raises:
-            SkillSearchError: When an index that was built before cannot be brought up to date.
+            SkillSearchError: When a saved index cannot be brought up to date.
         """
         before = self._source.documents
         self._source.refresh()
@@ -448,7 +357,7 @@ class SkillLibrary:
         Returns:
             The order, with what is missing and what needs itself in a circle.
         """
-        return load_order(list(names), self._resolve)
+        return load_order(list(names), self._names.resolve)
 
     def preload(self, names: Iterable[str] | None = None) -> tuple[str, ...]:
         """Read skills ahead of their use and keep them, so that getting them parses nothing.
@@ -464,41 +373,22 @@ class SkillLibrary:
             SkillNotFoundError: When a name is unknown.
         """
         wanted = self.list() if names is None else [self.find(name) for name in names]
-        wanted = wanted[:_MOST_CACHED_SKILLS]
-        self._kept = max(self._kept, len(wanted))
+        wanted = wanted[:MAX_PRELOADED_SKILLS]
+        self._reader.make_room(len(wanted))
         read = []
         for document in wanted:
             with suppress(ParseError):
-                self._read(document)
+                self._reader.read(document)
                 read.append(document.doc_id)
         return tuple(read)
 
-    def _read(self, document: Document) -> Skill:
-        """Read a skill from disk; what was parsed of the same bytes before is used again."""
-        path = Path(document.path)
-        data, _ = read_skill_md(path)
-        key = (document.doc_id, content_hash(data))
-        skill = self._parsed.get(key)
-        if skill is None:
-            root = Path(document.root)
-            skill, _ = parse_skill(data, doc_id=document.doc_id, path=path, root=root)
-            self._parsed[key] = skill
-        self._parsed.move_to_end(key)
-        while len(self._parsed) > self._kept:
-            self._parsed.popitem(last=False)
-        return skill
-
-    def _resolve(self, name: str) -> Document | None:
-        """Return the skill that a requirement means, or None."""
-        try:
-            return find_by_name(name, self._source.documents, self._root_paths(), suggest=False)
-        except SkillError:
-            return None
+    @property
+    def _names(self) -> Naming:
+        """What names mean now; made anew when the documents are others."""
+        if self._known.documents is not self._source.documents:
+            self._known = Naming(self._source.documents, self._source.roots)
+        return self._known
 
     def _folder(self, name: str) -> Path:
         """Return the folder of a skill."""
         return Path(self.find(name).path).parent
-
-    def _root_paths(self) -> Sequence[str]:
-        """Return the paths of the roots, in order of precedence."""
-        return [str(root.path) for root in self.roots]
