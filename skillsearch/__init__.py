@@ -10,16 +10,16 @@ The quickest way in::
 """
 
 import importlib
-from typing import TYPE_CHECKING
 
 from skillsearch.errors import SkillSearchError
-from skillsearch.types import Diagnostic, Hit, IndexReport, SearchResult, Skill, SkillMetadata
 
+TYPE_CHECKING = False  # `typing` and the types would cost the hook of a host half its time
 if TYPE_CHECKING:
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.library.skill_library import SkillLibrary
     from skillsearch.session.skill_session import SkillSession
     from skillsearch.tools.configured import search_skills
+    from skillsearch.types import Diagnostic, Hit, IndexReport, SearchResult, Skill, SkillMetadata
 
 __all__ = [
     "Diagnostic",
@@ -36,7 +36,9 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
+_TYPES = ("Diagnostic", "Hit", "IndexReport", "SearchResult", "Skill", "SkillMetadata")
 _LATE = {
+    **dict.fromkeys(_TYPES, "skillsearch.types"),
     "SkillIndex": "skillsearch.index.skill_index",
     "SkillLibrary": "skillsearch.library.skill_library",
     "SkillSession": "skillsearch.session.skill_session",
@@ -45,7 +47,7 @@ _LATE = {
 
 
 def __getattr__(name: str) -> object:
-    """Import the names that need numpy, faiss or pydantic when they are first used."""
+    """Import a name when it is first used: some need numpy, faiss or pydantic."""
     if name not in _LATE:
         raise AttributeError(f"module 'skillsearch' has no attribute {name!r}")
     return getattr(importlib.import_module(_LATE[name]), name)

@@ -1,8 +1,8 @@
 """Settings: flags > ``SKILLSEARCH_*`` > project file > user file > defaults.
 
-The only reader of environment variables. A project file comes with a checkout, so what it may name
-is limited: its paths must stay inside its own folder, and it cannot choose a model by path or from
-a hub. The user's own file, variables and flags may name anything.
+With `skillsearch.surroundings`, the only reader of environment variables. A project file comes with
+a checkout, so what it may name is limited: its paths must stay inside its own folder, and it cannot
+choose a model by path or from a hub. The user's own file, variables and flags may name anything.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 
 from skillsearch.errors import ConfigError
 from skillsearch.safe_text import one_line
+from skillsearch.surroundings import PREFIX
 from skillsearch.types import JsonValue
 
 APP = "skillsearch"
@@ -32,6 +33,7 @@ MAX_QUERY_CHARS = 65_536
 
 _MAX_FILE_BYTES = 1 << 20
 _MAX_NAME_BYTES = 255
+_MAX_TOKEN_BYTES = 4096
 STANDARD_ROOTS = (".agents/skills", ".claude/skills")
 """Where hosts keep skills, below a project and below the home folder."""
 
@@ -50,6 +52,7 @@ class Settings:
         refresh: Whether a query brings a changed index up to date first where that is cheap.
         environments: Folder of the named environments.
         environment: Name of the one in use; empty for ``default``, or else the only one there is.
+        daemon: Whether the daemon is used: ``auto`` where it runs, ``off`` never.
         sources: Where each setting that is not a default came from, for ``doctor``.
     """
 
@@ -62,14 +65,21 @@ class Settings:
     refresh: bool = True
     environments: Path = Path()
     environment: str = ""
+    daemon: str = "auto"
     sources: Mapping[str, str] = field(default_factory=dict)
 
 
-def load_settings(folder: Path | None = None, **flags: JsonValue) -> Settings:
+def load_settings(
+    folder: Path | None = None,
+    *,
+    variables: Mapping[str, str] | None = None,
+    **flags: JsonValue,
+) -> Settings:
     """Gather the settings that hold in a folder.
 
     Args:
         folder: Where to begin looking for a project file, upward; the working folder by default.
+        variables: The ``SKILLSEARCH_*`` variables; by default those of this process.
         **flags: Settings given on the command line or in code; None means not given.
 
     Returns:
@@ -85,7 +95,7 @@ def load_settings(folder: Path | None = None, **flags: JsonValue) -> Settings:
     for path in (user_file(), project_file(here)):
         if path is not None:
             settings = _with_file(settings, path, is_project=path != user_file())
-    settings = _with_values(settings, _environment(), here, source="environment")
+    settings = _with_values(settings, _environment(variables), here, source="environment")
     given = {key: value for key, value in flags.items() if value is not None}
     return _with_values(settings, given, here, source="flag")
 
@@ -157,11 +167,35 @@ def no_color() -> bool:
     return bool(os.environ.get("NO_COLOR"))
 
 
-def _environment() -> dict[str, JsonValue]:
+def mcp_token(file: Path | None = None) -> str:
+    """Return the token that clients of the MCP server have to show; it is never a flag itself.
+
+    Args:
+        file: A file that holds it; None for ``SKILLSEARCH_MCP_TOKEN``.
+
+    Returns:
+        The token; empty where there is none.
+
+    Raises:
+        ConfigError: When the file cannot be read, or holds nothing.
+    """
+    if file is None:
+        return os.environ.get(f"{PREFIX}MCP_TOKEN", "").strip()
+    try:
+        with file.open("rb") as opened:
+            token = opened.read(_MAX_TOKEN_BYTES).decode().strip()
+    except (OSError, ValueError) as exc:
+        raise ConfigError(f"The token file {file} cannot be read: {exc}") from exc
+    if not token:
+        raise ConfigError(f"The token file {file} is empty; write the token into it.")
+    return token
+
+
+def _environment(variables: Mapping[str, str] | None) -> dict[str, JsonValue]:
     """Read the ``SKILLSEARCH_*`` variables that name settings; click's own are left alone."""
     values: dict[str, JsonValue] = {}
     for key in _PARSERS:
-        text = os.environ.get(f"SKILLSEARCH_{key.upper()}")
+        text = (os.environ if variables is None else variables).get(f"{PREFIX}{key.upper()}")
         if text:
             values[key] = text.split(os.pathsep) if key == "roots" else text
     return values
@@ -279,6 +313,13 @@ def _parse_environment(value: JsonValue, base: Path) -> str:
     return value
 
 
+def _parse_daemon(value: JsonValue, base: Path) -> str:
+    """Read whether to use the daemon."""
+    if value not in ("auto", "off"):
+        raise ValueError("must be 'auto' or 'off'")
+    return str(value)
+
+
 def _parse_fields(value: JsonValue, base: Path) -> str:
     """Read which fields to index."""
     if value not in ("metadata", "full"):
@@ -322,5 +363,6 @@ _PARSERS = {
     "refresh": _parse_switch,
     "environments": _parse_path,
     "environment": _parse_environment,
+    "daemon": _parse_daemon,
 }
 """How each setting is read; its errors complete the sentence "KEY = VALUE ..."."""

@@ -18,6 +18,7 @@ SkillSearchError
 ├─ ConfigError                 a setting has a value that cannot be used
 │   └─ EnvironmentNotFoundError  no environment has that name; carries those there are
 ├─ QueryError                  a query, n or threshold that cannot be searched
+├─ DaemonError                 the daemon cannot be used; all can be done without it
 ├─ EvaluationError             a collection, a run or a system that cannot be measured
 └─ MissingDependencyError      an optional library is not installed; says which extra brings it
 
@@ -191,6 +192,19 @@ class EnvironmentNotFoundError(ConfigError, LookupError):
 
 class QueryError(SkillSearchError, ValueError):
     """A query, a number of hits or a threshold that cannot be searched."""
+
+
+class DaemonError(SkillSearchError):
+    """The daemon cannot be started, trusted or understood, or cannot answer.
+
+    Attributes:
+        is_final: True where the same would go wrong without the daemon.
+    """
+
+    def __init__(self, message: str, *, is_final: bool = False) -> None:
+        """Say what is wrong."""
+        super().__init__(message)
+        self.is_final = is_final
 
 
 class EvaluationError(SkillSearchError):

@@ -23,6 +23,7 @@ from skillsearch.index.embedder import PACKAGED_NAME, load_embedder
 from skillsearch.index.freshness import Differences
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.library.publication import describe
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.validator import FILE_NAMES, validate
@@ -50,8 +51,10 @@ EXTRAS = {
     "adk": "google.adk",
     "eval": "ir_measures",
     "langchain": "langchain_core",
+    "mcp": "mcp",
     "pydantic-ai": "pydantic_ai",
     "st": "sentence_transformers",
+    "watch": "watchfiles",
 }
 """Each extra of the package, and the module that it brings."""
 _MAX_NAMED = 10
@@ -352,7 +355,7 @@ def _check_diagnostics(index: SkillIndex) -> Iterator[Check]:
 
 
 def _check_library(library: SkillLibrary) -> Iterator[Check]:
-    """Say which skills no name means, and what skills need and cannot have."""
+    """Say which skills no name means, what skills need and cannot have, and which are published."""
     shadowed = library.shadowed()
     if shadowed:
         pairs = [f"{item.document.doc_id} by {item.by.doc_id}" for item in shadowed]
@@ -367,6 +370,9 @@ def _check_library(library: SkillLibrary) -> Iterator[Check]:
         yield Check("required skills", "warning", f"need each other: {_first(cycles)}")
     if needing and not (order.missing or order.cycles):
         yield Check("required skills", "ok", "all there")
+    told, unfit = describe(library)
+    detail = f"{told}; mend: {_first(unfit)}" if unfit else told
+    yield Check("skills over MCP", "warning" if unfit else "ok", detail)
 
 
 def _first(texts: Sequence[str]) -> str:

@@ -1,12 +1,19 @@
 """Fixtures of all tests: a home of one's own, skills to index, and a command line to run."""
 
 import os
+import signal
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner
 from hypothesis import settings
+
+import skillsearch
+from skillsearch.daemon import client
+from skillsearch.errors import DaemonError
 
 settings.register_profile("search", deadline=None)
 settings.register_profile("replay", deadline=None, derandomize=True)
@@ -24,6 +31,7 @@ def home(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("HOME", str(folder))
     for name in XDG:
         monkeypatch.setenv(f"XDG_{name}_HOME", str(folder / name.lower()))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder / "runtime"))
     for name in [name for name in os.environ if name.startswith("SKILLSEARCH_")]:
         monkeypatch.delenv(name)
     for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
@@ -97,3 +105,18 @@ def indexed(cli, drinks, index_dir):
         return cli(command, "--index-dir", index_dir, *args, **kwargs)
 
     return run
+
+
+@pytest.fixture
+def runtime(home, monkeypatch):
+    """Name the folder of the daemon, below one with a short path; leave no daemon behind."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(skillsearch.__file__).parents[1]))
+    with tempfile.TemporaryDirectory(prefix="ss") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        try:
+            yield Path(folder) / "skillsearch"
+        finally:
+            with suppress(DaemonError, ProcessLookupError):
+                status = client.ask("status", seconds=5)
+                if status and status["pid"] != os.getpid():
+                    os.kill(status["pid"], signal.SIGKILL)

@@ -203,6 +203,36 @@ def test_shadowed_skills_are_named(tmp_path, make_skill, monkeypatch):
     ]
 
 
+def test_skills_that_cannot_be_published_are_named(tmp_path, make_skill, monkeypatch):
+    """Counted by reason, and the first ten of those that can be mended."""
+    monkeypatch.chdir(tmp_path)
+    root = tmp_path / "skills"
+    make_skill(root, "steep-tea")
+    make_skill(root, "for-people", **{"disable-model-invocation": True})
+    for number in range(10, 22):
+        make_skill(root, f"Bad {number}")
+    make_skill(root, "long", "x" * 1025)
+    index = SkillIndex.from_roots(root, index_dir=tmp_path / "i", model="hashing")
+    ((verdict, detail),) = verdicts(reports.doctor(index.folder), "skills over MCP")
+    named = ", ".join(f"{root}/Bad {n}/SKILL.md (name-characters)" for n in range(10, 20))
+    assert verdict == "warning"
+    assert detail == (
+        "1 of 15 skills are published; not published: name-characters 12, hidden 1,"
+        f" description-too-long 1; mend: {named} and 3 more"
+    )
+
+
+def test_skills_that_are_published_as_meant_are_well(tmp_path, make_skill, monkeypatch):
+    """One that asks not to be offered is left out on purpose."""
+    monkeypatch.chdir(tmp_path)
+    make_skill(tmp_path / "skills", "steep-tea")
+    make_skill(tmp_path / "skills", "for-people", **{"disable-model-invocation": True})
+    index = SkillIndex.from_roots(tmp_path / "skills", index_dir=tmp_path / "i", model="hashing")
+    assert verdicts(reports.doctor(index.folder), "skills over MCP") == [
+        ("ok", "1 of 2 skills are published; not published: hidden 1")
+    ]
+
+
 def test_what_skills_need_and_cannot_have_is_named(tmp_path, make_skill, monkeypatch):
     """Missing skills, by who needs them, and circles; of many the first ten."""
     monkeypatch.chdir(tmp_path)

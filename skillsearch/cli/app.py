@@ -58,6 +58,11 @@ COMMANDS = {
     "status": "checking",
     "doctor": "checking",
     "validate": "checking",
+    "watch": "watching",
+    "mcp": "serving",
+    "mcp-config": "configuring",
+    "daemon": "daemon_control",
+    "hook": "hooking",
     "prompt": "prompting",
     "budget": "budgeting",
     "eval": "evaluating",
@@ -86,7 +91,7 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"skillsearch.cli.{COMMANDS[cmd_name]}")
-        found: click.Command = getattr(module, f"{cmd_name}_command")
+        found: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return found
 
     def resolve_command(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -12,12 +12,16 @@ from skillsearch.cli.asking import text_of
 from skillsearch.cli.batch import Query, read_queries
 from skillsearch.cli.explaining import explanation
 from skillsearch.cli.opening import bring_up_to_date, open_index
-from skillsearch.cli.options import command, index_dir_option, json_option
+from skillsearch.cli.options import LOGGER, command, index_dir_option, json_option
 from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say
 from skillsearch.config import MAX_N, load_settings
+from skillsearch.daemon import client
+from skillsearch.daemon.results import read_search
+from skillsearch.errors import DaemonError
 from skillsearch.types import SYSTEMS
 
 if TYPE_CHECKING:
+    from skillsearch.config import Settings
     from skillsearch.types import SearchResult, System
 
 
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
     help='Ask many: JSON lines with "_id" and "text" in, one JSON object a line out.',
 )
 @click.option("--no-refresh", is_flag=True, help="Search the index as it is, changed or not.")
+@click.option("--no-daemon", is_flag=True, help="Search in this process, daemon or not.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 where nothing was found.")
 @json_option
 @click.pass_context
@@ -48,23 +53,28 @@ def query_command(
     system: System,
     batch: BinaryIO | None,
     no_refresh: bool,
+    no_daemon: bool,
     exit_code: bool,
     as_json: bool,
 ) -> None:
     """Find the skills that fit TEXT; "-" reads it from stdin.
 
     The score is the probability that a skill fits. Where none reaches the threshold the answer is
-    none: a good answer. A few changed files are indexed first, which is told on stderr.
+    none: a good answer. A few changed files are indexed first, which is told on stderr. Where the
+    daemon runs, it searches.
     """
-    refresh = False if no_refresh else None
-    settings = load_settings(n=n, threshold=threshold, index_dir=index_dir, refresh=refresh)
+    settings = load_settings(
+        n=n,
+        threshold=threshold,
+        index_dir=index_dir,
+        refresh=False if no_refresh else None,
+        daemon="off" if no_daemon else None,
+    )
     queries = _queries(words, batch)
-    index = open_index(settings.index_dir)
-    if settings.refresh:
-        bring_up_to_date(index)
+    warm = None if batch else _ask_daemon(queries[0][1], settings, system, explain)
+    results = _search(queries, settings, system, explain) if warm is None else [warm]
     found = False
-    for key, text in queries:
-        result = index.search(text, settings.n, settings.threshold, system=system, explain=explain)
+    for (key, _), result in zip(queries, results, strict=True):
         found = found or bool(result)
         if batch:
             emit_json({"_id": key, **result.to_dict()})
@@ -84,6 +94,46 @@ def _queries(words: Sequence[str], batch: BinaryIO | None) -> list[Query]:
     if batch:
         return read_queries(batch, str(getattr(batch, "name", "<stdin>")))
     return [(None, text_of(words))]
+
+
+def _ask_daemon(
+    query: str, settings: Settings, system: System, explain: bool
+) -> SearchResult | None:
+    """Have the daemon search; None where none runs, or it cannot."""
+    if settings.daemon == "off":
+        return None
+    try:
+        answer = client.ask(
+            "search",
+            seconds=client.QUERY_SECONDS,
+            index_dir=str(settings.index_dir),
+            query=query,
+            n=settings.n,
+            threshold=settings.threshold,
+            system=system,
+            explain=explain,
+            refresh=settings.refresh,
+        )
+        if answer is None:
+            return None
+        result, notes = read_search(answer)
+    except DaemonError as exc:
+        LOGGER.info("searching without the daemon: %s", exc)
+        return None
+    for note in notes:
+        say(note)
+    return result
+
+
+def _search(
+    queries: Sequence[Query], settings: Settings, system: System, explain: bool
+) -> Iterator[SearchResult]:
+    """Search in this process."""
+    index = open_index(settings.index_dir)
+    if settings.refresh:
+        bring_up_to_date(index)
+    for _, text in queries:
+        yield index.search(text, settings.n, settings.threshold, system=system, explain=explain)
 
 
 def _show(result: SearchResult, *, as_json: bool) -> None:

@@ -1,0 +1,85 @@
+"""``skillsearch mcp-config``."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import click
+
+from skillsearch.cli.options import command, index_dir_option
+from skillsearch.cli.output import say
+from skillsearch.host_configs import CLIENTS, HOOK_CLIENTS, hook_config, server_config
+from skillsearch.safe_text import visible
+
+
+@command("mcp-config")
+@click.argument("client", type=click.Choice(CLIENTS), metavar="CLIENT")
+@click.argument(
+    "roots",
+    nargs=-1,
+    metavar="[ROOT]...",
+    type=click.Path(exists=True, file_okay=False, readable=False, path_type=Path),
+)
+@index_dir_option
+@click.option("--http", "url", metavar="URL", help="Of a server that runs: skillsearch mcp --http.")
+@click.option("--hook", is_flag=True, help="Ask skillsearch at every prompt, without a server.")
+def mcp_config_command(
+    client: str, roots: tuple[Path, ...], index_dir: Path | None, url: str | None, hook: bool
+) -> None:
+    """Print the configuration that makes an agent's host use the MCP server.
+
+    CLIENT is claude-code, codex, gemini, vscode, opencode or goose. Nothing is written: stderr
+    says where the text belongs. Without ROOT and --index-dir the server takes what the settings
+    name where the host starts it.
+    """
+    place = [] if index_dir is None else ["--index-dir", str(index_dir.absolute())]
+    if hook:
+        if roots or url:
+            raise click.UsageError(
+                "A hook asks an index: make it with skillsearch index, and name it by --index-dir."
+            )
+        if client not in HOOK_CLIENTS:
+            raise click.UsageError(
+                f"{client} has no prompt hook that is known; those with one: "
+                f"{', '.join(HOOK_CLIENTS)}. Use the server: skillsearch mcp-config {client}"
+            )
+        config = hook_config(client, [*_program(), "hook", "--client", client, *place])
+    elif url:
+        if roots or place:
+            raise click.UsageError("With --http, ROOT and --index-dir are for the running server.")
+        config = server_config(client, _checked(url))
+    else:
+        folders = [str(root.absolute()) for root in roots]
+        config = server_config(client, [*_program(), "mcp", *folders, *place])
+        if importlib.util.find_spec("mcp") is None:
+            say("warning: the server needs an extra: pip install 'skillsearch[mcp]'")
+    click.echo(config.text, nl=False)
+    say(f"This belongs into {config.place}, merged with what is there.")
+    if config.add_command:
+        # Not by `say`, which would change blanks in a path.
+        click.echo(f"Or run: {visible(config.add_command)}", err=True)
+
+
+def _program() -> list[str]:
+    """Return the command that a host runs us by from any folder."""
+    found = shutil.which("skillsearch")
+    return [str(Path(found).absolute())] if found else [sys.executable, "-P", "-m", "skillsearch"]
+
+
+def _checked(url: str) -> str:
+    """Return a URL that a host can connect to."""
+    try:
+        parts = urlsplit(url)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable or not url.isprintable() or " " in url:
+        raise click.BadParameter(
+            f"{url!r} is no URL of a server; write it as http://127.0.0.1:8765/mcp",
+            param_hint="--http",
+        )
+    return url

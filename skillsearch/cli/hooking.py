@@ -1,0 +1,28 @@
+"""``skillsearch hook``, where it is called with more than what `prompt_hook` can read by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from skillsearch.cli import prompt_hook
+from skillsearch.cli.options import command, index_dir_option
+
+
+@command("hook")
+@click.option(
+    "--client",
+    type=click.Choice(prompt_hook.CLIENTS),
+    help="The host to answer. [default: by the name of its event]",
+)
+@index_dir_option
+def hook_command(client: str | None, index_dir: Path | None) -> None:
+    """Answer the prompt hook of a host with the skills that fit the prompt.
+
+    Reads the host's event from stdin, JSON with a "prompt", and prints up to three skills in the
+    form the host adds to the prompt; nothing where none fits. What goes wrong is a line on stderr:
+    a prompt waits for two seconds at most and is never blocked. Starts the daemon, so that the
+    next prompt waits for a tenth of a second.
+    """
+    prompt_hook.run(client, str(index_dir) if index_dir else None)

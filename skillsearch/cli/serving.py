@@ -1,0 +1,143 @@
+"""``skillsearch mcp``."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import signal
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from skillsearch.cli.options import command, index_dir_option
+from skillsearch.cli.output import say
+from skillsearch.config import load_settings, mcp_token
+from skillsearch.errors import MissingDependencyError, SkillSearchError
+from skillsearch.mcp_server.offers import TOOLSETS, Offers
+
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    import anyio
+
+    from skillsearch.mcp_server.listening import Listener
+    from skillsearch.mcp_server.served_library import ServedLibrary
+
+INTERRUPTED = 130
+
+logger = logging.getLogger(__name__)
+
+
+@command("mcp")
+@click.argument("roots", nargs=-1, metavar="[ROOT]...", type=click.Path(path_type=Path))
+@index_dir_option
+@click.option("--http", "address", metavar="HOST:PORT", help="Serve over HTTP instead of stdio.")
+@click.option("--toolset", type=click.Choice(TOOLSETS), default="default", help="Which tools.")
+@click.option("--watch", is_flag=True, help="Follow changes of the folders; needs watchfiles.")
+@click.option("--allow-remote", is_flag=True, help="Let --http be reached by other machines.")
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Clients of --http have to show what FILE holds. [default: SKILLSEARCH_MCP_TOKEN]",
+)
+def mcp_command(
+    roots: tuple[Path, ...],
+    index_dir: Path | None,
+    address: str | None,
+    toolset: str,
+    watch: bool,
+    allow_remote: bool,
+    token_file: Path | None,
+) -> None:
+    """Serve search and skills to agents, by the Model Context Protocol.
+
+    Serves the skills below the ROOTs, or else those of the index. Over stdio it ends with its
+    client. A server without skills starts too: its tools say what to do.
+    """
+    if address is None and (allow_remote or token_file):
+        raise click.UsageError("--allow-remote and --token-file are for a server with --http.")
+    _require(watch=watch)
+    from skillsearch.mcp_server.served_library import ServedLibrary
+
+    served = ServedLibrary(roots, load_settings(index_dir=index_dir), index_dir)
+    offers = Offers(toolset, served)
+    listener = None if address is None else _listen(address, token_file, allow_remote=allow_remote)
+    _serve(served, offers, listener, watch=watch)
+
+
+def _require(*, watch: bool) -> None:
+    """Look for what the server needs, before anything is begun."""
+    if importlib.util.find_spec("mcp") is None:
+        raise MissingDependencyError("mcp", "mcp", "The MCP server")
+    if watch:
+        from skillsearch.watcher import require_watchfiles
+
+        require_watchfiles()
+
+
+def _listen(address: str, token_file: Path | None, *, allow_remote: bool) -> Listener:
+    """Listen where the user said, and tell where that is."""
+    from skillsearch.mcp_server.listening import Address, listen
+
+    token = mcp_token(token_file)
+    listener = listen(Address.parse(address), token=token, allow_remote=allow_remote)
+    say(f"Serving skills at {listener.url}" + (" to clients with the token" if token else ""))
+    return listener
+
+
+def _serve(
+    served: ServedLibrary, offers: Offers, listener: Listener | None, *, watch: bool
+) -> NoReturn:
+    """Serve until the end of the process."""
+    signal.signal(signal.SIGTERM, lambda _number, _frame: _leave(0))
+    signal.signal(signal.SIGINT, lambda _number, _frame: _leave(INTERRUPTED))
+    from skillsearch.mcp_server.desk import Desk
+    from skillsearch.mcp_server.running import LibraryWatch, run_server, take_streams
+
+    streams = take_streams() if listener is None else None
+    desk = Desk()
+    desk.submit(_warm, served)  # while the libraries of the server are imported
+    try:
+        from skillsearch.mcp_server.server import build_server
+    except ImportError as exc:  # an older mcp
+        raise MissingDependencyError("mcp 2.3", "mcp", "The MCP server") from exc
+    server = build_server(desk, served, offers, tells_changes=watch)
+
+    async def serve(stop: anyio.Event) -> None:
+        """Serve over what was chosen."""
+        follow = LibraryWatch(desk, served, server.tell_changed) if watch else nullcontext()
+        with follow:
+            if listener is not None:
+                from skillsearch.mcp_server.http import serve_http
+
+                await serve_http(server, listener, stop)
+            elif streams is not None:
+                from skillsearch.mcp_server.stdio import serve_stdio
+
+                await serve_stdio(server, *streams, stop)
+
+    try:
+        code = run_server(serve)
+    except Exception as exc:  # noqa: BLE001 - raised further, it would wait for who reads stdin
+        say(f"Error: This is a bug in skillsearch, please report it: {exc!r}")
+        code = 1
+    _leave(code)
+
+
+def _warm(served: ServedLibrary) -> None:
+    """Open the library and make its first search fast; say why where that cannot be."""
+    try:
+        served.warm()
+    except SkillSearchError as exc:
+        logger.warning("%s", exc)
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process at once: threads that read stdin or index skills are not waited for."""
+    sys.stderr.flush()
+    os._exit(code)

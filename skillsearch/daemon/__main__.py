@@ -1,0 +1,5 @@
+"""``python -m skillsearch.daemon``."""
+
+from skillsearch.daemon.server import main
+
+main()

@@ -1,0 +1,194 @@
+"""The toolsets that a server can offer, each over the library that it serves.
+
+What each of them needs is imported with it: the names alone are there at once.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skillsearch.errors import ConfigError
+from skillsearch.session.skill_session import SkillSession
+
+if TYPE_CHECKING:
+    from skillsearch.library.skill_library import SkillLibrary
+    from skillsearch.mcp_server.served_library import ServedLibrary
+    from skillsearch.tools.toolset import Toolset
+
+MAX_SESSIONS = 256
+"""Sessions whose state is kept; the one that was silent for longest is forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What one client sees.
+
+    Attributes:
+        toolset: The tools.
+        prompt: Renders what these tools want the system message to say; None where that is
+            nothing.
+    """
+
+    toolset: Toolset
+    prompt: Callable[[], str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Seat:
+    """What is kept of a client: the library that its offer is made of, and its session."""
+
+    library: SkillLibrary | None
+    session: SkillSession
+    offer: Offer
+
+
+class Offers:
+    """One of the toolsets, for all clients of a server. It belongs to one thread.
+
+    Attributes:
+        name: Name of the toolset.
+        has_prompt: Whether offers have a prompt.
+        names_skills: Whether the definitions of the tools name the skills.
+        searches: Whether a model can search with it, whatever skills there are.
+    """
+
+    def __init__(self, name: str, served: ServedLibrary) -> None:
+        """Choose a toolset.
+
+        Args:
+            name: One of `TOOLSETS`.
+            served: The library.
+
+        Raises:
+            ConfigError: When the toolset cannot have these roots.
+        """
+        if name == "environment" and len(served.roots) > 1:
+            raise ConfigError(
+                f"The toolset environment has the skills of one folder, not of"
+                f" {len(served.roots)}; name one ROOT, or none for the environment in use."
+            )
+        self.name = name
+        self.has_prompt = name in _PROMPTED
+        self.names_skills = name in _NAMING
+        self.searches = name in _SEARCHING
+        self._served = served
+        self._seats: OrderedDict[str, _Seat] = OrderedDict()
+
+    def of(self, session: str) -> Offer:
+        """Return what a client is offered now.
+
+        Args:
+            session: What tells it from other clients.
+
+        Returns:
+            The offer; what the client has loaded stays as long as the server remembers it.
+
+        Raises:
+            SkillSearchError: When the toolset needs a library and there is none.
+        """
+        key = session if self.has_prompt else ""
+        library = None if self.name in _LATE else self._served.get()
+        seat = self._seats.pop(key, None)
+        if seat is None or seat.library is not library:
+            state = seat.session if seat else SkillSession(lifetime="session")
+            seat = _Seat(library, state, _MAKERS[self.name](self._served, state))
+        self._seats[key] = seat
+        if len(self._seats) > MAX_SESSIONS:
+            self._seats.popitem(last=False)
+        return seat.offer
+
+
+def _default(served: ServedLibrary, session: SkillSession) -> Offer:
+    """Offer the tools of this package, which open the library when they are called."""
+    from skillsearch.tools.library_tools import library_tools
+    from skillsearch.tools.toolset import Toolset
+
+    return Offer(Toolset(library_tools(served.get, threshold=served.settings.threshold)))
+
+
+def _manager(served: ServedLibrary, session: SkillSession) -> Offer:
+    """Offer skills by name."""
+    from skillsearch.tools.toolset import Toolset
+    from skillsearch.toolsets.manager import SkillsManager
+
+    class Manager(SkillsManager):
+        """A manager of the library that is there."""
+
+        def __init__(self, library: SkillLibrary) -> None:
+            self.roots = tuple(root.path for root in library.roots)
+            self.library = library
+
+    return Offer(Toolset(Manager(served.get()).tools))
+
+
+def _environment(served: ServedLibrary, session: SkillSession) -> Offer:
+    """Offer the skills of one folder, or else those of the environment in use."""
+    from skillsearch.toolsets.environment import Environment
+    from skillsearch.toolsets.server_environment import ServerEnvironment
+
+    if not served.roots:
+        return Offer(ServerEnvironment().toolset())
+    settings = served.settings
+    environment = Environment(
+        "skills",
+        served.roots[0],
+        index_dir=served.index_dir,
+        model=settings.model,
+        threshold=settings.threshold,
+    )
+    return Offer(environment.toolset())
+
+
+def _chunks(served: ServedLibrary, session: SkillSession) -> Offer:
+    """Offer the chunks of skills whose cores stand in the prompt."""
+    from skillsearch.tools.toolset import Toolset
+    from skillsearch.toolsets.chunk_tool import LoadSkillChunkTool
+    from skillsearch.toolsets.chunks import SkillManager
+
+    manager = SkillManager(session=session)
+    manager.library = served.get()
+    return Offer(Toolset([LoadSkillChunkTool(manager).tool]), manager.get_skills_prompt)
+
+
+def _workspace(served: ServedLibrary, session: SkillSession) -> Offer:
+    """Offer to load skills into the prompt."""
+    from skillsearch.tools.toolset import Toolset
+    from skillsearch.toolsets.workspace import WorkspaceToolset
+
+    workspace = WorkspaceToolset(served.get(), session)
+    return Offer(Toolset(workspace.tools), workspace.system_prompt)
+
+
+def _context(served: ServedLibrary, session: SkillSession) -> Offer:
+    """Offer skills whose summary stands in the prompt."""
+    from skillsearch.tools.toolset import Toolset
+    from skillsearch.toolsets.context import SkillsManager
+    from skillsearch.toolsets.context_loader import SKILLS_ROOT, SkillsLoader
+    from skillsearch.toolsets.context_tools import ToolContext, skills_prompt, tools
+
+    loader = SkillsLoader(SKILLS_ROOT)
+    loader.library = served.get()
+    manager = SkillsManager(loader, threshold=served.settings.threshold)
+    context = ToolContext(workspace_root=Path.cwd(), browser_session=None, skills_manager=manager)
+    return Offer(Toolset(tools(context)), lambda: skills_prompt(manager))
+
+
+_MAKERS: dict[str, Callable[[ServedLibrary, SkillSession], Offer]] = {
+    "default": _default,
+    "manager": _manager,
+    "environment": _environment,
+    "chunks": _chunks,
+    "workspace": _workspace,
+    "context": _context,
+}
+TOOLSETS = tuple(_MAKERS)
+"""Names of the toolsets."""
+_LATE = {"default", "environment"}
+"""Those that are offered before there is a library."""
+_PROMPTED = {"chunks", "workspace", "context"}
+_NAMING = {"environment", "workspace"}
+_SEARCHING = {"default", "manager", "context"}

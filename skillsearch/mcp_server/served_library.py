@@ -1,0 +1,102 @@
+"""The library that a server offers: opened at its first use, and always that of now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from skillsearch.config import Settings, index_dir_for
+from skillsearch.errors import RootError
+from skillsearch.index.cache import IndexFolder
+from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.library.source import Changes
+
+_ANY_QUERY = "a task"
+
+
+class ServedLibrary:
+    """The skills of some folders, or those of an index that was built before.
+
+    Nothing is opened before it is asked for, and what could not be opened is tried again each
+    time, so that a server can start before there are skills. It belongs to one thread.
+
+    Attributes:
+        roots: The folders; empty for an index that knows its own.
+        settings: What the user configured.
+        index_dir: Folder of the index.
+    """
+
+    def __init__(
+        self, roots: Sequence[Path], settings: Settings, index_dir: Path | None = None
+    ) -> None:
+        """Say where the skills are.
+
+        Args:
+            roots: Folders of skills, in order of precedence; none for the index of the settings.
+            settings: What the user configured.
+            index_dir: Folder of the index of these roots; None for one in the user's cache.
+        """
+        self.roots = tuple(root.expanduser().absolute() for root in roots)
+        self.settings = settings
+        if self.roots and index_dir is None:
+            self.index_dir = index_dir_for(self.roots, settings.model)
+        else:
+            self.index_dir = (index_dir or settings.index_dir).absolute()
+        self._library: SkillLibrary | None = None
+        self._generation: str | None = None
+
+    def get(self) -> SkillLibrary:
+        """Return the library: that of the newest generation where an index was built before.
+
+        Returns:
+            The library; the same one as before where nothing says otherwise.
+
+        Raises:
+            IndexNotFoundError: When there is no index, and no roots to make one of.
+            RootError: When none of the roots can be read.
+        """
+        return self._of_roots() if self.roots else self._of_index()
+
+    def refresh(self) -> Changes:
+        """Look at the disk, and make ready to search what is there.
+
+        Returns:
+            What came, changed and went.
+
+        Raises:
+            SkillSearchError: When the index cannot be made or brought up to date.
+        """
+        library = self.get()
+        changes = library.refresh()
+        if not self.roots:
+            self._generation = IndexFolder(self.index_dir).current()
+        self.warm()
+        return changes
+
+    def warm(self) -> None:
+        """Do all that makes the first search slow.
+
+        Raises:
+            SkillSearchError: When there is nothing to search.
+        """
+        self.get().search(_ANY_QUERY, 1)
+
+    def _of_roots(self) -> SkillLibrary:
+        """Return the library of the roots, once at least one of them is there."""
+        if self._library is None:
+            self._library = SkillLibrary.from_roots(
+                self.roots, index_dir=self.index_dir, model=self.settings.model
+            )
+        elif not self._library.roots:
+            self._library.refresh()
+        if not self._library.roots:
+            raise RootError(f"None of the folders can be read: {', '.join(map(str, self.roots))}")
+        return self._library
+
+    def _of_index(self) -> SkillLibrary:
+        """Return the library of the index, opened once for each generation."""
+        generation = IndexFolder(self.index_dir).current()
+        if self._library is None or generation != self._generation:
+            self._library = SkillLibrary.open(self.index_dir)
+            self._generation = generation
+        return self._library

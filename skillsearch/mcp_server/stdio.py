@@ -1,0 +1,135 @@
+"""The server over stdin and stdout: one JSON message a line, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.server.lowlevel import Server
+from mcp.shared.message import SessionMessage
+from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
+from pydantic import ValidationError
+
+MAX_MESSAGE_BYTES = 4 << 20
+"""What HTTP accepts too."""
+
+logger = logging.getLogger(__name__)
+
+
+async def serve_stdio(
+    server: Server[Any], incoming: BinaryIO, outgoing: BinaryIO, stop: anyio.Event
+) -> None:
+    """Serve one client until it has nothing more to say, or hears nothing more.
+
+    A thread may be left waiting for `incoming` where this is stopped.
+
+    Args:
+        server: The server.
+        incoming: What messages come from.
+        outgoing: What they go to.
+        stop: Ends it.
+    """
+    to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception]()
+    to_client, from_server = anyio.create_memory_object_stream[SessionMessage]()
+    options = server.create_initialization_options()
+    with _threads() as threads:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_cancel_when, stop, tasks.cancel_scope)
+            tasks.start_soon(_read, incoming, threads, to_server, to_client.clone())
+            tasks.start_soon(server.run, from_client, to_client, options)
+            await _write(outgoing, threads, from_server)
+            tasks.cancel_scope.cancel()
+
+
+@contextmanager
+def _threads() -> Iterator[ThreadPoolExecutor]:
+    """Give two threads, and wait for neither."""
+    threads = ThreadPoolExecutor(2, thread_name_prefix="stdio")
+    try:
+        yield threads
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
+
+
+async def _cancel_when(stop: anyio.Event, scope: anyio.CancelScope) -> None:
+    """Cancel what is done in a scope once it is to stop."""
+    await stop.wait()
+    scope.cancel()
+
+
+async def _read(
+    incoming: BinaryIO,
+    threads: ThreadPoolExecutor,
+    to_server: MemoryObjectSendStream[SessionMessage | Exception],
+    to_client: MemoryObjectSendStream[SessionMessage],
+) -> None:
+    """Pass messages on; what is none is answered here."""
+    loop = asyncio.get_running_loop()
+    async with to_server, to_client:
+        while line := await loop.run_in_executor(threads, _next_line, incoming):
+            if len(line) > MAX_MESSAGE_BYTES:
+                answer = _complaint(PARSE_ERROR, f"A message has at most {MAX_MESSAGE_BYTES} bytes")
+                await to_client.send(answer)
+            elif not line.isspace():
+                try:
+                    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                except ValidationError as exc:
+                    await to_client.send(_complaint_about(line, exc))
+                else:
+                    await to_server.send(SessionMessage(message))
+
+
+def _next_line(incoming: BinaryIO) -> bytes:
+    """Read a line; of one that is too long the beginning, and none at the end."""
+    line = rest = incoming.readline(MAX_MESSAGE_BYTES + 1)
+    if len(line) > MAX_MESSAGE_BYTES:
+        while rest and not rest.endswith(b"\n"):
+            rest = incoming.readline(MAX_MESSAGE_BYTES)
+    return line
+
+
+async def _write(
+    outgoing: BinaryIO,
+    threads: ThreadPoolExecutor,
+    from_server: MemoryObjectReceiveStream[SessionMessage],
+) -> None:
+    """Write messages until there are no more, or nobody reads them."""
+    loop = asyncio.get_running_loop()
+    async with from_server:
+        async for item in from_server:
+            text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+            try:
+                await loop.run_in_executor(threads, _put, outgoing, text)
+            except OSError as exc:
+                logger.info("The client reads no more: %s", exc)
+                return
+
+
+def _put(outgoing: BinaryIO, text: str) -> None:
+    """Write one message."""
+    outgoing.write(text.encode() + b"\n")
+    outgoing.flush()
+
+
+def _complaint_about(line: bytes, error: ValidationError) -> SessionMessage:
+    """Answer a line that is no message, by its id where it asks for an answer."""
+    if error.errors(include_url=False, include_input=False)[0]["type"] == "json_invalid":
+        return _complaint(PARSE_ERROR, "A line is no JSON")
+    record = json.loads(line)
+    is_request = isinstance(record, dict) and "method" in record
+    asked = record.get("id") if is_request else None
+    is_usable = isinstance(asked, int | str) and not isinstance(asked, bool)
+    return _complaint(INVALID_REQUEST, "A line is no message", asked if is_usable else None)
+
+
+def _complaint(code: int, message: str, request_id: int | str | None = None) -> SessionMessage:
+    """Return an error that answers what could not be read."""
+    error = ErrorData(code=code, message=message)
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request_id, error=error))

@@ -1,0 +1,255 @@
+"""Our tools as MCP tools: their definitions, and what a client gets to read of their answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mcp_types import CallToolResult, TextContent, ToolAnnotations
+from mcp_types import Tool as McpTool
+
+from skillsearch.prompt import render_body
+from skillsearch.safe_text import one_line, visible
+from skillsearch.tools.failures import failure
+from skillsearch.tools.schemas import arguments_schema
+from skillsearch.tools.tool import Tool
+from skillsearch.types import JsonValue
+
+MAX_QUERY_BYTES = 4096
+"""Some 600 words: a task, not the document that it is about."""
+NO_HIT = "No skill fits; go on without one."
+ERROR_KEY = "skillsearch/error"
+"""Where the metadata of a failed call keep the error for programs.
+
+Not in the structured content: clients hold that against the output schema, errors included.
+"""
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """How a client sees the results of a tool.
+
+    Attributes:
+        output_schema: The JSON Schema of its structured content.
+        structured: Makes a result the object that structured content has to be.
+        text: Says the same to a model that reads text alone.
+    """
+
+    output_schema: Record
+    structured: Callable[[Any], Record]
+    text: Callable[[Record], str]
+
+
+def definition(tool: Tool, face: Face) -> McpTool:
+    """Return the definition of a tool.
+
+    Args:
+        tool: The tool.
+        face: How its results are seen.
+
+    Returns:
+        What ``tools/list`` tells of it.
+    """
+    return McpTool(
+        name=tool.name,
+        description=tool.description,
+        input_schema=arguments_schema(tool.arguments),
+        output_schema=face.output_schema,
+        annotations=ToolAnnotations(
+            read_only_hint=tool.read_only,
+            idempotent_hint=tool.read_only,
+            open_world_hint=False,
+        ),
+    )
+
+
+def refusal(arguments: Mapping[str, JsonValue]) -> Record | None:
+    """Return the answer to arguments that no tool is to see; None where there is nothing to say."""
+    query = arguments.get("query")
+    if isinstance(query, str) and len(query.encode("utf-8", "replace")) > MAX_QUERY_BYTES:
+        return failure(
+            "invalid-arguments",
+            f"query is longer than {MAX_QUERY_BYTES:,} bytes.",
+            "Say in a sentence what is to be done.",
+        )
+    return None
+
+
+def result_of(answer: Mapping[str, Any], face: Face) -> CallToolResult:
+    """Return what a client gets of the answer of a `Toolset`.
+
+    Args:
+        answer: ``{"result": ...}`` or ``{"error": ...}``.
+        face: How results of the tool are seen.
+
+    Returns:
+        Text, and beside it the result as structured content or the error as metadata.
+    """
+    if "error" in answer:
+        error = answer["error"]
+        text = TextContent(type="text", text=_error_text(error))
+        return CallToolResult(content=[text], is_error=True, _meta={ERROR_KEY: error})
+    record = face.structured(answer["result"])
+    text = TextContent(type="text", text=face.text(record))
+    return CallToolResult(content=[text], structured_content=record)
+
+
+def face_of(toolset: str, tool: str) -> Face:
+    """Return how the results of a tool are seen; that of another toolset is ``{"result": ...}``."""
+    return _FACES.get(tool, _PLAIN) if toolset == "default" else _PLAIN
+
+
+def _error_text(error: Mapping[str, Any]) -> str:
+    """Say what was wrong, the next step, and what else is known."""
+    told = {"code", "message", "next_step"}
+    lines = [f"{error['message']} {error['next_step']}"]
+    for key, value in error.items():
+        if key not in told:
+            shown = ", ".join(map(str, value)) if isinstance(value, list) else value
+            lines.append(f"{key}: {shown}")
+    return "\n".join(lines)
+
+
+def _skills(found: list[Record]) -> Record:
+    """Name the list of hits; say so where there is none."""
+    return {"skills": found} if found else {"skills": [], "note": NO_HIT}
+
+
+def _search_text(record: Record) -> str:
+    """Write a line for each hit."""
+    return "\n".join(map(_hit_line, record["skills"])) or NO_HIT
+
+
+def _hit_line(hit: Record) -> str:
+    """Write name, score, description, and the chunk that fits best."""
+    chunk = f" [chunk {one_line(hit['chunk'])}]" if "chunk" in hit else ""
+    return f"{hit['name']} ({hit['score']:.2f}): {hit['description']}{chunk}"
+
+
+def _body_text(record: Record) -> str:
+    """Write a body so that nothing in it can pass for a line of ours, and what else to know."""
+    lines = [
+        render_body(
+            record["name"],
+            record["body"],
+            directory=record["directory"],
+            files=record["files"],
+            files_truncated=record["files_truncated"],
+        )
+    ]
+    if record.get("body_truncated"):
+        lines.append("The body is cut here; the rest is in SKILL.md.")
+    if record.get("requires"):
+        lines.append(f"Needs these skills too: {', '.join(record['requires'])}")
+    chunks = record.get("chunks", [])
+    if chunks:
+        lines.append("Chunks of the body, loaded by their ids:")
+    lines += [f"- {one_line(chunk['id'])}: {one_line(chunk['description'])}" for chunk in chunks]
+    return "\n".join(lines)
+
+
+def _page_text(record: Record) -> str:
+    """Write a page of a file; before it, where it is no whole text, what it is."""
+    is_text = record["encoding"] == "text"
+    content = visible(record["content"]) if is_text else record["content"]
+    is_whole = record["offset"] == 0 and record["next_offset"] is None
+    if is_text and is_whole:
+        return content
+    form = "" if is_text else ", as base64"
+    next_step = "the end" if record["next_offset"] is None else f"next: {record['next_offset']}"
+    head = f"[from byte {record['offset']} of {record['size']}{form}; {next_step}]"
+    return f"{head}\n{content}"
+
+
+def _list_text(record: Record) -> str:
+    """Write a line for each skill, and how to go on."""
+    lines = [f"{skill['name']}: {skill['description']}" for skill in record["skills"]]
+    if record["next_cursor"] is not None:
+        lines.append(f"[{record['total']} skills; next_cursor: {one_line(record['next_cursor'])}]")
+    return "\n".join(lines) or "There are no skills."
+
+
+def _plain_text(record: Record) -> str:
+    """Write a result that is text as it is, and any other as JSON."""
+    result = record["result"]
+    return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+
+
+def _object(properties: Record, *optional: str) -> Record:
+    """Return the schema of an object all of whose properties but some are there."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name in properties if name not in optional],
+        "additionalProperties": False,
+    }
+
+
+def _list_of(schema: Record) -> Record:
+    """Return the schema of a list."""
+    return {"type": "array", "items": schema}
+
+
+_TEXT: Record = {"type": "string"}
+_WHOLE: Record = {"type": "integer"}
+_SWITCH: Record = {"type": "boolean"}
+_HIT = _object(
+    {
+        "name": _TEXT,
+        "description": _TEXT,
+        "score": {"type": "number"},
+        "path": _TEXT,
+        "chunk": _TEXT,
+    },
+    "chunk",
+)
+_NAMED = _object({"name": _TEXT, "description": _TEXT})
+_BODY = _object(
+    {
+        "name": _TEXT,
+        "description": _TEXT,
+        "body": _TEXT,
+        "directory": _TEXT,
+        "files": _list_of(_TEXT),
+        "files_truncated": _SWITCH,
+        "stale": _SWITCH,
+        "body_truncated": _SWITCH,
+        "chunks": _list_of(_object({"id": _TEXT, "description": _TEXT})),
+        "requires": _list_of(_TEXT),
+    },
+    "body_truncated",
+    "chunks",
+    "requires",
+)
+_PAGE = _object(
+    {
+        "path": _TEXT,
+        "content": _TEXT,
+        "encoding": {"enum": ["text", "base64"]},
+        "offset": _WHOLE,
+        "next_offset": {"type": ["integer", "null"]},
+        "size": _WHOLE,
+        "content_hash": _TEXT,
+        "stale": _SWITCH,
+    }
+)
+_LISTING = _object(
+    {"skills": _list_of(_NAMED), "next_cursor": {"type": ["string", "null"]}, "total": _WHOLE}
+)
+_FACES = {
+    "search_skills": Face(
+        _object({"skills": _list_of(_HIT), "note": _TEXT}, "note"), _skills, _search_text
+    ),
+    "load_skill": Face(_BODY, dict, _body_text),
+    "read_skill_file": Face(_PAGE, dict, _page_text),
+    "list_skills": Face(_LISTING, dict, _list_text),
+}
+_PLAIN = Face(
+    {"type": "object", "properties": {"result": {}}, "required": ["result"]},
+    lambda result: {"result": result},
+    _plain_text,
+)

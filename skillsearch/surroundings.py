@@ -1,0 +1,37 @@
+"""What a process finds around it: the variables of its user, and the folder of their login.
+
+Together with `skillsearch.config`, the only reader of environment variables. It imports next to
+nothing: the hook of a host reads it before every prompt.
+"""
+
+from __future__ import annotations
+
+import os
+
+PREFIX = "SKILLSEARCH_"
+PLACES = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")
+"""Variables that say where the user's own settings and default index lie."""
+
+
+def variables() -> dict[str, str]:
+    """Return the variables that settings depend on: `PLACES`, and all with our prefix."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in PLACES or name.startswith(PREFIX)
+    }
+
+
+def runtime_dir() -> str:
+    """Return the folder of what lives as long as the daemon: its socket, lock and log.
+
+    It is below ``XDG_RUNTIME_DIR``, else below systemd's folder of the login, else in the user's
+    cache folder; never in a temporary folder that other users can write to. It may not exist.
+    """
+    given = os.environ.get("XDG_RUNTIME_DIR", "")
+    if given.startswith("/"):
+        return f"{given.rstrip('/')}/skillsearch"
+    if hasattr(os, "getuid") and os.access(f"/run/user/{os.getuid()}", os.W_OK):
+        return f"/run/user/{os.getuid()}/skillsearch"
+    cache = os.environ.get("XDG_CACHE_HOME") or f"{os.environ.get('HOME', '')}/.cache"
+    return f"{cache}/skillsearch/run"

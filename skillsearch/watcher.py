@@ -1,0 +1,218 @@
+"""Tells when skills below some folders may have changed."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from threading import Event
+from types import ModuleType
+from typing import NamedTuple
+
+from skillsearch.errors import MissingDependencyError, SkillSearchError
+from skillsearch.skills.listing import SKIPPED_FOLDERS
+
+DEBOUNCE_MS = 300
+"""How long nothing may change before what changed is told."""
+MAX_WAIT_MS = 10_000
+"""How long a change is kept back at most while others follow it."""
+TICK_MS = 500
+"""How often is looked whether a root came or went."""
+POLL_MS = 2_000
+"""How often all files are looked at where the system cannot tell of changes."""
+
+logger = logging.getLogger(__name__)
+
+
+def require_watchfiles() -> ModuleType:
+    """Import watchfiles.
+
+    Returns:
+        The module.
+
+    Raises:
+        MissingDependencyError: When it is not installed.
+    """
+    try:
+        import watchfiles
+    except ImportError as exc:
+        raise MissingDependencyError("watchfiles", "watch", "Watching folders") from exc
+    return watchfiles
+
+
+def watch(
+    paths: Iterable[Path],
+    on_change: Callable[[], object],
+    *,
+    stop: Event,
+    leave_out: Path | None = None,
+    debounce_ms: int = DEBOUNCE_MS,
+) -> None:
+    """Call a function whenever skills below some folders may have changed, until told to stop.
+
+    It is called once for all changes that follow each other closely, in the thread that watches;
+    also once when the watch over the folders begins, for what happened before and nobody saw.
+    What it raises of ours or of the system is logged, and the watch goes on. A folder that is
+    missing or vanishes is waited for.
+
+    Args:
+        paths: The roots.
+        on_change: What to call; it finds out for itself what changed.
+        stop: Ends the watch when it is set.
+        leave_out: A folder whose changes do not count, such as that of the index.
+        debounce_ms: How long nothing may change, in milliseconds, before `on_change` is called.
+
+    Raises:
+        MissingDependencyError: When watchfiles is not installed.
+        KeyboardInterrupt: When Ctrl-C is pressed.
+    """
+    watcher = _Watch(tuple(paths), on_change, stop, leave_out, debounce_ms)
+    watcher.run()
+
+
+class _Present(NamedTuple):
+    """A root that is there: its real path, and what tells it from another of that path."""
+
+    path: str
+    device: int
+    inode: int
+
+
+class _Watch:
+    """A watch in progress."""
+
+    def __init__(
+        self,
+        paths: tuple[Path, ...],
+        on_change: Callable[[], object],
+        stop: Event,
+        leave_out: Path | None,
+        debounce_ms: int,
+    ) -> None:
+        self._watchfiles = require_watchfiles()
+        self._paths = paths
+        self._on_change = on_change
+        self._stop = stop
+        self._leave_out = None if leave_out is None else Path(os.path.realpath(leave_out))
+        self._debounce_ms = debounce_ms
+        self._polls = False
+
+    def run(self) -> None:
+        """Follow the roots that are there, and begin anew whenever one came or went."""
+        before: list[_Present] | None = None
+        while not self._stop.is_set():
+            present = _present(self._paths)
+            if present:
+                self._follow(present)
+            else:
+                if present != before:
+                    self._tell()
+                self._stop.wait(TICK_MS / 1000)
+            before = present
+
+    def _follow(self, roots: list[_Present]) -> None:
+        """Tell of changes until a root comes or goes."""
+        places = {root.path for root in roots}
+        sieve = _Sieve([Path(place) for place in places], self._leave_out)
+        is_new = True
+        for changed in self._batches(places):
+            if changed & places or _present(self._paths) != roots:
+                return
+            # All of them pass the sieve: it keeps account of the folders.
+            if any([sieve.matters(Path(path)) for path in changed]) or is_new:
+                self._tell()
+            is_new = False
+
+    def _batches(self, places: Iterable[str]) -> Iterator[set[str]]:
+        """Yield the paths that changed together; at each tick without a change, none."""
+        try:
+            for changes in self._watchfiles.watch(
+                *places,
+                watch_filter=None,
+                debounce=max(MAX_WAIT_MS, self._debounce_ms),
+                step=self._debounce_ms,
+                stop_event=self._stop,
+                rust_timeout=TICK_MS,
+                yield_on_timeout=True,
+                force_polling=self._polls or None,
+                poll_delay_ms=POLL_MS,
+                ignore_permission_denied=True,
+            ):
+                yield {path for _, path in changes}
+        except FileNotFoundError:
+            self._stop.wait(TICK_MS / 1000)  # A root went away this very moment.
+        except OSError as exc:
+            if not self._polls:
+                logger.warning(
+                    "The system cannot tell of changes (%s); looking every %g s instead.",
+                    exc,
+                    POLL_MS / 1000,
+                )
+            self._polls = True
+            self._stop.wait(TICK_MS / 1000)
+
+    def _tell(self) -> None:
+        """Call what was asked for."""
+        if self._stop.is_set():
+            return
+        try:
+            self._on_change()
+        except (SkillSearchError, OSError) as exc:
+            logger.warning("%s Still watching.", exc)
+
+
+class _Sieve:
+    """Knows which changed paths can matter: a SKILL.md, or a folder that comes or goes."""
+
+    def __init__(self, roots: Sequence[Path], leave_out: Path | None) -> None:
+        self._roots = roots
+        self._leave_out = leave_out
+        # What is gone cannot be asked whether it was a folder.
+        self._folders = {folder for root in roots for folder in self._walk(root)}
+
+    def matters(self, path: Path) -> bool:
+        """Tell whether a change of a path can change the skills."""
+        if not any(self._reaches(root, path) for root in self._roots):
+            return False
+        if path.name.lower() == "skill.md":
+            return True
+        if path.is_dir():
+            self._folders.update(self._walk(path))
+            return True
+        if path in self._folders:
+            self._folders.remove(path)
+            return True
+        return False
+
+    def _reaches(self, root: Path, path: Path) -> bool:
+        """Tell whether the search for skills below a root comes to a path."""
+        if not path.is_relative_to(root):
+            return False
+        left_out = self._leave_out
+        if left_out and left_out.is_relative_to(root) and path.is_relative_to(left_out):
+            return False
+        return not SKIPPED_FOLDERS.intersection(path.relative_to(root).parts)
+
+    def _walk(self, folder: Path) -> Iterator[Path]:
+        """Yield a folder and all below it in which skills are looked for."""
+        for place, names, _ in os.walk(folder):
+            here = Path(place)
+            names[:] = (
+                n for n in names if n not in SKIPPED_FOLDERS and here / n != self._leave_out
+            )
+            yield here
+
+
+def _present(paths: Iterable[Path]) -> list[_Present]:
+    """Return those of some roots that are folders now, in a stable order."""
+    found = set()
+    for path in paths:
+        try:
+            real = os.path.realpath(path, strict=True)
+            status = Path(real).stat()
+        except (OSError, ValueError):
+            continue
+        if Path(real).is_dir():
+            found.add(_Present(real, status.st_dev, status.st_ino))
+    return sorted(found)

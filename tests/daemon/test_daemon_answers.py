@@ -1,0 +1,269 @@
+"""Tests of what the daemon answers, and of the indexes it keeps open."""
+
+import json
+import threading
+
+import pytest
+
+from skillsearch.daemon import answers as answers_module
+from skillsearch.daemon.answers import Answers
+from skillsearch.daemon.results import read_search
+from skillsearch.daemon.warm import MAX_INDEXES, WarmIndexes
+from skillsearch.errors import ConfigError, DaemonError, IndexNotFoundError, QueryError
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.prompt import PromptSkill, render_overview
+from skillsearch.surroundings import variables
+
+
+@pytest.fixture
+def answers():
+    """Keep indexes warm in this process."""
+    return Answers()
+
+
+@pytest.fixture
+def prompt(tmp_path, index_dir, indexed):
+    """Return the arguments of an overview in an index of drinks, some changed."""
+
+    def make(text="brew filter coffee", **changes):
+        given = {"prompt": text, "n": 3, "folder": str(tmp_path), "variables": variables()}
+        return {**given, "index_dir": str(index_dir), **changes}
+
+    return make
+
+
+def names(answer):
+    """Return the names of the hits of an answer."""
+    return [hit["name"] for hit in answer["result"]["hits"]]
+
+
+def without_time(record):
+    """Return a result without the one thing that differs from search to search."""
+    return {key: value for key, value in record.items() if key != "seconds"}
+
+
+# Searching.
+
+
+@pytest.mark.parametrize("system", ["hybrid", "bm25", "dense", "rrf"])
+@pytest.mark.parametrize("explain", [False, True])
+def test_an_answer_is_that_of_the_index(answers, question, index_dir, system, explain):
+    """Through JSON and back, hit by hit and digit by digit."""
+    arguments = question(system=system, explain=explain, threshold=0.0)
+    answer = json.loads(json.dumps(answers.search(arguments)))
+    expected = SkillIndex.open(index_dir).search(
+        "brew filter coffee", 5, 0.0, system=system, explain=explain
+    )
+    result, notes = read_search(answer)
+    assert without_time(result.to_dict()) == without_time(expected.to_dict())
+    assert result.hits == expected.hits
+    assert notes == ()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda answer: answer.pop("result"),
+        lambda answer: answer.pop("notes"),
+        lambda answer: answer.update(notes=3),
+        lambda answer: answer["result"].pop("hits"),
+        lambda answer: answer["result"].update(hits=[1]),
+        lambda answer: answer["result"].update(more=1),
+        lambda answer: answer["result"]["hits"][0].pop("duplicates"),
+        lambda answer: answer["result"]["hits"][0].update(explain=[]),
+    ],
+)
+def test_an_answer_of_another_form_is_refused(answers, question, damage):
+    """A client never shows half of one."""
+    answer = answers.search(question())
+    damage(answer)
+    with pytest.raises(DaemonError, match="unknown form"):
+        read_search(answer)
+
+
+def test_a_newer_generation_is_seen(answers, question, drinks, indexed, make_skill):
+    """Another process wrote it; nobody asked for a refresh."""
+    assert names(answers.search(question(query="mix cocktails"))) == []
+    make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
+    indexed("index")
+    assert names(answers.search(question(query="mix cocktails"))) == ["mix-cocktails"]
+
+
+def test_a_changed_folder_is_indexed_where_a_refresh_is_asked_for(
+    answers, question, drinks, make_skill
+):
+    """Then the user is told, as ``query`` would; without it the index stays."""
+    make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
+    assert names(answers.search(question(query="mix cocktails"))) == []
+    refreshed = answers.search(question(query="mix cocktails", refresh=True))
+    assert names(refreshed) == ["mix-cocktails"]
+    assert refreshed["notes"] == ["index refreshed: 1 added, 0 changed, 0 removed"]
+    assert answers.search(question(refresh=True))["notes"] == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"query": " "}, QueryError, "The query is empty"),
+        ({"query": "x" * 65_537}, QueryError, "65,537 characters"),
+        ({"n": 0}, QueryError, "n is 0"),
+        ({"threshold": 2}, QueryError, "threshold is 2"),
+        ({"system": "magic"}, QueryError, "system is 'magic'"),
+        ({"query": None}, DaemonError, "'query' is of another type"),
+        ({"n": True}, DaemonError, "'n' is of another type"),
+        ({"n": 1.5}, DaemonError, "'n' is of another type"),
+        ({"threshold": "0"}, DaemonError, "'threshold' is of another type"),
+        ({"explain": 1}, DaemonError, "'explain' is of another type"),
+        ({"index_dir": "relative"}, DaemonError, "no absolute path"),
+        ({"index_dir": "/a\0b"}, DaemonError, "no absolute path"),
+        ({"index_dir": "/nowhere"}, IndexNotFoundError, "no index in /nowhere"),
+        ({"more": 1}, DaemonError, "'more' is missing, or no argument"),
+    ],
+)
+def test_an_argument_that_cannot_be_used_is_named(answers, question, changes, error, message):
+    """And the next question is answered as if nothing had been."""
+    with pytest.raises(error, match=message):
+        answers.search(question(**changes))
+    assert names(answers.search(question())) == ["brew-coffee"]
+
+
+def test_a_damaged_index_is_left_to_the_client(answers, question, index_dir):
+    """It builds the index anew, and tells its user meanwhile."""
+    part = max(index_dir.glob("generations/*/*"), key=lambda found: found.stat().st_size)
+    part.write_bytes(part.read_bytes()[:-1])
+    with pytest.raises(DaemonError, match="built anew"):
+        answers.search(question())
+
+
+def test_one_question_waits_for_another_but_not_for_long(answers, question, monkeypatch):
+    """A client that is told so searches by itself."""
+    monkeypatch.setattr(answers_module, "BUSY_SECONDS", 0.05)
+    with answers._my_turn(), pytest.raises(DaemonError, match="busy"):
+        answers.search(question())
+    assert names(answers.search(question())) == ["brew-coffee"]
+
+
+def test_threads_get_the_answers_to_their_own_questions(answers, question):
+    """Twelve of them ask for three things at once."""
+    wanted = {"brew filter coffee": [], "steep green tea": [], "squeeze lemons": []}
+
+    def ask(text):
+        wanted[text].append(names(answers.search(question(query=text, n=1)))[0])
+
+    threads = [threading.Thread(target=ask, args=(text,)) for text in [*wanted] * 4]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=20)
+    assert list(wanted.values()) == [["brew-coffee"] * 4, ["steep-tea"] * 4, ["squeeze-lemons"] * 4]
+
+
+# The indexes that stay open.
+
+
+def test_the_indexes_asked_last_stay_open(answers, question, cli, drinks, tmp_path):
+    """Four of them; status tells which."""
+    folders = [tmp_path / f"index-{number}" for number in range(MAX_INDEXES + 1)]
+    for folder in folders:
+        cli("index", drinks, "--index-dir", folder, "--model", "hashing")
+        answers.search(question(index_dir=str(folder)))
+    answers.search(question(index_dir=str(folders[1])))
+    kept = [index["index_dir"] for index in answers.status()["indexes"]]
+    assert kept == [str(folder) for folder in (*folders[2:], folders[1])]
+    assert answers.status()["answered"] == MAX_INDEXES + 2
+
+
+def test_an_index_stays_open_and_shares_its_embedder(index_dir, indexed, cli, drinks, tmp_path):
+    """A model is loaded once, whatever the number of indexes made by it."""
+    cli("index", drinks, "--index-dir", tmp_path / "other", "--model", "hashing")
+    warm = WarmIndexes()
+    first = warm.get(index_dir)
+    assert warm.get(index_dir) is first
+    assert warm.get(tmp_path / "other").embedder is first.embedder
+
+
+# Overviews.
+
+
+def test_an_overview_is_what_a_library_offers(answers, prompt, index_dir):
+    """The skills of its search, rendered as for any prompt."""
+    library = SkillLibrary.open(index_dir)
+    hits = library.search("brew filter coffee", 3)
+    expected = [PromptSkill(library.handle(hit), hit.description, hit.path) for hit in hits]
+    answer = answers.overview(prompt())
+    assert answer == {"text": render_overview(expected), "notes": []}
+    assert "brew-coffee" in answer["text"]
+
+
+def test_where_nothing_fits_the_overview_is_empty(answers, prompt):
+    """A host then adds nothing."""
+    assert answers.overview(prompt("assemble a bookshelf"))["text"] == ""
+
+
+def test_a_large_index_is_looked_at_after_its_answer(
+    answers, prompt, drinks, make_skill, monkeypatch
+):
+    """The next prompt finds the change; looks that follow closely are left out."""
+    monkeypatch.setattr(answers_module, "MAX_LOOKED_AT_FIRST", 2)
+    make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
+    assert answers.overview(prompt("mix cocktails")) == {"text": "", "notes": []}
+    answers.catch_up()
+    assert "mix-cocktails" in answers.overview(prompt("mix cocktails"))["text"]
+    make_skill(drinks, "bake-bread", "Bake bread with sourdough.")
+    answers.catch_up()
+    assert answers.overview(prompt("bake bread"))["text"] == ""
+    monkeypatch.setattr(answers_module, "LOOK_SECONDS", 0.0)
+    answers.catch_up()
+    assert "bake-bread" in answers.overview(prompt("bake bread"))["text"]
+
+
+def test_an_index_that_is_gone_can_be_looked_at(answers, prompt, index_dir, monkeypatch):
+    """It is found out by the next question."""
+    monkeypatch.setattr(answers_module, "MAX_LOOKED_AT_FIRST", 0)
+    answers.overview(prompt())
+    (index_dir / "CURRENT").unlink()
+    answers.catch_up()
+    with pytest.raises(IndexNotFoundError):
+        answers.overview(prompt())
+
+
+def test_skills_that_ask_not_to_be_offered_are_not(answers, prompt, drinks, make_skill):
+    """Though ``query`` finds them; the change is indexed first, and told."""
+    make_skill(drinks, "secret-tea", "Brew secret tea.", **{"disable-model-invocation": True})
+    answer = answers.overview(prompt("brew secret tea"))
+    assert "secret-tea" not in answer["text"]
+    assert answer["notes"] == ["index refreshed: 1 added, 0 changed, 0 removed"]
+
+
+def test_the_settings_are_those_of_the_client(answers, prompt, tmp_path, index_dir):
+    """Its folder and variables count, not those of whoever started the daemon."""
+    text = f"threshold = 1.0\nindex_dir = '{index_dir}'\n"
+    (tmp_path / "skillsearch.toml").write_text(text, encoding="utf-8")
+    assert answers.overview(prompt(index_dir=None))["text"] == ""
+    given = {**variables(), "SKILLSEARCH_THRESHOLD": "0.1"}
+    assert "brew-coffee" in answers.overview(prompt(index_dir=None, variables=given))["text"]
+    (tmp_path / "skillsearch.toml").write_text("nonsense = 1\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="nonsense"):
+        answers.overview(prompt())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"variables": {}}, "another home folder"),
+        ({"variables": []}, "'variables' is of another type"),
+        ({"folder": "here"}, "no absolute path"),
+        ({"n": None}, "'n' is of another type"),
+    ],
+)
+def test_a_client_of_other_surroundings_is_turned_away(answers, prompt, changes, message):
+    """Its settings would be read wrongly."""
+    with pytest.raises(DaemonError, match=message):
+        answers.overview(prompt(**changes))
+
+
+def test_settings_that_turn_the_daemon_off_are_heeded(answers, prompt):
+    """Also where only the daemon reads them."""
+    with pytest.raises(DaemonError, match="turn the daemon off"):
+        answers.overview(prompt(variables={**variables(), "SKILLSEARCH_DAEMON": "off"}))

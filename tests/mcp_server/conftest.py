@@ -1,0 +1,188 @@
+"""A server to talk to: in this process, or as the program that a host starts."""
+
+import asyncio
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import skillsearch
+
+WAIT_SECONDS = 60
+HELLO = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "1"},
+}
+
+
+def variables_of(home):
+    """Return the variables of a program that finds this package and loads no model."""
+    folder = str(Path(skillsearch.__file__).parents[1])
+    ours = {"HOME": str(home), "PYTHONPATH": folder, "SKILLSEARCH_MODEL": "hashing"}
+    return {"PATH": os.environ["PATH"], **ours}
+
+
+@pytest.fixture
+def variables(home):
+    """Return the variables of a program whose home is empty."""
+    return variables_of(home)
+
+
+@pytest.fixture(scope="module")
+def module_variables(tmp_path_factory):
+    """Return the same for a program that the tests of a file share."""
+    return variables_of(tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(scope="session")
+def command():
+    """Return the command line of the server."""
+    return [sys.executable, "-m", "skillsearch", "mcp"]
+
+
+@pytest.fixture(scope="session")
+def launch(command):
+    """Start the server as a program, for as long as a block lasts."""
+
+    @contextmanager
+    def start(folder, variables, *args, **options):
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        process = subprocess.Popen(
+            [*command, *map(str, args)], cwd=folder, env=variables, **{**pipes, **options}
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait(WAIT_SECONDS)
+            for stream in (process.stdin, process.stdout, process.stderr):
+                with suppress(BrokenPipeError):
+                    stream.close()
+
+    return start
+
+
+@pytest.fixture
+def program(launch, variables, tmp_path):
+    """Start the server as a program in an empty folder."""
+    return partial(launch, tmp_path, variables)
+
+
+class Wire:
+    """What a host without a library writes and reads."""
+
+    def __init__(self, process):
+        self.process = process
+        self.lines = queue.Queue()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self):
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put(b"")
+
+    def write(self, data):
+        """Write bytes as they are."""
+        self.process.stdin.write(data)
+        self.process.stdin.flush()
+
+    def send(self, method, params=None, request_id=None):
+        """Write a message."""
+        record = {"jsonrpc": "2.0", "method": method, "params": params or {}}
+        record |= {} if request_id is None else {"id": request_id}
+        self.write(json.dumps(record).encode() + b"\n")
+
+    def read(self):
+        """Read a message; whatever is no JSON fails the test."""
+        return json.loads(self.lines.get(timeout=WAIT_SECONDS))
+
+    def ask(self, method, params=None, request_id=1):
+        """Write a request and return the answer to it."""
+        self.send(method, params, request_id)
+        while (answer := self.read()).get("id") != request_id:
+            pass
+        return answer
+
+    def greet(self):
+        """Open a session of the older protocol."""
+        answer = self.ask("initialize", HELLO, 0)
+        self.send("notifications/initialized")
+        return answer
+
+    def rest(self):
+        """Read all messages up to the end of stdout."""
+        return [
+            json.loads(line) for line in iter(lambda: self.lines.get(timeout=WAIT_SECONDS), b"")
+        ]
+
+
+@pytest.fixture(scope="session")
+def open_wire():
+    """Open a session with a program."""
+
+    def start(process):
+        made = Wire(process)
+        made.greet()
+        return made
+
+    return start
+
+
+@pytest.fixture
+def wire(program, open_wire):
+    """Start the server as a program and open a session with it."""
+
+    @contextmanager
+    def start(*args):
+        with program(*args) as process:
+            yield open_wire(process)
+
+    return start
+
+
+@pytest.fixture
+def make_server(variables, monkeypatch):
+    """Make a server over some roots or an index, for a client in this process."""
+    from skillsearch.config import load_settings
+    from skillsearch.mcp_server.desk import Desk
+    from skillsearch.mcp_server.offers import Offers
+    from skillsearch.mcp_server.served_library import ServedLibrary
+    from skillsearch.mcp_server.server import build_server
+
+    desks = []
+    monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
+
+    def make(*roots, index_dir=None, toolset="default", call_seconds=60, **options):
+        desk = Desk(call_seconds)
+        desks.append(desk)
+        served = ServedLibrary(roots, load_settings(index_dir=index_dir), index_dir)
+        server = build_server(desk, served, Offers(toolset, served), **options)
+        server.desk, server.served = desk, served
+        return server
+
+    yield make
+    for desk in desks:
+        desk.close()
+
+
+@pytest.fixture
+def talk():
+    """Run a conversation with a server: what it is reached by, and what is said to it."""
+    from mcp import Client
+
+    def run(target, say, mode="auto"):
+        async def converse():
+            async with Client(target, mode=mode) as client:
+                return await say(client)
+
+        return asyncio.run(asyncio.wait_for(converse(), WAIT_SECONDS))
+
+    return run

@@ -1,0 +1,156 @@
+"""Tests with input that no client sends: the server answers or ignores it, and goes on."""
+
+import json
+import random
+
+import pytest
+
+SEARCH = {"name": "search_skills", "arguments": {"query": "steep green tea"}}
+DEEP = b"[" * 100_000
+NESTED = b'{"a":' * 90 + b"1" + b"}" * 90
+
+
+def request(method, params, request_id=7):
+    """Return a request as bytes."""
+    record = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
+    return json.dumps(record).encode()
+
+
+def is_alive(host):
+    """Tell whether a server still finds a skill."""
+    answer = host.ask("tools/call", SEARCH, "alive")
+    return answer["result"]["structuredContent"]["skills"][0]["name"] == "steep-tea"
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory, launch, open_wire, module_variables):
+    """Start one server that all tests of this file use: it has to live through them all."""
+    root = tmp_path_factory.mktemp("fuzz")
+    skill = root / "skills" / "steep-tea" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text(
+        "---\nname: steep-tea\ndescription: Steep green tea at the right temperature.\n---\n# Tea\n"
+    )
+    with launch(root, module_variables, root / "skills") as process:
+        yield open_wire(process)
+
+
+def shown(value):
+    """Return the beginning of a parameter, as the name of a test."""
+    return str(value)[:50]
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "request_id"),
+    [
+        (b"{", -32700, None),
+        (b"hello", -32700, None),
+        (b"\xff\xfe\x00", -32700, None),
+        (
+            b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"a": "\xc3\x28"}}',
+            -32700,
+            None,
+        ),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "\\ud800"}', -32700, None),
+        (DEEP, -32700, None),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "ping"' + b" " * (5 << 20) + b"}", -32700, None),
+        (b"[]", -32600, None),
+        (b"7", -32600, None),
+        (b"null", -32600, None),
+        (b'{"jsonrpc": "1.0", "id": 3, "method": "ping"}', -32600, 3),
+        (b'{"jsonrpc": "2.0", "id": 4, "method": 5}', -32600, 4),
+        (b'{"jsonrpc": "2.0", "id": "x", "method": "ping", "params": []}', -32600, "x"),
+        (b'{"jsonrpc": "2.0", "id": 6, "result": 5}', -32600, None),
+        (request("nothing/there", {}), -32601, 7),
+        (request("resources/subscribe", {"uri": "skill://a"}), -32601, 7),
+        (request("tools/list", {"cursor": "nowhere"}), -32602, 7),
+        (request("tools/list", {"cursor": {}}), -32602, 7),
+        (request("tools/call", {}), -32602, 7),
+        (request("tools/call", {"name": 5}), -32602, 7),
+        (request("tools/call", {"name": "load_skill", "arguments": []}), -32602, 7),
+        (request("resources/list", {"cursor": "nowhere"}), -32602, 7),
+        (request("resources/read", {"uri": "skill://a/../../etc/passwd"}), -32602, 7),
+        (request("resources/read", {"uri": "file:///etc/passwd"}), -32602, 7),
+    ],
+    ids=shown,
+)
+def test_a_bad_line_is_answered_by_an_error(host, line, code, request_id):
+    """By its id where that can be read; the next request is answered as ever."""
+    host.write(line + b"\n")
+    answer = host.read()
+    assert (answer["error"]["code"], answer.get("id")) == (code, request_id)
+    assert is_alive(host)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"query": ""},
+        {"query": "\0"},
+        {"query": "\u202e\u200b"},
+        {"query": "tea", "n": 10**30},
+        {"query": "tea", "threshold": "NaN"},
+        {"query": ["tea"]},
+        {"query": "x" * 1_000_000},
+        {"query": "tea", "a" * 10_000: 1},
+        json.loads(NESTED),
+    ],
+    ids=shown,
+)
+def test_bad_arguments_are_answered_by_the_tool(host, arguments):
+    """As a result that a model can read."""
+    answer = host.ask("tools/call", {"name": "search_skills", "arguments": arguments})
+    text = answer["result"]["content"][0]["text"]
+    assert 0 < len(text) < 20_000
+    assert is_alive(host)
+
+
+def test_an_id_that_is_in_use_does_no_harm(host):
+    """Both requests are answered, or the second is refused."""
+    for _ in range(2):
+        host.send("tools/call", SEARCH, 5)
+    assert [host.read().get("id"), host.read().get("id")] == [5, 5]
+    assert is_alive(host)
+
+
+def test_a_call_that_is_cancelled_is_forgotten(host):
+    """The next one is answered."""
+    host.send("tools/call", SEARCH, 5)
+    host.send("notifications/cancelled", {"requestId": 5})
+    host.send("notifications/cancelled", {"requestId": {"no": "id"}})
+    assert is_alive(host)
+
+
+def test_a_message_may_have_no_end(wire, drinks):
+    """The end of stdin is the end of it."""
+    with wire(drinks) as host:
+        host.write(b'{"jsonrpc": "2.0", "id": 1, "meth')
+        host.process.stdin.close()
+        assert host.process.wait(30) == 0
+        assert [answer["error"]["code"] for answer in host.rest()] == [-32700]
+
+
+@pytest.mark.slow
+def test_random_damage_never_ends_the_server(wire, drinks):
+    """Nothing but JSON is on stdout, and nothing is thrown on stderr."""
+    chance = random.Random(5)
+    seeds = [
+        request("tools/call", SEARCH),
+        request("tools/call", {"name": "load_skill", "arguments": {"name": "steep-tea"}}),
+        request("skills/list", {}),
+        request("resources/read", {"uri": "skill://drinks/steep-tea/SKILL.md"}),
+        request("resources/directory/read", {"uri": "skill://drinks/steep-tea"}),
+        b'{"jsonrpc": "2.0", "method": "notifications/initialized"}',
+    ]
+    with wire(drinks) as host:
+        for _ in range(1_500):
+            line = bytearray(chance.choice(seeds))
+            for _ in range(chance.randint(1, 6)):
+                place = chance.randrange(len(line))
+                line[place : place + chance.randint(0, 3)] = chance.randbytes(chance.randint(0, 3))
+            host.write(bytes(line).replace(b"\n", b" ") + b"\n")
+        assert is_alive(host)
+        host.process.stdin.close()
+        assert host.process.wait(30) == 0
+        host.rest()
+        assert b"Traceback" not in host.process.stderr.read()

@@ -1,0 +1,289 @@
+"""Tests of the server over HTTP: who may reach it, what a client must show, how it ends."""
+
+import http.client
+import json
+import re
+import signal
+import socket
+import time
+from contextlib import contextmanager
+
+import anyio
+import httpx2
+import pytest
+from mcp.client.streamable_http import streamable_http_client
+
+from skillsearch.errors import ConfigError
+from skillsearch.mcp_server.http import security_of
+from skillsearch.mcp_server.listening import Address, Listener, listen
+
+TOKEN = "correct-horse-battery-staple"
+HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+
+
+@contextmanager
+def served(start, *args):
+    """Start a server at any free port; yield its process and its URL."""
+    with start(*args, "--http", "127.0.0.1:0") as process:
+        line = process.stderr.readline().decode()
+        yield process, re.fullmatch(r"Serving skills at (\S+)(?: to .*)?\n", line)[1]
+
+
+def post(url, body=HELLO, **headers):
+    """Send a request; return the status and the body of the answer."""
+    port = int(re.search(r":(\d+)/", url)[1])
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        data = body if isinstance(body, bytes) else json.dumps(body)
+        connection.request("POST", "/mcp", data, {**HEADERS, **headers})
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory, launch, module_variables):
+    """Start one server that all tests use that leave it as it is."""
+    root = tmp_path_factory.mktemp("http")
+    skill = root / "skills" / "steep-tea" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: steep-tea\ndescription: Steep green tea.\n---\nUse 80 C.\n")
+
+    def start(*args):
+        return launch(root, module_variables, *args)
+
+    with served(start, root / "skills") as (_, where):
+        yield where
+
+
+@pytest.mark.parametrize(("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
+def test_the_official_client_finds_and_loads(url, talk, mode, version):
+    """In both eras of the protocol, over a connection."""
+
+    async def say(client):
+        found = await client.call_tool("search_skills", {"query": "steep green tea"})
+        loaded = await client.call_tool("load_skill", {"name": "steep-tea"})
+        missing = await client.call_tool("load_skill", {"name": "nothing"})
+        return client.protocol_version, found, loaded, missing
+
+    spoken, found, loaded, missing = talk(url, say, mode)
+    assert spoken == version
+    assert [hit["name"] for hit in found.structured_content["skills"]] == ["steep-tea"]
+    assert loaded.structured_content["body"] == "Use 80 C."
+    assert missing.is_error
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Origin": "http://localhost:3000"}, 200),
+        ({"Host": "localhost:80"}, 200),
+        ({"Host": "skills.evil.example"}, 421),
+        ({"Host": "127.0.0.1.evil.example:80"}, 421),
+        ({"Host": "localhost.evil.example"}, 421),
+        ({"Host": ""}, 421),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "http://localhost.evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Content-Type": "text/plain"}, 400),
+    ],
+)
+def test_a_web_page_cannot_use_the_server(url, headers, status):
+    """Neither by a name that leads here, nor from a page of its own."""
+    assert post(url, **headers)[0] == status
+
+
+def test_a_body_of_five_megabytes_is_refused(url):
+    """Before it is read as JSON."""
+    assert post(url, b" " * (5 << 20))[0] == 413
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 100_000, b"[]", b"null"])
+def test_a_bad_body_is_answered_by_an_error(url, body):
+    """The next request is answered as ever."""
+    status, answer = post(url, body)
+    assert (status, "error" in json.loads(answer)) == (400, True)
+    assert post(url)[0] == 200
+
+
+def test_other_paths_have_nothing(url):
+    """There is one endpoint."""
+    port = int(re.search(r":(\d+)/", url)[1])
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request("GET", "/")
+    assert connection.getresponse().status == 404
+    connection.close()
+
+
+def test_two_clients_load_skills_of_their_own(program, drinks, talk):
+    """What one session of the older protocol has loaded, no other sees."""
+
+    async def load(client):
+        await client.call_tool("skill_load", {"skill": "steep-tea"})
+        return (await client.get_prompt("skills")).messages[0].content.text
+
+    async def look(client):
+        return (await client.get_prompt("skills")).messages[0].content.text
+
+    with served(program, drinks, "--toolset", "workspace") as (_, url):
+        assert "[Loaded] steep-tea" in talk(url, load, "legacy")
+        assert "[Loaded] steep-tea" not in talk(url, look, "legacy")
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory, launch, module_variables):
+    """Start a server with a token in a file."""
+    folder = tmp_path_factory.mktemp("guarded")
+    (folder / "token").write_text(f"{TOKEN}\n")
+
+    def start(*args):
+        return launch(folder, module_variables, *args)
+
+    with served(start, "--token-file", folder / "token") as (_, where):
+        yield where
+
+
+@pytest.mark.parametrize(
+    ("shown", "status"),
+    [
+        (None, 401),
+        (f"Bearer {TOKEN}x", 401),
+        (f"Bearer {TOKEN[:-1]}", 401),
+        (TOKEN, 401),
+        ("Bearer ", 401),
+        ("Basic é", 401),
+        (f"Bearer {TOKEN}", 200),
+    ],
+)
+def test_only_who_shows_the_token_is_answered(guarded, shown, status):
+    """The scheme belongs to it."""
+    headers = {} if shown is None else {"Authorization": shown.encode("latin-1")}
+    assert post(guarded, **headers)[0] == status
+
+
+def test_the_official_client_shows_the_token(guarded, talk):
+    """As its documentation says."""
+
+    async def say(client):
+        return [tool.name for tool in (await client.list_tools()).tools]
+
+    async def converse():
+        async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}) as sender:
+            from mcp import Client
+
+            async with Client(streamable_http_client(guarded, http_client=sender)) as client:
+                return await say(client)
+
+    assert "search_skills" in anyio.run(converse)
+
+
+def test_the_token_may_come_from_a_variable(program, variables):
+    """Never from the command line, which others see."""
+    variables["SKILLSEARCH_MCP_TOKEN"] = TOKEN
+    with served(program) as (_, url):
+        assert post(url)[0] == 401
+        assert post(url, Authorization=f"Bearer {TOKEN}")[0] == 200
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_ends_it_while_a_stream_is_open(program, drinks, number, code):
+    """Clients keep one open to be told of changes; stdout stays empty."""
+
+    def heed_interrupts():
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    with served(lambda *args: program(*args, preexec_fn=heed_interrupts), drinks) as (process, url):
+        port = int(re.search(r":(\d+)/", url)[1])
+        opened = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        opened.request("POST", "/mcp", json.dumps(HELLO), HEADERS)
+        answer = opened.getresponse()
+        session = {"Mcp-Session-Id": answer.headers["mcp-session-id"]}
+        answer.read()
+        opened.request("GET", "/mcp", headers={**HEADERS, **session})
+        assert opened.getresponse().status == 200
+        begin = time.monotonic()
+        process.send_signal(number)
+        assert process.wait(30) == code
+        assert time.monotonic() - begin < 10
+        assert process.stdout.read() == b""
+        opened.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        ("127.0.0.1:8765", "127.0.0.1", 8765),
+        ("localhost:0", "localhost", 0),
+        ("[::1]:80", "::1", 80),
+    ],
+)
+def test_an_address_is_a_host_and_a_port(text, host, port):
+    """An IPv6 address stands in brackets."""
+    assert Address.parse(text) == Address(host, port)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", ":", "8765", ":8765", "localhost", "localhost:", "::1:80", "[a]:80", "[]:80"),
+        *("a:65536", "a:-1", "a:1e3", "a:٣", "a b\n:80", "a:" + "0" * 99),
+    ],
+)
+def test_what_is_no_address_is_refused(text):
+    """With the form that it should have."""
+    with pytest.raises(ConfigError, match=re.escape("HOST:PORT, such as 127.0.0.1:8765")):
+        Address.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "--allow-remote"),
+        ({"token": TOKEN}, "--allow-remote"),
+        ({"allow_remote": True}, "--token-file"),
+        ({"allow_remote": True, "token": "short"}, "at least 16 characters"),
+        ({"allow_remote": True, "token": "é" * 20}, "ASCII"),
+    ],
+)
+def test_other_machines_need_leave_and_a_token(options, said):
+    """Neither is enough without the other, and nothing listens meanwhile."""
+    with pytest.raises(ConfigError, match=said):
+        listen(Address("0.0.0.0", 0), **options)
+
+
+def test_with_both_other_machines_may_come():
+    """On all addresses the names of the machine are not known, so no name is refused."""
+    listener = listen(Address("0.0.0.0", 0), token=TOKEN, allow_remote=True)
+    with listener.socket:
+        assert not listener.is_local
+        assert not security_of(listener).enable_dns_rebinding_protection
+
+
+def test_a_named_machine_is_known_by_its_name_alone():
+    """A page that leads another name here is refused."""
+    with socket.socket() as made:
+        security = security_of(Listener(made, "box.example", TOKEN, is_local=False))
+    assert security.enable_dns_rebinding_protection
+    assert security.allowed_hosts == ["box.example", "box.example:*"]
+
+
+def test_a_port_in_use_is_one_line():
+    """It says which, and what to do."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"port {port}: .*in use.*port 0"):
+            listen(Address("127.0.0.1", port))

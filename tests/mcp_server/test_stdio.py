@@ -1,0 +1,181 @@
+"""Tests of the server as a program that a host starts and talks to by stdin and stdout."""
+
+import json
+import os
+import signal
+import time
+
+import pytest
+from mcp import StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+MAX_START_BYTES = 8_000
+MANY = 3_000
+
+
+def heed_interrupts():
+    """Undo what a shell does to jobs in the background: they ignore Ctrl-C, and so do theirs."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@pytest.fixture
+def started(command, variables):
+    """Return what the official client starts the server by."""
+
+    def by(*args):
+        program, *rest = [*command, *map(str, args)]
+        return stdio_client(StdioServerParameters(command=program, args=rest, env=variables))
+
+    return by
+
+
+@pytest.mark.parametrize(("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
+def test_the_official_client_uses_every_tool(started, talk, drinks, mode, version):
+    """In both eras of the protocol, over a pipe."""
+    (drinks / "steep-tea" / "notes.md").write_text("Oolong: 90 C.\n", encoding="utf-8")
+
+    async def say(client):
+        assert client.protocol_version == version
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        found = await client.call_tool("search_skills", {"query": "steep green tea"})
+        best = found.structured_content["skills"][0]["name"]
+        body = await client.call_tool("load_skill", {"name": best})
+        page = await client.call_tool("read_skill_file", {"skill": best, "path": "notes.md"})
+        listed = await client.call_tool("list_skills", {})
+        missing = await client.call_tool("load_skill", {"name": "nothing like it"})
+        return names, best, body, page, listed, missing
+
+    names, best, body, page, listed, missing = talk(started(drinks), say, mode)
+    assert names == ["search_skills", "load_skill", "read_skill_file", "list_skills"]
+    assert best == "steep-tea"
+    assert body.structured_content["body"] == "# Tea\n\nUse 80 C."
+    assert page.structured_content["content"] == "Oolong: 90 C.\n"
+    assert listed.structured_content["total"] == 3
+    assert missing.is_error
+
+
+def test_the_program_serves_the_index_that_it_is_given(wire, cli, drinks, index_dir):
+    """Without a root it is that of the settings."""
+    cli("index", drinks, "--index-dir", index_dir, "--model", "hashing")
+    with wire("--index-dir", index_dir) as host:
+        answer = host.ask("tools/call", {"name": "list_skills", "arguments": {}})
+    assert answer["result"]["structuredContent"]["total"] == 3
+
+
+def test_a_program_without_an_index_starts_and_says_so(program, index_dir):
+    """Once on stderr, and in the answer of each tool."""
+    with program("--index-dir", index_dir) as process:
+        hello = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+        hello["params"] = {"name": "list_skills", "arguments": {}, "_meta": meta}
+        process.stdin.write(json.dumps(hello).encode() + b"\n")
+        process.stdin.flush()
+        answer = json.loads(process.stdout.readline())
+        process.stdin.close()
+        assert process.wait(30) == 0
+        told = process.stderr.read().decode()
+    assert "skillsearch index FOLDER" in answer["result"]["content"][0]["text"]
+    assert told.startswith("warning: There is no index in ")
+
+
+def test_the_end_of_stdin_ends_it(wire, drinks):
+    """With exit code 0, and nothing on stderr."""
+    with wire(drinks) as host:
+        host.process.stdin.close()
+        assert host.process.wait(30) == 0
+        assert host.rest() == []
+        assert host.process.stderr.read() == b""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_ends_it_at_once(program, drinks, number, code):
+    """Though a thread waits for stdin; nothing is printed."""
+    with program(drinks, preexec_fn=heed_interrupts) as process:
+        process.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": 5}\n')
+        process.stdin.flush()
+        process.stdout.readline()
+        begin = time.monotonic()
+        process.send_signal(number)
+        assert process.wait(30) == code
+        assert time.monotonic() - begin < 5
+        assert (process.stdout.read(), process.stderr.read()) == (b"", b"")
+
+
+def test_a_host_that_reads_no_more_ends_it(program, drinks):
+    """A server that nobody hears is of no use."""
+    with program(drinks) as process:
+        process.stdout.close()
+        process.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n' * 2)
+        process.stdin.flush()
+        assert process.wait(30) == 0
+
+
+def test_what_else_is_printed_goes_to_stderr(variables, program, drinks, tmp_path):
+    """Stray prints, of Python and of whatever writes to the descriptor, are no messages."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import atexit, os, threading, time\n"
+        "def chatter():\n"
+        "    while True:\n"
+        "        time.sleep(0.02)\n"
+        "        print('stray', flush=True)\n"
+        "        os.write(1, b'low\\n')\n"
+        "def later():\n"
+        "    time.sleep(1)\n"
+        "    chatter()\n"
+        "threading.Thread(target=later, daemon=True).start()\n"
+    )
+    variables["PYTHONPATH"] = os.pathsep.join([str(tmp_path), variables["PYTHONPATH"]])
+    with program(drinks) as process:
+        for number in range(40):
+            request = {"jsonrpc": "2.0", "id": number, "method": "nothing"}
+            process.stdin.write(json.dumps(request).encode() + b"\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["id"] == number
+            time.sleep(0.05)
+        process.stdin.close()
+        assert process.wait(30) == 0
+        assert b"stray" in process.stderr.read()
+
+
+@pytest.mark.slow
+def test_the_start_of_a_session_is_small_with_thousands_of_skills(wire, tmp_path, make_skill):
+    """Nothing in it grows with the number of skills."""
+    for number in range(MANY):
+        make_skill(tmp_path / "many", f"skill-{number}", f"Does {number} things. " * 20)
+    with wire(tmp_path / "many") as host:
+        start = [host.greet(), host.ask("tools/list", request_id=1)]
+        total = host.ask("tools/call", {"name": "list_skills", "arguments": {"limit": 1}}, 2)
+    assert total["result"]["structuredContent"]["total"] == MANY
+    assert sum(len(json.dumps(answer)) for answer in start) < MAX_START_BYTES
+
+
+@pytest.mark.slow
+def test_a_watched_folder_is_followed(wire, drinks, make_skill):
+    """Who said hello in the older protocol is told, and finds the new skill."""
+    pytest.importorskip("watchfiles")
+    with wire(drinks, "--watch") as host:
+        host.ask("tools/call", {"name": "search_skills", "arguments": {"query": "tea"}})
+        time.sleep(1.5)
+        make_skill(drinks, "boil-eggs", "Boil eggs to the right degree.")
+        while host.read().get("method") != "notifications/resources/list_changed":
+            pass
+        query = {"name": "search_skills", "arguments": {"query": "boil eggs"}}
+        skills = host.ask("tools/call", query, 2)["result"]["structuredContent"]["skills"]
+    assert skills[0]["name"] == "boil-eggs"
+
+
+@pytest.mark.slow
+def test_an_index_that_is_watched_may_come_later(wire, cli, drinks, index_dir, make_skill):
+    """Its folders are known once it is there."""
+    pytest.importorskip("watchfiles")
+    with wire("--index-dir", index_dir, "--watch") as host:
+        cli("index", drinks, "--index-dir", index_dir, "--model", "hashing")
+        time.sleep(3)
+        make_skill(drinks, "boil-eggs", "Boil eggs to the right degree.")
+        while host.read().get("method") != "notifications/resources/list_changed":
+            pass
+        listed = host.ask("tools/call", {"name": "list_skills", "arguments": {}}, 2)
+    assert listed["result"]["structuredContent"]["total"] == 4

@@ -1,0 +1,64 @@
+"""Tests of ``skillsearch mcp``: what it refuses before it serves."""
+
+import importlib.util
+import sys
+
+import pytest
+
+from skillsearch.config import mcp_token
+from skillsearch.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--allow-remote"], "--http"),
+        (["--token-file", "token"], "--http"),
+        (["--toolset", "nothing"], "'nothing' is not one of"),
+        (["--http", "8765"], "HOST:PORT"),
+        (["--http", "0.0.0.0:0"], "--allow-remote"),
+        (["--http", "0.0.0.0:0", "--allow-remote"], "SKILLSEARCH_MCP_TOKEN"),
+        (["--http", "127.0.0.1:0", "--token-file", "missing"], "missing cannot be read"),
+        (["--toolset", "environment", "a", "b"], "not of 2"),
+    ],
+)
+def test_wrong_usage_is_told_and_nothing_is_served(cli, args, said):
+    """The exit code is that of wrong usage."""
+    pytest.importorskip("mcp")
+    result = cli("mcp", *args)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("missing", "args", "extra"), [("mcp", [], "mcp"), ("watchfiles", ["--watch"], "watch")]
+)
+def test_a_missing_library_is_told_with_what_brings_it(cli, monkeypatch, missing, args, extra):
+    """Whatever else is wrong or slow comes later."""
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == missing else find(name)
+    )
+    monkeypatch.setitem(sys.modules, missing, None)
+    result = cli("mcp", *args)
+    assert result.exit_code == 1
+    assert f"pip install 'skillsearch[{extra}]'" in result.stderr
+
+
+def test_a_token_is_read_without_the_blanks_around_it(tmp_path, monkeypatch):
+    """The file comes before the variable."""
+    monkeypatch.setenv("SKILLSEARCH_MCP_TOKEN", " variable ")
+    (tmp_path / "token").write_text("  file\n")
+    assert mcp_token(tmp_path / "token") == "file"
+    assert mcp_token() == "variable"
+    monkeypatch.delenv("SKILLSEARCH_MCP_TOKEN")
+    assert mcp_token() == ""
+
+
+@pytest.mark.parametrize("content", [b"", b" \n", b"\xff\xfe"])
+def test_a_file_without_a_token_is_refused(tmp_path, content):
+    """Rather than served without one."""
+    (tmp_path / "token").write_bytes(content)
+    with pytest.raises(ConfigError, match="token file"):
+        mcp_token(tmp_path / "token")
