@@ -203,10 +203,11 @@ def _emit(text: str) -> None:
 
 def _tell(message: str) -> None:
     """Say on stderr what went wrong, on one line."""
-    from contextlib import suppress
-
     from skillsearch.safe_text import one_line
 
     line = f"skillsearch hook: {one_line(message, 500)}\n"
-    with suppress(OSError):  # Nobody may listen there either.
+    try:
         sys.stderr.write(line.encode("ascii", "backslashreplace").decode())
+        sys.stderr.flush()
+    except OSError:  # Nobody listens there either; what is left is not tried again at exit.
+        sys.stderr = io.StringIO()
