@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from skillsearch.errors import ConfigError
-from skillsearch.skills.paths import is_utf8, printable
+from skillsearch.paths import is_utf8, printable
 from skillsearch.types import JsonValue
 
 NAME = "skillsearch"

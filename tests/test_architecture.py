@@ -9,7 +9,7 @@ import skillsearch
 
 PACKAGE = Path(skillsearch.__file__).parent
 LAYERS = [  # low to high; a module imports lower layers and, unless APART, its own
-    {"types", "errors", "config", "surroundings", "safe_text", "markdown"},
+    {"types", "errors", "config", "surroundings", "safe_text", "markdown", "paths", "openat"},
     {"skills", "execution"},
     {"index"},
     {"library", "prompt", "session", "evaluation", "remote", "training"},

@@ -11,11 +11,11 @@ from skillsearch.evaluation.own_skills import KINDS, own_collection
 from skillsearch.evaluation.trigger_evals import is_eval_file
 from skillsearch.evaluation.types import Collection
 from skillsearch.index.builder import resolve_roots
+from skillsearch.paths import printable
 from skillsearch.skills.discovery import discover
 from skillsearch.skills.frontmatter import load_yaml
 from skillsearch.skills.listing import list_files
 from skillsearch.skills.parser import parse_skill
-from skillsearch.skills.paths import printable
 from skillsearch.skills.resources import read_file, read_skill_md
 from skillsearch.types import Diagnostic, JsonValue, Severity, Skill
 

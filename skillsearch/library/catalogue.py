@@ -10,9 +10,9 @@ from pathlib import Path
 from skillsearch.errors import ParseError
 from skillsearch.index.documents import Document, DocumentStore
 from skillsearch.index.snapshot import UNKNOWN_STAT, FileStat, SeenFile, Snapshot
+from skillsearch.paths import printable
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.parser import parse_skill
-from skillsearch.skills.paths import printable
 from skillsearch.skills.resources import content_hash, read_skill_md
 from skillsearch.types import Diagnostic, Root, Skill, SkillFile
 

@@ -23,8 +23,8 @@ from skillsearch.library.precedence import Shadowed
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.library.skill_uris import authorities, make_uri, skill_path, split_uri
 from skillsearch.library.strict_frontmatter import check_strict_name
+from skillsearch.paths import shorten
 from skillsearch.skills.frontmatter import Finding
-from skillsearch.skills.paths import shorten
 from skillsearch.types import Diagnostic
 
 _MAX_PAGE_FILES = 5_000

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from skillsearch.paths import is_utf8, printable
 from skillsearch.skills.listing import SKIPPED_FOLDERS
-from skillsearch.skills.paths import is_utf8, printable
 from skillsearch.types import Diagnostic, Root, Severity, SkillFile
 
 MAX_DEPTH = 12

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 from skillsearch.errors import SkillError
-from skillsearch.skills.paths import is_utf8, printable
+from skillsearch.openat import FOLDER_FLAGS
+from skillsearch.paths import is_utf8, printable
 
 MAX_LISTED_FILES = 2_000
 SKIPPED_FOLDERS = frozenset(
@@ -29,7 +30,6 @@ SKIPPED_FOLDERS = frozenset(
 
 _MAX_LIST_DEPTH = 12
 _MAX_ENTRIES_SEEN = 20_000
-_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def list_files(skill_dir: Path, *, limit: int = MAX_LISTED_FILES) -> tuple[tuple[str, ...], bool]:
@@ -51,7 +51,7 @@ def list_files(skill_dir: Path, *, limit: int = MAX_LISTED_FILES) -> tuple[tuple
     """
     listing = _Listing(limit)
     try:
-        fd = os.open(skill_dir, _FOLDER_FLAGS)
+        fd = os.open(skill_dir, FOLDER_FLAGS)
         try:
             listing.add_folder(fd, "")
         finally:
@@ -97,7 +97,7 @@ class _Listing:
             self.truncated = True
             return
         try:
-            inner = os.open(name, _FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=fd)
+            inner = os.open(name, FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=fd)
             try:
                 self.add_folder(inner, prefix)
             finally:

@@ -17,8 +17,9 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from skillsearch.errors import ParseError, SkillError
+from skillsearch.openat import READ_FLAGS, open_file
+from skillsearch.paths import confine, printable, shorten, unsafe_path
 from skillsearch.skills.listing import list_files
-from skillsearch.skills.paths import confine, printable, shorten, unsafe_path
 
 MAX_SKILL_MD_BYTES = 1024 * 1024
 MAX_FILE_BYTES = 16 * 1024 * 1024
@@ -27,9 +28,6 @@ _SCRIPTS = "scripts"
 _MAX_COMPARED_FILES = 200
 _MAX_COMPARED_CHARS = 100
 """Bounds of the search for names that come near: to compare two takes the product of lengths."""
-
-_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def read_skill_md(path: Path, *, limit: int = MAX_SKILL_MD_BYTES) -> tuple[bytes, os.stat_result]:
@@ -73,7 +71,7 @@ def read_skill_md(path: Path, *, limit: int = MAX_SKILL_MD_BYTES) -> tuple[bytes
 def _open_skill_md(path: Path) -> int:
     """Open a SKILL.md; through a link only where that stays inside the folder."""
     try:
-        return os.open(path, _READ_FLAGS)
+        return os.open(path, READ_FLAGS)
     except OSError as error:
         if error.errno == errno.ENXIO:
             raise _not_regular(path) from error
@@ -86,7 +84,7 @@ def _open_skill_md(path: Path) -> int:
             raise _not_regular(path)
         if not target.is_relative_to(folder):
             raise _leaves_skill(path)
-        return _open_below(folder, target.relative_to(folder).parts)
+        return open_file(folder, target.relative_to(folder).parts)
     except OSError as error:
         raise _unreadable(path, error) from error
 
@@ -177,7 +175,7 @@ def _open_confined(skill_dir: Path, path: PurePosixPath, relative: str) -> int:
     """Open the file at a path that `confine` let pass; messages quote it as it was asked for."""
     try:
         folder = skill_dir.stat()
-        fd = _open_below(skill_dir, path.parts)
+        fd = open_file(skill_dir, path.parts)
     except OSError as error:
         raise _open_error(skill_dir, relative, path, error) from error
     file = os.fstat(fd)
@@ -187,19 +185,6 @@ def _open_confined(skill_dir: Path, path: PurePosixPath, relative: str) -> int:
     if stat.S_ISREG(file.st_mode):
         raise unsafe_path(relative, "is a hard link to the file of another user")
     raise unsafe_path(relative, "is not a regular file")
-
-
-def _open_below(folder: Path, parts: tuple[str, ...]) -> int:
-    """Open a path below a folder without following any link."""
-    fd = os.open(folder, _FOLDER_FLAGS)
-    try:
-        for part in parts[:-1]:
-            inner = os.open(part, _FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=fd)
-            os.close(fd)
-            fd = inner
-        return os.open(parts[-1], _READ_FLAGS, dir_fd=fd)
-    finally:
-        os.close(fd)
 
 
 def _open_error(skill_dir: Path, relative: str, path: PurePosixPath, error: OSError) -> SkillError:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from skillsearch import markdown
 from skillsearch.errors import ParseError, SkillError, UnsafePathError
+from skillsearch.paths import confine, printable
 from skillsearch.skills.frontmatter import (
     Finding,
     Sections,
@@ -23,7 +24,6 @@ from skillsearch.skills.metadata import (
     check_name,
 )
 from skillsearch.skills.parser import decode_skill_md
-from skillsearch.skills.paths import confine, printable
 from skillsearch.skills.repair import repair_mapping
 from skillsearch.skills.resources import read_skill_md
 from skillsearch.types import Diagnostic, JsonValue

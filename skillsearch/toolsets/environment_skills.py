@@ -8,9 +8,9 @@ from pathlib import Path
 
 from skillsearch.index.documents import Document
 from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.paths import printable
 from skillsearch.safe_text import one_line, visible
 from skillsearch.skills.parser import decode_skill_md, read_sections
-from skillsearch.skills.paths import printable
 from skillsearch.skills.resources import read_skill_md
 from skillsearch.types import Diagnostic, Hit
 

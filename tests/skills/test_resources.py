@@ -199,7 +199,7 @@ def test_failure_to_open_is_a_skill_error(skill_dir, monkeypatch):
     def fail(folder, parts):
         raise OSError(13, "Permission denied")
 
-    monkeypatch.setattr(resources, "_open_below", fail)
+    monkeypatch.setattr(resources, "open_file", fail)
     with pytest.raises(SkillError, match="Permission denied"):
         open_in_skill(skill_dir, "references/guide.md")
 

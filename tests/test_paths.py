@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.errors import UnsafePathError
-from skillsearch.skills.paths import (
+from skillsearch.paths import (
     MAX_PATH_CHARS,
     confine,
     is_utf8,

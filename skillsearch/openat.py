@@ -1,0 +1,74 @@
+"""Files below a folder, opened component by component and never through a link.
+
+A path that was checked and is then opened by its text can be another one by then: any folder of it
+may have been swapped for a link. Here each part is opened below the one before, which nobody can
+swap any more.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""For a file whose kind is not known yet: a FIFO does not block."""
+FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+"""For a folder that is trusted; with `os.O_NOFOLLOW` for one that is not."""
+
+
+def open_folder(folder: Path | int, parts: Sequence[str] = (), *, make: bool = False) -> int:
+    """Open a folder below another.
+
+    Args:
+        folder: The folder to begin at, trusted; an open one stays open.
+        parts: Names of the folders on the way, checked for ``..`` before.
+        make: True to make those that are missing.
+
+    Returns:
+        A file descriptor, which the caller closes.
+
+    Raises:
+        OSError: When a part is missing, is a link (``ELOOP`` or ``ENOTDIR``), or is no folder.
+    """
+    fd = os.dup(folder) if isinstance(folder, int) else os.open(folder, FOLDER_FLAGS)
+    try:
+        for part in parts:
+            if make:
+                _make_folder(fd, part)
+            inner = os.open(part, FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=fd)
+            os.close(fd)
+            fd = inner
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def open_file(folder: Path | int, parts: Sequence[str], flags: int = READ_FLAGS) -> int:
+    """Open a file below a folder.
+
+    Args:
+        folder: The folder to begin at, trusted; an open one stays open.
+        parts: Names of the folders on the way and of the file, checked for ``..`` before.
+        flags: How to open it; `os.O_NOFOLLOW` is to be one of them.
+
+    Returns:
+        A file descriptor, which the caller closes; of any kind of file, for the caller to look at.
+
+    Raises:
+        OSError: As `open_folder`.
+    """
+    inner = open_folder(folder, parts[:-1])
+    try:
+        return os.open(parts[-1], flags, 0o666, dir_fd=inner)
+    finally:
+        os.close(inner)
+
+
+def _make_folder(fd: int, name: str) -> None:
+    """Make a folder where it is missing."""
+    try:
+        os.mkdir(name, dir_fd=fd)
+    except FileExistsError:
+        return
