@@ -11,6 +11,7 @@ SkillSearchError
 │   └─ UnsafePathError         a requested path leaves the skill folder, or is no plain file
 ├─ RootError                   a root cannot be indexed
 ├─ IndexNotFoundError          the index folder holds no usable index
+├─ IndexingError               the first index of a library is still being made
 ├─ StorageError                the index folder cannot be read or written
 ├─ LockTimeoutError            another process is writing the index
 ├─ CacheError                  a damaged or foreign part; internal, answered by a rebuild
@@ -19,6 +20,13 @@ SkillSearchError
 │   └─ EnvironmentNotFoundError  no environment has that name; carries those there are
 ├─ QueryError                  a query, n or threshold that cannot be searched
 ├─ DaemonError                 the daemon cannot be used; all can be done without it
+├─ ExecutionError              a command cannot be run as asked
+│   ├─ ExecutorError           an executor cannot be used on this machine
+│   │   └─ IsolationError      isolation is required and cannot be had
+│   ├─ CommandRefusedError     a command that the allow and deny lists do not let pass
+│   ├─ SkillNotLoadedError     a session is to run a command of a skill that it has not loaded
+│   ├─ WorkspaceError          a workspace, an input or an output cannot be used
+│   └─ ArtifactNotFoundError   no artifact has that name and version
 ├─ EvaluationError             a collection, a run or a system that cannot be measured
 └─ MissingDependencyError      an optional library is not installed; says which extra brings it
 
@@ -150,6 +158,22 @@ class IndexNotFoundError(SkillSearchError):
     """The index folder holds no usable index."""
 
 
+class IndexingError(SkillSearchError):
+    """The first index of a library is still being made, beside it.
+
+    Attributes:
+        done: Skills that are indexed.
+        total: Skills to index; 0 while they are still being read.
+    """
+
+    def __init__(self, done: int, total: int) -> None:
+        """Say how far it is."""
+        reached = f"{done:,} of {total:,} are done" if total else "they are being read"
+        super().__init__(f"The skills are being indexed: {reached}; search again in a minute.")
+        self.done = done
+        self.total = total
+
+
 class StorageError(SkillSearchError):
     """The index folder cannot be read or written."""
 
@@ -205,6 +229,43 @@ class DaemonError(SkillSearchError):
         """Say what is wrong."""
         super().__init__(message)
         self.is_final = is_final
+
+
+class ExecutionError(SkillSearchError):
+    """A command of a skill cannot be run as asked."""
+
+
+class ExecutorError(ExecutionError):
+    """An executor cannot be used on this machine, or with these settings."""
+
+
+class IsolationError(ExecutorError):
+    """Isolation is required, and no executor of this machine gives it."""
+
+
+class CommandRefusedError(ExecutionError):
+    """The allow and deny lists of commands do not let a command pass."""
+
+
+class SkillNotLoadedError(ExecutionError):
+    """A session is to run a command of a skill that it has not loaded.
+
+    Attributes:
+        skill: Name of the skill.
+    """
+
+    def __init__(self, skill: str) -> None:
+        """Name the skill, in the words of trpc-agent-go."""
+        super().__init__(f'skill_run requires skill_load first for "{skill}"')
+        self.skill = skill
+
+
+class WorkspaceError(ExecutionError):
+    """A workspace, or an input or output of it, cannot be used."""
+
+
+class ArtifactNotFoundError(ExecutionError, LookupError):
+    """No artifact has the requested name and version."""
 
 
 class EvaluationError(SkillSearchError):

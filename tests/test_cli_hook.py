@@ -252,10 +252,11 @@ def test_a_daemon_that_hangs_keeps_no_prompt(hook, monkeypatch):
 
 
 @pytest.mark.parametrize("args", [["--client", "emacs"], ["--nonsense"], ["--client"], ["extra"]])
-def test_wrong_usage_exits_with_2_as_everywhere(cli, args):
-    """It is seen when the hook is set up."""
+def test_wrong_usage_is_told_and_blocks_no_prompt(cli, args):
+    """Hosts take an exit code of 2, which it has everywhere else, for a prompt to be blocked."""
     result = cli("hook", *args, stdin="{}")
-    assert (result.exit_code, result.stdout) == (2, "")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "Error: " in result.stderr
 
 
 # As a process.
@@ -294,7 +295,7 @@ def test_the_process_answers_as_the_command(hook):
     """By the short way, and with what only click understands."""
     expected = hook().stdout
     assert (run().stdout.decode(), run("--help").stdout[:5]) == (expected, b"Usage")
-    assert run("--nonsense").returncode == 2
+    assert run("--nonsense").returncode == 1
 
 
 def test_a_warm_hook_imports_next_to_nothing(hook):

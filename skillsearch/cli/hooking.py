@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -10,7 +11,19 @@ from skillsearch.cli import prompt_hook
 from skillsearch.cli.options import command, index_dir_option
 
 
-@command("hook")
+class NeverBlocking(click.Command):
+    """A command that wrong options end with 1: hosts take the usual 2 for "block the prompt"."""
+
+    def make_context(self, *args: Any, **options: Any) -> click.Context:
+        """Read the arguments."""
+        try:
+            return super().make_context(*args, **options)
+        except click.UsageError as exc:
+            exc.exit_code = 1  # type: ignore[misc]  # click declares it for the class
+            raise
+
+
+@command("hook", NeverBlocking)
 @click.option(
     "--client",
     type=click.Choice(prompt_hook.CLIENTS),

@@ -47,12 +47,14 @@ def index_dir_option(function: Decorated) -> Decorated:
     )(function)
 
 
-def command(name: str) -> Callable[[Callable[..., Any]], click.Command]:
+def command(
+    name: str, kind: type[click.Command] = click.Command
+) -> Callable[[Callable[..., Any]], click.Command]:
     """Make a command with the options that every command has."""
 
     def decorate(function: Callable[..., Any]) -> click.Command:
         """Add ``-h`` and, behind the options of the command itself, ``--verbose``."""
-        made = click.command(name, context_settings=CONTEXT)(verbose_option(function))
+        made = click.command(name, kind, context_settings=CONTEXT)(verbose_option(function))
         made.params.append(made.params.pop(0))
         return made
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
 from contextlib import suppress
 from pathlib import Path
 
@@ -50,6 +51,7 @@ class SkillLibrary:
         *,
         index_dir: str | Path | None = None,
         model: str = "onnx",
+        executor: Executor | None = None,
     ) -> SkillLibrary:
         """Read the metadata of all skills below some folders.
 
@@ -60,6 +62,8 @@ class SkillLibrary:
             roots: One folder, or several in order of precedence: a project's before the user's.
             index_dir: Folder of the index; by default one for these roots in the user's cache.
             model: What to load the embedder by, as in `SkillIndex.from_roots`.
+            executor: Makes the index, so that no call waits for it: until it is made, searches
+                use the one before, and where there is none raise `IndexingError`.
 
         Returns:
             The library.
@@ -67,14 +71,18 @@ class SkillLibrary:
         given = [roots] if isinstance(roots, str | Path) else list(roots)
         paths = [Path(root).expanduser().absolute() for root in given]
         place = Path(index_dir).absolute() if index_dir else None
-        return cls(ScannedSource(paths, place, model))
+        return cls(ScannedSource(paths, place, model, executor))
 
     @classmethod
-    def open(cls, index_dir: str | Path | None = None) -> SkillLibrary:
+    def open(
+        cls, index_dir: str | Path | None = None, *, executor: Executor | None = None
+    ) -> SkillLibrary:
         """Take the skills of an index that was built before.
 
         Args:
             index_dir: Folder of the index; by default the one that the settings name.
+            executor: As in `from_roots`; then `refresh` begins to bring the index up to date, and
+                a later one shows what it found.
 
         Returns:
             The library.
@@ -82,7 +90,7 @@ class SkillLibrary:
         Raises:
             IndexNotFoundError: When there is none, and nothing says what it should hold.
         """
-        return cls.of_index(SkillIndex.open(index_dir))
+        return cls(IndexSource(SkillIndex.open(index_dir), executor))
 
     @classmethod
     def of_index(cls, index: SkillIndex) -> SkillLibrary:
@@ -96,6 +104,11 @@ class SkillLibrary:
     def roots(self) -> tuple[Root, ...]:
         """The roots that exist, in order of precedence."""
         return self._source.roots
+
+    @property
+    def is_indexing(self) -> bool:
+        """Whether its executor makes an index that is not searched yet."""
+        return self._source.is_indexing
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -297,6 +310,7 @@ class SkillLibrary:
 
         Raises:
             QueryError: When the query is empty or too long, or n or threshold cannot be used.
+            IndexingError: When an executor is still making the first index.
             StorageError: When the index has to be made and cannot be written.
         """
         request = SearchRequest(query, n, threshold, "hybrid", False, include_hidden)

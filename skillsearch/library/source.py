@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -16,10 +17,11 @@ from skillsearch.errors import ParseError, SkillError
 from skillsearch.index.documents import Document, DocumentStore, name_hash
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.library.catalogue import Catalogue, scan
+from skillsearch.library.catalogue import scan
+from skillsearch.library.indexing import Indexer
 from skillsearch.skills.parser import parse_skill
 from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
-from skillsearch.types import Diagnostic, JsonValue, Root
+from skillsearch.types import Diagnostic, JsonValue, Progress, Root
 
 _REGISTERED = "registered"
 _FOLDER_CHARS = 64
@@ -85,7 +87,11 @@ class Source(Protocol):
         """Bring `documents` up to date with the disk."""
 
     def index(self) -> SkillIndex | None:
-        """Return an index of `documents`, made now if need be; None where there is no root."""
+        """Return an index of `documents`, made if need be; None where there is no root."""
+
+    @property
+    def is_indexing(self) -> bool:
+        """Whether an index is being made beside the library."""
 
     def add_root(self, path: Path) -> None:
         """Add a root behind all others."""
@@ -97,9 +103,17 @@ class Source(Protocol):
 class IndexSource:
     """The skills of an index that was built before."""
 
-    def __init__(self, index: SkillIndex) -> None:
-        """Take an opened index."""
+    def __init__(self, index: SkillIndex, executor: Executor | None = None) -> None:
+        """Take an opened index.
+
+        Args:
+            index: The index.
+            executor: Brings it up to date while it is searched as it is; None for the caller.
+        """
         self._index = index
+        self._executor = executor
+        self._state = object()
+        self._indexer = Indexer(executor, (self._state, index))
 
     @property
     def documents(self) -> DocumentStore:
@@ -121,12 +135,32 @@ class IndexSource:
         return self._index.is_current()
 
     def refresh(self) -> None:
-        """Bring the index up to date with the disk."""
-        self._index.refresh()
+        """Bring the index up to date with the disk; with an executor, that is only begun here.
+
+        What it has made by then is taken by the next call.
+        """
+        if self._executor is None:
+            self._index.refresh()
+            return
+        self._index = self._indexer.index_of(self._state, self._renew)
+        if not self._indexer.is_busy and not self._index.is_current():
+            self._state = object()
+            self._indexer.index_of(self._state, self._renew)
 
     def index(self) -> SkillIndex:
         """Return the index."""
         return self._index
+
+    @property
+    def is_indexing(self) -> bool:
+        """Whether the index is being brought up to date beside the library."""
+        return self._indexer.is_busy
+
+    def _renew(self, progress: Progress) -> SkillIndex:
+        """Bring the index up to date, while the one that is searched stays as it is."""
+        index = SkillIndex.open(self._index.folder)
+        index.refresh(progress=progress)
+        return index
 
     def add_root(self, path: Path) -> None:
         """Refuse: what a saved index holds is decided by who made it."""
@@ -146,20 +180,26 @@ class IndexSource:
 class ScannedSource:
     """The skills of some folders; their index is made when it is first asked for."""
 
-    def __init__(self, paths: Sequence[Path], index_dir: Path | None, model: str) -> None:
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        index_dir: Path | None,
+        model: str,
+        executor: Executor | None = None,
+    ) -> None:
         """Scan the folders.
 
         Args:
             paths: Absolute paths, in order of precedence.
             index_dir: Folder of the index; None for one of its own in the user's cache.
             model: What to load the embedder by.
+            executor: Makes the index; None for the caller.
         """
         self._paths = tuple(paths)
         self._chosen_index_dir = index_dir
         self._model = model
         self._catalogue = scan(self._paths)
-        self._index: SkillIndex | None = None
-        self._indexed: Catalogue | None = None
+        self._indexer = Indexer(executor)
         self._private: Path | None = None
 
     @property
@@ -190,11 +230,19 @@ class ScannedSource:
         """Return the index of these skills, brought up to date after a change."""
         if not self.roots:
             return None
-        if self._index is None or self._indexed is not self._catalogue:
-            request = IndexRequest(tuple(root.path for root in self.roots), self._model, True)
-            self._index, _ = SkillIndex.build(request, self._index_dir())
-            self._indexed = self._catalogue
-        return self._index
+        request = IndexRequest(tuple(root.path for root in self.roots), self._model, True)
+        index_dir = self._index_dir()
+
+        def make(progress: Progress) -> SkillIndex:
+            """Index these roots."""
+            return SkillIndex.build(request, index_dir, progress=progress)[0]
+
+        return self._indexer.index_of(self._catalogue, make)
+
+    @property
+    def is_indexing(self) -> bool:
+        """Whether the index is being made beside the library."""
+        return self._indexer.is_busy
 
     def add_root(self, path: Path) -> None:
         """Scan a further folder."""

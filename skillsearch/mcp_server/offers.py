@@ -115,14 +115,7 @@ def _manager(served: ServedLibrary, session: SkillSession) -> Offer:
     from skillsearch.tools.toolset import Toolset
     from skillsearch.toolsets.manager import SkillsManager
 
-    class Manager(SkillsManager):
-        """A manager of the library that is there."""
-
-        def __init__(self, library: SkillLibrary) -> None:
-            self.roots = tuple(root.path for root in library.roots)
-            self.library = library
-
-    return Offer(Toolset(Manager(served.get()).tools))
+    return Offer(Toolset(SkillsManager(library=served.get()).tools))
 
 
 def _environment(served: ServedLibrary, session: SkillSession) -> Offer:
@@ -149,8 +142,7 @@ def _chunks(served: ServedLibrary, session: SkillSession) -> Offer:
     from skillsearch.toolsets.chunk_tool import LoadSkillChunkTool
     from skillsearch.toolsets.chunks import SkillManager
 
-    manager = SkillManager(session=session)
-    manager.library = served.get()
+    manager = SkillManager(session=session, library=served.get())
     return Offer(Toolset([LoadSkillChunkTool(manager).tool]), manager.get_skills_prompt)
 
 
@@ -167,11 +159,10 @@ def _context(served: ServedLibrary, session: SkillSession) -> Offer:
     """Offer skills whose summary stands in the prompt."""
     from skillsearch.tools.toolset import Toolset
     from skillsearch.toolsets.context import SkillsManager
-    from skillsearch.toolsets.context_loader import SKILLS_ROOT, SkillsLoader
+    from skillsearch.toolsets.context_loader import SkillsLoader
     from skillsearch.toolsets.context_tools import ToolContext, skills_prompt, tools
 
-    loader = SkillsLoader(SKILLS_ROOT)
-    loader.library = served.get()
+    loader = SkillsLoader(library=served.get())
     manager = SkillsManager(loader, threshold=served.settings.threshold)
     context = ToolContext(workspace_root=Path.cwd(), browser_session=None, skills_manager=manager)
     return Offer(Toolset(tools(context)), lambda: skills_prompt(manager))

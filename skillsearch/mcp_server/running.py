@@ -22,6 +22,8 @@ from skillsearch.watcher import watch
 INTERRUPTED = 130
 WAIT_SECONDS = 2.0
 """How often is looked whether there is an index by now whose folders can be watched."""
+INDEXING_SECONDS = 0.2
+"""How often is looked whether a change can be searched by now."""
 
 logger = logging.getLogger(__name__)
 
@@ -128,6 +130,11 @@ class LibraryWatch:
         return tuple(root.path for root in library.roots)
 
     def _look(self) -> None:
-        """Bring the library up to date, and tell where that changed anything."""
-        if self._desk.submit(self._served.refresh).result():
+        """Bring the library up to date, and tell when all that changed can be searched."""
+        is_changed, is_indexing = False, True
+        while is_indexing and not self._stop.is_set():
+            is_changed |= bool(self._desk.submit(self._served.refresh).result())
+            is_indexing = self._desk.submit(self._served.get).result().is_indexing
+            self._stop.wait(INDEXING_SECONDS if is_indexing else 0)
+        if is_changed:
             asyncio.run_coroutine_threadsafe(self._on_change(), self._loop)

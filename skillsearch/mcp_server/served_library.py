@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from skillsearch.config import Settings, index_dir_for
-from skillsearch.errors import RootError
+from skillsearch.errors import IndexingError, RootError
 from skillsearch.index.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.library.source import Changes
@@ -18,7 +20,8 @@ class ServedLibrary:
     """The skills of some folders, or those of an index that was built before.
 
     Nothing is opened before it is asked for, and what could not be opened is tried again each
-    time, so that a server can start before there are skills. It belongs to one thread.
+    time, so that a server can start before there are skills. It belongs to one thread; indexes
+    are made in another, so that no call waits for them.
 
     Attributes:
         roots: The folders; empty for an index that knows its own.
@@ -42,6 +45,7 @@ class ServedLibrary:
             self.index_dir = index_dir_for(self.roots, settings.model)
         else:
             self.index_dir = (index_dir or settings.index_dir).absolute()
+        self._indexing = ThreadPoolExecutor(1, thread_name_prefix="indexing")
         self._library: SkillLibrary | None = None
         self._generation: str | None = None
 
@@ -58,10 +62,11 @@ class ServedLibrary:
         return self._of_roots() if self.roots else self._of_index()
 
     def refresh(self) -> Changes:
-        """Look at the disk, and make ready to search what is there.
+        """Look at the disk, and begin to make ready to search what is there.
 
         Returns:
-            What came, changed and went.
+            What came, changed and went, as far as that is known; there may be more to tell
+            while the library is indexing.
 
         Raises:
             SkillSearchError: When the index cannot be made or brought up to date.
@@ -74,18 +79,22 @@ class ServedLibrary:
         return changes
 
     def warm(self) -> None:
-        """Do all that makes the first search slow.
+        """Do all that makes the first search slow, or begin to.
 
         Raises:
             SkillSearchError: When there is nothing to search.
         """
-        self.get().search(_ANY_QUERY, 1)
+        with suppress(IndexingError):
+            self.get().search(_ANY_QUERY, 1)
 
     def _of_roots(self) -> SkillLibrary:
         """Return the library of the roots, once at least one of them is there."""
         if self._library is None:
             self._library = SkillLibrary.from_roots(
-                self.roots, index_dir=self.index_dir, model=self.settings.model
+                self.roots,
+                index_dir=self.index_dir,
+                model=self.settings.model,
+                executor=self._indexing,
             )
         elif not self._library.roots:
             self._library.refresh()
@@ -95,8 +104,10 @@ class ServedLibrary:
 
     def _of_index(self) -> SkillLibrary:
         """Return the library of the index, opened once for each generation."""
+        if self._library is not None and self._library.is_indexing:
+            return self._library  # which takes the generation that it makes by itself
         generation = IndexFolder(self.index_dir).current()
         if self._library is None or generation != self._generation:
-            self._library = SkillLibrary.open(self.index_dir)
+            self._library = SkillLibrary.open(self.index_dir, executor=self._indexing)
             self._generation = generation
         return self._library

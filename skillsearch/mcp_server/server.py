@@ -6,6 +6,7 @@ import queue
 from collections import deque
 from typing import Any
 
+import anyio
 from mcp.server.context import ServerRequestContext
 from mcp.server.extension import Extension
 from mcp.server.lowlevel import NotificationOptions, Server
@@ -35,7 +36,7 @@ from skillsearch import __version__
 from skillsearch.errors import SkillSearchError
 from skillsearch.mcp_server.desk import Desk
 from skillsearch.mcp_server.offers import Offers
-from skillsearch.mcp_server.publishing import PublisherDesk, ask, busy
+from skillsearch.mcp_server.publishing import PublisherDesk, ask, busy, is_indexing
 from skillsearch.mcp_server.resources import add_resources
 from skillsearch.mcp_server.served_library import ServedLibrary
 from skillsearch.mcp_server.skills_extension import skills_extension
@@ -60,6 +61,10 @@ TOLD_TTL_MS = 60_000
 """How long clients that are told of changes may take an answer for true."""
 MAX_TOLD_SESSIONS = 64
 """Sessions of the older protocol that are told of changes; of more, the latest."""
+INDEXING_PATIENCE = 20.0
+"""Seconds for which a search waits for the first index; clients give up after a minute."""
+INDEXING_SECONDS = 0.05
+"""How often is looked whether it is there."""
 _SESSION_HEADER = "mcp-session-id"
 
 _Context = ServerRequestContext[Any, Any]
@@ -183,12 +188,21 @@ class SkillServer(Server[Any]):
         answer = refusal(arguments)
         if answer is None:
             try:
-                answer = await self._desk.run(
-                    self._answer, _session_of(ctx), params.name, arguments
-                )
+                answer = await self._answer_once_indexed(_session_of(ctx), params.name, arguments)
             except (TimeoutError, queue.Full) as exc:
                 answer = busy(exc)
         return result_of(answer, face_of(self._offers.name, params.name))
+
+    async def _answer_once_indexed(
+        self, session: str, name: str, arguments: dict[str, JsonValue]
+    ) -> dict[str, JsonValue]:
+        """Call a tool of a client; one that needs an index that is just being made, again."""
+        deadline = anyio.current_time() + INDEXING_PATIENCE
+        while True:
+            answer = await self._desk.run(self._answer, session, name, arguments)
+            if not is_indexing(answer) or anyio.current_time() > deadline:
+                return answer
+            await anyio.sleep(INDEXING_SECONDS)
 
     async def _list_prompts(
         self, ctx: _Context, params: PaginatedRequestParams | None

@@ -13,22 +13,30 @@ from typing import TYPE_CHECKING
 
 from skillsearch.errors import (
     AmbiguousNameError,
+    ArtifactNotFoundError,
     CacheError,
     ChunkNotFoundError,
+    CommandRefusedError,
     ConfigError,
     EmbedderError,
+    ExecutionError,
+    ExecutorError,
+    IndexingError,
     IndexNotFoundError,
+    IsolationError,
     MissingDependencyError,
     ParseError,
     QueryError,
     RootError,
     SkillError,
     SkillNotFoundError,
+    SkillNotLoadedError,
     SkillSearchError,
     StorageError,
     UnsafePathError,
     VersionConstraintError,
     VersionNotFoundError,
+    WorkspaceError,
 )
 from skillsearch.safe_text import one_line
 from skillsearch.types import JsonValue
@@ -38,6 +46,8 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 MAX_MESSAGE_CHARS = 1_000
+INDEXING = "indexing"
+"""Code of a search for which the first index is still being made."""
 _MAX_PROBLEMS = 20
 _MAX_PROBLEM_CHARS = 300
 _MAX_VALUE_CHARS = 80
@@ -88,11 +98,31 @@ _FORMS: dict[type[SkillSearchError], _Form] = {
         "Tell the user to make one: skillsearch index FOLDER",
         "There is no index of skills yet.",
     ),
+    IndexingError: _Form(
+        INDEXING, "Go on without; skills whose names you know can be loaded meanwhile."
+    ),
     StorageError: _Form("storage", _TELL_USER, "The index of skills cannot be read or written."),
     CacheError: _Form("storage", _TELL_USER, "A part of the index of skills is damaged."),
     EmbedderError: _Form("embedder", _TELL_USER, "The embedder of the index cannot be used."),
     RootError: _Form("root", _TELL_USER, "A folder of skills cannot be read."),
     ConfigError: _Form("config", _TELL_USER, "The settings of skillsearch cannot be used."),
+    SkillNotLoadedError: _Form(
+        "skill-not-loaded", "Call skill_load with this name, then skill_run again."
+    ),
+    CommandRefusedError: _Form(
+        "command-refused", "Use a command that the message allows, or tell the user."
+    ),
+    WorkspaceError: _Form("workspace", "Call again with what the message asks for."),
+    ArtifactNotFoundError: _Form(
+        "artifact-not-found", "Use a name and version that an earlier answer has in artifact_files."
+    ),
+    IsolationError: _Form(
+        "not-isolated", _TELL_USER, "No command is run: this machine cannot isolate it."
+    ),
+    ExecutorError: _Form(
+        "executor", _TELL_USER, "What runs commands cannot be used on this machine."
+    ),
+    ExecutionError: _Form("execution", "Call again with other arguments, or tell the user."),
     MissingDependencyError: _Form("missing-dependency", "Tell the user what to install."),
 }
 """A kind that is not here is told as the nearest class above it that is."""

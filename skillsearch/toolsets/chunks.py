@@ -40,19 +40,26 @@ class SkillManager:
         variables: MutableMapping[str, str] | None = None,
         variable: str = "skill_docs",
         session: SkillSession | None = None,
+        library: SkillLibrary | None = None,
         index_dir: str | Path | None = None,
         model: str = "onnx",
     ) -> None:
-        """Make a manager without skills.
+        """Make a manager, without skills where no library is given.
 
         Args:
             variables: Variables of the host's prompt template, kept up to date with every call.
             variable: Which of them holds the prompt of the skills.
             session: Keeps the active chunks; by default one of its own, which never ends.
-            index_dir: Folder of the index that searches use; by default in the user's cache.
-            model: What to load the embedder by.
+            library: Skills that are there already.
+            index_dir: Folder of the index that searches use where no library is given; by default
+                in the user's cache.
+            model: What to load the embedder by, likewise.
         """
-        self.library = SkillLibrary.from_roots((), index_dir=index_dir, model=model)
+        self.library = (
+            SkillLibrary.from_roots((), index_dir=index_dir, model=model)
+            if library is None
+            else library
+        )
         self.session = SkillSession(lifetime="session") if session is None else session
         self._variables = variables
         self._variable = variable

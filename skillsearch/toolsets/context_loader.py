@@ -62,6 +62,7 @@ class SkillsLoader:
         skills_root: str | Path = SKILLS_ROOT,
         *,
         global_root: str | Path | None = None,
+        library: SkillLibrary | None = None,
         index_dir: str | Path | None = None,
         model: str = "onnx",
     ) -> None:
@@ -71,11 +72,16 @@ class SkillsLoader:
             skills_root: The project's folder.
             global_root: A folder of skills for all projects, such as ``~/.skills``; a skill of
                 the project comes before one of the same name in it.
+            library: Skills that are there already, in the place of all other arguments.
             index_dir: Folder of the index that searches use; by default in the user's cache.
             model: What to load the embedder by.
         """
         roots = [root for root in (skills_root, global_root) if root is not None]
-        self.library = SkillLibrary.from_roots(roots, index_dir=index_dir, model=model)
+        self.library = (
+            SkillLibrary.from_roots(roots, index_dir=index_dir, model=model)
+            if library is None
+            else library
+        )
         self._kept: dict[str, tuple[str, Skill]] = {}
         self._room = _KEPT
         self._logged: frozenset[Diagnostic] = frozenset()

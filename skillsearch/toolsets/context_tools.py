@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from skillsearch.config import MAX_N, MAX_QUERY_CHARS
-from skillsearch.errors import SkillSearchError
+from skillsearch.errors import IndexingError, SkillSearchError
 from skillsearch.index.documents import Document
 from skillsearch.safe_text import one_line, visible
 from skillsearch.tools.failures import failure_of
@@ -93,12 +93,18 @@ def list_skills(ctx: ToolContext, args: ListSkillsArgs) -> ToolResult:
 
 
 def search_skills(ctx: ToolContext, args: SearchSkillsArgs) -> ToolResult:
-    """Find the skills that fit a request: a line each, best first."""
+    """Find the skills that fit a request: a line each, best first.
+
+    Raises:
+        IndexingError: When the library has an executor that is still making the first index.
+    """
     if ctx.skills_manager is None:
         return _NO_MANAGER
     try:
         hits = ctx.skills_manager.hits(args.query, args.limit)
         lines = skill_lines(ctx.skills_manager.loader.library, hits, MAX_LIST_CHARS)
+    except IndexingError:
+        raise  # a host may wait, and call again
     except SkillSearchError as exc:
         return _failed(exc)
     return ToolResult(success=True, output=lines or _NO_HIT)

@@ -57,6 +57,7 @@ class SkillsManager:
         self,
         skills_root: str | Path | None = None,
         *,
+        library: SkillLibrary | None = None,
         index_dir: str | Path | None = None,
         model: str = "onnx",
     ) -> None:
@@ -64,9 +65,14 @@ class SkillsManager:
 
         Args:
             skills_root: The folder; by default the roots of the settings, or else ``skills``.
+            library: Skills that are there already, in the place of all other arguments.
             index_dir: Folder of the index that searches use; by default in the user's cache.
             model: What to load the embedder by.
         """
+        if library is not None:
+            self.roots = tuple(root.path for root in library.roots)
+            self.library = library
+            return
         if skills_root is None:
             self.roots = load_settings().roots or (Path("skills").absolute(),)
         else:

@@ -7,6 +7,7 @@ import os
 import queue
 import signal
 import threading
+import time
 from pathlib import Path
 
 import anyio
@@ -43,6 +44,15 @@ def serve_library(monkeypatch):
         return ServedLibrary(roots, load_settings(index_dir=index_dir), index_dir)
 
     return make
+
+
+def settle(served):
+    """Wait until a library makes no index any more."""
+    deadline = time.monotonic() + 30
+    while served.get().is_indexing and time.monotonic() < deadline:
+        time.sleep(0.01)
+        served.warm()
+    assert not served.get().is_indexing
 
 
 def converse(server, data):
@@ -123,6 +133,7 @@ def test_a_library_of_roots_is_opened_once(serve_library, drinks):
     library = served.get()
     assert served.get() is library
     served.warm()
+    settle(served)
     assert (served.index_dir / "CURRENT").exists()
 
 
@@ -134,16 +145,20 @@ def test_a_root_may_begin_with_a_tilde(serve_library, home, make_skill):
 
 def test_the_index_of_roots_lies_where_it_is_told_to(serve_library, drinks, index_dir):
     """Not where the settings say."""
-    serve_library(drinks, index_dir=index_dir).warm()
+    served = serve_library(drinks, index_dir=index_dir)
+    served.warm()
+    settle(served)
     assert (index_dir / "CURRENT").exists()
 
 
 def test_a_refresh_tells_what_changed_and_makes_it_ready(serve_library, drinks, make_skill):
-    """The first search after it indexes nothing."""
+    """Beside the server; then the first search finds it."""
     served = serve_library(drinks)
     served.warm()
+    settle(served)
     make_skill(drinks, "boil-eggs", "Boil eggs to the right degree.")
     assert served.refresh().added == ("drinks:boil-eggs",)
+    settle(served)
     assert [hit.name for hit in served.get().search("boil eggs", 1)] == ["boil-eggs"]
 
 
@@ -153,7 +168,12 @@ def test_a_refresh_of_an_index_keeps_the_library(serve_library, cli, drinks, ind
     served = serve_library(index_dir=index_dir)
     library = served.get()
     make_skill(drinks, "boil-eggs", "Boil eggs to the right degree.")
-    assert len(served.refresh()) == 1
+    assert len(served.refresh()) == 0
+    assert served.get().is_indexing
+    deadline = time.monotonic() + 30
+    while not (changes := served.refresh()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert changes.added == ("drinks:boil-eggs",)
     assert served.get() is library
 
 
@@ -183,9 +203,12 @@ def test_the_session_that_was_silent_longest_is_forgotten(serve_library, drinks)
 def test_what_is_loaded_outlives_a_new_index(serve_library, cli, drinks, index_dir):
     """The session stays, its library is the new one."""
     cli("index", drinks, "--index-dir", index_dir, "--model", "hashing")
-    offers = Offers("workspace", serve_library(index_dir=index_dir))
+    served = serve_library(index_dir=index_dir)
+    offers = Offers("workspace", served)
     before = offers.of("1")
     before.toolset.call("skill_load", {"skill": "steep-tea"})
+    while served.get().is_indexing:  # files that are this new are looked at again
+        served.refresh()
     (drinks / "squeeze-lemons" / "SKILL.md").unlink()
     cli("index", "--index-dir", index_dir)
     after = offers.of("1")
@@ -263,7 +286,7 @@ def test_a_watch_refreshes_the_library_and_tells(desk, serve_library, drinks, ma
     """Until its block is left."""
     pytest.importorskip("watchfiles")
     served = serve_library(drinks)
-    desk.submit(served.warm).result(30)
+    settle(served)
 
     async def run():
         told = anyio.Event()
@@ -278,3 +301,4 @@ def test_a_watch_refreshes_the_library_and_tells(desk, serve_library, drinks, ma
 
     anyio.run(run)
     assert len(served.get()) == 4
+    assert [hit.name for hit in served.get().search("boil eggs", 1)] == ["boil-eggs"]

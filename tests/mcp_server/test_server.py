@@ -8,8 +8,10 @@ import pytest
 from mcp import MCPError
 
 from skillsearch.errors import ConfigError
+from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server import desk as desk_module
+from skillsearch.mcp_server import server as server_module
 from skillsearch.mcp_server.offers import TOOLSETS
 from skillsearch.mcp_server.tools import ERROR_KEY, MAX_QUERY_BYTES, NO_HIT
 from skillsearch.tools.library_tools import library_tools
@@ -329,6 +331,56 @@ def test_an_environment_has_one_folder(make_server, tmp_path):
     """Two would have two skills of one id."""
     with pytest.raises(ConfigError, match="not of 2"):
         make_server(tmp_path / "a", tmp_path / "b", toolset="environment")
+
+
+@pytest.fixture
+def busy_indexing(make_server, drinks, monkeypatch):
+    """Make a server whose first index is not made before an event is set."""
+    monkeypatch.setattr(server_module, "INDEXING_PATIENCE", 0.2)
+    release, build = threading.Event(), SkillIndex.build
+
+    def wait(*args, **options):
+        """Index, once that is allowed."""
+        release.wait(60)
+        return build(*args, **options)
+
+    monkeypatch.setattr(SkillIndex, "build", wait)
+    yield make_server(drinks), release
+    release.set()
+
+
+def test_a_search_before_the_first_index_says_how_far_it_is(busy_indexing, talk):
+    """After a while; nothing is found by half an index."""
+    server, _ = busy_indexing
+    error = talk(server, call("search_skills", query=QUERY)).meta[ERROR_KEY]
+    assert error["code"] == "indexing"
+    assert "they are being read" in error["message"]
+
+
+def test_all_else_is_answered_while_skills_are_indexed(busy_indexing, talk):
+    """Loading needs no index."""
+    server, _ = busy_indexing
+
+    async def say(client):
+        import anyio
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.call_tool, "search_skills", {"query": QUERY})
+            loaded = await client.call_tool("load_skill", {"name": "steep-tea"})
+            listed = await client.call_tool("list_skills")
+            resources = (await client.list_resources()).resources
+        return loaded.is_error, listed.structured_content["total"], len(resources)
+
+    assert talk(server, say) == (False, 3, 4)
+
+
+def test_a_search_waits_for_a_first_index_that_is_soon_made(busy_indexing, talk, monkeypatch):
+    """Nobody has to call again for a handful of skills."""
+    server, release = busy_indexing
+    monkeypatch.setattr(server_module, "INDEXING_PATIENCE", 60)
+    threading.Timer(0.3, release.set).start()
+    result = talk(server, call("search_skills", query=QUERY))
+    assert result.structured_content["skills"][0]["name"] == "steep-tea"
 
 
 def test_a_call_that_takes_too_long_is_answered(make_server, talk, drinks):
