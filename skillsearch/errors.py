@@ -162,13 +162,13 @@ class IndexingError(SkillSearchError):
     """The first index of a library is still being made, beside it.
 
     Attributes:
-        done: Skills that are indexed.
-        total: Skills to index; 0 while they are still being read.
+        done: Texts that are embedded, several for each skill.
+        total: Texts to embed; 0 while they are still being read.
     """
 
     def __init__(self, done: int, total: int) -> None:
         """Say how far it is."""
-        reached = f"{done:,} of {total:,} are done" if total else "they are being read"
+        reached = f"{done / total:.0%} is done" if total else "they are being read"
         super().__init__(f"The skills are being indexed: {reached}; search again in a minute.")
         self.done = done
         self.total = total

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch import reports
 from skillsearch.errors import EmbedderError
 from skillsearch.index.embedder import OnnxEmbedder
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.reports.doctor import EXTRAS, PACKAGES, doctor
+from skillsearch.reports.status import status
+from skillsearch.reports.validation import validate_paths
 
 
 @pytest.fixture
@@ -31,8 +33,8 @@ def test_all_packages_of_the_project_are_looked_for():
     text = (Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
     project = tomllib.loads(text)["project"]
     wanted = {entry.partition(">")[0].lower() for entry in project["dependencies"]}
-    assert {name.lower() for name in reports.PACKAGES} == wanted
-    assert set(reports.EXTRAS) <= set(project["optional-dependencies"])
+    assert {name.lower() for name in PACKAGES} == wanted
+    assert set(EXTRAS) <= set(project["optional-dependencies"])
 
 
 def test_a_missing_package_is_an_error_with_the_pip_line(monkeypatch):
@@ -45,7 +47,7 @@ def test_a_missing_package_is_an_error_with_the_pip_line(monkeypatch):
         return version(name)
 
     monkeypatch.setattr(metadata, "version", look_up)
-    found, missing = verdicts(reports.doctor(), "packages")
+    found, missing = verdicts(doctor(), "packages")
     assert found[0] == "ok"
     assert "xxhash" not in found[1]
     assert missing == ("error", "missing: pip install xxhash")
@@ -53,7 +55,7 @@ def test_a_missing_package_is_an_error_with_the_pip_line(monkeypatch):
 
 def test_versions_are_those_of_this_process():
     """Python's own and the package's."""
-    ((verdict, detail),) = verdicts(reports.doctor(), "versions")
+    ((verdict, detail),) = verdicts(doctor(), "versions")
     assert verdict == "ok"
     assert f"{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}" in detail
 
@@ -65,13 +67,13 @@ def test_a_swapped_model_is_an_error(monkeypatch):
         raise EmbedderError("model.onnx has another sha256")
 
     monkeypatch.setattr(OnnxEmbedder, "load", refuse)
-    assert verdicts(reports.doctor(), "model") == [("error", "onnx: model.onnx has another sha256")]
+    assert verdicts(doctor(), "model") == [("error", "onnx: model.onnx has another sha256")]
 
 
 def test_the_chosen_model_is_loaded_too(monkeypatch):
     """A model of the user's is checked beside the packaged one."""
     monkeypatch.setenv("SKILLSEARCH_MODEL", "nonsense")
-    packaged, chosen = verdicts(reports.doctor(), "model")
+    packaged, chosen = verdicts(doctor(), "model")
     assert packaged[0] == "ok"
     assert chosen[0] == "error"
     assert "'nonsense'" in chosen[1]
@@ -82,7 +84,7 @@ def test_each_setting_comes_with_its_source(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "skillsearch.toml").write_text("n = 7\n")
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0.5")
-    details = [detail for _, detail in verdicts(reports.doctor(tmp_path / "i"), "settings")]
+    details = [detail for _, detail in verdicts(doctor(tmp_path / "i"), "settings")]
     assert details == [
         f"n = 7 ({tmp_path / 'skillsearch.toml'})",
         "threshold = 0.5 (environment)",
@@ -93,7 +95,7 @@ def test_each_setting_comes_with_its_source(tmp_path, monkeypatch):
 def test_no_index_yet_is_a_warning(tmp_path, monkeypatch):
     """With the command that makes one."""
     monkeypatch.chdir(tmp_path)
-    checks = reports.doctor(tmp_path / "new")
+    checks = doctor(tmp_path / "new")
     ((verdict, detail),) = verdicts(checks, "index")
     assert verdict == "warning"
     assert "skillsearch index FOLDER" in detail
@@ -104,7 +106,7 @@ def test_no_index_yet_is_a_warning(tmp_path, monkeypatch):
 
 def test_a_good_index_is_said_to_be_good(index):
     """Checksums, roots and files."""
-    checks = reports.doctor(index.folder)
+    checks = doctor(index.folder)
     assert verdicts(checks, "index")[0][0] == "ok"
     assert verdicts(checks, "root") == [
         ("ok", f"{index.opened.settings.roots[0].path} (alias drinks)")
@@ -115,7 +117,7 @@ def test_a_good_index_is_said_to_be_good(index):
 def test_a_changed_file_is_a_warning(index, drinks):
     """It is counted, with the command that brings the index up to date."""
     (drinks / "steep-tea" / "SKILL.md").unlink()
-    assert verdicts(reports.doctor(index.folder), "index = disk") == [
+    assert verdicts(doctor(index.folder), "index = disk") == [
         ("warning", "0 added, 0 changed, 1 removed; run: skillsearch index")
     ]
 
@@ -123,7 +125,7 @@ def test_a_changed_file_is_a_warning(index, drinks):
 def test_a_gone_root_is_an_error(index, drinks):
     """Its path is named."""
     drinks.rename(drinks.with_name("elsewhere"))
-    ((verdict, detail),) = verdicts(reports.doctor(index.folder), "root")
+    ((verdict, detail),) = verdicts(doctor(index.folder), "root")
     assert verdict == "error"
     assert str(drinks) in detail
 
@@ -131,7 +133,7 @@ def test_a_gone_root_is_an_error(index, drinks):
 def test_a_folder_that_others_can_write_is_a_warning(index):
     """Who writes the index decides what is found."""
     index.folder.chmod(0o777)
-    ((verdict, detail),) = verdicts(reports.doctor(index.folder), "index folder")
+    ((verdict, detail),) = verdicts(doctor(index.folder), "index folder")
     assert verdict == "warning"
     assert "chmod go-w" in detail
 
@@ -140,13 +142,13 @@ def test_a_folder_that_others_can_write_is_a_warning(index):
 def test_a_folder_that_cannot_be_written_is_an_error(index):
     """Searching works, indexing will not."""
     index.folder.chmod(0o500)
-    assert verdicts(reports.doctor(index.folder), "index folder")[0][0] == "error"
+    assert verdicts(doctor(index.folder), "index folder")[0][0] == "error"
 
 
 def test_a_file_in_the_place_of_the_index_folder_is_an_error(tmp_path):
     """No index can be made there."""
     (tmp_path / "file").write_text("x")
-    assert verdicts(reports.doctor(tmp_path / "file" / "i"), "index folder")[0][0] == "error"
+    assert verdicts(doctor(tmp_path / "file" / "i"), "index folder")[0][0] == "error"
 
 
 def test_diagnostics_are_summed_up_by_code(drinks, index_dir, make_skill):
@@ -155,7 +157,7 @@ def test_diagnostics_are_summed_up_by_code(drinks, index_dir, make_skill):
         make_skill(drinks, f"empty-{number}", description="")
     make_skill(drinks, "Loud-Name")
     SkillIndex.from_roots(drinks, index_dir=index_dir, model="hashing")
-    assert verdicts(reports.doctor(index_dir), "skills") == [
+    assert verdicts(doctor(index_dir), "skills") == [
         ("warning", "errors: description-missing 2"),
         ("warning", "warnings: name-characters 1"),
     ]
@@ -164,11 +166,11 @@ def test_diagnostics_are_summed_up_by_code(drinks, index_dir, make_skill):
 def test_status_hashes_every_file(index, drinks):
     """Bytes changed behind an unchanged stat are found."""
     path = drinks / "steep-tea" / "SKILL.md"
-    status = path.stat()
+    before = path.stat()
     data = path.read_bytes()
     path.write_bytes(data.replace(b"green", b"black"))
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    report = reports.status(index)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    report = status(index)
     assert report.differences.changed == (str(path),)
     assert not report.in_sync
 
@@ -177,7 +179,7 @@ def test_status_counts_what_was_skipped(drinks, index_dir, make_skill):
     """A file without description is no skill, and is counted."""
     make_skill(drinks, "empty", description="")
     index = SkillIndex.from_roots(drinks, index_dir=index_dir, model="hashing")
-    report = reports.status(index)
+    report = status(index)
     assert (report.indexed, report.skipped) == (3, 1)
     assert report.diagnostics == {"error": 1, "warning": 0, "note": 0}
 
@@ -186,7 +188,7 @@ def test_validating_a_folder_reports_what_stands_in_the_way(drinks):
     """A FIFO in the place of a SKILL.md is a finding, not a hang."""
     (drinks / "pipe").mkdir()
     os.mkfifo(drinks / "pipe" / "SKILL.md")
-    checked, found = reports.validate_paths([drinks])
+    checked, found = validate_paths([drinks])
     assert checked == 3
     assert [(item.code, item.severity) for item in found] == [("not-a-regular-file", "error")]
 
@@ -198,7 +200,7 @@ def test_shadowed_skills_are_named(tmp_path, make_skill, monkeypatch):
         make_skill(tmp_path / root, "steep-tea")
     roots = [tmp_path / "project", tmp_path / "user"]
     index = SkillIndex.from_roots(roots, index_dir=tmp_path / "i", model="hashing")
-    assert verdicts(reports.doctor(index.folder), "shadowed") == [
+    assert verdicts(doctor(index.folder), "shadowed") == [
         ("ok", "found by their ids alone: user:steep-tea by project:steep-tea")
     ]
 
@@ -213,7 +215,7 @@ def test_skills_that_cannot_be_published_are_named(tmp_path, make_skill, monkeyp
         make_skill(root, f"Bad {number}")
     make_skill(root, "long", "x" * 1025)
     index = SkillIndex.from_roots(root, index_dir=tmp_path / "i", model="hashing")
-    ((verdict, detail),) = verdicts(reports.doctor(index.folder), "skills over MCP")
+    ((verdict, detail),) = verdicts(doctor(index.folder), "skills over MCP")
     named = ", ".join(f"{root}/Bad {n}/SKILL.md (name-characters)" for n in range(10, 20))
     assert verdict == "warning"
     assert detail == (
@@ -228,7 +230,7 @@ def test_skills_that_are_published_as_meant_are_well(tmp_path, make_skill, monke
     make_skill(tmp_path / "skills", "steep-tea")
     make_skill(tmp_path / "skills", "for-people", **{"disable-model-invocation": True})
     index = SkillIndex.from_roots(tmp_path / "skills", index_dir=tmp_path / "i", model="hashing")
-    assert verdicts(reports.doctor(index.folder), "skills over MCP") == [
+    assert verdicts(doctor(index.folder), "skills over MCP") == [
         ("ok", "1 of 2 skills are published; not published: hidden 1")
     ]
 
@@ -239,7 +241,7 @@ def test_what_skills_need_and_cannot_have_is_named(tmp_path, make_skill, monkeyp
     make_skill(tmp_path / "r", "a", requires_skills=["b", *(f"gone-{n}" for n in range(12))])
     make_skill(tmp_path / "r", "b", requires_skills=["a"])
     index = SkillIndex.from_roots(tmp_path / "r", index_dir=tmp_path / "i", model="hashing")
-    missing, circle = verdicts(reports.doctor(index.folder), "required skills")
+    missing, circle = verdicts(doctor(index.folder), "required skills")
     assert missing[0] == circle[0] == "warning"
     assert missing[1].startswith("not there: gone-0 (for a), gone-1 (for a), ")
     assert missing[1].endswith("gone-9 (for a) and 2 more")
@@ -251,7 +253,7 @@ def test_skills_that_have_all_they_need_are_counted(tmp_path, make_skill, monkey
     monkeypatch.chdir(tmp_path)
     make_skill(tmp_path / "r", "b")
     index = SkillIndex.from_roots(tmp_path / "r", index_dir=tmp_path / "i", model="hashing")
-    assert verdicts(reports.doctor(index.folder), "required skills") == []
+    assert verdicts(doctor(index.folder), "required skills") == []
     make_skill(tmp_path / "r", "a", requires_skills=["b"])
     index.refresh()
-    assert verdicts(reports.doctor(index.folder), "required skills") == [("ok", "all there")]
+    assert verdicts(doctor(index.folder), "required skills") == [("ok", "all there")]

@@ -15,7 +15,7 @@ from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say
 from skillsearch.config import load_settings
 
 if TYPE_CHECKING:
-    from skillsearch.reports import Status
+    from skillsearch.reports.status import Status
 
 INVALID = 3
 
@@ -29,9 +29,9 @@ def status_command(context: click.Context, index_dir: Path | None, as_json: bool
 
     Every file is hashed. Exits with 1 where something differs.
     """
-    from skillsearch import reports
+    from skillsearch.reports.status import status
 
-    report = reports.status(open_index(load_settings(index_dir=index_dir).index_dir))
+    report = status(open_index(load_settings(index_dir=index_dir).index_dir))
     if as_json:
         emit_json(report.to_dict())
     else:
@@ -50,9 +50,9 @@ def doctor_command(context: click.Context, index_dir: Path | None, as_json: bool
 
     Exits with 1 where something does not work.
     """
-    from skillsearch import reports
+    from skillsearch.reports.doctor import doctor
 
-    checks = reports.doctor(index_dir)
+    checks = doctor(index_dir)
     if as_json:
         verdicts = [check.verdict for check in checks]
         counts = {name: verdicts.count(name) for name in ("ok", "warning", "error")}
@@ -79,10 +79,10 @@ def validate_command(context: click.Context, paths: tuple[Path, ...], as_json: b
     PATH is a skill folder, a SKILL.md, or a folder with skills below it. Exits with 3 where there
     are errors.
     """
-    from skillsearch import reports
+    from skillsearch.reports.validation import count_severities, validate_paths
 
-    checked, found = reports.validate_paths(paths)
-    counts = reports.count_severities(found)
+    checked, found = validate_paths(paths)
+    counts = count_severities(found)
     if as_json:
         diagnostics = [item.to_dict() for item in found]
         emit_json({"checked": checked, **counts, "diagnostics": diagnostics})

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillsearch.errors import DaemonError, IndexNotFoundError
+from skillsearch.errors import DaemonError
 from skillsearch.index.cache import IndexFolder
 from skillsearch.index.corpus import OpenedIndex, open_current
 from skillsearch.index.embedder import load_embedder, model_identity
@@ -82,9 +82,7 @@ class WarmIndexes:
         """Open an index that is there and whole."""
         opened = open_current(place)
         if opened is None and not place.exists():
-            raise IndexNotFoundError(
-                f"There is no index in {place.path}. Make one: skillsearch index FOLDER"
-            )
+            raise place.not_found()
         if opened is None:
             raise DaemonError(f"The index in {place.path} has to be built anew.")
         embedder, model = self._embedder(opened)

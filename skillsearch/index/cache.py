@@ -26,7 +26,7 @@ from pathlib import Path
 
 import xxhash
 
-from skillsearch.errors import CacheError, LockTimeoutError, StorageError
+from skillsearch.errors import CacheError, IndexNotFoundError, LockTimeoutError, StorageError
 from skillsearch.types import JsonValue
 
 logger = logging.getLogger(__name__)
@@ -63,6 +63,12 @@ class IndexFolder:
     def exists(self) -> bool:
         """Tell whether some index was ever finished here."""
         return (self.path / "CURRENT").is_file()
+
+    def not_found(self) -> IndexNotFoundError:
+        """Return the error for a folder in which no index was ever finished."""
+        return IndexNotFoundError(
+            f"There is no index in {self.path}. Make one: skillsearch index FOLDER"
+        )
 
     def open(self) -> Generation:
         """Open the generation in use after checking every part of it.

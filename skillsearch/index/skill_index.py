@@ -155,9 +155,7 @@ class SkillIndex:
             return cls(folder, opened)
         request = IndexRequest.load(folder.path)
         if request is None or not folder.exists():
-            raise IndexNotFoundError(
-                f"There is no index in {folder.path}. Make one: skillsearch index FOLDER"
-            )
+            raise folder.not_found()
         logger.warning("The index in %s cannot be used any more; building it anew.", folder.path)
         return cls.build(request, folder.path)[0]
 

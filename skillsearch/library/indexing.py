@@ -96,8 +96,9 @@ class _Job:
         return index
 
     def _tell(self, stage: str, done: int, total: int) -> None:
-        """Keep how far it is."""
-        self.progress = (done, total)
+        """Keep how far the slow part of it is."""
+        if stage == "embed":
+            self.progress = (done, total)
 
 
 def _untold(stage: str, done: int, total: int) -> None:

@@ -87,7 +87,7 @@ def test_how_far_it_is_can_be_told(library, later, monkeypatch):
     (_, function, args) = later.given[0]
     with pytest.raises(TypeError):  # this build made no index
         function(*args)
-    with pytest.raises(IndexingError, match="2 of 3 are done") as caught:
+    with pytest.raises(IndexingError, match="67% is done") as caught:
         library.search("tea")
     assert (caught.value.done, caught.value.total) == (2, 3)
 

@@ -1,0 +1,1 @@
+"""What there is to say about an installation, an index and skill folders, as plain data."""

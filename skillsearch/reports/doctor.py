@@ -1,0 +1,130 @@
+"""Everything that has to work, looked at."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Iterator
+from importlib import metadata, util
+from pathlib import Path
+
+from skillsearch import __version__, config
+from skillsearch.config import Settings
+from skillsearch.errors import ConfigError, EmbedderError
+from skillsearch.index.embedder import PACKAGED_NAME, load_embedder
+from skillsearch.reports.check import Check
+from skillsearch.reports.index_checks import check_folder, check_index
+
+PACKAGES = (
+    "click",
+    "faiss-cpu",
+    "filelock",
+    "numpy",
+    "onnxruntime",
+    "packaging",
+    "platformdirs",
+    "pydantic",
+    "PyStemmer",
+    "PyYAML",
+    "rank-bm25",
+    "rich",
+    "tokenizers",
+    "xxhash",
+)
+EXTRAS = {
+    "adk": "google.adk",
+    "eval": "ir_measures",
+    "langchain": "langchain_core",
+    "mcp": "mcp",
+    "pydantic-ai": "pydantic_ai",
+    "st": "sentence_transformers",
+    "watch": "watchfiles",
+}
+"""Each extra of the package, and the module that it brings."""
+
+
+def doctor(index_dir: Path | None = None) -> tuple[Check, ...]:
+    """Look at everything that has to work.
+
+    Args:
+        index_dir: Folder of the index, where it is not to be the one of the settings.
+
+    Returns:
+        The checks, in the order in which they build on each other.
+    """
+    checks = [_check_python(), *_check_packages()]
+    try:
+        settings = config.load_settings(index_dir=index_dir)
+        checks += _describe_settings(settings)
+    except ConfigError as exc:
+        checks.append(Check("settings", "error", str(exc)))
+        settings = Settings(index_dir=index_dir or config.default_index_dir())
+    checks += _check_models(settings)
+    checks.append(check_folder(settings.index_dir))
+    checks += check_index(settings)
+    return (*checks, *_check_extras())
+
+
+def _check_python() -> Check:
+    """Name the versions of skillsearch, Python and the system."""
+    system = f"{platform.system()} {platform.machine()}"
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    detail = f"skillsearch {__version__}, {python}, {system}"
+    if sys.version_info < (3, 11):  # noqa: UP036 - a copied folder can meet any Python
+        return Check("versions", "error", f"{detail}; Python 3.11 or newer is needed")
+    return Check("versions", "ok", detail)
+
+
+def _check_packages() -> Iterator[Check]:
+    """Look for every package that skillsearch needs."""
+    found, missing = [], []
+    for name in PACKAGES:
+        try:
+            found.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            missing.append(name)
+    yield Check("packages", "ok", ", ".join(found))
+    if missing:
+        yield Check("packages", "error", f"missing: pip install {' '.join(missing)}")
+
+
+def _describe_settings(settings: Settings) -> Iterator[Check]:
+    """Say of each setting that is no default what it is and where it came from."""
+    for key, source in settings.sources.items():
+        value = getattr(settings, key)
+        shown = ", ".join(map(str, value)) if isinstance(value, tuple) else value
+        yield Check("settings", "ok", f"{key} = {shown} ({source})")
+    if not settings.sources:
+        yield Check("settings", "ok", "all defaults")
+
+
+def _check_models(settings: Settings) -> Iterator[Check]:
+    """Load the packaged model, and the chosen one where it is another."""
+    for spec in dict.fromkeys(("onnx", settings.model)):
+        if spec == PACKAGED_NAME:
+            continue
+        try:
+            embedder = load_embedder(spec)
+            fingerprint = embedder.fingerprint[:16]
+            detail = f"{spec}: loads, files as they should be, fingerprint {fingerprint}"
+            yield Check("model", "ok", detail)
+        except (EmbedderError, ImportError) as exc:
+            yield Check("model", "error", f"{spec}: {exc}")
+
+
+def _check_extras() -> Iterator[Check]:
+    """Say which optional libraries are there."""
+    for extra, module in EXTRAS.items():
+        if _is_installed(module):
+            yield Check("extra", "ok", f"{extra}: {module} is installed")
+        else:
+            detail = f"{extra}: not installed; optional: pip install 'skillsearch[{extra}]'"
+            yield Check("extra", "ok", detail)
+
+
+def _is_installed(module: str) -> bool:
+    """Say whether a module can be found; one inside a package may be looked for where none is."""
+    try:
+        return util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
