@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from mcp.shared.exceptions import MCPError
@@ -14,7 +14,7 @@ from skillsearch.library.publication import Publisher
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.desk import Desk
 from skillsearch.mcp_server.served_library import ServedLibrary
-from skillsearch.tools.failures import INDEXING, failure, failure_of
+from skillsearch.tools.failures import failure, failure_of
 
 Record = dict[str, Any]
 _P = ParamSpec("_P")
@@ -49,11 +49,6 @@ def busy(error: TimeoutError | queue.Full) -> dict[str, Record]:
     if isinstance(error, queue.Full):
         return failure("busy", "Too many calls are waiting.", "Call again when others are done.")
     return failure("timeout", "The call took too long.", "Go on without, or call again later.")
-
-
-def is_indexing(answer: Mapping[str, Any]) -> bool:
-    """Tell whether a tool could not answer because the first index is still being made."""
-    return "error" in answer and bool(answer["error"]["code"] == INDEXING)
 
 
 class PublisherDesk:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import queue
 from collections import deque
 from typing import Any
 
-import anyio
 from mcp.server.context import ServerRequestContext
 from mcp.server.extension import Extension
 from mcp.server.lowlevel import NotificationOptions, Server
@@ -33,17 +31,15 @@ from mcp_types import (
 from mcp_types import Tool as McpTool
 
 from skillsearch import __version__
-from skillsearch.errors import SkillSearchError
+from skillsearch.mcp_server.calls import Calls
 from skillsearch.mcp_server.desk import Desk
 from skillsearch.mcp_server.offers import Offers
-from skillsearch.mcp_server.publishing import PublisherDesk, ask, busy, is_indexing
+from skillsearch.mcp_server.publishing import PublisherDesk, ask
 from skillsearch.mcp_server.resources import add_resources
 from skillsearch.mcp_server.served_library import ServedLibrary
 from skillsearch.mcp_server.skills_extension import skills_extension
-from skillsearch.mcp_server.tools import definition, face_of, refusal, result_of
+from skillsearch.mcp_server.tools import definition, face_of, result_of
 from skillsearch.safe_text import one_line, shorten
-from skillsearch.tools.failures import failure_of
-from skillsearch.types import JsonValue
 
 SEARCH_FIRST = (
     "Proven instructions (skills) for many tasks. Before a task that is not trivial, call"
@@ -61,10 +57,6 @@ TOLD_TTL_MS = 60_000
 """How long clients that are told of changes may take an answer for true."""
 MAX_TOLD_SESSIONS = 64
 """Sessions of the older protocol that are told of changes; of more, the latest."""
-INDEXING_PATIENCE = 20.0
-"""Seconds for which a search waits for the first index; clients give up after a minute."""
-INDEXING_SECONDS = 0.05
-"""How often is looked whether it is there."""
 _SESSION_HEADER = "mcp-session-id"
 
 _Context = ServerRequestContext[Any, Any]
@@ -115,6 +107,7 @@ class SkillServer(Server[Any]):
         )
         self._desk = desk
         self._offers = offers
+        self._calls = Calls(desk, offers)
         self._tells_changes = tells_changes
         self._events = InMemorySubscriptionBus()
         self._told: deque[ServerSession] = deque(maxlen=MAX_TOLD_SESSIONS)
@@ -184,25 +177,8 @@ class SkillServer(Server[Any]):
 
     async def _call_tool(self, ctx: _Context, params: CallToolRequestParams) -> CallToolResult:
         """Answer ``tools/call``."""
-        arguments = params.arguments or {}
-        answer = refusal(arguments)
-        if answer is None:
-            try:
-                answer = await self._answer_once_indexed(_session_of(ctx), params.name, arguments)
-            except (TimeoutError, queue.Full) as exc:
-                answer = busy(exc)
+        answer = await self._calls.answer(_session_of(ctx), params.name, params.arguments or {})
         return result_of(answer, face_of(self._offers.name, params.name))
-
-    async def _answer_once_indexed(
-        self, session: str, name: str, arguments: dict[str, JsonValue]
-    ) -> dict[str, JsonValue]:
-        """Call a tool of a client; one that needs an index that is just being made, again."""
-        deadline = anyio.current_time() + INDEXING_PATIENCE
-        while True:
-            answer = await self._desk.run(self._answer, session, name, arguments)
-            if not is_indexing(answer) or anyio.current_time() > deadline:
-                return answer
-            await anyio.sleep(INDEXING_SECONDS)
 
     async def _list_prompts(
         self, ctx: _Context, params: PaginatedRequestParams | None
@@ -224,16 +200,6 @@ class SkillServer(Server[Any]):
         """Return the definitions of a client's tools."""
         tools = self._offers.of(session).toolset.tools()
         return [definition(tool, face_of(self._offers.name, tool.name)) for tool in tools]
-
-    def _answer(
-        self, session: str, name: str, arguments: dict[str, JsonValue]
-    ) -> dict[str, JsonValue]:
-        """Call a tool of a client."""
-        try:
-            toolset = self._offers.of(session).toolset
-        except SkillSearchError as exc:
-            return failure_of(exc)
-        return toolset.call(name, arguments)
 
     def _prompt(self, session: str) -> str:
         """Render the prompt of a client."""

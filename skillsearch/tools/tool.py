@@ -22,6 +22,31 @@ class ToolArguments(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
+class Deferred:
+    """The answer of a tool that has something slow to do first.
+
+    Attributes:
+        run: The slow part, which needs nothing of the toolset: it may be done in any thread, while
+            other tools are called.
+        finish: Makes the result of what that returned; called as tools are, one after the other.
+    """
+
+    run: Callable[[], Any]
+    finish: Callable[[Any], JsonValue]
+
+    def outcome(self) -> Any:
+        """Do the slow part.
+
+        Returns:
+            What it returned or raised, for `Toolset.finish`.
+        """
+        try:
+            return self.run()
+        except Exception as exc:  # noqa: BLE001 - raised again by who asked for it
+            return exc
+
+
+@dataclass(frozen=True, slots=True)
 class Tool:
     """One function for agents.
 
@@ -29,7 +54,7 @@ class Tool:
         name: What a model calls it by.
         description: When to use it, when not, and what to do next; all that a model knows of it.
         arguments: The model of its arguments.
-        function: Takes the checked arguments, returns a JSON value.
+        function: Takes the checked arguments, returns a JSON value, or how to come by it.
         read_only: False where a call changes something outside the caller's session.
 
     Raises:
@@ -39,7 +64,7 @@ class Tool:
     name: str
     description: str
     arguments: type[BaseModel]
-    function: Callable[[Any], JsonValue]
+    function: Callable[[Any], JsonValue | Deferred]
     read_only: bool = True
 
     def __post_init__(self) -> None:

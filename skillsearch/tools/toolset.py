@@ -7,7 +7,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import ValidationError
 
@@ -15,7 +15,7 @@ from skillsearch.errors import SkillSearchError
 from skillsearch.safe_text import one_line
 from skillsearch.tools.failures import failure, failure_of, problems_of
 from skillsearch.tools.schemas import arguments_schema
-from skillsearch.tools.tool import Tool
+from skillsearch.tools.tool import Deferred, Tool
 from skillsearch.types import JsonValue
 
 Style = Literal["openai", "anthropic"]
@@ -25,6 +25,8 @@ MAX_ARGUMENTS_CHARS = 1 << 20
 _MAX_NAME_CHARS = 64
 _NEAREST_NAMES = 5
 _READ_DEFINITION = "Call it again with arguments as its definition describes them."
+
+_T = TypeVar("_T")
 
 logger = logging.getLogger(__name__)
 
@@ -93,9 +95,48 @@ class Toolset:
             ``{"result": ...}``, or ``{"error": {"code", "message", "next_step", ...}}``; always
             what JSON can hold.
         """
+        begun = self.begin(name, arguments)
+        return self.finish(name, begun, begun.outcome()) if isinstance(begun, Deferred) else begun
+
+    def begin(
+        self, name: str, arguments: Mapping[str, JsonValue] | str | None = None
+    ) -> dict[str, JsonValue] | Deferred:
+        """Call a tool as `call` does, but leave what is slow to the caller.
+
+        Args:
+            name: Name of the tool.
+            arguments: As in `call`.
+
+        Returns:
+            The answer as of `call`; or what is to be done before `finish` gives it.
+        """
+        return self._guarded(name, lambda: self._begin(name, arguments))
+
+    def finish(self, name: str, begun: Deferred, outcome: Any) -> dict[str, JsonValue]:
+        """Answer a call whose slow part was done.
+
+        Args:
+            name: Name of the tool.
+            begun: What `begin` returned.
+            outcome: What its `Deferred.outcome` returned.
+
+        Returns:
+            The answer as of `call`.
+        """
+
+        def finish() -> dict[str, JsonValue]:
+            """Make the result, or raise what stands in its way."""
+            if isinstance(outcome, Exception):
+                raise outcome
+            return _checked(begun.finish(outcome))
+
+        return self._guarded(name, finish)
+
+    def _guarded(self, name: str, function: Callable[[], _T]) -> _T | dict[str, JsonValue]:
+        """Do one thing after the other, and turn what it raises into an answer."""
         try:
             with self._lock:
-                return self._answer(name, arguments)
+                return function()
         except SkillSearchError as error:
             return failure_of(error)
         except Exception:  # the edge: a model's call must not end its host
@@ -103,10 +144,10 @@ class Toolset:
             message = "The tool failed for a reason that is none of yours; it was logged."
             return failure("internal", message, "Go on without it, or tell the user.")
 
-    def _answer(
+    def _begin(
         self, name: str, arguments: Mapping[str, JsonValue] | str | None
-    ) -> dict[str, JsonValue]:
-        """Find the tool, check its arguments, run it, and check that JSON can hold its result."""
+    ) -> dict[str, JsonValue] | Deferred:
+        """Find the tool, check its arguments and call it."""
         tools = {tool.name: tool for tool in self.tools()}
         tool = tools.get(name) if isinstance(name, str) else None
         if tool is None:
@@ -118,12 +159,17 @@ class Toolset:
         except ValidationError as error:
             return _invalid(tool, problems_of(error))
         result = tool.function(checked)
-        json.dumps(result, allow_nan=False, ensure_ascii=False).encode()
-        return {"result": result}
+        return result if isinstance(result, Deferred) else _checked(result)
 
 
 class _UnreadableError(Exception):
     """The arguments of a call are no JSON object."""
+
+
+def _checked(result: JsonValue) -> dict[str, JsonValue]:
+    """Return the answer with a result, which JSON must be able to hold."""
+    json.dumps(result, allow_nan=False, ensure_ascii=False).encode()
+    return {"result": result}
 
 
 def _named(tool: Tool, schema_key: str) -> dict[str, JsonValue]:

@@ -10,8 +10,8 @@ from mcp import MCPError
 from skillsearch.errors import ConfigError
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.mcp_server import calls as calls_module
 from skillsearch.mcp_server import desk as desk_module
-from skillsearch.mcp_server import server as server_module
 from skillsearch.mcp_server.offers import TOOLSETS
 from skillsearch.mcp_server.tools import ERROR_KEY, MAX_QUERY_BYTES, NO_HIT
 from skillsearch.tools.library_tools import library_tools
@@ -336,7 +336,7 @@ def test_an_environment_has_one_folder(make_server, tmp_path):
 @pytest.fixture
 def busy_indexing(make_server, drinks, monkeypatch):
     """Make a server whose first index is not made before an event is set."""
-    monkeypatch.setattr(server_module, "INDEXING_PATIENCE", 0.2)
+    monkeypatch.setattr(calls_module, "INDEXING_PATIENCE", 0.2)
     release, build = threading.Event(), SkillIndex.build
 
     def wait(*args, **options):
@@ -377,7 +377,7 @@ def test_all_else_is_answered_while_skills_are_indexed(busy_indexing, talk):
 def test_a_search_waits_for_a_first_index_that_is_soon_made(busy_indexing, talk, monkeypatch):
     """Nobody has to call again for a handful of skills."""
     server, release = busy_indexing
-    monkeypatch.setattr(server_module, "INDEXING_PATIENCE", 60)
+    monkeypatch.setattr(calls_module, "INDEXING_PATIENCE", 60)
     threading.Timer(0.3, release.set).start()
     result = talk(server, call("search_skills", query=QUERY))
     assert result.structured_content["skills"][0]["name"] == "steep-tea"
