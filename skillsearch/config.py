@@ -8,8 +8,8 @@ choose a model by path or from a hub. The user's own file, variables and flags m
 from __future__ import annotations
 
 import hashlib
-import math
 import os
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from skillsearch.errors import ConfigError
-from skillsearch.safe_text import one_line
+from skillsearch.setting_values import PARSERS
 from skillsearch.surroundings import PREFIX
 from skillsearch.types import JsonValue
 
@@ -26,14 +26,18 @@ PROJECT_FILES = ("skillsearch.toml", "pyproject.toml")
 PROJECT_MODELS = frozenset({"onnx", "all-MiniLM-L6-v2", "hashing"})
 """Models that a project file may choose: those that load nothing from elsewhere."""
 
-MAX_N = 1000
-"""Hits that a query can ask for."""
 MAX_QUERY_CHARS = 65_536
 """Far beyond any request to an agent; a longer text is a mistake that would cost seconds."""
 
 _MAX_FILE_BYTES = 1 << 20
-_MAX_NAME_BYTES = 255
 _MAX_TOKEN_BYTES = 4096
+_ROOT_IN_LIST = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/:@]*(?::[^/@]*)?@)?(?:\[[^]/]*\]|[^/:]*)(?::\d+)?(?:/[^:]*)?"
+    r"|[^:]+"
+)
+"""A URL, its port and all, or a path: what a list parted by colons holds."""
+SEED_ROOT = "SKILLS_ROOT"
+"""The variable by which other programs name a root; it counts where no setting names any."""
 STANDARD_ROOTS = (".agents/skills", ".claude/skills")
 """Where hosts keep skills, below a project and below the home folder."""
 
@@ -43,7 +47,8 @@ class Settings:
     """Everything that can be configured.
 
     Attributes:
-        roots: Folders of skills, in order of precedence; empty where none are configured.
+        roots: Folders and archives of skills, and URLs as text, in order of precedence; empty
+            where none are configured.
         index_dir: Folder of the index.
         model: What the embedder is loaded by.
         fields: ``full``, or ``metadata`` to leave the bodies out.
@@ -53,10 +58,12 @@ class Settings:
         environments: Folder of the named environments.
         environment: Name of the one in use; empty for ``default``, or else the only one there is.
         daemon: Whether the daemon is used: ``auto`` where it runs, ``off`` never.
+        allowed_commands: The only commands of skills that may be run; empty for all.
+        denied_commands: Commands of skills that may not be run.
         sources: Where each setting that is not a default came from, for ``doctor``.
     """
 
-    roots: tuple[Path, ...] = ()
+    roots: tuple[Path | str, ...] = ()
     index_dir: Path = Path()
     model: str = "onnx"
     fields: str = "full"
@@ -66,6 +73,8 @@ class Settings:
     environments: Path = Path()
     environment: str = ""
     daemon: str = "auto"
+    allowed_commands: tuple[str, ...] = ()
+    denied_commands: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -79,7 +88,8 @@ def load_settings(
 
     Args:
         folder: Where to begin looking for a project file, upward; the working folder by default.
-        variables: The ``SKILLSEARCH_*`` variables; by default those of this process.
+        variables: The ``SKILLSEARCH_*`` variables, and ``SKILLS_ROOT``, which names a root where
+            nothing else does; by default those of this process.
         **flags: Settings given on the command line or in code; None means not given.
 
     Returns:
@@ -96,6 +106,9 @@ def load_settings(
         if path is not None:
             settings = _with_file(settings, path, is_project=path != user_file())
     settings = _with_values(settings, _environment(variables), here, source="environment")
+    seed = (os.environ if variables is None else variables).get(SEED_ROOT)
+    if seed and not settings.roots:
+        settings = _with_values(settings, {"roots": [seed]}, here, source=SEED_ROOT)
     given = {key: value for key, value in flags.items() if value is not None}
     return _with_values(settings, given, here, source="flag")
 
@@ -124,16 +137,6 @@ def user_file() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_config_dir(APP, appauthor=False)) / "skillsearch.toml"
-
-
-def is_environment_name(text: str) -> bool:
-    """Tell whether a text can name an environment: a folder, and nothing above or below it.
-
-    A name has at most 255 bytes, no hidden characters, neither slash nor backslash nor colon, and
-    does not begin with a dot.
-    """
-    is_plain = text != "" and one_line(text) == text and not text.startswith(".")
-    return is_plain and not set("/\\:") & set(text) and len(text.encode()) <= _MAX_NAME_BYTES
 
 
 def project_file(folder: Path) -> Path | None:
@@ -194,11 +197,16 @@ def mcp_token(file: Path | None = None) -> str:
 def _environment(variables: Mapping[str, str] | None) -> dict[str, JsonValue]:
     """Read the ``SKILLSEARCH_*`` variables that name settings; click's own are left alone."""
     values: dict[str, JsonValue] = {}
-    for key in _PARSERS:
+    for key in PARSERS:
         text = (os.environ if variables is None else variables).get(f"{PREFIX}{key.upper()}")
         if text:
-            values[key] = text.split(os.pathsep) if key == "roots" else text
+            values[key] = _split_roots(text) if key == "roots" else text
     return values
+
+
+def _split_roots(text: str) -> list[str]:
+    """Take a list of roots apart; the colons of a URL part nothing."""
+    return _ROOT_IN_LIST.findall(text) if os.pathsep == ":" else text.split(os.pathsep)
 
 
 def _table(path: Path) -> dict[str, JsonValue]:
@@ -242,14 +250,14 @@ def _with_values(
     settings: Settings, values: Mapping[str, JsonValue], base: Path, *, source: str
 ) -> Settings:
     """Add settings from one source; relative paths are relative to `base`."""
-    unknown = sorted(values.keys() - _PARSERS.keys())
+    unknown = sorted(values.keys() - PARSERS.keys())
     if unknown:
-        known = ", ".join(sorted(_PARSERS))
+        known = ", ".join(sorted(PARSERS))
         raise ConfigError(f"{source}: unknown setting {unknown[0]!r}; known are: {known}")
     parsed: dict[str, Any] = {}
     for key, value in values.items():
         try:
-            parsed[key] = _PARSERS[key](value, base)
+            parsed[key] = PARSERS[key](value, base)
         except (TypeError, ValueError) as exc:
             raise ConfigError(f"{source}: {key} = {value!r} {exc}") from exc
     sources = {**settings.sources, **dict.fromkeys(parsed, source)}
@@ -267,8 +275,20 @@ def _check_project(settings: Settings, values: Mapping[str, JsonValue], path: Pa
     Raises:
         ConfigError: When the project file reaches outside its folder.
     """
+    listed = sorted({"allowed_commands", "denied_commands"} & values.keys())
+    if listed:
+        raise ConfigError(
+            f"{path}: {listed[0]} is not for a project file to choose; use "
+            f"{PREFIX}{listed[0].upper()} or the user file instead."
+        )
     base = path.parent.resolve()
-    paths = [*(settings.roots if "roots" in values else ())]
+    roots = settings.roots if "roots" in values else ()
+    if any(isinstance(root, str) for root in roots):
+        raise ConfigError(
+            f"{path}: a project file may not name a URL as a root; use a flag, SKILLSEARCH_ROOTS "
+            "or the user file instead."
+        )
+    paths = [root for root in roots if isinstance(root, Path)]
     paths += [getattr(settings, key) for key in ("index_dir", "environments") if key in values]
     for inside in paths:
         if not inside.resolve().is_relative_to(base):
@@ -281,88 +301,3 @@ def _check_project(settings: Settings, values: Mapping[str, JsonValue], path: Pa
             f"{path}: model = {settings.model!r} is not for a project file to choose "
             f"(only {', '.join(sorted(PROJECT_MODELS))}); use --model or SKILLSEARCH_MODEL."
         )
-
-
-def _parse_path(value: JsonValue, base: Path) -> Path:
-    """Read a folder."""
-    if isinstance(value, Path):
-        return base / value
-    if not isinstance(value, str) or not value or "\0" in value:
-        raise ValueError("must be the path of a folder")
-    return base / Path(value).expanduser()
-
-
-def _parse_paths(value: JsonValue, base: Path) -> tuple[Path, ...]:
-    """Read a list of folders."""
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise ValueError("must be a list of folders")
-    return tuple(_parse_path(item, base) for item in value)
-
-
-def _parse_text(value: JsonValue, base: Path) -> str:
-    """Read a text that is not empty."""
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError("must be a text")
-    return value.strip()
-
-
-def _parse_environment(value: JsonValue, base: Path) -> str:
-    """Read the name of an environment."""
-    if not isinstance(value, str) or not is_environment_name(value):
-        raise ValueError("must be the name of a folder, without '/', '\\', ':' or a leading dot")
-    return value
-
-
-def _parse_daemon(value: JsonValue, base: Path) -> str:
-    """Read whether to use the daemon."""
-    if value not in ("auto", "off"):
-        raise ValueError("must be 'auto' or 'off'")
-    return str(value)
-
-
-def _parse_fields(value: JsonValue, base: Path) -> str:
-    """Read which fields to index."""
-    if value not in ("metadata", "full"):
-        raise ValueError("must be 'metadata' or 'full'")
-    return str(value)
-
-
-def _parse_n(value: JsonValue, base: Path) -> int:
-    """Read a number of hits."""
-    number = int(value)
-    if isinstance(value, float | bool) or not 1 <= number <= MAX_N:
-        raise ValueError(f"must be a whole number from 1 to {MAX_N}")
-    return number
-
-
-def _parse_threshold(value: JsonValue, base: Path) -> float:
-    """Read a threshold."""
-    number = float(value)
-    if not math.isfinite(number) or not 0.0 <= number <= 1.0:
-        raise ValueError("must be a number from 0 to 1")
-    return number
-
-
-def _parse_switch(value: JsonValue, base: Path) -> bool:
-    """Read a switch."""
-    if isinstance(value, bool):
-        return value
-    words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
-    if str(value).lower() not in words:
-        raise ValueError("must be true or false")
-    return words[str(value).lower()]
-
-
-_PARSERS = {
-    "roots": _parse_paths,
-    "index_dir": _parse_path,
-    "model": _parse_text,
-    "fields": _parse_fields,
-    "n": _parse_n,
-    "threshold": _parse_threshold,
-    "refresh": _parse_switch,
-    "environments": _parse_path,
-    "environment": _parse_environment,
-    "daemon": _parse_daemon,
-}
-"""How each setting is read; its errors complete the sentence "KEY = VALUE ..."."""

@@ -12,6 +12,10 @@ PREFIX = "SKILLSEARCH_"
 PLACES = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")
 """Variables that say where the user's own settings and default index lie."""
 
+ENGINE_NAMES = ("PATH", "HOME", "TMPDIR", "SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS")
+ENGINE_PREFIXES = ("DOCKER_", "CONTAINER", "PODMAN", "XDG_", "STORAGE_")
+"""Variables that a container engine needs to find its settings, its daemon and its images."""
+
 
 def variables() -> dict[str, str]:
     """Return the variables that settings depend on: `PLACES`, and all with our prefix."""
@@ -35,3 +39,17 @@ def runtime_dir() -> str:
         return f"/run/user/{os.getuid()}/skillsearch"
     cache = os.environ.get("XDG_CACHE_HOME") or f"{os.environ.get('HOME', '')}/.cache"
     return f"{cache}/skillsearch/run"
+
+
+def engine_variables() -> dict[str, str]:
+    """Return the variables that the command of a container engine is to have: `ENGINE_NAMES`."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in ENGINE_NAMES or name.startswith(ENGINE_PREFIXES)
+    }
+
+
+def skills_root() -> str:
+    """Return where ``SKILLS_ROOT`` says that skills are; empty where it does not."""
+    return os.environ.get("SKILLS_ROOT", "")

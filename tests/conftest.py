@@ -32,7 +32,7 @@ def home(tmp_path_factory, monkeypatch):
     for name in XDG:
         monkeypatch.setenv(f"XDG_{name}_HOME", str(folder / name.lower()))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder / "runtime"))
-    for name in [name for name in os.environ if name.startswith("SKILLSEARCH_")]:
+    for name in [name for name in os.environ if name.startswith(("SKILLSEARCH_", "SKILLS_"))]:
         monkeypatch.delenv(name)
     for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)

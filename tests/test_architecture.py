@@ -9,8 +9,18 @@ import skillsearch
 
 PACKAGE = Path(skillsearch.__file__).parent
 LAYERS = [  # low to high; a module imports lower layers and, unless APART, its own
-    {"types", "errors", "config", "surroundings", "safe_text", "markdown", "paths", "openat"},
-    {"skills", "execution"},
+    {
+        "types",
+        "errors",
+        "config",
+        "surroundings",
+        "safe_text",
+        "markdown",
+        "paths",
+        "openat",
+        "setting_values",
+    },
+    {"skills", "execution", "roots"},
     {"index"},
     {"library", "prompt", "session", "evaluation", "remote", "training"},
     {"budget", "daemon", "host_configs", "tools", "toolsets", "watcher", "reports"},
@@ -18,7 +28,7 @@ LAYERS = [  # low to high; a module imports lower layers and, unless APART, its 
 ]
 LEVEL = {unit: level for level, units in enumerate(LAYERS) for unit in units}
 APART = [  # the members of each set never import each other
-    {"skills", "execution"},
+    {"skills", "execution", "roots"},
     *({"evaluation", lower} for lower in ("skills", "execution", "index")),
     {"session", "evaluation"},
     {"index.lexical", "index.dense", "index.fusion", "index.calibration"},
@@ -41,6 +51,7 @@ IMPORTERS = {  # the only modules that may import each of these, at any depth of
     "mcp": {"mcp_server"},
     "mcp_types": {"mcp_server"},
     "onnxruntime": {"index.embedder"},
+    "opentelemetry": {"execution.tracing"},
     "packaging": {"skills.versions"},
     "platformdirs": {"config"},
     "pydantic": {"mcp_server.stdio", "tools", "toolsets"},
@@ -80,6 +91,10 @@ PURE = {  # no clock, no files, no logging
     "evaluation.systems",
     "evaluation.trigger_evals",
     "evaluation.types",
+    "execution.globs",
+    "execution.media_types",
+    "execution.results",
+    "execution.working_folder",
     "index.calibration",
     "index.evidence",
     "index.fields",

@@ -8,6 +8,7 @@ import pytest
 from skillsearch import config
 from skillsearch.config import Settings, load_settings
 from skillsearch.errors import ConfigError
+from skillsearch.setting_values import is_environment_name
 
 AN_ENVIRONMENT = r"the name of a folder, without '/', '\', ':' or a leading dot"
 
@@ -224,7 +225,7 @@ def test_environments_are_chosen_like_anything_else(project, monkeypatch):
 @pytest.mark.parametrize("name", ["test-env", "Büro 2", "测试", "a.b", "x" * 255])
 def test_the_name_of_a_folder_names_an_environment(name):
     """In any script."""
-    assert config.is_environment_name(name)
+    assert is_environment_name(name)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +237,7 @@ def test_the_name_of_a_folder_names_an_environment(name):
 )
 def test_what_is_no_single_plain_folder_names_no_environment(name):
     """Nothing that climbs, hides, or no file system can hold."""
-    assert not config.is_environment_name(name)
+    assert not is_environment_name(name)
 
 
 def test_standard_roots_are_those_that_exist_the_project_s_first(tmp_path, home):
@@ -285,3 +286,28 @@ def test_blas_threads_are_off_unless_the_user_wants_them(monkeypatch):
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "4")
     config.use_one_blas_thread()
     assert os.environ["OPENBLAS_NUM_THREADS"] == "4"
+
+
+@pytest.mark.parametrize("value", ["python3, git\tjq", ["python3", "git", "jq"]])
+def test_lists_of_commands_are_words_or_lists(tmp_path, value):
+    """In a variable the former, in a file either."""
+    settings = config.load_settings(tmp_path, allowed_commands=value)
+    assert settings.allowed_commands == ("python3", "git", "jq")
+    given = {"SKILLSEARCH_DENIED_COMMANDS": "curl,wget"}
+    settings = config.load_settings(tmp_path, variables=given)
+    assert settings.denied_commands == ("curl", "wget")
+
+
+@pytest.mark.parametrize("value", [3, [""], [1]])
+def test_what_is_no_list_of_commands_is_refused(tmp_path, value):
+    """An empty entry would mean nothing."""
+    with pytest.raises(ConfigError, match="must be a list of commands"):
+        config.load_settings(tmp_path, denied_commands=value)
+
+
+@pytest.mark.parametrize("key", ["allowed_commands", "denied_commands"])
+def test_a_checkout_lists_no_commands(tmp_path, key):
+    """It could undo the lists of its user."""
+    (tmp_path / "skillsearch.toml").write_text(f'{key} = ["curl"]\n', encoding="utf-8")
+    with pytest.raises(ConfigError, match=f"{key} is not for a project file"):
+        config.load_settings(tmp_path)

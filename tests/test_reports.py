@@ -257,3 +257,11 @@ def test_skills_that_have_all_they_need_are_counted(tmp_path, make_skill, monkey
     make_skill(tmp_path / "r", "a", requires_skills=["b"])
     index.refresh()
     assert verdicts(doctor(index.folder), "required skills") == [("ok", "all there")]
+
+
+def test_the_executors_of_the_machine_are_named():
+    """That without isolation is always there; of the others it is told why they are not."""
+    details = dict(detail.split(": ", 1) for _, detail in verdicts(doctor(), "executor"))
+    assert set(details) == {"local", "namespace", "container"}
+    assert details["local"] == "works, isolation: none"
+    assert all(details.values())

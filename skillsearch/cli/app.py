@@ -47,6 +47,7 @@ Exit codes:
   3    validate found errors
   4    there is no usable index
   130  interrupted
+run exits as the command that it runs does; its help has more.
 """
 
 
@@ -55,6 +56,7 @@ COMMANDS = {
     "query": "querying",
     "list": "browsing",
     "show": "browsing",
+    "run": "running",
     "status": "checking",
     "doctor": "checking",
     "validate": "checking",

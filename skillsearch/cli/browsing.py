@@ -48,9 +48,7 @@ def list_command(index_dir: Path | None, as_json: bool) -> None:
         say("The index holds no skill.")
 
 
-def _complete_name(
-    context: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[str]:
+def complete_name(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Offer the names of the indexed skills to the shell; nothing where there is no index."""
     try:
         index = open_index(load_settings(index_dir=context.params.get("index_dir")).index_dir)
@@ -60,7 +58,7 @@ def _complete_name(
 
 
 @command("show")
-@click.argument("name", shell_complete=_complete_name)
+@click.argument("name", shell_complete=complete_name)
 @click.option("--body", "part", flag_value="body", help="Print the body of its SKILL.md.")
 @click.option("--files", "part", flag_value="files", help="Print the names of its files.")
 @click.option("--file", metavar="PATH", help="Print one of its files, such as references/a.md.")

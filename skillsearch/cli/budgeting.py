@@ -10,7 +10,7 @@ import click
 
 from skillsearch.cli.indexing import describe, progress_bars
 from skillsearch.cli.opening import open_index
-from skillsearch.cli.options import command, index_dir_option, json_option
+from skillsearch.cli.options import Root, command, index_dir_option, json_option, roots_argument
 from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say
 from skillsearch.config import load_settings
 
@@ -46,12 +46,7 @@ _HEADS = {
 
 
 @command("budget")
-@click.argument(
-    "roots",
-    nargs=-1,
-    metavar="[ROOT]...",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-)
+@roots_argument(must_be=True)
 @index_dir_option
 @click.option(
     "--context",
@@ -70,7 +65,7 @@ _HEADS = {
 )
 @json_option
 def budget_command(
-    roots: tuple[Path, ...],
+    roots: tuple[Root, ...],
     index_dir: Path | None,
     context: int,
     hosts: tuple[str, ...],
@@ -121,12 +116,13 @@ def budget_command(
     _tell(problems)
 
 
-def _sources(roots: Sequence[Path], index_dir: Path) -> tuple[list[Source], tuple[Diagnostic, ...]]:
-    """Find the skills of folders, or else those of the index."""
+def _sources(roots: Sequence[Root], index_dir: Path) -> tuple[list[Source], tuple[Diagnostic, ...]]:
+    """Find the skills of roots, or else those of the index."""
     from skillsearch.budget.reading import sources_of_index, sources_of_roots
+    from skillsearch.roots.bundles import local_roots
 
     if roots:
-        return sources_of_roots(roots)
+        return sources_of_roots(local_roots(roots)[0])
     return sources_of_index(open_index(index_dir)), ()
 
 

@@ -95,6 +95,8 @@ def validate_command(context: click.Context, paths: tuple[Path, ...], as_json: b
 
 def _status_rows(report: Status) -> list[tuple[str, str]]:
     """Return the lines of a status."""
+    from skillsearch.reports.index_checks import describe_root
+
     differences = report.differences
     rows = [
         ("verdict", "in sync with the disk" if report.in_sync else "differs from the disk"),
@@ -104,7 +106,7 @@ def _status_rows(report: Status) -> list[tuple[str, str]]:
         ("generation", report.generation),
         ("model", f"{report.model}, fields {report.fields}"),
     ]
-    rows += [("root", f"{root.path} (alias {root.alias})") for root in report.roots]
+    rows += [("root", describe_root(root)) for root in report.roots]
     rows += [("missing root", path) for path in differences.missing_roots]
     for word in ("added", "changed", "removed"):
         rows += [(word, path) for path in getattr(differences, word)]

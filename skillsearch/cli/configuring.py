@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from skillsearch.cli.options import command, index_dir_option
+from skillsearch.cli.options import Root, command, index_dir_option, roots_argument
 from skillsearch.cli.output import say
 from skillsearch.host_configs import CLIENTS, HOOK_CLIENTS, hook_config, server_config
 from skillsearch.safe_text import visible
@@ -18,17 +18,12 @@ from skillsearch.safe_text import visible
 
 @command("mcp-config")
 @click.argument("client", type=click.Choice(CLIENTS), metavar="CLIENT")
-@click.argument(
-    "roots",
-    nargs=-1,
-    metavar="[ROOT]...",
-    type=click.Path(exists=True, file_okay=False, readable=False, path_type=Path),
-)
+@roots_argument(must_be=True)
 @index_dir_option
 @click.option("--http", "url", metavar="URL", help="Of a server that runs: skillsearch mcp --http.")
 @click.option("--hook", is_flag=True, help="Ask skillsearch at every prompt, without a server.")
 def mcp_config_command(
-    client: str, roots: tuple[Path, ...], index_dir: Path | None, url: str | None, hook: bool
+    client: str, roots: tuple[Root, ...], index_dir: Path | None, url: str | None, hook: bool
 ) -> None:
     """Print the configuration that makes an agent's host use the MCP server.
 
@@ -53,8 +48,7 @@ def mcp_config_command(
             raise click.UsageError("With --http, ROOT and --index-dir are for the running server.")
         config = server_config(client, _checked(url))
     else:
-        folders = [str(root.absolute()) for root in roots]
-        config = server_config(client, [*_program(), "mcp", *folders, *place])
+        config = server_config(client, [*_program(), "mcp", *map(str, roots), *place])
         if importlib.util.find_spec("mcp") is None:
             say("warning: the server needs an extra: pip install 'skillsearch[mcp]'")
     click.echo(config.text, nl=False)

@@ -30,7 +30,7 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 class _Wishes:
     """The arguments of the command, which explains them."""
 
-    places: tuple[Path, ...]
+    places: tuple[str, ...]
     split: str
     system: tuple[str, ...]
     foreign: tuple[Path, ...]
@@ -48,7 +48,7 @@ class _Wishes:
 
 
 @command("eval")
-@click.argument("places", nargs=-1, metavar="[COLLECTION]...", type=click.Path(path_type=Path))
+@click.argument("places", nargs=-1, metavar="[COLLECTION]...", type=click.Path())
 @click.option(
     "--system",
     multiple=True,
@@ -161,7 +161,8 @@ def _judged_jobs(wishes: _Wishes) -> tuple[tuple[SystemSpec, ...], tuple[Job, ..
     from skillsearch.evaluation.systems import parse_systems
 
     settings = load_settings()
-    places = (*wishes.places, EXAMPLE) if wishes.example else wishes.places
+    named = map(Path, wishes.places)
+    places = (*named, EXAMPLE) if wishes.example else tuple(named)
     specs = parse_systems(wishes.system, model=settings.model, fields=settings.fields)
     return specs, load_jobs(places, foreign=wishes.foreign, split=wishes.split)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillsearch.cli.options import command, index_dir_option, json_option
+from skillsearch.cli.options import Root, command, index_dir_option, json_option, roots_argument
 from skillsearch.cli.output import emit_json, say
 from skillsearch.config import Settings, load_settings, no_color, standard_roots
 
@@ -25,9 +25,7 @@ _STAGES = {"read": "Reading skills", "embed": "Embedding texts", "search": "Sear
 
 
 @command("index")
-@click.argument(
-    "roots", nargs=-1, metavar="[ROOT]...", type=click.Path(readable=False, path_type=Path)
-)
+@roots_argument()
 @index_dir_option
 @click.option("--model", metavar="M", help="onnx (default), hashing, onnx:FOLDER, st:NAME.")
 @click.option(
@@ -39,7 +37,7 @@ _STAGES = {"read": "Reading skills", "embed": "Embedding texts", "search": "Sear
 @click.option("--examples", is_flag=True, help="Index the example skills of this package.")
 @json_option
 def index_command(
-    roots: tuple[Path, ...],
+    roots: tuple[Root, ...],
     index_dir: Path | None,
     model: str | None,
     fields: str | None,
@@ -48,6 +46,9 @@ def index_command(
     as_json: bool,
 ) -> None:
     """Index folders of skills, or bring their index up to date.
+
+    ROOT is a folder, an archive (.zip, .tar, .tar.gz, .tgz, .tar.bz2, .tar.xz), or the URL of an
+    archive or of a SKILL.md. Archives and URLs are looked at by this command, not by a query.
 
     Without ROOT: the folders of the settings, or those indexed before, or the places where agents
     keep skills (.agents/skills and .claude/skills, here and in the home folder).
@@ -67,11 +68,11 @@ def index_command(
         _show(report)
 
 
-def choose_request(given: Sequence[Path], settings: Settings) -> IndexRequest:
+def choose_request(given: Sequence[Root], settings: Settings) -> IndexRequest:
     """Decide what to index: arguments, settings, what was indexed before, or the usual places.
 
     Args:
-        given: Folders that the user named.
+        given: Roots that the user named.
         settings: The settings that hold.
 
     Returns:
@@ -79,24 +80,28 @@ def choose_request(given: Sequence[Path], settings: Settings) -> IndexRequest:
 
     Raises:
         UsageError: When there is nothing to index.
+        RootError: When an archive or URL cannot be unpacked.
     """
     from skillsearch.index.request import IndexRequest
+    from skillsearch.roots.bundles import local_roots
 
-    roots = tuple(root.absolute() for root in given) or settings.roots
+    named = tuple(given) or settings.roots
     with_body = settings.fields == "full"
-    before = None if roots else IndexRequest.load(settings.index_dir.absolute())
+    before = None if named else IndexRequest.load(settings.index_dir.absolute())
     if before is not None:
         model = settings.model if "model" in settings.sources else before.model
         with_body = with_body if "fields" in settings.sources else before.with_body
-        return IndexRequest(before.roots, model, with_body)
-    roots = roots or standard_roots()
-    if not roots:
+        roots, sources = local_roots(before.sources or before.roots)
+        return IndexRequest(roots, model, with_body, sources)
+    named = named or standard_roots()
+    if not named:
         raise click.UsageError(
             "There is nothing to index. Name a folder (skillsearch index FOLDER), set roots in "
             "skillsearch.toml or SKILLSEARCH_ROOTS, or try the examples: skillsearch index "
             "--examples"
         )
-    return IndexRequest(roots, settings.model, with_body)
+    roots, sources = local_roots(named)
+    return IndexRequest(roots, settings.model, with_body, sources)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,10 @@ from typing import Any, TypeVar
 
 import click
 
+from skillsearch.setting_values import is_url
+
+Root = Path | str
+"""A folder or archive of skills, by its absolute path, or a URL."""
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -31,6 +35,32 @@ def verbose_option(function: Decorated) -> Decorated:
         callback=_raise_verbosity,
         help="Tell on stderr what is done; with an unexpected error, show where it happened.",
     )(function)
+
+
+def roots_argument(*, must_be: bool = False) -> Callable[[Decorated], Decorated]:
+    """Add ``[ROOT]...``: folders, archives and URLs, each as a `Root`.
+
+    Args:
+        must_be: True to refuse folders and archives that are not there.
+
+    Returns:
+        The decorator.
+    """
+
+    def read(
+        _context: click.Context, _argument: click.Parameter, given: tuple[str, ...]
+    ) -> tuple[Root, ...]:
+        """Keep URLs as they are, and make paths absolute."""
+        from skillsearch.roots.sources import is_bundle
+
+        roots = tuple(text if is_url(text) else Path(text).absolute() for text in given)
+        for path in (root for root in roots if must_be and isinstance(root, Path)):
+            if not (path.is_file() and is_bundle(path)) and not path.is_dir():
+                raise click.BadParameter(f"There is no folder or archive {str(path)!r}.")
+        return roots
+
+    kind = click.Path(readable=False)
+    return click.argument("roots", nargs=-1, metavar="[ROOT]...", type=kind, callback=read)
 
 
 def json_option(function: Decorated) -> Decorated:

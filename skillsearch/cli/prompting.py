@@ -12,7 +12,7 @@ from skillsearch.cli.asking import text_of
 from skillsearch.cli.opening import bring_up_to_date, open_index
 from skillsearch.cli.options import command, index_dir_option, json_option
 from skillsearch.cli.output import emit_json, say
-from skillsearch.config import MAX_N, load_settings
+from skillsearch.config import load_settings
 from skillsearch.prompt import (
     OVERVIEW_FORMATS,
     OverviewFormat,
@@ -20,6 +20,7 @@ from skillsearch.prompt import (
     render_body,
     render_overview,
 )
+from skillsearch.setting_values import MAX_N
 
 if TYPE_CHECKING:
     from skillsearch.index.documents import Document

@@ -14,10 +14,11 @@ from skillsearch.cli.explaining import explanation
 from skillsearch.cli.opening import bring_up_to_date, open_index
 from skillsearch.cli.options import LOGGER, command, index_dir_option, json_option
 from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say
-from skillsearch.config import MAX_N, load_settings
+from skillsearch.config import load_settings
 from skillsearch.daemon import client
 from skillsearch.daemon.results import read_search
 from skillsearch.errors import DaemonError
+from skillsearch.setting_values import MAX_N
 from skillsearch.types import SYSTEMS
 
 if TYPE_CHECKING:

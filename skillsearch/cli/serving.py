@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillsearch.cli.options import command, index_dir_option
+from skillsearch.cli.options import Root, command, index_dir_option, roots_argument
 from skillsearch.cli.output import say
-from skillsearch.config import load_settings, mcp_token
+from skillsearch.config import cache_dir, load_settings, mcp_token
 from skillsearch.errors import MissingDependencyError, SkillSearchError
+from skillsearch.execution.choosing import EXECUTORS
 from skillsearch.mcp_server.offers import TOOLSETS, Offers
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
     import anyio
 
+    from skillsearch.config import Settings
+    from skillsearch.execution.runner import SkillRunner
     from skillsearch.mcp_server.listening import Listener
     from skillsearch.mcp_server.served_library import ServedLibrary
 
@@ -33,11 +36,21 @@ logger = logging.getLogger(__name__)
 
 
 @command("mcp")
-@click.argument("roots", nargs=-1, metavar="[ROOT]...", type=click.Path(path_type=Path))
+@roots_argument()
 @index_dir_option
 @click.option("--http", "address", metavar="HOST:PORT", help="Serve over HTTP instead of stdio.")
 @click.option("--toolset", type=click.Choice(TOOLSETS), default="default", help="Which tools.")
 @click.option("--watch", is_flag=True, help="Follow changes of the folders; needs watchfiles.")
+@click.option(
+    "--allow-run",
+    is_flag=True,
+    help="Let clients run commands of skills, each in a workspace of its session.",
+)
+@click.option(
+    "--executor",
+    type=click.Choice(EXECUTORS),
+    help="What --allow-run runs them by. [default: auto, the safest that works here]",
+)
 @click.option("--allow-remote", is_flag=True, help="Let --http be reached by other machines.")
 @click.option(
     "--token-file",
@@ -46,11 +59,13 @@ logger = logging.getLogger(__name__)
     help="Clients of --http have to show what FILE holds. [default: SKILLSEARCH_MCP_TOKEN]",
 )
 def mcp_command(
-    roots: tuple[Path, ...],
+    roots: tuple[Root, ...],
     index_dir: Path | None,
     address: str | None,
     toolset: str,
     watch: bool,
+    allow_run: bool,
+    executor: str | None,
     allow_remote: bool,
     token_file: Path | None,
 ) -> None:
@@ -61,13 +76,36 @@ def mcp_command(
     """
     if address is None and (allow_remote or token_file):
         raise click.UsageError("--allow-remote and --token-file are for a server with --http.")
+    if executor and not allow_run:
+        raise click.UsageError("--executor is for a server with --allow-run.")
     _require(watch=watch)
     from skillsearch.mcp_server.served_library import ServedLibrary
 
-    served = ServedLibrary(roots, load_settings(index_dir=index_dir), index_dir)
-    offers = Offers(toolset, served)
+    settings = load_settings(index_dir=index_dir)
+    served = ServedLibrary(roots, settings, index_dir)
+    runner = _runner(executor or "auto", settings) if allow_run else None
+    offers = Offers(toolset, served, runner)
     listener = None if address is None else _listen(address, token_file, allow_remote=allow_remote)
-    _serve(served, offers, listener, watch=watch)
+    with runner or nullcontext():
+        code = _serve(served, offers, listener, watch=watch)
+    _leave(code)
+
+
+def _runner(executor: str, settings: Settings) -> SkillRunner:
+    """Make what runs commands of skills, and tell what it does not keep them from."""
+    from skillsearch.execution.artifacts import FolderArtifacts
+    from skillsearch.execution.choosing import choose
+    from skillsearch.execution.commands import CommandPolicy
+    from skillsearch.execution.runner import SkillRunner
+
+    chosen = choose(executor)
+    for sentence in chosen.capabilities().not_isolated:
+        logger.info("Commands run by the executor %s: %s", chosen.name, sentence)
+    return SkillRunner(
+        chosen,
+        artifacts=FolderArtifacts(cache_dir() / "artifacts"),
+        policy=CommandPolicy(settings.allowed_commands, settings.denied_commands),
+    )
 
 
 def _require(*, watch: bool) -> None:
@@ -90,10 +128,8 @@ def _listen(address: str, token_file: Path | None, *, allow_remote: bool) -> Lis
     return listener
 
 
-def _serve(
-    served: ServedLibrary, offers: Offers, listener: Listener | None, *, watch: bool
-) -> NoReturn:
-    """Serve until the end of the process."""
+def _serve(served: ServedLibrary, offers: Offers, listener: Listener | None, *, watch: bool) -> int:
+    """Serve until the end, and return the exit code."""
     signal.signal(signal.SIGTERM, lambda _number, _frame: _leave(0))
     signal.signal(signal.SIGINT, lambda _number, _frame: _leave(INTERRUPTED))
     from skillsearch.mcp_server.desk import Desk
@@ -122,11 +158,10 @@ def _serve(
                 await serve_stdio(server, *streams, stop)
 
     try:
-        code = run_server(serve)
+        return run_server(serve)
     except Exception as exc:  # noqa: BLE001 - raised further, it would wait for who reads stdin
         say(f"Error: This is a bug in skillsearch, please report it: {exc!r}")
-        code = 1
-    _leave(code)
+        return 1
 
 
 def _warm(served: ServedLibrary) -> None:

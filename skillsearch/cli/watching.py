@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from skillsearch.cli.indexing import choose_request, progress_bars
-from skillsearch.cli.options import command, index_dir_option, json_option
+from skillsearch.cli.options import Root, command, index_dir_option, json_option, roots_argument
 from skillsearch.cli.output import emit_json, say
 from skillsearch.config import load_settings
 
@@ -23,12 +23,10 @@ if TYPE_CHECKING:
 
 
 @command("watch")
-@click.argument(
-    "roots", nargs=-1, metavar="[ROOT]...", type=click.Path(readable=False, path_type=Path)
-)
+@roots_argument()
 @index_dir_option
 @json_option
-def watch_command(roots: tuple[Path, ...], index_dir: Path | None, as_json: bool) -> None:
+def watch_command(roots: tuple[Root, ...], index_dir: Path | None, as_json: bool) -> None:
     """Keep the index up to date until interrupted.
 
     Indexes first, the folders that "skillsearch index" would take, and then again whenever skills

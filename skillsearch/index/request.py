@@ -22,11 +22,14 @@ class IndexRequest:
         roots: Folders of skills, in order of precedence.
         model: What the embedder is loaded by.
         with_body: False for an index of metadata alone.
+        sources: The roots as they were named, one for each where any is an archive or a URL; to
+            index them again is to look at these again.
     """
 
     roots: tuple[Path, ...]
     model: str
     with_body: bool
+    sources: tuple[str, ...] = ()
 
     def save(self, folder: Path) -> None:
         """Write the request into an index folder.
@@ -41,6 +44,7 @@ class IndexRequest:
             "roots": [str(root) for root in self.roots],
             "model": self.model,
             "with_body": self.with_body,
+            "sources": list(self.sources),
         }
         write_record(folder / _FILE, record)
 
@@ -50,7 +54,8 @@ class IndexRequest:
         try:
             record = read_record(folder / _FILE)
             roots = tuple(Path(root) for root in record["roots"])
-            return cls(roots, str(record["model"]), bool(record["with_body"]))
+            sources = tuple(map(str, record.get("sources", ())))
+            return cls(roots, str(record["model"]), bool(record["with_body"]), sources)
         except (CacheError, ValueError, KeyError, TypeError) as exc:
             logger.info("no request in %s: %s", folder, exc)
             return None

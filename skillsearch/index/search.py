@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skillsearch.config import MAX_N, MAX_QUERY_CHARS
+from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.errors import ParseError, QueryError
 from skillsearch.index.calibration import Calibration
 from skillsearch.index.chunk_index import term_shares
@@ -16,6 +16,7 @@ from skillsearch.index.duplicates import collapse
 from skillsearch.index.names import read_skill
 from skillsearch.index.query_form import QueryForm
 from skillsearch.index.ranker import best_first, find_candidates, score
+from skillsearch.setting_values import MAX_N
 from skillsearch.types import SYSTEMS, Hit, System
 
 

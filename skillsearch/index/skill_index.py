@@ -74,7 +74,8 @@ class SkillIndex:
         """Index folders of skills, or bring their index up to date, and open it.
 
         Args:
-            roots: One folder, or several in order of precedence.
+            roots: One folder, or several in order of precedence; each may be an archive, or the
+                URL of one or of a SKILL.md, which is looked at anew each time.
             index_dir: Folder of the index; by default one for these roots in the user's cache.
             model: What to load the embedder by: ``onnx``, ``hashing``, ``st:NAME``, a folder.
             with_body: False to index names and descriptions alone.
@@ -84,15 +85,18 @@ class SkillIndex:
             The opened index.
 
         Raises:
-            RootError: When a root is missing, no folder, or unreadable.
+            RootError: When a root is missing, no folder, or unreadable, or cannot be unpacked.
             EmbedderError: When the embedder cannot be loaded.
             StorageError: When the index cannot be written.
         """
+        # As with the builder below, a search needs none of it.
+        from skillsearch.roots.bundles import local_roots
+
         given = [roots] if isinstance(roots, str | Path) else list(roots)
-        paths = tuple(Path(root).expanduser().absolute() for root in given)
+        paths, sources = local_roots(given)
         place = Path(index_dir) if index_dir else config.index_dir_for(paths, model)
         index, _ = cls.build(
-            IndexRequest(paths, model, with_body), place.absolute(), progress=progress
+            IndexRequest(paths, model, with_body, sources), place.absolute(), progress=progress
         )
         return index
 

@@ -20,7 +20,7 @@ def as_tools(toolset: Toolset) -> list[StructuredTool]:
     """Return tools as LangChain wants them.
 
     A tool answers with JSON text: its result, or ``{"error": ...}``; it never raises, so that an
-    agent reads what went wrong.
+    agent reads what went wrong. Its metadata say ``read_only``, for hosts that ask a user first.
 
     Args:
         toolset: The tools; taken as they are now.
@@ -34,6 +34,7 @@ def as_tools(toolset: Toolset) -> list[StructuredTool]:
             name=tool.name,
             description=tool.description,
             args_schema=arguments_schema(tool.arguments),
+            metadata={"read_only": tool.read_only},
         )
         for tool in toolset.tools()
     ]

@@ -27,7 +27,8 @@ def as_toolset(toolset: Toolset, *, toolset_id: str | None = None) -> AbstractTo
     """Return tools as pydantic-ai wants them; asked for anew at every step of a run.
 
     A tool answers with its result, or with ``{"error": ...}``; it never raises, so that an agent
-    reads what went wrong.
+    reads what went wrong. The metadata of its definition say ``read_only``, for hosts that ask a
+    user first; one that is not runs beside no other.
 
     Args:
         toolset: The tools.
@@ -69,6 +70,8 @@ class _SkillToolset(AbstractToolset[Any]):
             name=tool.name,
             description=tool.description,
             parameters_json_schema=arguments_schema(tool.arguments),
+            sequential=not tool.read_only,
+            metadata={"read_only": tool.read_only},
         )
         return ToolsetTool(
             toolset=self, tool_def=definition, max_retries=1, args_validator=_ANY_ARGUMENTS

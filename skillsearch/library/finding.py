@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from skillsearch.config import MAX_N
 from skillsearch.index.fitted import default_calibration
 from skillsearch.index.search import SearchRequest
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.setting_values import MAX_N
 from skillsearch.types import SearchResult
 
 

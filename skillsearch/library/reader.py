@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from skillsearch.errors import ParseError
 from skillsearch.index.documents import Document
 from skillsearch.skills.listing import list_files
 from skillsearch.skills.parser import parse_skill
@@ -48,9 +51,23 @@ class SkillReader:
         self._kept = _KEPT_SKILLS
         self._parsed: OrderedDict[tuple[str, str], Skill] = OrderedDict()
 
-    def make_room(self, count: int) -> None:
-        """Keep at least so many skills from now on."""
-        self._kept = max(self._kept, count)
+    def preload(self, documents: Sequence[Document]) -> tuple[str, ...]:
+        """Read skills ahead of their use, and keep as many from now on.
+
+        Args:
+            documents: Their documents; of very many only the first are read.
+
+        Returns:
+            Ids of the skills that were read; one that cannot be read stops nothing.
+        """
+        wanted = documents[:MAX_PRELOADED_SKILLS]
+        self._kept = max(self._kept, len(wanted))
+        read = []
+        for document in wanted:
+            with suppress(ParseError):
+                self.read(document)
+                read.append(document.doc_id)
+        return tuple(read)
 
     def read(self, document: Document) -> Skill:
         """Read a skill from disk.

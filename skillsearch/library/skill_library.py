@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
-from contextlib import suppress
 from pathlib import Path
 
-from skillsearch.errors import ParseError
 from skillsearch.index.documents import Document
 from skillsearch.index.search import SearchRequest
 from skillsearch.index.skill_index import SkillIndex
@@ -15,8 +13,9 @@ from skillsearch.library.finding import search_without
 from skillsearch.library.naming import Naming
 from skillsearch.library.order import LoadOrder, load_order
 from skillsearch.library.precedence import Shadowed
-from skillsearch.library.reader import MAX_PRELOADED_SKILLS, LoadedSkill, SkillReader
+from skillsearch.library.reader import LoadedSkill, SkillReader
 from skillsearch.library.source import Changes, IndexSource, ScannedSource, Source
+from skillsearch.roots.bundles import local_root
 from skillsearch.skills.listing import list_files
 from skillsearch.skills.pages import read_page
 from skillsearch.skills.parser import decode_skill_md
@@ -55,21 +54,24 @@ class SkillLibrary:
     ) -> SkillLibrary:
         """Read the metadata of all skills below some folders.
 
-        No index is needed for this; it is made, or brought up to date, by the first search. A
-        folder that is missing is a diagnostic, and looked for again by `refresh`.
+        The first search makes the index, or brings it up to date. A folder that is missing is a
+        diagnostic, and looked for again by `refresh`.
 
         Args:
-            roots: One folder, or several in order of precedence: a project's before the user's.
+            roots: Folders, archives, and URLs of an archive or a SKILL.md, in order of precedence.
             index_dir: Folder of the index; by default one for these roots in the user's cache.
             model: What to load the embedder by, as in `SkillIndex.from_roots`.
-            executor: Makes the index, so that no call waits for it: until it is made, searches
-                use the one before, and where there is none raise `IndexingError`.
+            executor: Makes the index, and no call waits for it: until then searches use the one
+                before, or where there is none raise `IndexingError`.
 
         Returns:
             The library.
+
+        Raises:
+            RootError: When an archive cannot be fetched or unpacked.
         """
-        given = [roots] if isinstance(roots, str | Path) else list(roots)
-        paths = [Path(root).expanduser().absolute() for root in given]
+        given = [roots] if isinstance(roots, str | Path) else roots
+        paths = [local_root(root) for root in given]
         place = Path(index_dir).absolute() if index_dir else None
         return cls(ScannedSource(paths, place, model, executor))
 
@@ -173,9 +175,7 @@ class SkillLibrary:
             The skill; the same object as before while its file has the same bytes.
 
         Raises:
-            SkillNotFoundError: When there is none; names up to five that come near.
-            AmbiguousNameError: When one root has several that no version tells apart.
-            ParseError: When its file can no longer be read as a skill.
+            SkillError: As `find`, or when its file can no longer be read as a skill.
         """
         return self._reader.read(self.find(name))
 
@@ -377,8 +377,7 @@ class SkillLibrary:
         """Read skills ahead of their use and keep them, so that getting them parses nothing.
 
         Args:
-            names: The skills, each as in `find`; None for all that are listed. Of more than
-                1,000 only the first are read.
+            names: Skills, each as in `find`; None for all. Of over 1,000 the first are read.
 
         Returns:
             Ids of the skills that were read; one that cannot be read stops nothing.
@@ -386,15 +385,9 @@ class SkillLibrary:
         Raises:
             SkillNotFoundError: When a name is unknown.
         """
-        wanted = self.list() if names is None else [self.find(name) for name in names]
-        wanted = wanted[:MAX_PRELOADED_SKILLS]
-        self._reader.make_room(len(wanted))
-        read = []
-        for document in wanted:
-            with suppress(ParseError):
-                self._reader.read(document)
-                read.append(document.doc_id)
-        return tuple(read)
+        return self._reader.preload(
+            self.list() if names is None else [self.find(name) for name in names]
+        )
 
     @property
     def _names(self) -> Naming:

@@ -67,7 +67,9 @@ class Calls:
                 return begun
             if self._slow is None:  # it belongs to the event loop, which only runs by now
                 self._slow = anyio.CapacityLimiter(MAX_SLOW)
-            outcome = await to_thread.run_sync(begun.deferred.outcome, limiter=self._slow)
+            outcome = await to_thread.run_sync(
+                begun.deferred.outcome, limiter=self._slow, abandon_on_cancel=True
+            )
             return await self._desk.run(begun.toolset.finish, name, begun.deferred, outcome)
         except (TimeoutError, queue.Full) as exc:
             return busy(exc)

@@ -15,6 +15,7 @@ from skillsearch.errors import ConfigError
 from skillsearch.session.skill_session import SkillSession
 
 if TYPE_CHECKING:
+    from skillsearch.execution.runner import SkillRunner
     from skillsearch.library.skill_library import SkillLibrary
     from skillsearch.mcp_server.served_library import ServedLibrary
     from skillsearch.tools.toolset import Toolset
@@ -38,6 +39,23 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
+class _Client:
+    """What an offer is made of.
+
+    Attributes:
+        served: The library.
+        state: What the client has loaded.
+        runner: Runs commands of skills; None where that is not allowed.
+        session: What tells the client from others.
+    """
+
+    served: ServedLibrary
+    state: SkillSession
+    runner: SkillRunner | None
+    session: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Seat:
     """What is kept of a client: the library that its offer is made of, and its session."""
 
@@ -56,16 +74,22 @@ class Offers:
         searches: Whether a model can search with it, whatever skills there are.
     """
 
-    def __init__(self, name: str, served: ServedLibrary) -> None:
+    def __init__(self, name: str, served: ServedLibrary, runner: SkillRunner | None = None) -> None:
         """Choose a toolset.
 
         Args:
             name: One of `TOOLSETS`.
             served: The library.
+            runner: Runs commands of skills, for the toolsets that have a tool for that; None
+                for no such tool.
 
         Raises:
-            ConfigError: When the toolset cannot have these roots.
+            ConfigError: When the toolset cannot have these roots, or runs nothing.
         """
+        if runner is not None and name not in _RUNNING:
+            raise ConfigError(
+                f"The toolset {name} runs nothing; --allow-run is for {' and '.join(_RUNNING)}."
+            )
         if name == "environment" and len(served.roots) > 1:
             raise ConfigError(
                 f"The toolset environment has the skills of one folder, not of"
@@ -76,6 +100,7 @@ class Offers:
         self.names_skills = name in _NAMING
         self.searches = name in _SEARCHING
         self._served = served
+        self._runner = runner
         self._seats: OrderedDict[str, _Seat] = OrderedDict()
 
     def of(self, session: str) -> Offer:
@@ -90,85 +115,94 @@ class Offers:
         Raises:
             SkillSearchError: When the toolset needs a library and there is none.
         """
-        key = session if self.has_prompt else ""
+        key = session if self.has_prompt or self._runner else ""
         library = None if self.name in _LATE else self._served.get()
         seat = self._seats.pop(key, None)
         if seat is None or seat.library is not library:
             state = seat.session if seat else SkillSession(lifetime="session")
-            seat = _Seat(library, state, _MAKERS[self.name](self._served, state))
+            client = _Client(self._served, state, self._runner, key)
+            seat = _Seat(library, state, _MAKERS[self.name](client))
         self._seats[key] = seat
         if len(self._seats) > MAX_SESSIONS:
             self._seats.popitem(last=False)
         return seat.offer
 
 
-def _default(served: ServedLibrary, session: SkillSession) -> Offer:
+def _default(client: _Client) -> Offer:
     """Offer the tools of this package, which open the library when they are called."""
     from skillsearch.tools.library_tools import library_tools
     from skillsearch.tools.toolset import Toolset
 
-    return Offer(Toolset(library_tools(served.get, threshold=served.settings.threshold)))
+    served, runner = client.served, client.runner
+    tools = library_tools(served.get, threshold=served.settings.threshold)
+    if runner is None:
+        return Offer(Toolset(tools))
+    from skillsearch.tools.run_script import run_script_tool
+
+    return Offer(Toolset([*tools, run_script_tool(served.get, runner, session=client.session)]))
 
 
-def _manager(served: ServedLibrary, session: SkillSession) -> Offer:
+def _manager(client: _Client) -> Offer:
     """Offer skills by name."""
     from skillsearch.tools.toolset import Toolset
     from skillsearch.toolsets.manager import SkillsManager
 
-    return Offer(Toolset(SkillsManager(library=served.get()).tools))
+    return Offer(Toolset(SkillsManager(library=client.served.get()).tools))
 
 
-def _environment(served: ServedLibrary, session: SkillSession) -> Offer:
+def _environment(client: _Client) -> Offer:
     """Offer the skills of one folder, or else those of the environment in use."""
     from skillsearch.toolsets.environment import Environment
     from skillsearch.toolsets.server_environment import ServerEnvironment
 
-    if not served.roots:
+    if not client.served.roots:
         return Offer(ServerEnvironment().toolset())
-    settings = served.settings
+    settings = client.served.settings
     environment = Environment(
         "skills",
-        served.roots[0],
-        index_dir=served.index_dir,
+        client.served.roots[0],
+        index_dir=client.served.index_dir,
         model=settings.model,
         threshold=settings.threshold,
     )
     return Offer(environment.toolset())
 
 
-def _chunks(served: ServedLibrary, session: SkillSession) -> Offer:
+def _chunks(client: _Client) -> Offer:
     """Offer the chunks of skills whose cores stand in the prompt."""
     from skillsearch.tools.toolset import Toolset
     from skillsearch.toolsets.chunk_tool import LoadSkillChunkTool
     from skillsearch.toolsets.chunks import SkillManager
 
-    manager = SkillManager(session=session, library=served.get())
+    manager = SkillManager(session=client.state, library=client.served.get())
     return Offer(Toolset([LoadSkillChunkTool(manager).tool]), manager.get_skills_prompt)
 
 
-def _workspace(served: ServedLibrary, session: SkillSession) -> Offer:
+def _workspace(client: _Client) -> Offer:
     """Offer to load skills into the prompt."""
     from skillsearch.tools.toolset import Toolset
     from skillsearch.toolsets.workspace import WorkspaceToolset
 
-    workspace = WorkspaceToolset(served.get(), session)
+    workspace = WorkspaceToolset(
+        client.served.get(), client.state, runner=client.runner, run_session=client.session
+    )
     return Offer(Toolset(workspace.tools), workspace.system_prompt)
 
 
-def _context(served: ServedLibrary, session: SkillSession) -> Offer:
+def _context(client: _Client) -> Offer:
     """Offer skills whose summary stands in the prompt."""
     from skillsearch.tools.toolset import Toolset
     from skillsearch.toolsets.context import SkillsManager
     from skillsearch.toolsets.context_loader import SkillsLoader
     from skillsearch.toolsets.context_tools import ToolContext, skills_prompt, tools
 
-    loader = SkillsLoader(library=served.get())
-    manager = SkillsManager(loader, threshold=served.settings.threshold)
+    loader = SkillsLoader(library=client.served.get())
+    manager = SkillsManager(loader, threshold=client.served.settings.threshold)
     context = ToolContext(workspace_root=Path.cwd(), browser_session=None, skills_manager=manager)
     return Offer(Toolset(tools(context)), lambda: skills_prompt(manager))
 
 
-_MAKERS: dict[str, Callable[[ServedLibrary, SkillSession], Offer]] = {
+_MAKERS: dict[str, Callable[[_Client], Offer]] = {
     "default": _default,
     "manager": _manager,
     "environment": _environment,
@@ -183,3 +217,4 @@ _LATE = {"default", "environment"}
 _PROMPTED = {"chunks", "workspace", "context"}
 _NAMING = {"environment", "workspace"}
 _SEARCHING = {"default", "manager", "context"}
+_RUNNING = ("default", "workspace")

@@ -12,6 +12,7 @@ from skillsearch.errors import IndexingError, RootError
 from skillsearch.index.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.library.source import Changes
+from skillsearch.roots.sources import place_of
 
 _ANY_QUERY = "a task"
 
@@ -30,16 +31,18 @@ class ServedLibrary:
     """
 
     def __init__(
-        self, roots: Sequence[Path], settings: Settings, index_dir: Path | None = None
+        self, roots: Sequence[Path | str], settings: Settings, index_dir: Path | None = None
     ) -> None:
         """Say where the skills are.
 
         Args:
-            roots: Folders of skills, in order of precedence; none for the index of the settings.
+            roots: Folders of skills, archives or URLs, in order of precedence; none for the index
+                of the settings.
             settings: What the user configured.
             index_dir: Folder of the index of these roots; None for one in the user's cache.
         """
-        self.roots = tuple(root.expanduser().absolute() for root in roots)
+        self._named = tuple(roots)
+        self.roots = tuple(place_of(root) for root in roots)
         self.settings = settings
         if self.roots and index_dir is None:
             self.index_dir = index_dir_for(self.roots, settings.model)
@@ -91,7 +94,7 @@ class ServedLibrary:
         """Return the library of the roots, once at least one of them is there."""
         if self._library is None:
             self._library = SkillLibrary.from_roots(
-                self.roots,
+                self._named,
                 index_dir=self.index_dir,
                 model=self.settings.model,
                 executor=self._indexing,

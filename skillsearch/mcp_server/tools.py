@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from mcp_types import Tool as McpTool
 
+from skillsearch.mcp_server.faces import Face, list_of, object_of
+from skillsearch.mcp_server.run_face import RUN_FACE
 from skillsearch.prompt import render_body
 from skillsearch.safe_text import one_line, visible
 from skillsearch.tools.failures import failure
@@ -27,21 +28,6 @@ Not in the structured content: clients hold that against the output schema, erro
 """
 
 Record = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Face:
-    """How a client sees the results of a tool.
-
-    Attributes:
-        output_schema: The JSON Schema of its structured content.
-        structured: Makes a result the object that structured content has to be.
-        text: Says the same to a model that reads text alone.
-    """
-
-    output_schema: Record
-    structured: Callable[[Any], Record]
-    text: Callable[[Record], str]
 
 
 def definition(tool: Tool, face: Face) -> McpTool:
@@ -179,25 +165,10 @@ def _plain_text(record: Record) -> str:
     return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
 
 
-def _object(properties: Record, *optional: str) -> Record:
-    """Return the schema of an object all of whose properties but some are there."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": [name for name in properties if name not in optional],
-        "additionalProperties": False,
-    }
-
-
-def _list_of(schema: Record) -> Record:
-    """Return the schema of a list."""
-    return {"type": "array", "items": schema}
-
-
 _TEXT: Record = {"type": "string"}
 _WHOLE: Record = {"type": "integer"}
 _SWITCH: Record = {"type": "boolean"}
-_HIT = _object(
+_HIT = object_of(
     {
         "name": _TEXT,
         "description": _TEXT,
@@ -207,25 +178,25 @@ _HIT = _object(
     },
     "chunk",
 )
-_NAMED = _object({"name": _TEXT, "description": _TEXT})
-_BODY = _object(
+_NAMED = object_of({"name": _TEXT, "description": _TEXT})
+_BODY = object_of(
     {
         "name": _TEXT,
         "description": _TEXT,
         "body": _TEXT,
         "directory": _TEXT,
-        "files": _list_of(_TEXT),
+        "files": list_of(_TEXT),
         "files_truncated": _SWITCH,
         "stale": _SWITCH,
         "body_truncated": _SWITCH,
-        "chunks": _list_of(_object({"id": _TEXT, "description": _TEXT})),
-        "requires": _list_of(_TEXT),
+        "chunks": list_of(object_of({"id": _TEXT, "description": _TEXT})),
+        "requires": list_of(_TEXT),
     },
     "body_truncated",
     "chunks",
     "requires",
 )
-_PAGE = _object(
+_PAGE = object_of(
     {
         "path": _TEXT,
         "content": _TEXT,
@@ -237,16 +208,17 @@ _PAGE = _object(
         "stale": _SWITCH,
     }
 )
-_LISTING = _object(
-    {"skills": _list_of(_NAMED), "next_cursor": {"type": ["string", "null"]}, "total": _WHOLE}
+_LISTING = object_of(
+    {"skills": list_of(_NAMED), "next_cursor": {"type": ["string", "null"]}, "total": _WHOLE}
 )
 _FACES = {
     "search_skills": Face(
-        _object({"skills": _list_of(_HIT), "note": _TEXT}, "note"), _skills, _search_text
+        object_of({"skills": list_of(_HIT), "note": _TEXT}, "note"), _skills, _search_text
     ),
     "load_skill": Face(_BODY, dict, _body_text),
     "read_skill_file": Face(_PAGE, dict, _page_text),
     "list_skills": Face(_LISTING, dict, _list_text),
+    "run_skill_script": RUN_FACE,
 }
 _PLAIN = Face(
     {"type": "object", "properties": {"result": {}}, "required": ["result"]},

@@ -11,9 +11,11 @@ from pathlib import Path
 from skillsearch import __version__, config
 from skillsearch.config import Settings
 from skillsearch.errors import ConfigError, EmbedderError
+from skillsearch.execution.choosing import describe
 from skillsearch.index.embedder import PACKAGED_NAME, load_embedder
 from skillsearch.reports.check import Check
 from skillsearch.reports.index_checks import check_folder, check_index
+from skillsearch.roots.sources import shown
 
 PACKAGES = (
     "click",
@@ -62,7 +64,7 @@ def doctor(index_dir: Path | None = None) -> tuple[Check, ...]:
     checks += _check_models(settings)
     checks.append(check_folder(settings.index_dir))
     checks += check_index(settings)
-    return (*checks, *_check_extras())
+    return (*checks, *_check_executors(), *_check_extras())
 
 
 def _check_python() -> Check:
@@ -92,8 +94,8 @@ def _describe_settings(settings: Settings) -> Iterator[Check]:
     """Say of each setting that is no default what it is and where it came from."""
     for key, source in settings.sources.items():
         value = getattr(settings, key)
-        shown = ", ".join(map(str, value)) if isinstance(value, tuple) else value
-        yield Check("settings", "ok", f"{key} = {shown} ({source})")
+        text = ", ".join(shown(str(part)) for part in value) if isinstance(value, tuple) else value
+        yield Check("settings", "ok", f"{key} = {text} ({source})")
     if not settings.sources:
         yield Check("settings", "ok", "all defaults")
 
@@ -110,6 +112,14 @@ def _check_models(settings: Settings) -> Iterator[Check]:
             yield Check("model", "ok", detail)
         except (EmbedderError, ImportError) as exc:
             yield Check("model", "error", f"{spec}: {exc}")
+
+
+def _check_executors() -> Iterator[Check]:
+    """Say what commands of skills can be run by, and what that keeps them from."""
+    for found in describe():
+        isolation = found.capabilities.isolation
+        told = f"works, isolation: {isolation}" if found.available else found.reason
+        yield Check("executor", "ok", f"{found.name}: {told}")
 
 
 def _check_extras() -> Iterator[Check]:

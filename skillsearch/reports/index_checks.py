@@ -18,7 +18,9 @@ from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.publication import describe
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.reports.check import Check, Verdict
+from skillsearch.roots.sources import is_bundle, shown, source_of, unpacked_from
 from skillsearch.skills.discovery import make_roots
+from skillsearch.types import Root
 
 _MAX_NAMED = 10
 
@@ -47,7 +49,7 @@ def check_index(settings: Settings) -> Iterator[Check]:
     opened = open_current(folder)
     if opened is None:
         yield _missing_index(folder)
-        yield from _check_roots(_wanted_roots(settings))
+        yield from _check_wanted_roots(settings)
         return
     index = SkillIndex(folder, opened)
     yield Check("index", "ok", f"{len(index)} skills, checksums good, generation {opened.name}")
@@ -65,17 +67,29 @@ def _missing_index(folder: IndexFolder) -> Check:
     return Check("index", "warning", "there is none yet; make one: skillsearch index FOLDER")
 
 
-def _wanted_roots(settings: Settings) -> Sequence[Path]:
-    """Return the roots that the next indexing would take."""
+def describe_root(root: Root) -> str:
+    """Say where a root lies, what it is called, and what it was unpacked from, if it was."""
+    source = unpacked_from(root.path)
+    return f"{root.path} (alias {root.alias}{f', from {source}' if source else ''})"
+
+
+def _check_wanted_roots(settings: Settings) -> Iterator[Check]:
+    """Look at the roots that the next indexing would take, but for archives and URLs."""
     request = IndexRequest.load(settings.index_dir.absolute())
-    return settings.roots or (request.roots if request else config.standard_roots())
+    before = (request.sources or request.roots) if request else config.standard_roots()
+    roots = settings.roots or before
+    for bundle in filter(is_bundle, roots):
+        yield Check("root", "ok", f"{shown(source_of(bundle))}, unpacked by: skillsearch index")
+    folders = [Path(root) for root in roots if not is_bundle(root)]
+    if folders or not roots:
+        yield from _check_roots(folders)
 
 
 def _check_roots(paths: Sequence[Path]) -> Iterator[Check]:
     """Look whether each root can be read."""
     roots, diagnostics = make_roots(paths)
     for root in roots:
-        yield Check("root", "ok", f"{root.path} (alias {root.alias})")
+        yield Check("root", "ok", describe_root(root))
     for problem in diagnostics:
         verdict: Verdict = "error" if problem.severity == "error" else "ok"
         yield Check("root", verdict, f"{problem.path}: {problem.message}")

@@ -15,6 +15,9 @@ Kind = Literal["loaded", "docs", "chunks", "since", "lifetime"]
 when it was loaded, and until when it stays."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
+ARTIFACTS_KEY = "temp:skill:artifacts"
+"""What the last call that saved artifacts saved; one record for all agents."""
+
 _PREFIX = "temp:skill:"
 _BY_AGENT = "_by_agent"
 _HEADS: dict[str, Kind] = {kind: kind for kind in KINDS}

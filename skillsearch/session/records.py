@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
+from skillsearch.execution.request import ArtifactRef
 from skillsearch.session.keys import SkillKey, order_key, parse_key, state_key
 from skillsearch.session.types import LIFETIMES, DocSelection, Lifetime
 from skillsearch.types import JsonValue
@@ -64,6 +65,13 @@ def selection_at(state: Mapping[str, str], agent: str, name: str) -> DocSelectio
     if text_at(state, key) == ALL_DOCS:
         return DocSelection(include_all=True)
     return DocSelection(names_at(state, key))
+
+
+def artifacts_text(call_id: str, artifacts: Iterable[ArtifactRef]) -> str:
+    """Return what a call saved as the JSON object that trpc-agent-go keeps of it."""
+    saved = [{"name": each.name, "version": each.version, "ref": each.ref} for each in artifacts]
+    record = {"tool_call_id": call_id, "artifacts": saved}
+    return json.dumps(record, ensure_ascii=False, separators=(",", ":"))
 
 
 def since_at(state: Mapping[str, str], agent: str, name: str) -> datetime | None:

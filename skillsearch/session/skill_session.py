@@ -6,11 +6,13 @@ import json
 from collections.abc import Callable, Collection, Iterable, MutableMapping, Sequence
 from datetime import UTC, datetime
 
-from skillsearch.session.keys import KINDS, Kind, order_key, state_key
+from skillsearch.execution.request import ArtifactRef
+from skillsearch.session.keys import ARTIFACTS_KEY, KINDS, Kind, order_key, state_key
 from skillsearch.session.migration import adopt_unowned
 from skillsearch.session.records import (
     ALL_DOCS,
     LOADED,
+    artifacts_text,
     lifetime_at,
     names_at,
     names_text,
@@ -203,6 +205,20 @@ class SkillSession:
         gone = self.active_chunks(name) if chunk_ids is None else chunk_ids
         left = [each for each in self.active_chunks(name) if each not in gone]
         return self._apply({self._key("chunks", name): names_text(left) if left else None})
+
+    def record_artifacts(self, artifacts: Iterable[ArtifactRef], call_id: str = "") -> StateDelta:
+        """Note what a call of a tool saved, in the place of what the call before it did.
+
+        The record is that of all agents, and stays until the next one.
+
+        Args:
+            artifacts: What was saved.
+            call_id: What the host knows the call by.
+
+        Returns:
+            What changed.
+        """
+        return self._apply({ARTIFACTS_KEY: artifacts_text(call_id, artifacts)})
 
     def begin_turn(self) -> StateDelta:
         """Forget what was loaded for the turn before; the host calls this first in each turn."""

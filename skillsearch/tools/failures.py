@@ -55,6 +55,7 @@ _DETAILS = ("nearest", "candidates", "versions", "available", "line")
 """What an error may know beside its message, and a model can use."""
 _MAX_DETAILS = 50
 _QUOTED_PATH = re.compile(r"""(?P<quote>['"])/(?:\\.|(?!(?P=quote)).)*/""")
+_BARE_PATH = re.compile(r"(?<![^\s(])/(?:[^\s/]+/)+")
 
 logger = logging.getLogger(__name__)
 
@@ -190,10 +191,11 @@ def _where(problem: ErrorDetails) -> str:
 
 
 def _without_folders(error: SkillSearchError) -> str:
-    """Return a message in which quoted absolute paths have lost their folders."""
+    """Return a message in which absolute paths have lost their folders."""
     text = str(error)[: 2 * MAX_MESSAGE_CHARS]
-    echoes_arguments = isinstance(error, UnsafePathError | LookupError | QueryError)
-    return text if echoes_arguments else _QUOTED_PATH.sub(r"\g<quote>", text)
+    if isinstance(error, UnsafePathError | LookupError | QueryError):  # echoes arguments
+        return text
+    return _BARE_PATH.sub("", _QUOTED_PATH.sub(r"\g<quote>", text))
 
 
 def _shown(value: JsonValue) -> JsonValue:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from skillsearch.config import MAX_N, MAX_QUERY_CHARS
+from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.errors import QueryError
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.paths import printable
 from skillsearch.safe_text import one_line, visible
+from skillsearch.setting_values import MAX_N
 from skillsearch.skills.chunks import find_chunk, parse_chunks
 from skillsearch.tools.tool import Tool, ToolArguments
 from skillsearch.types import Hit, JsonValue, Skill

@@ -11,10 +11,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from skillsearch.config import MAX_N, MAX_QUERY_CHARS
+from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.errors import IndexingError, SkillSearchError
 from skillsearch.index.documents import Document
 from skillsearch.safe_text import one_line, visible
+from skillsearch.setting_values import MAX_N
 from skillsearch.tools.failures import failure_of
 from skillsearch.tools.tool import Tool, ToolArguments
 from skillsearch.toolsets.context import SkillsManager, skill_lines
@@ -94,6 +95,13 @@ def list_skills(ctx: ToolContext, args: ListSkillsArgs) -> ToolResult:
 
 def search_skills(ctx: ToolContext, args: SearchSkillsArgs) -> ToolResult:
     """Find the skills that fit a request: a line each, best first.
+
+    Args:
+        ctx: The context.
+        args: The request.
+
+    Returns:
+        The lines, or why there are none.
 
     Raises:
         IndexingError: When the library has an executor that is still making the first index.

@@ -10,10 +10,12 @@ from pathlib import Path
 
 from pydantic import Field
 
-from skillsearch.config import MAX_N, MAX_QUERY_CHARS, load_settings
+from skillsearch.config import MAX_QUERY_CHARS, load_settings
 from skillsearch.errors import RootError, SkillError, SkillNotFoundError
 from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.roots.sources import place_of
 from skillsearch.safe_text import one_line
+from skillsearch.setting_values import MAX_N
 from skillsearch.tools.tool import Tool, ToolArguments
 from skillsearch.types import JsonValue
 
@@ -74,10 +76,11 @@ class SkillsManager:
             self.library = library
             return
         if skills_root is None:
-            self.roots = load_settings().roots or (Path("skills").absolute(),)
+            named: tuple[Path | str, ...] = load_settings().roots or ("skills",)
         else:
-            self.roots = (Path(skills_root).expanduser().absolute(),)
-        self.library = SkillLibrary.from_roots(self.roots, index_dir=index_dir, model=model)
+            named = (skills_root,)
+        self.roots = tuple(place_of(root) for root in named)
+        self.library = SkillLibrary.from_roots(named, index_dir=index_dir, model=model)
 
     def create_root(self) -> Path:
         """Make the folder where it is missing, with a README that says what belongs into it.

@@ -7,8 +7,9 @@ import logging
 import os
 from pathlib import Path
 
-from skillsearch.config import Settings, is_environment_name, load_settings
+from skillsearch.config import Settings, load_settings
 from skillsearch.errors import EnvironmentNotFoundError
+from skillsearch.setting_values import is_environment_name
 from skillsearch.tools.tool import Tool
 from skillsearch.toolsets.environment import Environment
 from skillsearch.toolsets.environment_skills import SkillLoader

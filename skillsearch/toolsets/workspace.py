@@ -1,7 +1,7 @@
 """Skills for one agent's session: it sees an overview, loads a skill, and selects its documents.
 
-The tools: ``skill_load``, ``skill_select_docs`` and ``skill_list_docs``. What they load stands in
-the system message of the requests that follow.
+The tools: ``skill_load``, ``skill_select_docs`` and ``skill_list_docs``, and with a runner
+``skill_run``. What they load stands in the system message of the requests that follow.
 """
 
 from __future__ import annotations
@@ -10,24 +10,25 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
 
-from pydantic import Field, StringConstraints, create_model
-
-from skillsearch.config import MAX_N
 from skillsearch.errors import (
     QueryError,
     SkillNotFoundError,
     SkillSearchError,
     VersionNotFoundError,
 )
+from skillsearch.execution.request import ArtifactRef
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.prompt import LoadedPrompt, render_loaded
 from skillsearch.safe_text import one_line
 from skillsearch.session.skill_session import SkillSession
 from skillsearch.session.types import LoadedEntry, StateDelta
+from skillsearch.setting_values import MAX_N
 from skillsearch.tools.library_tools import library_tools
-from skillsearch.tools.tool import Tool, ToolArguments
+from skillsearch.tools.tool import Tool
 from skillsearch.toolsets.disclosure import (
     MAX_NAMED,
     all_names,
@@ -35,7 +36,13 @@ from skillsearch.toolsets.disclosure import (
     doc_paths,
     read_loaded,
 )
+from skillsearch.toolsets.events import Changes, ToolEvent
+from skillsearch.toolsets.run_tool import run_tool
+from skillsearch.toolsets.workspace_arguments import LoadArgs, OfSkillArgs, SelectDocsArgs, naming
 from skillsearch.types import JsonValue
+
+if TYPE_CHECKING:
+    from skillsearch.execution.runner import SkillRunner
 
 GUIDANCE = """\
 How to use skills:
@@ -44,10 +51,10 @@ its instructions stand below after [Loaded]; follow them.
 - Where they send you to a document, name it in skill_select_docs: it will stand below after \
 [Doc]. skill_list_docs tells which documents there are.
 - Load only what the task needs: it takes room in every request."""
-MAX_DOCS = 200
-"""Documents that one call may name."""
+RUN_GUIDANCE = """
+- Where they tell you to run a command, do that with skill_run, once the skill is loaded. Let it \
+write results below out/, and name them in output_files to get them back."""
 
-_MAX_NAME_CHARS = 1024
 _MAX_SHOWN_CHARS = 200
 _MAX_SHOWN_DOCS = 20
 
@@ -70,6 +77,10 @@ class WorkspaceToolset:
         overview: int | None = None,
         guidance: str | None = None,
         on_delta: Callable[[StateDelta], None] | None = None,
+        on_event: Callable[[ToolEvent], None] | None = None,
+        runner: SkillRunner | None = None,
+        run_session: str | None = None,
+        call_id: Callable[[], str] = str,
     ) -> None:
         """Take a library and a session.
 
@@ -78,9 +89,17 @@ class WorkspaceToolset:
             session: The session, whose state is where everything is kept; None for a new one.
             overview: How many skills the system message describes at most; by default 100, and
                 5 where it is made for a request.
-            guidance: What the system message says of the tools; None for `GUIDANCE`, an empty
-                text for nothing.
+            guidance: What the system message says of the tools; None for `GUIDANCE`, with
+                `RUN_GUIDANCE` where there is a runner; an empty text for nothing.
             on_delta: Called with each change of the session's state that is made here.
+            on_event: Called with each answer of a tool and all that it changed; a call that
+                fails has no event.
+            runner: What runs commands of skills, for the tool ``skill_run``; None for no such
+                tool. The caller closes it.
+            run_session: What the runner knows the session's workspace by; None for one that no
+                other toolset has.
+            call_id: Gives the host's id of the call that is being answered, for the record of
+                what it saved as artifacts; by default that has none.
 
         Raises:
             ValueError: When `overview` is not from 1 to 1000.
@@ -90,44 +109,52 @@ class WorkspaceToolset:
         self.library = library
         self.session = SkillSession() if session is None else session
         self._overview = overview
-        self._guidance = GUIDANCE if guidance is None else guidance
-        self._on_delta = on_delta
+        own = GUIDANCE + (RUN_GUIDANCE if runner else "")
+        self._guidance = own if guidance is None else guidance
+        self._changes = Changes(on_delta, on_event)
+        self._runner = runner
+        self._run_session = run_session or uuid4().hex
+        self._call_id = call_id
 
     def tools(self) -> tuple[Tool, ...]:
         """Return the tools as they are now: a `Toolset` takes this method, not its result.
 
         Returns:
-            The three tools, whose ``skill`` has an enum of all names; where there are too many
-            for that, `search_skills` as well.
+            The three tools, and with a runner ``skill_run``. Their ``skill`` has an enum of all
+            names; where there are too many for that, there is `search_skills` as well.
         """
         if len(self.library) <= MAX_NAMED:
             self._refresh()  # beyond that, no definition names a skill
         names = all_names(self.library)
         find = " search_skills finds its name." if names is None else ""
-        tools = (
+        tools = [
             Tool(
                 "skill_load",
                 "Load a skill that fits the task: from the next request on, its instructions and"
                 " the documents named here stand in the system message. Named again, documents"
                 " replace those selected before." + find,
-                _naming(_Load, names),
+                naming(LoadArgs, names),
                 self._load,
             ),
             Tool(
                 "skill_select_docs",
                 "Choose which documents of a loaded skill stand in the system message: add to"
                 " them, replace them, or clear them.",
-                _naming(_SelectDocs, names),
+                naming(SelectDocsArgs, names),
                 self._select_docs,
             ),
             Tool(
                 "skill_list_docs",
                 "List the documents of a skill, for skill_load and skill_select_docs.",
-                _naming(_OfSkill, names),
+                naming(OfSkillArgs, names),
                 self._list_docs,
             ),
-        )
-        return (*tools, _search_tool(self.library)) if names is None else tools
+        ]
+        if self._runner:
+            tools.append(self._run_tool(self._runner, names))
+        if names is None:
+            tools.append(_search_tool(self.library))
+        return tuple(self._changes.observed(tool) for tool in tools)
 
     def system_prompt(self, query: str | None = None) -> str:
         """Render the part of a system message that tells of skills; forget those that are gone.
@@ -151,19 +178,19 @@ class WorkspaceToolset:
 
     def begin_turn(self) -> StateDelta:
         """Forget what was loaded for the turn before, and return what that changed."""
-        return self._tell(self.session.begin_turn())
+        return self._changes.tell(self.session.begin_turn())
 
     def end_request(self) -> StateDelta:
         """Forget what was loaded for one request, and return what that changed."""
-        return self._tell(self.session.end_request())
+        return self._changes.tell(self.session.end_request())
 
-    def _load(self, args: _Load) -> JsonValue:
+    def _load(self, args: LoadArgs) -> JsonValue:
         """Answer ``skill_load``."""
         name = self._find(args.skill)
         self.library.get(name)  # what cannot be read is not loaded
         docs = () if args.include_all_docs or not args.docs else args.docs
         there = doc_paths(self.library, name) if docs else {}
-        delta = self._tell(self.session.load(name, args.docs, args.include_all_docs))
+        delta = self._changes.tell(self.session.load(name, args.docs, args.include_all_docs))
         lines = [f"loaded: {name}"]
         if delta.evicted:
             lines.append(f"unloaded to make room: {_joined(delta.evicted)}")
@@ -172,12 +199,12 @@ class WorkspaceToolset:
             lines.append(f"unknown documents: {_joined(unknown)}; there are: {available}")
         return "\n".join(lines)
 
-    def _select_docs(self, args: _SelectDocs) -> JsonValue:
+    def _select_docs(self, args: SelectDocsArgs) -> JsonValue:
         """Answer ``skill_select_docs``."""
         name = self._find(args.skill)
         there = doc_paths(self.library, name)
         selection = self.session.select_docs(name, args.docs, args.include_all_docs, args.mode)
-        self._tell(selection.delta)
+        self._changes.tell(selection.delta)
         answer: dict[str, JsonValue] = {
             "skill": name,
             "selected_docs": list(selection.names),
@@ -187,9 +214,29 @@ class WorkspaceToolset:
         unknown = [doc for doc in selection.names if doc not in there]
         return {**answer, "unknown_docs": unknown} if unknown else answer
 
-    def _list_docs(self, args: _OfSkill) -> JsonValue:
+    def _list_docs(self, args: OfSkillArgs) -> JsonValue:
         """Answer ``skill_list_docs``."""
         return list(doc_paths(self.library, self._find(args.skill)))
+
+    def _run_tool(self, runner: SkillRunner, names: Sequence[str] | None) -> Tool:
+        """Return ``skill_run``, which runs what this session has loaded."""
+        return run_tool(
+            runner,
+            self._place,
+            is_loaded=self.session.is_loaded,
+            on_saved=self._record,
+            session=self._run_session,
+            names=names,
+        )
+
+    def _place(self, asked: str) -> tuple[str, Path]:
+        """Return name and folder of a skill that was asked for."""
+        name = self._find(asked)
+        return name, Path(self.library.find(name).path).parent
+
+    def _record(self, saved: Sequence[ArtifactRef]) -> None:
+        """Note in the session what a run saved."""
+        self._changes.tell(self.session.record_artifacts(saved, self._call_id()))
 
     def _find(self, asked: str) -> str:
         """Return the name under which the session knows a skill that was asked for."""
@@ -210,7 +257,7 @@ class WorkspaceToolset:
             try:
                 found.append(read_loaded(self.library, entry))
             except SkillNotFoundError:
-                self._tell(self.session.unload(entry.name))
+                self._changes.tell(self.session.unload(entry.name))
         return found
 
     def _refresh(self) -> None:
@@ -220,12 +267,6 @@ class WorkspaceToolset:
         except SkillSearchError as exc:
             logger.warning("The skills were not refreshed: %s", exc)
 
-    def _tell(self, delta: StateDelta) -> StateDelta:
-        """Tell the host what changed in the state, if anything did."""
-        if delta and self._on_delta:
-            self._on_delta(delta)
-        return delta
-
 
 class _UnknownSkillError(SkillNotFoundError):
     """A skill that a call names is not there; said in the words of the design document."""
@@ -234,47 +275,6 @@ class _UnknownSkillError(SkillNotFoundError):
         super().__init__(name, nearest)
         near = f" (nearest: {', '.join(nearest)})" if nearest else ""
         self.args = (f"unknown skill: {one_line(name, _MAX_SHOWN_CHARS)}{near}",)
-
-
-_Text = Annotated[str, StringConstraints(max_length=_MAX_NAME_CHARS)]
-_SKILL = "Name of the skill, in any case."
-
-
-class _OfSkill(ToolArguments):
-    """Arguments of ``skill_list_docs``; the others begin with them."""
-
-    skill: _Text = Field(description=_SKILL)
-
-
-class _Load(_OfSkill):
-    """Arguments of ``skill_load``."""
-
-    docs: list[_Text] | None = Field(
-        default=None,
-        max_length=MAX_DOCS,
-        description="Paths of documents, as skill_list_docs gives them.",
-    )
-    include_all_docs: bool = Field(default=False, description="True for all documents instead.")
-
-
-class _SelectDocs(_Load):
-    """Arguments of ``skill_select_docs``."""
-
-    # Shown but not enforced, as in trpc-agent-go: any other word is replace.
-    mode: str = Field(
-        default="replace",
-        description="What the named documents do to the selection.",
-        json_schema_extra={"enum": ["add", "replace", "clear"]},
-    )
-
-
-def _naming(arguments: type[ToolArguments], names: Sequence[str] | None) -> type[ToolArguments]:
-    """Return arguments whose ``skill`` has an enum, where there are names for it."""
-    if not names:
-        return arguments
-    # Shown but not enforced: the tool knows names in any case, and says which come near.
-    skill = Field(description=_SKILL, json_schema_extra={"enum": list(names)})
-    return create_model(arguments.__name__, __base__=arguments, skill=(_Text, skill))
 
 
 def _search_tool(library: SkillLibrary) -> Tool:

@@ -26,7 +26,7 @@ def test_every_skill_is_asked_for_and_some_queries_have_no_answer():
     collection = load_collection(EXAMPLE)
     asked = [doc_id for grades in collection.qrels.values() for doc_id in grades]
     assert set(asked) == {document.doc_id for document in collection.documents}
-    assert len(asked) == len(collection.queries) == 63
+    assert len(asked) == len(collection.queries) == 66
     assert len(collection.negatives) == 25
     texts = [query.text for query in (*collection.queries, *collection.negatives)]
     assert len(set(texts)) == len(texts)

@@ -60,6 +60,16 @@ def test_a_bad_argument_is_content_not_an_exception(tools):
     assert len(error["problems"]) == 3
 
 
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_host_can_tell_which_tools_change_something(read_only):
+    """From the metadata, which no model is shown."""
+    from skillsearch.integrations.langchain import as_tools
+
+    toy = Tool("repeat", "Repeat a word.", CountArgs, lambda args: None, read_only=read_only)
+    (tool,) = as_tools(Toolset([toy]))
+    assert tool.metadata == {"read_only": read_only}
+
+
 def test_an_agents_way_through_a_library(drinks, tmp_path):
     """Search, load, read a file."""
     from skillsearch.integrations.langchain import as_tools

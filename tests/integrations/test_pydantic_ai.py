@@ -43,6 +43,16 @@ def run(toolset, *steps):
     return seen, answers
 
 
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_host_can_tell_which_tools_change_something(read_only):
+    """From the metadata; such a tool runs beside no other."""
+    toy = Tool("wipe", "Wipe the table.", NoArgs, lambda args: "done", read_only=read_only)
+    (((definition,), _), answers) = run(Toolset([toy]), ("wipe", {}))
+    assert definition.metadata == {"read_only": read_only}
+    assert definition.sequential is not read_only
+    assert answers == ["done"]
+
+
 def test_an_agents_way_through_a_library(drinks, tmp_path):
     """Search, load, read a file; each answer as the tool gave it."""
     (drinks / "brew-coffee" / "notes.md").write_text("Rinse the filter.")

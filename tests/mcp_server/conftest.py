@@ -160,11 +160,11 @@ def make_server(variables, monkeypatch):
     desks = []
     monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
 
-    def make(*roots, index_dir=None, toolset="default", call_seconds=60, **options):
+    def make(*roots, index_dir=None, toolset="default", call_seconds=60, runner=None, **options):
         desk = Desk(call_seconds)
         desks.append(desk)
         served = ServedLibrary(roots, load_settings(index_dir=index_dir), index_dir)
-        server = build_server(desk, served, Offers(toolset, served), **options)
+        server = build_server(desk, served, Offers(toolset, served, runner), **options)
         server.desk, server.served = desk, served
         return server
 

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
+from skillsearch.execution.request import ArtifactRef
 from skillsearch.session.skill_session import SkillSession, utc_now
 from skillsearch.session.types import DocSelection, LoadedEntry
 
@@ -282,3 +283,40 @@ def test_settings_that_cannot_be_used_are_refused(options, message):
     """The message names the value and what can be used."""
     with pytest.raises(ValueError, match=message):
         SkillSession(**options)
+
+
+ARTIFACTS = "temp:skill:artifacts"
+
+
+def test_what_a_call_saved_is_recorded_as_in_the_seed(session):
+    """Id of the call; name, version and reference of each artifact."""
+    delta = session.record_artifacts([ArtifactRef("图/a.txt", 0), ArtifactRef("b", 12)], "call-1")
+    assert delta == session.state
+    assert delta == {
+        ARTIFACTS: '{"tool_call_id":"call-1","artifacts":['
+        '{"name":"图/a.txt","version":0,"ref":"artifact://图/a.txt@0"},'
+        '{"name":"b","version":12,"ref":"artifact://b@12"}]}'
+    }
+
+
+def test_the_record_of_artifacts_is_that_of_the_last_call():
+    """Whichever agent made it; the same once more is no change."""
+    session = SkillSession(agent="cook")
+    session.record_artifacts([ArtifactRef("a", 0)], "1")
+    other = session.for_agent("baker")
+    assert list(other.record_artifacts([ArtifactRef("b", 0)], "2")) == [ARTIFACTS]
+    assert session.record_artifacts([ArtifactRef("b", 0)], "2") == {}
+    assert session.state == {
+        ARTIFACTS: '{"tool_call_id":"2","artifacts":'
+        '[{"name":"b","version":0,"ref":"artifact://b@0"}]}'
+    }
+
+
+def test_the_record_of_artifacts_stays_when_skills_go(session):
+    """It tells of the disk; a host that empties it gets a new one with the next call."""
+    session.load("demo")
+    session.record_artifacts([ArtifactRef("a", 0)])
+    session.begin_turn()
+    session.end_request()
+    assert list(session.state) == [ARTIFACTS]
+    assert SkillSession(session.state, agent="cook").loaded() == ()

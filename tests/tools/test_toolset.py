@@ -12,10 +12,15 @@ from pydantic import Field
 
 from skillsearch.errors import (
     AmbiguousNameError,
+    ArtifactNotFoundError,
     CacheError,
+    CommandRefusedError,
     ConfigError,
     EmbedderError,
+    ExecutionError,
+    ExecutorError,
     IndexNotFoundError,
+    IsolationError,
     LockTimeoutError,
     MissingDependencyError,
     ParseError,
@@ -23,11 +28,13 @@ from skillsearch.errors import (
     RootError,
     SkillError,
     SkillNotFoundError,
+    SkillNotLoadedError,
     SkillSearchError,
     StorageError,
     UnsafePathError,
     VersionConstraintError,
     VersionNotFoundError,
+    WorkspaceError,
 )
 from skillsearch.tools.failures import failure_of
 from skillsearch.tools.tool import Tool, ToolArguments
@@ -266,6 +273,13 @@ ERRORS = [
     (RootError("/srv/secret dir"), "root", {}),
     (ConfigError("/srv/secret dir"), "config", {}),
     (MissingDependencyError("torch", "st", "x"), "missing-dependency", {}),
+    (SkillNotLoadedError("pdf"), "skill-not-loaded", {}),
+    (CommandRefusedError("The command 'rm' is denied."), "command-refused", {}),
+    (WorkspaceError("The input 'a' is larger than 1 byte."), "workspace", {}),
+    (ArtifactNotFoundError("No artifact is named 'a'."), "artifact-not-found", {}),
+    (IsolationError("/srv/secret dir"), "not-isolated", {}),
+    (ExecutorError("/srv/secret dir"), "executor", {}),
+    (ExecutionError("The command has more than 3 characters."), "execution", {}),
     (SkillSearchError("anything"), "failed", {}),
 ]
 
@@ -297,6 +311,11 @@ def test_what_speaks_of_the_host_is_for_its_log(raised, caplog):
         ),
         ('"/home/o\'neill/pdf" cannot be read.', '"pdf" cannot be read.'),
         ("The skill has no file 'a/b.md'.", "The skill has no file 'a/b.md'."),
+        ("The workspace /srv/w/ws_1 (in /srv/w) is full.", "The workspace ws_1 (in w) is full."),
+        (
+            "No input host:///srv/a/b or work/a/b, 1/2.",
+            "No input host:///srv/a/b or work/a/b, 1/2.",
+        ),
     ],
 )
 def test_paths_of_skills_lose_their_folders(message, told):

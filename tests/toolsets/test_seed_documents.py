@@ -12,6 +12,11 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from skillsearch.execution.artifacts import FolderArtifacts
+from skillsearch.execution.choosing import choose
+from skillsearch.execution.program import DEFAULT_TIMEOUT
+from skillsearch.execution.runner import SkillRunner
+from skillsearch.execution.workspaces import Workspaces
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.session.skill_session import SkillSession
 from skillsearch.tools.toolset import Toolset
@@ -153,13 +158,62 @@ TOOLS = [  # document, tool, its arguments with their defaults; None for one tha
         {"skill": REQUIRED, "docs": None, "include_all_docs": False, "mode": "replace"},
     ),
     ("004", "skill_list_docs", {"skill": REQUIRED}),
+    (
+        "004",
+        "skill_run",
+        {
+            "skill": REQUIRED,
+            "command": REQUIRED,
+            "cwd": "",
+            "env": {},
+            "output_files": [],
+            "inputs": [],
+            "outputs": None,
+            "timeout": None,
+            "save_as_artifacts": False,
+            "omit_inline_content": False,
+            "artifact_prefix": "",
+            "stdin": "",  # this and the next: in the tool that the document tells of
+            "editor_text": None,
+        },
+    ),
 ]
+
+OBJECTS = [  # document, tool, argument, the fields of its object with their defaults
+    (
+        "004",
+        "skill_run",
+        "inputs",
+        {"from": REQUIRED, "to": "", "mode": "copy", "pin": False},  # pin as stdin above
+    ),
+    (
+        "004",
+        "skill_run",
+        "outputs",
+        {
+            "globs": [],
+            "inline": False,
+            "save": False,
+            "name_template": "",
+            "max_files": 100,
+            "max_file_bytes": 4 * 1024 * 1024,
+            "max_total_bytes": 64 * 1024 * 1024,
+        },
+    ),
+]
+
+FIBONACCI = """import sys
+a, b = 0, 1
+for _ in range(int(sys.argv[1])):
+    print(a)
+    a, b = b, a + b
+"""
 
 
 class Systems:
     """The four systems over one folder of two skills."""
 
-    def __init__(self, root, index_dir):
+    def __init__(self, root, index_dir, runner):
         """Make them all; their indexes are only made by a search."""
         self.root = root
         options = {"index_dir": index_dir, "model": "hashing"}
@@ -174,7 +228,7 @@ class Systems:
         self.manager = manager.SkillsManager(root, **options)
         self.state = {}
         library = SkillLibrary.from_roots(root, **options)
-        self.workspace = WorkspaceToolset(library, SkillSession(self.state))
+        self.workspace = WorkspaceToolset(library, SkillSession(self.state), runner=runner)
 
     def toolset(self, document):
         """Return the tools of a document."""
@@ -195,7 +249,31 @@ class Systems:
 
 
 @pytest.fixture
-def systems(tmp_path, make_skill):
+def host(tmp_path):
+    """The folder of the host that inputs may come from."""
+    folder = tmp_path / "host"
+    folder.mkdir()
+    (folder / "data.txt").write_text("from the host")
+    return folder
+
+
+@pytest.fixture
+def runner(tmp_path, host):
+    """What runs commands: in processes of this machine."""
+    artifacts = FolderArtifacts(tmp_path / "artifacts")
+    artifacts.save("kept.txt", b"from the store", "text/plain")
+    runner = SkillRunner(
+        choose("local"),
+        workspaces=Workspaces(tmp_path / "workspaces"),
+        artifacts=artifacts,
+        host_folders=(host,),
+    )
+    yield runner
+    runner.close()
+
+
+@pytest.fixture
+def systems(tmp_path, make_skill, runner):
     """Two skills, one of them with chunks and files."""
     root = tmp_path / "skills"
     body = 'Core.\n<chunk id="deep" description="More of it.">Details.</chunk>\n'
@@ -205,8 +283,10 @@ def systems(tmp_path, make_skill):
     (folder / "USAGE.md").write_text("Usage.")
     (folder / "references").mkdir()
     (folder / "references" / "REFERENCE.md").write_text("Reference.")
+    (folder / "scripts").mkdir()
+    (folder / "scripts" / "fib.py").write_text(FIBONACCI)
     make_skill(root, "data-analysis", "Analyse data.", "Look at it.")
-    return Systems(root, tmp_path / "index")
+    return Systems(root, tmp_path / "index", runner)
 
 
 def arguments_of(function):
@@ -273,6 +353,22 @@ def test_a_tool_takes_the_arguments_of_its_document(systems, document, tool, arg
     assert set(schema.get("required", [])) == {n for n, d in arguments.items() if d is REQUIRED}
     shown = {n: p.get("default") for n, p in schema.get("properties", {}).items() if n in arguments}
     assert shown == {n: None if d is REQUIRED else d for n, d in arguments.items()}
+
+
+@pytest.mark.parametrize(
+    ("document", "tool", "argument", "fields"),
+    OBJECTS,
+    ids=[f"{d}-{t}-{a}" for d, t, a, _ in OBJECTS],
+)
+def test_an_object_has_the_fields_of_its_document(systems, document, tool, argument, fields):
+    """As a model is told of them."""
+    specs = systems.toolset(document).specs("anthropic")
+    (schema,) = [spec["input_schema"] for spec in specs if spec["name"] == tool]
+    found = schema["properties"][argument]
+    found = found.get("items", found)
+    assert set(found.get("required", [])) == {n for n, d in fields.items() if d is REQUIRED}
+    shown = {name: field.get("default", REQUIRED) for name, field in found["properties"].items()}
+    assert shown == fields
 
 
 def test_there_are_no_tools_beyond_those_of_the_documents(systems):
@@ -360,7 +456,7 @@ TEXTS = [  # document, what is done, the text that the document gives for it
     (
         "003",
         lambda s: s.call("003", "list_skill_assets", skill_name="python-math"),
-        ["references/REFERENCE.md"],
+        ["references/REFERENCE.md", "scripts/fib.py"],
     ),
     ("003", lambda s: manager.SkillsManager(s.root / "none").list_skills(), []),
     ("003", lambda s: manager.SkillsManager(s.root / "none").search_skills("x"), []),
@@ -463,3 +559,166 @@ def test_a_skill_that_cannot_be_loaded_is_logged_in_the_words_of_the_document(
         "python-math",
     ]
     assert any(words in record.getMessage() for record in caplog.records)
+
+
+def run(systems, command, /, **arguments):
+    """Load the skill of document 004 and run a command of it; return the result."""
+    systems.call("004", "skill_load", skill="python-math")
+    return systems.call("004", "skill_run", skill="python-math", command=command, **arguments)
+
+
+def test_the_example_of_the_document_runs(systems):
+    """From skill_load to the collected file, with all fields of the document's result."""
+    result = run(
+        systems, "python3 scripts/fib.py 10 > out/fib.txt", output_files=["out/fib.txt"], timeout=60
+    )
+    assert (result["stdout"], result["stderr"], result["exit_code"]) == ("", "", 0)
+    assert result["timed_out"] is False
+    assert 0 < result["duration_ms"] < 60_000
+    (file,) = result["output_files"]
+    assert (file["name"], file["mime_type"]) == ("out/fib.txt", "text/plain")
+    assert file["content"].split() == "0 1 1 2 3 5 8 13 21 34".split()
+
+
+def test_a_skill_is_run_only_after_it_was_loaded(systems):
+    """The document's flow: first skill_load, then skill_run."""
+    message = systems.call("004", "skill_run", skill="python-math", command="true")
+    assert message == 'skill_run requires skill_load first for "python-math"'
+
+
+@pytest.mark.parametrize(
+    ("variable", "folder"),
+    [
+        ("WORKSPACE_DIR", "."),
+        ("SKILLS_DIR", "skills"),
+        ("WORK_DIR", "work"),
+        ("OUTPUT_DIR", "out"),
+        ("RUN_DIR", "runs/run_*"),
+    ],
+)
+def test_a_run_has_the_folders_of_the_document_in_its_environment(
+    systems, tmp_path, variable, folder
+):
+    """All of one workspace; what runs there can write to them."""
+    result = run(systems, f"cd ${variable} && pwd -P && touch written")
+    (place,) = (tmp_path / "workspaces").glob(f"ws_*/{folder}/written")
+    assert result["stdout"].strip() == str(place.parent.resolve())
+
+
+def test_a_run_knows_its_skill(systems):
+    """By the variable of the document."""
+    assert run(systems, "echo $SKILL_NAME")["stdout"] == "python-math\n"
+
+
+@pytest.mark.parametrize(
+    ("cwd", "folder"),
+    [({}, "skills/python-math"), ({"cwd": "scripts"}, "skills/python-math/scripts")],
+)
+def test_a_command_runs_where_the_document_says(systems, cwd, folder):
+    """In the folder of the skill, or below it."""
+    result = run(systems, "pwd -P; cd $WORKSPACE_DIR; pwd -P", **cwd)
+    found, top = result["stdout"].split()
+    assert found == f"{top}/{folder}"
+
+
+@pytest.mark.parametrize(
+    ("link", "folder"), [("out", "out"), ("work", "work"), ("inputs", "work/inputs")]
+)
+def test_the_folder_of_a_skill_has_the_links_of_the_document(systems, link, folder):
+    """So that paths in the text of a skill mean the folders of the workspace."""
+    result = run(systems, f"test -L {link} && touch {link}/x && ls $WORKSPACE_DIR/{folder}/x")
+    assert result["exit_code"] == 0
+
+
+def test_a_command_is_run_by_bash_as_a_login_shell(systems):
+    """The document's `bash -lc`."""
+    result = run(systems, "shopt -q login_shell && [[ $0 == bash ]] && echo $BASH_VERSION")
+    assert result["stdout"] > "3"
+
+
+def test_a_run_takes_its_variables(systems):
+    """The document's `env`."""
+    assert run(systems, "echo $N", env={"N": "7"})["stdout"] == "7\n"
+
+
+def test_a_run_without_a_timeout_has_the_default_of_the_executor():
+    """Five minutes, as in the system of the document."""
+    assert DEFAULT_TIMEOUT == 300
+
+
+@pytest.mark.parametrize("pattern", ["out/*.txt", "$OUTPUT_DIR/*.txt", "${OUTPUT_DIR}/*.txt"])
+@pytest.mark.parametrize("is_declared", [False, True])
+def test_patterns_are_those_of_the_document(systems, pattern, is_declared):
+    """From the workspace, or by the variable of a folder."""
+    how = {"outputs": {"globs": [pattern], "inline": True}} if is_declared else {}
+    result = run(systems, "echo 1 > out/a.txt", **(how or {"output_files": [pattern]}))
+    assert [(file["name"], file["content"]) for file in result["output_files"]] == [
+        ("out/a.txt", "1\n")
+    ]
+
+
+def test_two_stars_are_any_number_of_folders(systems):
+    """In declared outputs, as in the document."""
+    result = run(
+        systems,
+        "mkdir -p out/b/c; echo 1 > out/a; echo 2 > out/b/c/d",
+        outputs={"globs": ["$OUTPUT_DIR/**"]},
+    )
+    assert [file["name"] for file in result["output_files"]] == ["out/a", "out/b/c/d"]
+    assert "content" not in result["output_files"][0]
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("artifact://kept.txt", "from the store"),
+        ("artifact://kept.txt@0", "from the store"),
+        ("host://{host}/data.txt", "from the host"),
+        ("workspace://work/made.txt", "made before"),
+        ("skill://python-math/USAGE.md", "Usage."),
+    ],
+)
+@pytest.mark.parametrize("mode", ["copy", "link"])
+def test_inputs_have_the_schemes_and_modes_of_the_document(systems, host, source, text, mode):
+    """Where `to` is left out they lie in the inputs, under their last part."""
+    run(systems, "printf 'made before' > work/made.txt")
+    place = source.format(host=host)
+    result = run(systems, "cat $WORK_DIR/inputs/*", inputs=[{"from": place, "mode": mode}])
+    assert (result["stdout"], result["exit_code"]) == (text, 0)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {
+            "output_files": ["out/*"],
+            "save_as_artifacts": True,
+            "artifact_prefix": "pref/",
+            "omit_inline_content": True,
+        },
+        {"outputs": {"globs": ["out/*"], "save": True, "name_template": "pref/"}},
+    ],
+)
+def test_both_ways_of_the_document_save_artifacts(systems, arguments):
+    """Named in the result and in the session, and without content."""
+    result = run(systems, "echo 1 > out/a.txt", **arguments)
+    (ref,) = result["artifact_files"]
+    assert ref == {"name": "pref/out/a.txt", "version": 0}
+    (file,) = result["output_files"]
+    assert (file["mime_type"], "content" in file) == ("text/plain", False)
+    assert '"ref":"artifact://pref/out/a.txt@0"' in systems.state["temp:skill:artifacts"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "names"),
+    [({}, 100), ({"max_files": 3}, 3), ({"max_total_bytes": 50}, 25), ({"max_file_bytes": 1}, 100)],
+)
+def test_what_is_collected_has_the_limits_of_the_document(systems, limit, names):
+    """A hundred files unless told otherwise; what is cut is said to be."""
+    command = "for i in {100..204}; do echo 1 > out/$i; done"
+    result = run(systems, command, outputs={"globs": ["out/*"], "inline": True, **limit})
+    assert len(result["output_files"]) == names
+    assert {file["content"] for file in result["output_files"]} == {
+        "1" if "max_file_bytes" in limit else "1\n"
+    }
+    assert result["warnings"]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from skillsearch import config
 from skillsearch.errors import ConfigError, EnvironmentNotFoundError, SkillSearchError
+from skillsearch.setting_values import is_environment_name
 from skillsearch.toolsets.server_environment import ServerEnvironment
 
 BASE = "Execute a skill."
@@ -306,7 +307,7 @@ def test_no_name_leads_out_of_the_folder(folder, tmp_path, name):
         assert server.get_skills_directory() is None
     else:
         assert name in {"home", "work"}
-    if config.is_environment_name(name):
+    if is_environment_name(name):
         place = os.path.normpath(folder / name / "skills")
         assert Path(place).parent.parent == folder
         started = ServerEnvironment(folder, name)

@@ -8,11 +8,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from skillsearch.execution.artifacts import FolderArtifacts
+from skillsearch.execution.choosing import choose
+from skillsearch.execution.runner import SkillRunner
+from skillsearch.execution.workspaces import Workspaces
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.session.skill_session import SkillSession
 from skillsearch.tools.toolset import Toolset
 from skillsearch.toolsets.disclosure import MAX_NAMED
-from skillsearch.toolsets.workspace import GUIDANCE, MAX_DOCS, WorkspaceToolset
+from skillsearch.toolsets.workspace import GUIDANCE, RUN_GUIDANCE, WorkspaceToolset
+from skillsearch.toolsets.workspace_arguments import MAX_DOCS
 
 MATH = "Small Python utilities for math and text files."
 BODY = "Overview\n\nRun short Python scripts inside the skill workspace."
@@ -598,6 +603,158 @@ def test_a_body_that_imitates_the_message_is_marked(workspace, root, make_skill)
     heads = [line for line in prompt.splitlines() if line.lstrip().lower().startswith(marks)]
     assert heads == ["[Loaded] git-log", "Docs loaded: doc.md", "[Doc] doc.md"]
     assert "</available_skills>" not in prompt
+
+
+# skill_run, where the host has something to run commands.
+
+
+@pytest.fixture
+def runner(tmp_path):
+    """What runs commands: in processes of this machine."""
+    runner = SkillRunner(
+        choose("local"),
+        workspaces=Workspaces(tmp_path / "workspaces"),
+        artifacts=FolderArtifacts(tmp_path / "artifacts"),
+    )
+    yield runner
+    runner.close()
+
+
+def test_with_a_runner_there_is_a_tool_to_run_commands(open_workspace, runner):
+    """Behind the others, with the same names of skills; the guidance has a line for it."""
+    workspace = open_workspace(runner=runner)
+    assert list(specs(workspace)) == [*TOOLS, "skill_run"]
+    _, schema = specs(workspace)["skill_run"]
+    assert schema["properties"]["skill"]["enum"] == ["brew-coffee", "git-log", "python-math"]
+    assert [tool.read_only for tool in workspace.tools()] == [True, True, True, False]
+    assert workspace.system_prompt().endswith(f"{GUIDANCE}{RUN_GUIDANCE}")
+    assert "skill_run" in RUN_GUIDANCE
+
+
+def test_without_a_runner_nothing_tells_of_running(workspace, open_workspace, runner):
+    """Neither tools nor guidance; a guidance of the host's own stays as it is."""
+    assert "skill_run" not in str(specs(workspace)) + workspace.system_prompt()
+    assert call(workspace, "skill_run", skill="git-log", command="true")["code"] == "unknown-tool"
+    prompt = open_workspace(runner=runner, guidance="Use them.").system_prompt()
+    assert "skill_run" not in prompt
+
+
+def test_a_skill_is_loaded_before_it_is_run(open_workspace, runner):
+    """In the words of the document's system; with the next turn it has to be loaded again."""
+    workspace = open_workspace(runner=runner)
+    run = {"skill": "Python-Math", "command": "cat scripts/fib.py"}
+    refused = 'skill_run requires skill_load first for "python-math"'
+    assert call(workspace, "skill_run", **run)["message"] == refused
+    call(workspace, "skill_load", skill="python-math")
+    assert call(workspace, "skill_run", **run)["stdout"] == "content of scripts/fib.py"
+    workspace.begin_turn()
+    assert call(workspace, "skill_run", **run)["code"] == "skill-not-loaded"
+
+
+@pytest.mark.parametrize(
+    ("skill", "message"),
+    [("", "skill is required"), ("pyton-math", "unknown skill: pyton-math (nearest: python-math)")],
+)
+def test_a_skill_to_run_that_is_not_there_is_told(open_workspace, runner, skill, message):
+    """As by the other tools."""
+    told = call(open_workspace(runner=runner), "skill_run", skill=skill, command="true")
+    assert told["message"] == message
+
+
+def test_what_a_run_saves_is_recorded_in_the_state(open_workspace, runner):
+    """Under the document's key, with the id that the host has for the call; and told."""
+    deltas, events = [], []
+    workspace = open_workspace(
+        runner=runner, on_delta=deltas.append, on_event=events.append, call_id=lambda: "call-7"
+    )
+    call(workspace, "skill_load", skill="python-math")
+    run = {"skill": "python-math", "command": "echo 1 > out/a.txt"}
+    outputs = {"globs": ["out/*"], "save": True}
+    for _ in range(2):
+        result = call(workspace, "skill_run", **run, outputs=outputs)
+    (ref,) = result["artifact_files"]
+    record = json.loads(workspace.session.state["temp:skill:artifacts"])
+    saved = {**ref, "ref": f"artifact://{ref['name']}@1"}
+    assert record == {"tool_call_id": "call-7", "artifacts": [saved]}
+    assert [list(delta) for delta in deltas[1:]] == [["temp:skill:artifacts"]] * 2
+    assert [event.delta for event in events] == deltas
+    call(workspace, "skill_run", **run)
+    assert (len(deltas), events[-1].delta) == (3, {})
+
+
+def test_sessions_of_one_runner_have_workspaces_of_their_own(open_workspace, runner):
+    """Unless the host says that it is one session, such as after a restart of the agent."""
+
+    def ls(workspace, command="ls work"):
+        call(workspace, "skill_load", skill="git-log")
+        return call(workspace, "skill_run", skill="git-log", command=command)["stdout"].split()
+
+    one, other = open_workspace(runner=runner), open_workspace(runner=runner)
+    assert ls(one, "touch work/mine && ls work") == ["inputs", "mine"]
+    assert "mine" not in ls(other)
+    again = [open_workspace(runner=runner, run_session="s") for _ in range(2)]
+    ls(again[0], "touch work/ours")
+    assert "ours" in ls(again[1])
+
+
+def test_each_answer_of_a_tool_is_an_event_with_what_it_changed(open_workspace):
+    """As the document has it: skill_load carries a delta, skill_list_docs none."""
+    events = []
+    workspace = open_workspace(max_loaded=1, on_event=events.append)
+    call(workspace, "skill_load", skill="GIT-LOG")
+    call(workspace, "skill_list_docs", skill="python-math")
+    call(workspace, "skill_load", skill="python-math")
+    call(workspace, "skill_select_docs", skill="python-math", docs=["USAGE.md"])
+    call(workspace, "skill_load", skill="nothing")
+    workspace.begin_turn()
+    assert [(event.kind, event.tool, event.skill) for event in events] == [
+        ("tool.response", "skill_load", "GIT-LOG"),
+        ("tool.response", "skill_list_docs", "python-math"),
+        ("tool.response", "skill_load", "python-math"),
+        ("tool.response", "skill_select_docs", "python-math"),
+    ]
+    assert events[0].result == "loaded: git-log"
+    assert events[0].delta["temp:skill:loaded:git-log"] == "1"
+    assert (events[1].result[0], events[1].delta) == ("USAGE.md", {})
+    assert events[2].delta.evicted == ("git-log",)
+    assert events[3].delta[DOCS] == '["USAGE.md"]'
+
+
+def test_an_event_tells_of_its_own_call_alone(open_workspace):
+    """Not of what the host itself changed before it."""
+    events, deltas = [], []
+    workspace = open_workspace(on_event=events.append, on_delta=deltas.append)
+    call(workspace, "skill_load", skill="git-log")
+    workspace.begin_turn()
+    call(workspace, "skill_list_docs", skill="git-log")
+    assert [len(events), len(deltas)] == [2, 2]
+    assert events[1].delta == {}
+
+
+def test_a_search_is_an_event_too(tmp_path, make_skill):
+    """It names no skill."""
+    for number in range(MAX_NAMED + 1):
+        make_skill(tmp_path / "many", f"skill-{number:03}", "Water the plants.", body="x")
+    library = SkillLibrary.from_roots(tmp_path / "many", index_dir=tmp_path / "i", model="hashing")
+    events = []
+    workspace = WorkspaceToolset(library, on_event=events.append)
+    hits = call(workspace, "search_skills", query="water the plants", n=1, threshold=0)
+    assert [(event.tool, event.skill, event.result) for event in events] == [
+        ("search_skills", "", hits)
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_skill_of_a_hostile_name_is_run_like_any_other(tmp_path, make_skill, runner, name):
+    """In its own folder of the workspace, and nowhere else."""
+    path = make_skill(tmp_path / "r", "folder", body="x")
+    path.write_text(path.read_text().replace("name: folder", f"name: {json.dumps(name)}"))
+    workspace = WorkspaceToolset(SkillLibrary.from_roots(tmp_path / "r"), runner=runner)
+    (handle,) = enums(workspace)[0]
+    call(workspace, "skill_load", skill=handle)
+    result = call(workspace, "skill_run", skill=handle, command="ls $WORKSPACE_DIR/skills; ls")
+    assert result["exit_code"] == 0
+    assert result["stdout"].splitlines()[1:] == ["SKILL.md", "inputs", "out", "work"]
 
 
 SKILLS = ("python-math", "git-log", "brew-coffee")

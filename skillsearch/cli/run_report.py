@@ -1,0 +1,179 @@
+"""What a run of a skill's command gave: printed, and kept where the user wants it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say
+from skillsearch.errors import ArtifactNotFoundError
+from skillsearch.execution.artifacts import Artifact
+from skillsearch.execution.choosing import Described
+from skillsearch.execution.program import Capabilities
+from skillsearch.execution.request import ArtifactRef, RunResult
+from skillsearch.openat import open_file, open_folder
+from skillsearch.safe_text import one_line
+from skillsearch.types import JsonValue
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_AGAIN = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What became of the files that were to be kept.
+
+    Attributes:
+        paths: Those that were written.
+        problems: What could not be written and why, a line each.
+    """
+
+    paths: tuple[Path, ...]
+    problems: tuple[str, ...]
+
+
+def print_result(result: RunResult, capabilities: Capabilities, kept: Kept | None) -> None:
+    """Print what a command wrote where it wrote it, and a report on stderr.
+
+    Args:
+        result: How the run ended.
+        capabilities: What the executor kept the command from.
+        kept: Which files were kept; None where none were to be.
+    """
+    _write(result.stdout, to_stderr=False)
+    _write(result.stderr, to_stderr=True)
+    say(f"{_end(result)} after {result.duration_ms / 1000:.2f} s; run by: {result.executor}")
+    if capabilities.isolation == "none":
+        for sentence in capabilities.not_isolated:
+            say(f"not isolated: {sentence}")
+    elif capabilities.not_isolated:
+        say("What that does not isolate is told by: skillsearch run --list-executors")
+    if kept:
+        _tell_kept(result, kept)
+    else:
+        _tell_lost(result)
+    for warning in result.warnings:
+        say(f"warning: {warning}")
+
+
+def print_executors(executors: Iterable[Described], *, as_json: bool) -> None:
+    """Print which executors there are, and what each does not keep a command from.
+
+    Args:
+        executors: What is known of them.
+        as_json: True for one JSON object.
+    """
+    if as_json:
+        emit_json({"executors": [_record(each) for each in executors]})
+        return
+    rows = []
+    for each in executors:
+        word = "works here" if each.available else "does not work here"
+        rows.append((each.name, word, each.reason or f"isolates by: {each.capabilities.isolation}"))
+        rows += [(each.name, "not isolated", text) for text in each.capabilities.not_isolated]
+    if is_terminal():
+        from skillsearch.cli.tables import print_rows
+
+        print_rows(rows)
+    else:
+        emit_rows(rows)
+
+
+class Collected:
+    """What a run saves as artifacts: held until it is written where the user wants it.
+
+    Attributes:
+        files: What each holds, by path below the workspace.
+    """
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.files: dict[str, bytes] = {}
+
+    def save(self, name: str, data: bytes, media_type: str) -> ArtifactRef:
+        """Hold a file; see `ArtifactStore`."""
+        self.files[name] = data
+        return ArtifactRef(name, 0)
+
+    def load(self, name: str, version: int | None) -> Artifact:
+        """Refuse: nothing is kept from one run to the next; see `ArtifactStore`."""
+        raise ArtifactNotFoundError(
+            f"There is no artifact {one_line(name, 80)!r}: skillsearch run keeps none; name a file"
+            " for --input."
+        )
+
+
+def keep_files(files: Mapping[str, bytes], folder: Path, *, force: bool) -> Kept:
+    """Write files into a folder of the user.
+
+    Args:
+        files: What each holds, by path below the folder; not trusted.
+        folder: The folder; made where it is missing.
+        force: True to write over files that are there.
+
+    Returns:
+        What became of them.
+    """
+    paths, problems = [], []
+    for name, data in files.items():
+        try:
+            _keep(folder, name, data, force=force)
+        except FileExistsError:
+            problems.append(f"{name} is there already and was not written; --force does that")
+        except OSError as exc:
+            problems.append(f"{name} was not written: {exc.strerror or exc}")
+        else:
+            paths.append(folder / name)
+    return Kept(tuple(paths), tuple(problems))
+
+
+def _end(result: RunResult) -> str:
+    """Say how a run ended."""
+    if result.timed_out:
+        return "ended when its time was over,"
+    return "not started," if result.exit_code < 0 else f"exit code {result.exit_code}"
+
+
+def _tell_kept(result: RunResult, kept: Kept) -> None:
+    """Say where files were written, or that there were none."""
+    for path in kept.paths:
+        say(f"kept: {path}")
+    if not result.output_files:
+        say("warning: No file matches --output.")
+
+
+def _tell_lost(result: RunResult) -> None:
+    """Say which files nobody wanted, and how to get them."""
+    for file in result.output_files:
+        say(f"not kept: {file.name} ({file.mime_type}, {file.size_bytes:,} bytes)")
+    if result.output_files:
+        say("To keep files add: --output 'out/**'")
+
+
+def _record(executor: Described) -> dict[str, JsonValue]:
+    """Return the JSON form of what is known of an executor."""
+    known: dict[str, JsonValue] = {"available": executor.available, "reason": executor.reason}
+    return {"name": executor.name, **known, **executor.capabilities.to_dict()}
+
+
+def _keep(folder: Path, name: str, data: bytes, *, force: bool) -> None:
+    """Write a file below a folder, through no link and not out of it."""
+    parts = name.split("/")
+    if not all(parts) or {".", ".."} & set(parts):
+        raise PermissionError(f"its path leads out of {folder}")
+    folder.mkdir(parents=True, exist_ok=True)
+    os.close(open_folder(folder, parts[:-1], make=True))
+    with os.fdopen(open_file(folder, parts, _AGAIN if force else _NEW), "wb") as file:
+        file.write(data)
+
+
+def _write(text: str, *, to_stderr: bool) -> None:
+    """Print what a command wrote, a terminal's last line ended for what follows."""
+    stream = sys.stderr if to_stderr else sys.stdout
+    needs_end = bool(text) and not text.endswith("\n") and stream.isatty()
+    click.echo(text, nl=needs_end, err=to_stderr)

@@ -1,0 +1,282 @@
+"""Artifacts: files that are kept beyond a workspace, every version of them.
+
+In a folder an artifact named N has the folder ``<sha256 of N>/``, so that no file system takes two
+names for one, and in it ``<version>/data`` and ``<version>/about.json``. A version appears at once
+and is never changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from skillsearch.errors import ArtifactNotFoundError, WorkspaceError
+from skillsearch.execution.files import chunks_of, open_plain, reason, relative_parts, shown
+from skillsearch.execution.request import ArtifactRef
+from skillsearch.safe_text import one_line
+
+MAX_ARTIFACT_BYTES = 64 << 20
+SCHEME = "artifact://"
+
+_ABOUT, _DATA = "about.json", "data"
+_MAX_ABOUT_BYTES = 64 << 10
+_MAX_TYPE_CHARS = 200
+_MAX_NAMED = 10
+_VERSIONED = re.compile(r"(.*)@(0|[1-9][0-9]{0,8})", re.DOTALL)
+_VERSION = re.compile(r"0|[1-9][0-9]{0,8}")
+_KEY = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """One version of an artifact.
+
+    Attributes:
+        ref: Its name and version.
+        data: Its bytes.
+        media_type: What it is.
+    """
+
+    ref: ArtifactRef
+    data: bytes
+    media_type: str
+
+
+class ArtifactStore(Protocol):
+    """Keeps artifacts. Calls may come from several threads."""
+
+    def save(self, name: str, data: bytes, media_type: str) -> ArtifactRef:
+        """Keep a new version of an artifact.
+
+        Args:
+            name: Its name, not trusted: a relative path.
+            data: Its bytes.
+            media_type: What it is.
+
+        Returns:
+            The name, in plain form, and the version.
+
+        Raises:
+            WorkspaceError: When the name or the size is refused, or it cannot be written.
+        """
+
+    def load(self, name: str, version: int | None) -> Artifact:
+        """Return a version of an artifact.
+
+        Args:
+            name: Its name, not trusted.
+            version: The version; None for the newest.
+
+        Returns:
+            The version.
+
+        Raises:
+            ArtifactNotFoundError: There is none; names those that there are.
+            WorkspaceError: The name is refused, or what was kept is damaged.
+        """
+
+
+class FolderArtifacts:
+    """Artifacts in a folder of this machine. Several processes may save to it."""
+
+    def __init__(self, folder: Path) -> None:
+        """Take a folder, which the first artifact makes.
+
+        Args:
+            folder: The folder, trusted.
+        """
+        self._folder = folder
+
+    def save(self, name: str, data: bytes, media_type: str) -> ArtifactRef:
+        """Keep a new version of at most `MAX_ARTIFACT_BYTES`; see `ArtifactStore`."""
+        name = _plain(name)
+        if len(data) > MAX_ARTIFACT_BYTES:
+            raise WorkspaceError(
+                f"The artifact {shown(name)} has {len(data):,} bytes; {MAX_ARTIFACT_BYTES:,} are"
+                " allowed: split it up."
+            )
+        about = {
+            "name": name,
+            "media_type": one_line(media_type, _MAX_TYPE_CHARS),
+            "sha256": hashlib.sha256(data).hexdigest(),
+        }
+        try:
+            return ArtifactRef(name, _publish(self._folder / _key(name), about, data))
+        except OSError as error:
+            raise WorkspaceError(
+                f"The artifact {shown(name)} cannot be written to {self._folder}"
+                f" ({error.strerror}); check its permissions, and that its disk has space."
+            ) from error
+
+    def load(self, name: str, version: int | None = None) -> Artifact:
+        """Return a version of an artifact, its bytes checked; see `ArtifactStore`."""
+        name = _plain(name)
+        versions = _versions(self._folder / _key(name))
+        if not versions:
+            raise self._unknown(name)
+        if version is not None and version not in versions:
+            raise ArtifactNotFoundError(
+                f"The artifact {shown(name)} has no version {version}; it has {_listed(versions)}."
+            )
+        chosen = versions[-1] if version is None else version
+        folder = self._folder / _key(name) / str(chosen)
+        try:
+            about = _read_about(folder)
+            data = _read(folder, _DATA, MAX_ARTIFACT_BYTES)
+        except (OSError, ValueError) as error:
+            raise _damaged(name, chosen, folder, error) from error
+        if about["name"] != name or about["sha256"] != hashlib.sha256(data).hexdigest():
+            raise _damaged(name, chosen, folder, ValueError("its bytes are not those saved"))
+        return Artifact(ArtifactRef(name, chosen), data, about["media_type"])
+
+    def list(self) -> tuple[str, ...]:
+        """Return the names of all artifacts, sorted; damaged ones are left out."""
+        names = (self._name(key) for key in _entries(self._folder) if _KEY.fullmatch(key))
+        return tuple(sorted(name for name in names if name is not None))
+
+    def _name(self, key: str) -> str | None:
+        """Return the name of the artifact in a folder, or None."""
+        for version in reversed(_versions(self._folder / key)):
+            try:
+                name = _read_about(self._folder / key / str(version))["name"]
+            except (OSError, ValueError):
+                continue
+            return name if _key(name) == key else None
+        return None
+
+    def _unknown(self, name: str) -> ArtifactNotFoundError:
+        """Return the error for a name that no artifact has."""
+        names = self.list()
+        more = f" and {len(names) - _MAX_NAMED:,} more" if len(names) > _MAX_NAMED else ""
+        there_are = ", ".join(map(shown, names[:_MAX_NAMED])) + more or "none yet"
+        return ArtifactNotFoundError(f"No artifact is named {shown(name)}. There are: {there_are}.")
+
+
+def parse_ref(ref: str) -> tuple[str, int | None]:
+    """Take the reference to an artifact apart.
+
+    Args:
+        ref: ``artifact://name`` or ``artifact://name@version``; nothing in it is decoded, and an
+            ``@`` without a number after it is part of the name.
+
+    Returns:
+        The name in plain form, and the version or None.
+
+    Raises:
+        WorkspaceError: It does not begin so, or the name is refused.
+    """
+    name = ref.removeprefix(SCHEME)
+    if name == ref:
+        raise WorkspaceError(f"{shown(ref)} is no artifact; write artifact://name@version.")
+    found = _VERSIONED.fullmatch(name)
+    return (_plain(found[1]), int(found[2])) if found else (_plain(name), None)
+
+
+def _plain(name: str) -> str:
+    """Return the name of an artifact in plain form."""
+    return "/".join(relative_parts(name, "The artifact name"))
+
+
+def _key(name: str) -> str:
+    """Return the name of the folder of an artifact."""
+    return hashlib.sha256(name.encode()).hexdigest()
+
+
+def _publish(folder: Path, about: dict[str, str], data: bytes) -> int:
+    """Write a version beside the others, then give it the first number that is free."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new = folder / f".{secrets.token_hex(8)}.new"
+    new.mkdir(mode=0o700)
+    try:
+        _write(new / _DATA, data)
+        _write(new / _ABOUT, json.dumps(about).encode())
+        version = max(_versions(folder), default=-1) + 1
+        while not _rename(new, folder / str(version)):
+            version += 1
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
+        raise
+    return version
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file to the disk itself."""
+    with path.open("xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _rename(new: Path, to: Path) -> bool:
+    """Give a folder its name, unless that is taken: no folder replaces one that is not empty."""
+    try:
+        new.rename(to)
+    except OSError:
+        if not os.path.lexists(to):
+            raise
+        return False
+    return True
+
+
+def _entries(folder: Path) -> list[str]:
+    """Return the names in a folder; none where it is missing or cannot be read."""
+    try:
+        return os.listdir(folder)  # noqa: PTH208
+    except OSError:
+        return []
+
+
+def _versions(folder: Path) -> list[int]:
+    """Return the versions of the artifact in a folder, in order."""
+    return sorted(int(name) for name in _entries(folder) if _VERSION.fullmatch(name))
+
+
+def _read_about(folder: Path) -> dict[str, str]:
+    """Return what is written about a version."""
+    try:
+        about = json.loads(_read(folder, _ABOUT, _MAX_ABOUT_BYTES))
+    except RecursionError as error:
+        raise ValueError(f"{_ABOUT} is nested too deeply") from error
+    keys = ("name", "media_type", "sha256")
+    if not isinstance(about, dict) or not all(isinstance(about.get(key), str) for key in keys):
+        raise ValueError(f"{_ABOUT} does not say what it is")
+    return about
+
+
+def _read(folder: Path, name: str, limit: int) -> bytes:
+    """Return a file of a version."""
+    top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fd = open_plain(top, (name,), os.fstat(top).st_uid)
+    finally:
+        os.close(top)
+    try:
+        data = b"".join(chunks_of(fd, limit + 1))
+    finally:
+        os.close(fd)
+    if len(data) > limit:
+        raise ValueError(f"{name} is larger than {limit:,} bytes")
+    return data
+
+
+def _damaged(name: str, version: int, folder: Path, error: Exception) -> WorkspaceError:
+    """Return the error for a version that is not as it was saved."""
+    why = reason(error) if isinstance(error, OSError) else one_line(str(error), 200)
+    return WorkspaceError(
+        f"Version {version} of the artifact {shown(name)} in {folder} is damaged ({why}); save it"
+        " once more."
+    )
+
+
+def _listed(versions: list[int]) -> str:
+    """Return the versions that there are, in words."""
+    if len(versions) == versions[-1] - versions[0] + 1:
+        return f"{versions[0]} to {versions[-1]}" if len(versions) > 1 else f"{versions[0]}"
+    return ", ".join(map(str, versions[-_MAX_NAMED:]))

@@ -1,0 +1,278 @@
+"""Runs one program to its end under supervision, and keeps of its output what is asked for."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, cast
+
+from skillsearch.errors import ExecutorError
+from skillsearch.execution.program import Finished, Program
+
+SUPERVISOR = Path(__file__).with_name("supervise.py")
+CHUNK = 64 << 10
+LATE = 10.0
+"""Seconds that the supervisor has to start and, when the time is over, to end all."""
+LAST_STEPS = 64
+"""How often to read what is still in the pipes when all has ended: a stranger may hold them."""
+
+_FAILED = {
+    "folder": "The folder {folder} cannot be entered",
+    "program": "The program {name!r} cannot be started",
+    "supervisor": "The program {name!r} cannot be supervised",
+}
+_REASONS = {
+    "time": "Its {limits.timeout:g} seconds were over; all that it had started was ended.",
+    "processes": "It had more than {limits.processes} processes at once; all were ended.",
+    "outer": "One of its two supervisors was killed; all that it had started was ended.",
+    "lost": "Its supervisor was killed or stopped; how the program itself ended is not known.",
+}
+_LEFT = "Processes that it left running were ended: {killed}."
+
+
+class Kept:
+    """The beginning and the end of a stream of bytes, in bounded memory."""
+
+    def __init__(self, limit: int) -> None:
+        """Keep that many bytes: half of them from the beginning, the rest from the end."""
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._head_size = limit // 2
+        self._tail_size = limit - self._head_size
+        self._size = 0
+
+    def add(self, data: bytes) -> None:
+        """Take the next bytes."""
+        self._size += len(data)
+        room = self._head_size - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:]
+        if len(self._tail) > 2 * self._tail_size + CHUNK:
+            self._cut()
+
+    def result(self) -> tuple[bytes, int]:
+        """Return what was kept, and how many bytes were dropped from its middle."""
+        self._cut()
+        kept = bytes(self._head + self._tail)
+        return kept, self._size - len(kept)
+
+    def _cut(self) -> None:
+        """Drop what is too much of the end."""
+        del self._tail[: max(len(self._tail) - self._tail_size, 0)]
+
+
+def run_supervised(
+    argv: Sequence[str],
+    program: Program,
+    *,
+    limited: bool = True,
+    on_end: Callable[[], None] | None = None,
+) -> Finished:
+    """Run a program to its end; nothing that it started is left.
+
+    Of a stream with more than ``output_bytes`` the first half and the last half of that many bytes
+    are kept, whatever character they cut.
+
+    Args:
+        argv: What is started for ``program.argv``, such as a command that encloses it. A name
+            without a slash is looked for on the ``PATH`` of the program's environment.
+        program: Folder, environment, input and limits of what is started.
+        limited: False for a command that has the program run elsewhere, such as the client of a
+            container engine: only the limits of time and output hold for it.
+        on_end: Called last, however the run ended, also when an exception goes on from here.
+
+    Returns:
+        How it ended.
+
+    Raises:
+        ExecutorError: When no supervisor can be started.
+    """
+    if sys.platform != "linux":
+        raise ExecutorError("Programs can be supervised on Linux only: run this there.")
+    streams = (Kept(program.limits.output_bytes), Kept(program.limits.output_bytes))
+    try:
+        report = _supervise(argv, program, limited, streams)
+        return _finished(argv[0], program, report, streams)
+    except ValueError as error:
+        return _not_started(f"The program cannot be started: {error}.")
+    finally:
+        if on_end:
+            on_end()
+
+
+def _supervise(
+    argv: Sequence[str], program: Program, limited: bool, streams: tuple[Kept, Kept]
+) -> dict[str, list[str]]:
+    """Run a program, and return the lines of the report by their first words."""
+    orders = _orders(argv, program)
+    limits = program.limits
+    sizes = (limits.processes, limits.open_files, limits.file_bytes, limits.memory_bytes)
+    numbers = (len(orders), len(argv), limits.timeout, *(size if limited else 0 for size in sizes))
+    control, theirs = socket.socketpair()
+    with control:
+        with theirs:
+            process = _start(theirs.fileno(), numbers, has_input=bool(program.stdin))
+        try:
+            control.settimeout(LATE)
+            with suppress(OSError):  # it ended already: what it reports will tell
+                control.sendall(orders)
+            report = _exchange(process, control, program, streams)
+        finally:
+            control.close()  # whatever still runs is ended now
+            _leave(process)
+    return {words[0]: words[1:] for words in map(str.split, report.decode().splitlines())}
+
+
+def _orders(argv: Sequence[str], program: Program) -> bytes:
+    """Return what the supervisor reads, or raise ValueError for what no program can be given."""
+    if not argv or not argv[0]:
+        raise ValueError("it has no name")
+    if unusable := [name for name in program.env if not name or "=" in name]:
+        raise ValueError(f"no variable can be named {unusable[0]!r}")
+    variables = [f"{name}={value}" for name, value in program.env.items()]
+    fields = [os.fsencode(field) for field in (str(program.cwd), *argv, *variables)]
+    if any(b"\0" in field for field in fields):
+        raise ValueError("an argument or a variable holds a NUL")
+    return b"\0".join(fields)
+
+
+def _start(control: int, numbers: Sequence[float], *, has_input: bool) -> subprocess.Popen[bytes]:
+    """Start the supervisor; of our environment it gets nothing."""
+    command = [sys.executable, "-I", "-S", str(SUPERVISOR), str(control), *map(str, numbers)]
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            cwd="/",
+            env={},
+            pass_fds=(control,),
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ExecutorError(
+            f"No supervisor can be started by {sys.executable!r}: {error.strerror}."
+        ) from error
+
+
+def _exchange(
+    process: subprocess.Popen[bytes],
+    control: socket.socket,
+    program: Program,
+    streams: tuple[Kept, Kept],
+) -> bytes:
+    """Give the program its input and take its output until the supervisor reports, or is gone."""
+    report = bytearray()
+    sources = cast("tuple[IO[bytes], ...]", (process.stdout, process.stderr, control))
+    takers = (streams[0].add, streams[1].add, report.extend)
+
+    def is_over() -> bool:
+        return b"ended" in report or control.fileno() < 0
+
+    with selectors.PollSelector() as selector:
+        for source, take in zip(sources, takers, strict=True):
+            selector.register(source, selectors.EVENT_READ, _reader(source.fileno(), take))
+        if process.stdin:
+            writer = _writer(process.stdin.fileno(), program.stdin)
+            selector.register(process.stdin, selectors.EVENT_WRITE, writer)
+        if not _wait(selector, is_over, program.limits.timeout + LATE):
+            process.kill()  # the outer one: wakes the inner one, which then ends everything
+            _wait(selector, is_over, LATE)
+        for _ in range(LAST_STEPS):
+            if not _step(selector, 0):
+                break
+    return bytes(report)
+
+
+def _wait(selector: selectors.BaseSelector, is_over: Callable[[], bool], seconds: float) -> bool:
+    """Read and write until it is over, or so many seconds are, and say whether it is."""
+    deadline = time.monotonic() + seconds
+    while not is_over() and (left := deadline - time.monotonic()) > 0:
+        _step(selector, min(left, 3600))
+    return is_over()
+
+
+def _step(selector: selectors.BaseSelector, seconds: float) -> bool:
+    """Wait until something can be read or written, do that, and say whether there was any."""
+    ready = selector.select(seconds)
+    for key, _ in ready:
+        if not next(key.data, False):
+            selector.unregister(key.fileobj)
+            cast("IO[bytes]", key.fileobj).close()
+    return bool(ready)
+
+
+def _reader(fd: int, take: Callable[[bytes], None]) -> Iterator[bool]:
+    """Read a piece at each step until the end."""
+    os.set_blocking(fd, False)
+    data = b"anything"
+    while data:
+        with suppress(BlockingIOError):  # a program can read the pipe that it writes to
+            try:
+                data = os.read(fd, CHUNK)
+            except ConnectionResetError:  # the supervisor ended with orders unread
+                data = b""
+            take(data)
+        yield bool(data)
+
+
+def _writer(fd: int, data: bytes) -> Iterator[bool]:
+    """Write a piece at each step until all is written, or nobody reads any more."""
+    os.set_blocking(fd, False)
+    rest = memoryview(data)
+    with suppress(BrokenPipeError):
+        while rest:
+            with suppress(BlockingIOError):
+                rest = rest[os.write(fd, rest[:CHUNK]) :]
+            yield bool(rest)
+
+
+def _leave(process: subprocess.Popen[bytes]) -> None:
+    """Wait for the supervisor, and close what is left of the pipes."""
+    try:
+        process.wait(LATE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream:
+            stream.close()
+
+
+def _finished(
+    name: str, program: Program, report: dict[str, list[str]], streams: tuple[Kept, Kept]
+) -> Finished:
+    """Return what came out of a run."""
+    if "failed" in report:
+        what, number = report["failed"]
+        text = _FAILED[what].format(name=name, folder=str(program.cwd))
+        return _not_started(f"{text}: {os.strerror(int(number))}.")
+    word, reason, killed, milliseconds = report.get("ended", ("-9", "lost", "0", "0"))
+    code = int(word)
+    stdout, stdout_dropped = streams[0].result()
+    stderr, stderr_dropped = streams[1].result()
+    problem = _REASONS.get(reason) or (_LEFT if int(killed) else "")
+    return Finished(
+        stdout,
+        stderr,
+        stdout_dropped,
+        stderr_dropped,
+        exit_code=code if code >= 0 else 128 - code,
+        timed_out=reason == "time",
+        duration_ms=int(milliseconds),
+        problems=(problem.format(limits=program.limits, killed=killed),) if problem else (),
+    )
+
+
+def _not_started(why: str) -> Finished:
+    """Return how a program ended that did not begin."""
+    return Finished(b"", f"{why}\n".encode(errors="replace"), 0, 0, -1, False, 0)

@@ -1,0 +1,258 @@
+"""Which commands may be run, and how: by a shell, or by name where lists decide.
+
+A list says what is started, not what that starts in turn: a script of a skill that is let through
+can do all that the executor lets it do.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from skillsearch.errors import CommandRefusedError
+
+MAX_BYTES = 32 << 10
+
+_SHELL = (
+    'if command -v bash >/dev/null; then s=bash; else s=sh; fi; exec "$s" -lc "$0" "$s" "${PATH-}"'
+)
+"""A login shell that gets the ``PATH`` from before its profile as its first argument."""
+_KEEP_PATH = 'export PATH="${1:-$PATH}"; shift; '
+_STARTERS = frozenset(
+    "awk busybox chroot chrt doas docker ed emacs env ex find flock gawk gdb git ionice ltrace make"
+    " mawk nice nohup nsenter parallel podman prlimit rsync runuser script sed setpriv setsid ssh"
+    " stdbuf strace su sudo systemd-run tar taskset time timeout toybox unshare vi vim watch"
+    " xargs".split()
+)
+"""Programs that start what their arguments name. No such list is complete."""
+_INTERPRETERS = frozenset(
+    "ash bash bun csh dash deno expect fish guile ipython ksh lua luajit mksh node nodejs perl php"
+    " pwsh pypy python ruby sh tcsh tclsh zsh Rscript".split()
+)
+_PIECE = re.compile(
+    r"(?P<blank>[ \t]+)"
+    r"|'(?P<single>[^']*)'"
+    r'|"(?P<double>(?:[^"\\$`]|\\[^\n])*)"'
+    r"|\\(?P<escaped>[^\r\n])"
+    r"|(?P<special>[~#])"
+    r"|(?P<plain>[^\s'\"\\;&|<>$`(){}*?\[~#]+)"
+)
+"""A part of a command; ``special`` means something to a shell where a word begins."""
+_ESCAPED = re.compile(r'\\([$`"\\])')
+_VERSION = re.compile(r"[\d.]+$")
+_WORD = re.compile(r"[^\s,]+")
+_ASSIGNMENT = re.compile(r"\w+\+?=", re.ASCII)
+_MAX_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class CommandPolicy:
+    """Lists of commands; with neither of them everything may be run, and by a shell.
+
+    An entry is a name, which means the program that ``PATH`` finds; a path, absolute or below the
+    skill; or a whole command, its words with a blank between them.
+
+    Attributes:
+        allowed: What alone may be run; empty for all that is not denied.
+        denied: What may not be run, also under another path and with more arguments.
+    """
+
+    allowed: tuple[str, ...] = ()
+    denied: tuple[str, ...] = ()
+
+    @classmethod
+    def from_words(cls, allowed: str = "", denied: str = "") -> CommandPolicy:
+        """Read lists as settings hold them: words with commas, blanks or tabs between them."""
+        return cls(tuple(_WORD.findall(allowed)), tuple(_WORD.findall(denied)))
+
+    def argv(self, command: str | tuple[str, ...], *, skill: Path | None = None) -> tuple[str, ...]:
+        """Return what is to be started for a command.
+
+        Args:
+            command: A text, which without lists a login shell reads; or a program and its
+                arguments, which no shell ever reads.
+            skill: The folder of the skill, where the command is run in that; None where it is run
+                elsewhere, and a relative path would name something that nobody has checked.
+
+        Returns:
+            A program and its arguments.
+
+        Raises:
+            CommandRefusedError: When the lists do not let it pass, or it is empty, too long, or
+                holds what only a shell could make sense of.
+        """
+        _check_text(command)
+        if not self.allowed and not self.denied:
+            return shell_argv(command) if isinstance(command, str) else command
+        words = split_words(command) if isinstance(command, str) else command
+        if not words or not words[0]:
+            raise CommandRefusedError("The command is empty; name a program.")
+        if isinstance(command, str) and _ASSIGNMENT.match(words[0]):
+            raise CommandRefusedError(
+                f"The command begins with {_shown(words[0])}, which only a shell would take for a"
+                " variable; set it in the environment of the run."
+            )
+        self._check(words, skill)
+        return words
+
+    def _check(self, words: tuple[str, ...], skill: Path | None) -> None:
+        """Refuse a command that the lists do not let pass."""
+        is_listed = self._is_listed(words, skill)
+        if self._is_denied(words, skill):
+            raise CommandRefusedError(f"The command {_shown(words[0])} is denied.")
+        if self.allowed and not is_listed:
+            raise CommandRefusedError(
+                f"The command {_shown(words[0])} is not allowed; allowed are: {_few(self.allowed)}."
+            )
+        if self.denied and not is_listed and _can_start_others(words, skill):
+            raise CommandRefusedError(
+                f"The command {_shown(words[0])} can start others, denied ones too: run a file of"
+                " the skill with it, or have it allowed."
+            )
+
+    def _is_listed(self, words: tuple[str, ...], skill: Path | None) -> bool:
+        """Say whether an entry of the allowed means a command."""
+        program = words[0]
+        target = _own_file(program, skill)
+        if "/" in program and not program.startswith("/") and target is None:
+            return False
+        return any(
+            tuple(entry.split()) == words
+            or entry == program
+            or (target is not None and "/" in entry and _inside(entry, skill) == target)
+            for entry in self.allowed
+        )
+
+    def _is_denied(self, words: tuple[str, ...], skill: Path | None) -> bool:
+        """Say whether an entry of the denied means a command, or the program of it."""
+        names = _names(words[0], skill)
+        for entry in self.denied:
+            parts = tuple(entry.split())
+            if parts and parts == words[: len(parts)]:
+                return True
+            if len(parts) == 1 and PurePath(entry).name in names:
+                return True
+        return False
+
+
+def shell_argv(command: str) -> tuple[str, ...]:
+    """Return what runs a text by a login shell: bash, or sh where there is no bash.
+
+    The profile of a login may replace ``PATH`` (Debian's does); the one of the run is put back. It
+    is the shell of the place where the program runs that is found, so this fits a container too.
+
+    Args:
+        command: The text.
+
+    Returns:
+        A program and its arguments.
+    """
+    return ("sh", "-c", _SHELL, _KEEP_PATH + command)
+
+
+def split_words(command: str) -> tuple[str, ...]:
+    """Split a text into words as a shell does, quotes and backslashes included.
+
+    Args:
+        command: The text, on one line but for what is quoted.
+
+    Returns:
+        Its words.
+
+    Raises:
+        CommandRefusedError: When a shell would do more with it: start a second program, redirect,
+            expand, take the rest for a comment; or when a quote does not end.
+    """
+    text = command.strip("\r\n")
+    words: list[str] = []
+    word: str | None = None
+    position = 0
+    while position < len(text):
+        found = _PIECE.match(text, position)
+        if found is None or (found["special"] and word is None):
+            raise CommandRefusedError(_why(text[position]))
+        position = found.end()
+        if found["blank"]:
+            words += [] if word is None else [word]
+            word = None
+        else:
+            word = (word or "") + _literal(found)
+    return (*words, *([] if word is None else [word]))
+
+
+def _literal(found: re.Match[str]) -> str:
+    """Return what a piece of a word stands for."""
+    if found["double"] is not None:
+        return _ESCAPED.sub(r"\1", found["double"])
+    return found["single"] or found["escaped"] or found["special"] or found["plain"] or ""
+
+
+def _why(char: str) -> str:
+    """Return why a text is refused at a character."""
+    if char in "'\"":
+        what = "a quote that does not end, or $ or ` in double quotes"
+    else:
+        what = f"{char!r} outside of quotes"
+    return (
+        f"The command holds {what}, and where commands are listed no shell reads it: give one"
+        " program with its arguments, and put in single quotes what is meant as it stands."
+    )
+
+
+def _check_text(command: str | tuple[str, ...]) -> None:
+    """Refuse what is empty, too long, or cannot be passed to a program."""
+    words = (command,) if isinstance(command, str) else command
+    if not any(word.strip() for word in words):
+        raise CommandRefusedError("The command is empty; name a program.")
+    if sum(len(word.encode("utf-8", "surrogatepass")) for word in words) > MAX_BYTES:
+        raise CommandRefusedError(
+            f"The command is longer than {MAX_BYTES >> 10} KiB; put it into a file, or into stdin."
+        )
+    if any("\0" in word for word in words):
+        raise CommandRefusedError("The command holds a NUL, which no program can be given.")
+
+
+def _names(program: str, skill: Path | None) -> set[str]:
+    """Return the names that a program goes by: its own, and that of a file it is a link to."""
+    target = _own_file(program, skill)
+    return {PurePath(program).name, *((target.name,) if target else ())}
+
+
+def _can_start_others(words: tuple[str, ...], skill: Path | None) -> bool:
+    """Say whether a command may start what its arguments name, other than a file of the skill."""
+    names = {_VERSION.sub("", name) for name in _names(words[0], skill)}
+    if names & _STARTERS:
+        return True
+    return bool(names & _INTERPRETERS) and not (len(words) > 1 and _inside(words[1], skill))
+
+
+def _own_file(program: str, skill: Path | None) -> Path | None:
+    """Return the file of the skill that a program is; None for one that ``PATH`` finds."""
+    return _inside(program, skill) if "/" in program else None
+
+
+def _inside(path: str, skill: Path | None) -> Path | None:
+    """Return the file of the skill that a relative path names; None where it names none."""
+    if skill is None or path.startswith(("/", "-")):
+        return None
+    root = Path(os.path.realpath(skill))
+    try:
+        target = Path(os.path.realpath(root / path))
+        return target if target.is_file() and target.is_relative_to(root) else None
+    except (OSError, ValueError):  # no path that the system could look for
+        return None
+
+
+def _shown(text: str) -> str:
+    """Return a word as messages quote it."""
+    return repr(text[:100])
+
+
+def _few(entries: Iterable[str]) -> str:
+    """Return the beginning of a list."""
+    shown = list(entries)
+    more = f" and {len(shown) - _MAX_SHOWN} others" if len(shown) > _MAX_SHOWN else ""
+    return ", ".join(shown[:_MAX_SHOWN]) + more

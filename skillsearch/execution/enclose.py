@@ -1,0 +1,300 @@
+"""Run a command in namespaces of its own, as bubblewrap does, where there is no bubblewrap.
+
+A script by itself, started as ``python -I -S enclose.py PROCESSES OPTION... -- COMMAND...``. It
+imports no other module of the package, and little else, for it runs before every command: `pathlib`
+alone would take longer than all that is done here. Its options are those of ``bwrap`` that make up
+a view of the file system, in the order in which they are to be done. What ``bwrap`` has to be asked
+for is always done: new user, mount, pid, network, ipc, uts and cgroup namespaces, a new session, no
+capability, no new privileges, no user namespaces inside (where the kernel lets one forbid them), no
+file descriptor beyond 0 to 2, no network but a loopback device, and an end when the parent ends.
+
+Where a new ``/proc`` may not be mounted, as in many containers, it stays empty.
+
+The exit status is that of the command, or 128 and the number of the signal that ended it; 1 with a
+line that begins with ``enclose:`` on stderr where it could not be started. Needs Linux 5.12.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import sys
+
+TYPE_CHECKING = False  # `collections.abc` and `typing` would cost every run some milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import NoReturn
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+_NAMESPACES = 0x10000000 | 0x00020000 | 0x20000000 | 0x40000000 | 0x08000000 | 0x04000000
+"""CLONE_NEWUSER, _NEWNS, _NEWPID, _NEWNET, _NEWIPC and _NEWUTS."""
+_CLONE_NEWCGROUP = 0x02000000
+_MS_BIND, _MS_REC, _MS_PRIVATE, _MNT_DETACH = 0x1000, 0x4000, 0x40000, 2
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8
+_RDONLY, _NOSUID, _NODEV = 1, 2, 4
+"""MOUNT_ATTR_..., for mount_setattr."""
+_AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
+_SYS_CLOSE_RANGE, _SYS_MOUNT_SETATTR = 436, 442
+_CALLS = {"x86_64": (155, 250), "aarch64": (41, 219), "riscv64": (41, 219)}
+"""The numbers of pivot_root and keyctl, for which libc has no function, by type of machine."""
+_KEYCTL_JOIN_SESSION_KEYRING, _CAPABILITY_VERSION_3 = 1, 0x20080522
+_PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 24, 38
+_SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
+_SIGKILL, _SIGPIPE, _SIGXFSZ = 9, 13, 25
+_RESERVED_PIDS = 300
+"""Numbers below are not used again."""
+_OLD, _NEW = "/old", "/new"
+"""Where the root of before, and the one that is being made, lie while it is made."""
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_LINKS = {"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"}
+_OPERANDS = {
+    **dict.fromkeys(("--ro-bind", "--bind", "--symlink", "--setenv"), 2),
+    **dict.fromkeys(("--size", "--tmpfs", "--dev", "--proc", "--remount-ro", "--unsetenv"), 1),
+    **dict.fromkeys(("--uid", "--gid", "--hostname", "--chdir"), 1),
+}
+
+
+def main(arguments: Sequence[str]) -> NoReturn:
+    """Run a command enclosed, and end as it ends.
+
+    Args:
+        arguments: How many processes it may have, options, ``--``, and the command.
+    """
+    options, command = _parse(arguments[1:])
+    given = {option[0]: option[-1] for option in options}
+    _syscall("close_range", _SYS_CLOSE_RANGE, 3, 0xFFFFFFFF, 0)
+    _enter_namespaces(given["--uid"], given["--gid"])
+    _die_with_parent()
+    receiver, sender = os.pipe()
+    init = os.fork()
+    if init:
+        os.close(receiver)
+        os.write(sender, b".")
+        os._exit(_exit_code(os.waitpid(init, 0)[1]))
+    os.close(sender)
+    _die_with_parent()
+    if not os.read(receiver, 1):  # the parent had ended before it could be noticed
+        os._exit(1)
+    os.close(receiver)
+    _make_root(options, int(arguments[0]))
+    _give_up_privileges(int(arguments[0]))
+    _be_init(command, given["--chdir"])
+
+
+def _parse(arguments: Sequence[str]) -> tuple[list[tuple[str, ...]], Sequence[str]]:
+    """Split arguments into options, each with its operands, and the command."""
+    options, at = [], 0
+    while arguments[at] != "--":
+        end = at + 1 + _OPERANDS[arguments[at]]
+        options.append(tuple(arguments[at:end]))
+        at = end
+    return options, arguments[at + 1 :]
+
+
+def _enter_namespaces(uid: str, gid: str) -> None:
+    """Move into new namespaces, as the only user and the only group that there are."""
+    outer_uid, outer_gid = os.geteuid(), os.getegid()
+    _call("unshare", _NAMESPACES)
+    _LIBC.unshare(_CLONE_NEWCGROUP)  # hides the names of control groups, nothing more
+    _write("/proc/self/setgroups", "deny")
+    _write("/proc/self/uid_map", f"{uid} {outer_uid} 1")
+    _write("/proc/self/gid_map", f"{gid} {outer_gid} 1")
+
+
+def _make_root(options: Sequence[tuple[str, ...]], processes: int) -> None:
+    """Make a new root folder, with what the options say in it and nothing else."""
+    machine = os.uname().machine
+    if machine not in _CALLS:
+        raise OSError(f"{machine} is not supported; install bubblewrap")
+    pivot_root, keyctl = _CALLS[machine]
+    _LIBC.syscall(keyctl, _KEYCTL_JOIN_SESSION_KEYRING, None)  # which a container may forbid
+    _turn_loopback_on()
+    # Before the root changes: links are to be followed where they mean what they say.
+    real = [(name, os.path.realpath(rest[0]), *rest) for name, *rest in options]
+    _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
+    _mount("tmpfs", "/tmp", "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=755")
+    os.chdir("/tmp")
+    os.mkdir(f".{_OLD}")
+    os.mkdir(f".{_NEW}")
+    _syscall("pivot_root", pivot_root, b".", f".{_OLD}".encode())
+    os.chdir("/")
+    _mount("tmpfs", _NEW, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=755")
+    size = ""
+    for name, source, *operands in real:
+        _do(name, source, operands, size)
+        size = f",size={operands[0]}" if name == "--size" else ""
+        if name == "--proc":
+            _limit_kernel(f"{_NEW}{operands[0]}/sys", processes)
+    _call("umount2", _OLD.encode(), _MNT_DETACH)
+    os.chdir(_NEW)
+    _syscall("pivot_root", pivot_root, b".", b".")
+    _call("umount2", b".", _MNT_DETACH)
+    os.chdir("/")
+
+
+def _do(name: str, source: str, operands: Sequence[str], size: str) -> None:
+    """Do what one option says to the new root."""
+    place = _NEW + operands[-1]
+    if name in {"--bind", "--ro-bind"}:
+        _bind(_OLD + source, place, _NOSUID | _NODEV | (_RDONLY if name == "--ro-bind" else 0))
+    elif name == "--symlink":
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        os.symlink(operands[0], place)
+    elif name == "--tmpfs":
+        os.makedirs(place, exist_ok=True)
+        _mount("tmpfs", place, "tmpfs", _MS_NOSUID | _MS_NODEV, f"mode=755{size}")
+    elif name == "--dev":
+        _make_devices(place)
+    elif name == "--proc":
+        _mount_proc(place)
+    elif name == "--remount-ro":
+        _restrict(place, _RDONLY, 0)
+    elif name == "--hostname":
+        _call("sethostname", operands[0].encode(), len(operands[0].encode()))
+    elif name == "--setenv":
+        os.putenv(*operands)
+    elif name == "--unsetenv":
+        os.unsetenv(operands[0])
+
+
+def _bind(source: str, place: str, attributes: int) -> None:
+    """Show a file or folder, with all that is mounted below it."""
+    if os.path.isdir(source):
+        os.makedirs(place, exist_ok=True)
+    else:
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        os.close(os.open(place, os.O_WRONLY | os.O_CREAT, 0o444))
+    _mount(source, place, None, _MS_BIND | _MS_REC)
+    _restrict(place, attributes, _AT_RECURSIVE)
+
+
+def _make_devices(place: str) -> None:
+    """Make a folder of the few devices that every program may use."""
+    os.makedirs(place, exist_ok=True)
+    _mount("tmpfs", place, "tmpfs", _MS_NOSUID | _MS_NOEXEC, "mode=755")
+    for device in _DEVICES:
+        _bind(f"{_OLD}/dev/{device}", f"{place}/{device}", _NOSUID)
+    for name, end in _LINKS.items():
+        os.symlink(f"/proc/self/fd{end}", f"{place}/{name}")
+    os.symlink("pts/ptmx", f"{place}/ptmx")
+    os.mkdir(f"{place}/pts")
+    _mount("devpts", f"{place}/pts", "devpts", _MS_NOSUID | _MS_NOEXEC, "newinstance,ptmxmode=0666")
+
+
+def _mount_proc(place: str) -> None:
+    """Show the processes of the new namespace, or nothing."""
+    os.makedirs(place, exist_ok=True)
+    flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
+    if _LIBC.mount(b"proc", os.fsencode(place), b"proc", flags, None) == -1:
+        _mount("tmpfs", place, "tmpfs", flags, "mode=755")
+
+
+def _limit_kernel(settings: str, processes: int) -> None:
+    """Forbid user namespaces, and bound the processes of root, for whom there is no other limit.
+
+    Without effect where settings are read-only, as in a container.
+    """
+    if not os.path.isdir(settings):
+        settings = f"{_OLD}/proc/sys"
+    release = os.uname().release.replace("-", ".").split(".")
+    try:
+        _write(f"{settings}/user/max_user_namespaces", "0")
+        if (int(release[0]), int(release[1])) >= (6, 14):  # before, it was that of the machine
+            _write(f"{settings}/kernel/pid_max", str(_RESERVED_PIDS + processes))
+    except OSError:
+        return
+
+
+def _give_up_privileges(processes: int) -> None:
+    """Drop what a new user namespace gives, and all that a program could get by being run."""
+    hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    most = processes if hard == resource.RLIM_INFINITY else min(processes, hard)
+    resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
+    _call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    capability = 0
+    while _LIBC.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0) == 0:
+        capability += 1
+    header, none = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0), (ctypes.c_uint32 * 6)()
+    _call("capset", header, none)
+
+
+def _be_init(command: Sequence[str], folder: str) -> NoReturn:
+    """Start the command, reap whatever ends, and end as the command ends."""
+    started = os.fork()
+    if started == 0:
+        os.setsid()
+        os.chdir(folder)
+        for number in (_SIGPIPE, _SIGXFSZ):  # which the interpreter ignores
+            _LIBC.signal(number, None)
+        words = (ctypes.c_char_p * (len(command) + 1))(*map(os.fsencode, command), None)
+        _call("execvp", os.fsencode(command[0]), words, about=command[0])
+    while True:
+        ended, status = os.wait()
+        if ended == started:
+            os._exit(_exit_code(status))
+
+
+def _exit_code(status: int) -> int:
+    """Return the exit code for a status, as a shell tells it."""
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
+
+
+def _die_with_parent() -> None:
+    """Ask to be killed when the parent ends; an ended init takes its namespace with it."""
+    _call("prctl", _PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
+
+
+def _turn_loopback_on() -> None:
+    """Let programs inside reach each other by 127.0.0.1, as bubblewrap does."""
+    socket = _LIBC.socket(2, 2, 0)  # AF_INET, SOCK_DGRAM
+    request = b"lo".ljust(16, b"\0") + _IFF_UP.to_bytes(2, sys.byteorder)
+    _call("ioctl", socket, _SIOCSIFFLAGS, request.ljust(40, b"\0"))
+    os.close(socket)
+
+
+def _mount(
+    source: str | None, place: str, kind: str | None, flags: int, data: str | None = None
+) -> None:
+    """Mount something."""
+    texts = [text and os.fsencode(text) for text in (source, place, kind)]
+    _call("mount", *texts, flags, data and data.encode(), about=f"{kind or source} on {place}")
+
+
+def _restrict(place: str, attributes: int, flags: int) -> None:
+    """Add attributes to a mount."""
+    added = (ctypes.c_uint64 * 4)(attributes, 0, 0, 0)
+    call = _SYS_MOUNT_SETATTR, _AT_FDCWD, os.fsencode(place), flags, added, ctypes.sizeof(added)
+    _syscall("mount_setattr", *call)
+
+
+def _write(path: str, text: str) -> None:
+    """Write to a file that the kernel reads at once."""
+    fd = os.open(path, os.O_WRONLY)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
+
+
+def _syscall(name: str, number: int, *arguments: object) -> None:
+    """Call the kernel by number."""
+    _call("syscall", number, *arguments, about=name)
+
+
+def _call(function: str, *arguments: object, about: str = "") -> None:
+    """Call a function of libc that returns -1 and sets errno where it fails."""
+    longs = [ctypes.c_long(item) if isinstance(item, int) else item for item in arguments]
+    if getattr(_LIBC, function)(*longs) == -1:
+        error = ctypes.get_errno()
+        raise OSError(error, f"{function}: {os.strerror(error)}", about or None)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except OSError as exc:
+        os.write(2, os.fsencode(f"enclose: {exc}\n"))
+        os._exit(1)

@@ -1,0 +1,257 @@
+"""The executor ``namespace``: a root folder, processes and a network of the program's own.
+
+Linux only. It is made by bubblewrap where that is installed and works, else by our own
+`skillsearch.execution.enclose`. Both are given the same options, so a program sees the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from skillsearch.errors import ExecutorError
+from skillsearch.execution.capture import run_supervised
+from skillsearch.execution.program import Capabilities, Finished, Program
+from skillsearch.safe_text import one_line
+
+Backend = Literal["bwrap", "enclose"]
+BACKENDS: tuple[Backend, ...] = ("bwrap", "enclose")
+"""The first that works is used; for root the last, where the kernel lets `enclose` alone limit the
+number of root's processes."""
+
+NOBODY = 65534
+"""Whom root is inside, where a program that believes to be root would try what it may not."""
+TMP_BYTES = 256 << 20
+SHM_BYTES = 64 << 20
+
+_ENCLOSE = Path(__file__).with_name("enclose.py")
+_BWRAP_ALWAYS = (
+    *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
+    *("--unshare-cgroup-try", "--disable-userns", "--die-with-parent", "--new-session"),
+    *("--cap-drop", "ALL"),
+)
+"""What `enclose` does unasked."""
+_SYSTEM = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt"),
+    *("/nix/store", "/gnu/store"),
+)
+_ETC = (
+    *("alternatives", "bash.bashrc", "bashrc", "ca-certificates", "ca-certificates.conf"),
+    *("crypto-policies", "debian_version", "fonts", "gai.conf", "group", "host.conf", "hosts"),
+    *("ImageMagick-6", "ImageMagick-7", "inputrc", "java", "ld.so.cache", "ld.so.conf"),
+    *("ld.so.conf.d", "libreoffice", "locale.alias", "locale.conf", "localtime", "lsb-release"),
+    *("magic", "mime.types", "nsswitch.conf", "os-release", "papersize", "passwd"),
+    *("pki/ca-trust", "pki/java", "pki/tls/certs", "pki/tls/openssl.cnf", "profile", "profile.d"),
+    *("protocols", "R", "redhat-release", "services", "shells", "ssl/cert.pem", "ssl/certs"),
+    *("ssl/openssl.cnf", "terminfo", "texmf", "timezone", "vimrc"),
+)
+"""What programs read of ``/etc``; whatever else lies there may be a secret of this machine."""
+_PREFIX_PARTS = ("bin", "lib", "lib64", "libexec", "ssl", "pyvenv.cfg")
+"""What belongs to a Python below its prefix, which may be a folder full of other things."""
+_MAX_LINKS = 40
+_STEERS_LIBC = ("LD_", "GLIBC_", "GCONV_", "LOCPATH", "MALLOC_", "NLSPATH")
+"""Beginnings of variables that would load code into what encloses the program, outside of it."""
+_BOUNDED = 'ulimit -u "$0" 2>/dev/null || ulimit -p "$0"; exec "$@"'
+"""For ``sh`` inside, as bubblewrap sets no limits; shells differ in the letter."""
+_OWN_PROCESSES = 2
+"""Of either backend: one outside, and the init."""
+_PROBE_SECONDS = 10.0
+_UNSTARTED = re.compile(rb"bwrap: |enclose: |\d+: (line )?\d+: exec: ")
+
+
+class NamespaceExecutor:
+    """Runs programs that see the system, their workspace and nothing else of this machine.
+
+    Attributes:
+        name: The word that chooses it.
+    """
+
+    name = "namespace"
+
+    def __init__(self, readable: Sequence[Path] = (), *, backend: Backend | None = None) -> None:
+        """Name what a program may see besides.
+
+        Args:
+            readable: Absolute paths of files and folders that it may read.
+            backend: What encloses it; None for the first that works.
+        """
+        self._readable = tuple(readable)
+        self._backends = _in_order() if backend is None else (backend,)
+
+    def is_available(self) -> bool:
+        """Tell whether programs can be enclosed here; tried once per process, by enclosing one."""
+        return self._working() is not None
+
+    def reason(self) -> str:
+        """Return why they cannot be, and what to do; empty where they can."""
+        if self.is_available():
+            return ""
+        tried = "; ".join(_problem(backend) for backend in self._backends)
+        return (
+            f"Programs cannot be enclosed here: {tried}. Install bubblewrap and let users make "
+            "namespaces (sysctl kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu, a "
+            "seccomp profile that allows them in a container), or choose another executor."
+        )
+
+    def capabilities(self) -> Capabilities:
+        """Say what it keeps programs from; the same for both backends."""
+        root = ("It is enclosed by root: it can read root's own files in /usr and /opt.",)
+        return Capabilities(
+            isolation="namespaces",
+            network=False,
+            reads_outside=False,
+            writes_outside=False,
+            sees_processes=False,
+            limits=(
+                *("timeout", "memory_bytes", "file_bytes", "processes", "open_files"),
+                "output_bytes",
+            ),
+            not_isolated=(
+                "System calls are not filtered: a fault in the kernel may be a way out, and in a "
+                "virtual machine so may sockets to its host (vsock).",
+                "CPU time, disk space, and the memory of all processes together are not limited.",
+                "It can read /usr, /opt, the Python installation and a part of /etc.",
+                *(root if os.getuid() == 0 else ()),
+            ),
+        )
+
+    def run(self, program: Program) -> Finished:
+        """Run a program enclosed.
+
+        Args:
+            program: The program.
+
+        Returns:
+            How it ended; `Finished.stderr` says why where it could not be started.
+
+        Raises:
+            ExecutorError: When programs cannot be enclosed on this machine.
+        """
+        backend = self._working()
+        if backend is None:
+            raise ExecutorError(self.reason())
+        steering = {name for name in program.env if name.startswith(_STEERS_LIBC)}
+        inherited = {name: program.env[name] for name in program.env.keys() - steering}
+        argv = enclosed(program, backend, self._readable)
+        most = program.limits.processes + _OWN_PROCESSES
+        limits = replace(program.limits, processes=most)
+        finished = run_supervised(argv, replace(program, env=inherited, limits=limits))
+        if finished.exit_code in (1, 126, 127) and _UNSTARTED.match(finished.stderr):
+            return replace(finished, exit_code=-1)
+        return finished
+
+    def _working(self) -> Backend | None:
+        """Return the backend to use."""
+        return next((backend for backend in self._backends if not _problem(backend)), None)
+
+
+def enclosed(program: Program, backend: Backend, readable: Sequence[Path] = ()) -> tuple[str, ...]:
+    """Return the command that encloses a program.
+
+    Args:
+        program: The program; its environment is to be inherited, but for what would steer the
+            command itself.
+        backend: What encloses it.
+        readable: What it may read besides the system.
+
+    Returns:
+        Name and arguments.
+    """
+    view = (*_view(program, readable), "--")
+    most = str(program.limits.processes + _OWN_PROCESSES)
+    if backend == "enclose":
+        return (sys.executable, "-I", "-S", str(_ENCLOSE), most, *view, *program.argv)
+    bwrap = shutil.which("bwrap") or "bwrap"
+    return (bwrap, *_BWRAP_ALWAYS, *view, "/bin/sh", "-c", _BOUNDED, most, *program.argv)
+
+
+def _in_order() -> tuple[Backend, ...]:
+    """Return the backends to try."""
+    release = [int(number) for number in re.findall(r"\d+", os.uname().release)[:2]]
+    return BACKENDS[::-1] if os.getuid() == 0 and release >= [6, 14] else BACKENDS
+
+
+def _view(program: Program, readable: Sequence[Path]) -> Iterator[str]:
+    """Yield the options that make up what a program sees, in the order in which they are done."""
+    yield from ("--uid", str(os.getuid() or NOBODY), "--gid", str(os.getgid() or NOBODY))
+    yield from ("--hostname", "skill")
+    for name, value in program.env.items():
+        if name.startswith(_STEERS_LIBC):
+            yield from ("--setenv", name, value)
+    if "LC_CTYPE" not in program.env:  # which Python sets where it finds no locale
+        yield from ("--unsetenv", "LC_CTYPE")
+    yield from ("--size", str(TMP_BYTES), "--tmpfs", "/tmp")
+    yield from _system_view()
+    for path in readable:
+        yield from ("--ro-bind", str(path), str(path))
+    # Root outside may write to much of /proc without any capability.
+    yield from ("--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev")
+    yield from ("--size", str(SHM_BYTES), "--tmpfs", "/dev/shm", "--remount-ro", "/dev")
+    yield from ("--bind", str(program.workspace), str(program.workspace))
+    yield from ("--remount-ro", "/", "--chdir", str(program.cwd))
+
+
+@functools.cache
+def _system_view() -> tuple[str, ...]:
+    """Return the options that show the system and the Python that runs us."""
+    options: list[str] = []
+    shown: list[Path] = []
+    for path in (*map(Path, _SYSTEM), *_python_paths()):
+        if any(path.is_relative_to(other) for other in shown):
+            continue
+        if path.is_symlink():
+            options += ("--symlink", str(path.readlink()), str(path))
+        elif path.exists():
+            options += ("--ro-bind", str(path), str(path))
+        else:
+            continue
+        shown.append(path)
+    for path in (Path("/etc", name) for name in _ETC):
+        if path.exists():
+            options += ("--ro-bind", str(path), str(path))
+    return tuple(options)
+
+
+def _python_paths() -> Iterator[Path]:
+    """Yield what this Python lies in, and the links by which it is called."""
+    for prefix in dict.fromkeys((sys.prefix, sys.base_prefix)):
+        for part in _PREFIX_PARTS:
+            yield Path(prefix, part)
+    path = Path(sys.executable)
+    for _ in range(_MAX_LINKS):
+        yield path
+        if not path.is_symlink():
+            break
+        path = Path(os.path.normpath(path.parent / path.readlink()))
+
+
+@functools.cache
+def _problem(backend: Backend) -> str:
+    """Return why a backend does not work here, found out by using it; empty where it does."""
+    if sys.platform != "linux":
+        return f"{backend}: this is not Linux"
+    if backend == "bwrap" and not shutil.which("bwrap"):
+        return "bwrap: not installed"
+    folder = Path("/tmp")  # a new one would be left where this process is killed
+    program = Program(("/bin/sh", "-c", "true"), folder, folder, {})
+    try:
+        run = subprocess.run(
+            enclosed(program, backend),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env={},
+            timeout=_PROBE_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as exc:
+        return f"{backend}: {one_line(str(exc), 200)}"
+    said = one_line(run.stderr.decode(errors="replace"), 200)
+    return "" if run.returncode == 0 else said or f"{backend}: exit code {run.returncode}"

@@ -1,0 +1,275 @@
+"""The files that a command left, collected: bounded, in the order of their names, and no links.
+
+A program may have left anything, and may still be changing it: links to secrets, FIFOs, 10^5 files,
+a file that never ends. What is not taken is told in a warning.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from skillsearch.errors import WorkspaceError
+from skillsearch.execution.files import bounded, chunks_of, open_plain, reason, shown
+from skillsearch.execution.globs import FOLDERS, Matcher, matcher
+from skillsearch.execution.media_types import HEAD_BYTES, media_type
+from skillsearch.execution.metadata import METADATA
+from skillsearch.execution.request import OutputSpec
+from skillsearch.execution.tree import LINKS
+from skillsearch.execution.workspace import Workspace
+from skillsearch.openat import open_folder
+from skillsearch.paths import is_utf8
+
+MAX_ENTRIES = 20_000
+"""Files, folders and others that are looked at for one collection."""
+MAX_DEPTH = 32
+MAX_SECONDS = 30.0
+"""How long files are looked for; patterns and names made to match slowly come to this."""
+CEILINGS = {"max_files": 1_000, "max_file_bytes": 64 << 20, "max_total_bytes": 256 << 20}
+"""What the limits of a collection can be raised to."""
+
+Parts = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CollectedFile:
+    """A file as it was when it was collected.
+
+    Attributes:
+        name: Path below the workspace.
+        data: Its bytes, or the first of them.
+        size: How many it has.
+        media_type: What it is.
+        truncated: Whether ``data`` is not all.
+    """
+
+    name: str
+    data: bytes
+    size: int
+    media_type: str
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What a collection gave.
+
+    Attributes:
+        files: The files, by name.
+        warnings: What was not taken, or not as a whole: a line each, of too many the first.
+        limits_hit: Whether a limit kept anything back.
+    """
+
+    files: tuple[CollectedFile, ...]
+    warnings: tuple[str, ...]
+    limits_hit: bool
+
+
+def collect(
+    workspace: Workspace, spec: OutputSpec, variables: Mapping[str, str] = FOLDERS
+) -> Collected:
+    """Read the files of a workspace that match.
+
+    No link is followed, and a file that has several names is taken once. metadata.json is none of
+    them, nor are the links that every staged skill has.
+
+    Args:
+        workspace: The workspace; nothing in it is trusted.
+        spec: Patterns and limits; what to do with the files is for the caller.
+        variables: What patterns may begin with, and the folder below the workspace of each.
+
+    Returns:
+        The files, and what there is to tell.
+
+    Raises:
+        WorkspaceError: A pattern or limit cannot be used, or the workspace is gone.
+    """
+    patterns = matcher(spec.globs, variables)
+    _check_limits(spec)
+    collection = _Collection(spec)
+    try:
+        top = workspace.open()
+        try:
+            collection.add_folder(top, (), patterns)
+            collection.read(top)
+        finally:
+            os.close(top)
+    except OSError as error:
+        raise WorkspaceError(
+            f"The workspace {workspace.path} cannot be read: {error.strerror}."
+        ) from error
+    warnings = bounded([*collection.limits, *collection.warnings])
+    return Collected(tuple(collection.files), warnings, collection.limits_hit)
+
+
+def _check_limits(spec: OutputSpec) -> None:
+    """Refuse limits that mean nothing or too much."""
+    for name, ceiling in CEILINGS.items():
+        value: int = getattr(spec, name)
+        if not 1 <= value <= ceiling:
+            raise WorkspaceError(f"{name} is {value}; give a number from 1 to {ceiling}.")
+
+
+class _Collection:
+    """The files found so far, those that were read, and what there is to tell."""
+
+    def __init__(self, spec: OutputSpec) -> None:
+        self.files: list[CollectedFile] = []
+        self.limits: list[str] = []
+        self.warnings: list[str] = []
+        self.limits_hit = False
+        self._spec = spec
+        self._found: list[Parts] = []
+        self._entries_left = MAX_ENTRIES
+        self._deadline = time.monotonic() + MAX_SECONDS
+        self._is_stopped = False
+        self._read: dict[tuple[int, int], str] = {}
+
+    def add_folder(self, fd: int, above: Parts, patterns: Matcher) -> None:
+        """Find the files below an open folder that match."""
+        for name, kind in self._entries(fd, patterns):
+            if time.monotonic() > self._deadline:
+                if not self._is_stopped:
+                    self._stop(f"Files were looked for no longer than {MAX_SECONDS:g} seconds")
+                return
+            parts, inner = (*above, name), patterns.below(name)
+            if (inner.is_match or inner.goes_on) and not _is_ours(parts, kind):
+                self._add(fd, parts, kind, inner)
+
+    def _add(self, folder: int, parts: Parts, kind: str, patterns: Matcher) -> None:
+        """Take note of a file, a folder or another thing in an open folder."""
+        if kind == "folder":
+            if patterns.goes_on:
+                self._add_subfolder(folder, parts, patterns)
+        elif kind == "link":
+            self._leave_out(parts, "it is a link")
+        elif not patterns.is_match:
+            return
+        elif kind == "other":
+            self._leave_out(parts, "it is no plain file")
+        elif not is_utf8(parts[-1]):
+            self._leave_out(parts, "its name is not UTF-8")
+        else:
+            self._found.append(parts)
+
+    def _entries(self, fd: int, patterns: Matcher) -> list[tuple[str, str]]:
+        """Return the names in an open folder with their kinds, sorted; of too many the first."""
+        plain = patterns.next_names
+        if plain is not None:  # found also among more than can be looked at
+            return [(name, kind) for name in sorted(plain) if (kind := _kind_of(fd, name))]
+        found: list[tuple[str, str]] = []
+        with os.scandir(fd) as entries:
+            for entry in entries:
+                if self._entries_left <= 0:
+                    self._stop(f"Only {MAX_ENTRIES:,} files and folders were looked at")
+                    break
+                self._entries_left -= 1
+                found.append((entry.name, _kind(entry)))
+        return sorted(found)
+
+    def _stop(self, what: str) -> None:
+        """Look at no more folders."""
+        self._is_stopped = self.limits_hit = True
+        self.limits.append(f"{what}; name fewer folders in the patterns, or leave fewer files.")
+
+    def _add_subfolder(self, fd: int, parts: Parts, patterns: Matcher) -> None:
+        """Open a folder in an open one and find what matches below it."""
+        if self._is_stopped:
+            return
+        if len(parts) >= MAX_DEPTH:
+            self.limits_hit = True
+            self._leave_out(parts, f"it lies {MAX_DEPTH} folders deep")
+            return
+        if not is_utf8(parts[-1]):
+            self._leave_out(parts, "its name is not UTF-8")
+            return
+        try:
+            inner = open_folder(fd, parts[-1:])
+            try:
+                self.add_folder(inner, parts, patterns)
+            finally:
+                os.close(inner)
+        except OSError as error:
+            self._leave_out(parts, reason(error))
+
+    def read(self, top: int) -> None:
+        """Read the files that were found, by name, until a limit is reached."""
+        owner = os.fstat(top).st_uid
+        left = self._spec.max_total_bytes
+        waiting = sorted(self._found, key="/".join, reverse=True)
+        while waiting and left > 0 and len(self.files) < self._spec.max_files:
+            parts = waiting.pop()
+            try:
+                fd = open_plain(top, parts, owner)
+                try:
+                    left -= self._read_file(fd, "/".join(parts), left)
+                finally:
+                    os.close(fd)
+            except OSError as error:
+                self._leave_out(parts, reason(error))
+        if waiting:
+            self.limits_hit = True
+            limit = "max_files" if left > 0 else "max_total_bytes"
+            self.limits.append(
+                f"{limit} is {getattr(self._spec, limit):,}: files that match and were not"
+                f" collected: {len(waiting):,}."
+            )
+
+    def _read_file(self, fd: int, name: str, left: int) -> int:
+        """Read an open file, and return how many bytes of it were kept."""
+        before = os.fstat(fd)
+        key = before.st_dev, before.st_ino
+        if key in self._read:
+            self.warnings.append(
+                f"{shown(name)} is the same file as {shown(self._read[key])}, collected once."
+            )
+            return 0
+        self._read[key] = name
+        limit = min(self._spec.max_file_bytes, left)
+        data = b"".join(chunks_of(fd, limit + 1))
+        after = os.fstat(fd)
+        size = len(data) if len(data) <= limit else max(after.st_size, len(data))
+        if size > limit:
+            self.limits_hit = True
+            self.warnings.append(f"{shown(name)} is cut to {limit:,} of {size:,} bytes.")
+        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+            self.warnings.append(f"{shown(name)} changed while it was collected.")
+        kind = media_type(name, data[:HEAD_BYTES])
+        self.files.append(CollectedFile(name, data[:limit], size, kind, size > limit))
+        return min(size, limit)
+
+    def _leave_out(self, parts: Parts, why: str) -> None:
+        """Tell that something was not collected."""
+        self.warnings.append(f"{shown('/'.join(parts))} was not collected: {why}.")
+
+
+def _kind(entry: os.DirEntry[str]) -> str:
+    """Return what an entry of a folder is, as far as can be told without opening it."""
+    if entry.is_symlink():
+        return "link"
+    if entry.is_dir(follow_symlinks=False):
+        return "folder"
+    return "file" if entry.is_file(follow_symlinks=False) else "other"
+
+
+def _kind_of(folder: int, name: str) -> str | None:
+    """Return what has a name in an open folder, or None where nothing has."""
+    try:
+        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+    except OSError:
+        return None
+    if stat.S_ISLNK(mode):
+        return "link"
+    if stat.S_ISDIR(mode):
+        return "folder"
+    return "file" if stat.S_ISREG(mode) else "other"
+
+
+def _is_ours(parts: Parts, kind: str) -> bool:
+    """Say whether an entry is machinery of the workspace rather than left by a command."""
+    if len(parts) == 1:
+        return parts[0] == METADATA or parts[0].startswith(".metadata-")
+    return kind == "link" and parts[0] == "skills" and len(parts) == 3 and parts[2] in LINKS

@@ -1,0 +1,153 @@
+"""Which process owns which workspace: a lock file beside each, held as long as the process lives.
+
+The lock is there before the folder, and is removed after it. So a folder without one is not ours,
+and is never touched; and one whose lock is free was left by a process that has ended.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from skillsearch.errors import WorkspaceError
+from skillsearch.execution.removal import remove_tree
+from skillsearch.openat import open_folder
+
+_SUFFIX = ".lock"
+_LOCK_NAME = re.compile(r"ws_[A-Za-z0-9_-]{1,49}_[0-9a-f]{16}\.lock")
+_MAX_ID_CHARS = 40
+_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def prepare(base: Path) -> Path:
+    """Make the folder of the workspaces where it is missing, and make sure that it is ours alone.
+
+    Args:
+        base: The folder.
+
+    Returns:
+        Its absolute path, without links.
+
+    Raises:
+        WorkspaceError: When it cannot be made, is another user's, or others may write to it.
+    """
+    try:
+        base.mkdir(mode=0o700, parents=True, exist_ok=True)
+        resolved = base.resolve(strict=True)
+        status = resolved.stat()
+    except (OSError, ValueError) as exc:
+        raise WorkspaceError(
+            f"The folder {base} for workspaces cannot be made: {exc}. Name another one."
+        ) from exc
+    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        raise WorkspaceError(
+            f"The folder {base} for workspaces is {stat.filemode(status.st_mode)} of user "
+            f"{status.st_uid}: others could change what runs there. Name one that only you can "
+            "write to."
+        )
+    return resolved
+
+
+def new_name(base: Path, session: str) -> tuple[str, int]:
+    """Find a name for a workspace, and make and take its lock.
+
+    Args:
+        base: The folder of the workspaces.
+        session: Id of the session, any text.
+
+    Returns:
+        The name, and the open lock: it is free as soon as this is closed.
+
+    Raises:
+        OSError: When the lock cannot be made.
+    """
+    while True:
+        name = f"ws_{safe_id(session)}_{secrets.token_hex(8)}"
+        fd = os.open(base / f"{name}{_SUFFIX}", _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
+        if _take(fd, base / f"{name}{_SUFFIX}"):
+            return name, fd
+        os.close(fd)  # another process sweeps, and was quicker
+
+
+def remove(base: Path, name: str, lock: int) -> bool:
+    """Remove a workspace, then its lock.
+
+    Args:
+        base: The folder of the workspaces.
+        name: Name of the workspace.
+        lock: Its open lock, which is closed.
+
+    Returns:
+        Whether all is gone; else the lock stays too, for the next sweep.
+    """
+    try:
+        folder = open_folder(base)
+        try:
+            is_gone = remove_tree(folder, name)
+            if is_gone:
+                os.unlink(f"{name}{_SUFFIX}", dir_fd=folder)
+        finally:
+            os.close(folder)
+    except FileNotFoundError:
+        return True  # somebody removed the lock, or all of them
+    except OSError:
+        return False
+    finally:
+        os.close(lock)
+    return is_gone
+
+
+def sweep(base: Path) -> None:
+    """Remove the workspaces that processes left which have ended.
+
+    Several processes may do so at once.
+
+    Args:
+        base: The folder of the workspaces.
+    """
+    with suppress(OSError):
+        for path in list(base.iterdir()):
+            if _LOCK_NAME.fullmatch(path.name):
+                _sweep_one(base, path.name)
+
+
+def safe_id(session: str) -> str:
+    """Return a text that can be part of a file name, and still tells sessions apart.
+
+    Args:
+        session: Id of a session, any text.
+
+    Returns:
+        The id itself, if it is 1 to 40 ASCII letters, digits, ``_`` and ``-``; else what it begins
+        with of these, and the beginning of its sha256.
+    """
+    safe = re.sub(r"[^A-Za-z0-9_-]", "", session[:_MAX_ID_CHARS])
+    if safe and safe == session:
+        return safe
+    digest = hashlib.sha256(session.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{safe}-{digest[:8]}"
+
+
+def _sweep_one(base: Path, lock_name: str) -> None:
+    """Remove one workspace, if its lock is free."""
+    with suppress(OSError):
+        fd = os.open(base / lock_name, _FLAGS)
+        if _take(fd, base / lock_name):
+            remove(base, lock_name.removesuffix(_SUFFIX), fd)
+        else:
+            os.close(fd)
+
+
+def _take(fd: int, path: Path) -> bool:
+    """Take an open lock, and say whether that worked and it is still the one at its path."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(fd), path.lstat())
+    except (BlockingIOError, FileNotFoundError):
+        return False

@@ -1,0 +1,300 @@
+"""Runs one program under limits, and ends it with all that it started. Linux only.
+
+A script, started by `capture` with the streams of the program. A socket brings the orders and takes
+the report; when its other end closes, the run is off.
+
+It is two processes. The inner one starts the program and looks after it, the outer one looks after
+the inner: what a program daemonises becomes a child of the inner one, or of the outer one when the
+inner is gone. So a program that kills or stops one of them is ended by the other.
+
+Starting Python is most of what a run costs; `signal`, `typing`, `contextlib`, `pathlib` and `json`
+would each add half of that again.
+"""
+
+import ctypes
+import os
+import resource
+import select
+import sys
+import time
+
+THREADS = 256
+"""Above the processes allowed; the kernel ends a bomb's growth there, but for root."""
+GRACE = 0.2
+"""Seconds that the others have when the program has ended: a ``tee`` may still have to write."""
+TICK = 0.02
+"""Seconds between two looks, at most."""
+ENOENT, ENOMEM = 2, 12
+SIGKILL, SIGCONT, LAST_SIGNAL, SIG_SETMASK = 9, 18, 64, 2
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
+PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 36, 38
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Orders:
+    """What to run and where, and `Limits` by their names: all of them 0 for a client."""
+
+    def __init__(self, control: int, words: list[str]) -> None:
+        """Read the orders.
+
+        Args:
+            control: Brings the folder, the arguments, and the environment as ``NAME=value``, with
+                NUL between all of them.
+            words: Numbers: bytes on the socket, arguments among them, and the limits.
+        """
+        size, count = int(words[0]), int(words[1])
+        data = b""
+        while len(data) < size:
+            data += os.read(control, size - len(data)) or sys.exit(1)
+        self.folder, *fields = data.split(b"\0")
+        self.argv, variables = fields[:count], fields[count:]
+        self.env = dict(variable.split(b"=", 1) for variable in variables)
+        self.seconds = float(words[2])
+        self.processes, self.open_files, self.file_bytes, self.memory_bytes = map(int, words[3:])
+
+
+class Children:
+    """The children of this process: a program, and those that lost their parent."""
+
+    def __init__(self, program: int) -> None:
+        """Begin with the program alone, which has no exit code yet."""
+        self.program = program
+        self.code: int | None = None
+
+    def is_any_left(self) -> bool:
+        """Bury the dead, and say whether there are others; none means no descendant either."""
+        try:
+            while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                if found[0] == self.program:
+                    self.code = os.waitstatus_to_exitcode(found[1])
+        except ChildProcessError:
+            return False
+        return True
+
+    def end_all(self) -> int:
+        """Kill them and all below them until none is left, and say how many those were.
+
+        The dead are buried only when all that can be found are dead: until then they fill the
+        places, as many as a user or a machine has, that a fork bomb needs to go on.
+        """
+        killed, pause = 0, 0.001
+        while self.is_any_left():
+            hit: set[int] = set()
+            while kill_below(os.getpid(), hit):
+                continue
+            killed += len(hit)
+            time.sleep(pause)
+            pause = min(2 * pause, TICK)
+        return killed
+
+
+def main(control: int, words: list[str]) -> None:
+    """Run what `Orders` says; report ``ended CODE REASON KILLED MILLISECONDS``, or ``failed ...``.
+
+    Args:
+        control: Brings the orders and takes the report.
+        words: As `Orders`.
+    """
+    os.set_inheritable(control, False)
+    orders = Orders(control, words)
+    prctl(PR_SET_DUMPABLE, 0)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    outer = os.getpid()
+    inner = os.fork()
+    if inner:
+        let_go_of_streams()
+        os.waitpid(inner, os.WUNTRACED)
+        Children(inner).end_all()
+        return
+    os.setsid()  # what is sent to the group of the outer one is not for this one
+    prctl(PR_SET_PDEATHSIG, SIGCONT)  # to be awake when the outer one is gone
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    come_first()
+    program = os.fork()
+    if program == 0:
+        become(orders, control)
+    let_go_of_streams()
+    os.write(control, look_after(program, orders, outer, control))
+
+
+def come_first() -> None:
+    """Go before all other processes, where that is allowed: a fork bomb leaves no time else."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    except OSError:
+        return
+
+
+def let_go_of_streams() -> None:
+    """Leave the streams to the program, so that they end when its copies do."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(null, stream)
+    os.close(null)
+
+
+def become(orders: Orders, control: int) -> None:
+    """Turn this process into the program; or report why it cannot be, and exit."""
+    what = b"folder"
+    try:
+        os.setsid()
+        prctl(PR_SET_PDEATHSIG, SIGKILL)
+        for number in range(1, LAST_SIGNAL + 1):
+            libc.signal(number, None)  # who started us may have ignored some
+        libc.sigprocmask(SIG_SETMASK, bytes(128), None)
+        os.chdir(orders.folder)
+        what = b"program"
+        set_limits(orders)
+        execute(orders.argv, orders.env)
+    except (OSError, MemoryError) as error:
+        os.write(control, b"failed %s %d\n" % (what, getattr(error, "errno", ENOMEM)))
+    finally:
+        os._exit(127)
+
+
+def set_limits(orders: Orders) -> None:
+    """Set the limits that a process hands down to all that it starts."""
+    if not orders.memory_bytes:
+        return
+    limits = {
+        resource.RLIMIT_NOFILE: orders.open_files,
+        resource.RLIMIT_FSIZE: orders.file_bytes,
+        resource.RLIMIT_NPROC: threads_of_all() + orders.processes + THREADS,
+        resource.RLIMIT_AS: orders.memory_bytes,
+    }
+    prctl(PR_SET_NO_NEW_PRIVS, 1)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for kind, wanted in limits.items():
+        hard = resource.getrlimit(kind)[1]
+        limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(kind, (limit, limit))
+
+
+def execute(argv: list[bytes], env: dict[bytes, bytes]) -> None:
+    """Become a program that is named by a path, or found on the ``PATH`` that it will have."""
+    if b"/" in argv[0]:
+        os.execve(argv[0], argv, env)
+    folders = env.get(b"PATH", os.fsencode(os.defpath)).split(b":")
+    for path in [folder + b"/" + argv[0] for folder in folders if folder]:
+        try:
+            os.execve(path, argv, env)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            continue
+    raise FileNotFoundError(ENOENT, "")
+
+
+def look_after(program: int, orders: Orders, outer: int, control: int) -> bytes:
+    """Wait for the end of a program or for a reason to end it, end all, and return the report."""
+    started = time.monotonic()
+    deadline = started + orders.seconds
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
+    family = Children(program)
+    reason, ended = b"done", 0.0
+    while family.is_any_left():
+        now = time.monotonic()
+        if family.code is not None and not ended:
+            ended = now
+            deadline = min(deadline, now + GRACE)
+        if now >= deadline:
+            reason = b"done" if ended else b"time"
+            break
+        if orders.processes and len(descendants(orders.processes)) > orders.processes:
+            reason = b"processes"
+            break
+        if os.getppid() != outer:
+            reason = b"outer"
+            break
+        pause = min(deadline - now, TICK, 0.001 + (now - started) / 8)
+        if poll.poll(1000 * pause):
+            reason = b"caller"
+            break
+    ended = ended or time.monotonic()
+    killed = family.end_all()
+    return b"ended %d %s %d %d\n" % (family.code or 0, reason, killed, 1000 * (ended - started))
+
+
+def descendants(enough: int) -> list[int]:
+    """Return the processes below this one; of more than enough, some."""
+    found = children(os.getpid())
+    for pid in found:
+        if len(found) > enough:
+            break
+        found += children(pid)
+    return found
+
+
+def children(pid: int) -> list[int]:
+    """Return the children of a process; none when it is gone."""
+    if HAS_LISTS:
+        lists = (f"/proc/{pid}/task/{thread}/children" for thread in names(f"/proc/{pid}/task"))
+        return [int(child) for path in lists for child in read(path).split()]
+    return [int(name) for name in names("/proc") if name.isdigit() and parent(name) == pid]
+
+
+def parent(name: str) -> int:
+    """Return the parent of a process; 0 when it is gone."""
+    return int((read(f"/proc/{name}/stat").rpartition(b")")[2].split() or [b"", b"0"])[1])
+
+
+def threads_of_all() -> int:
+    """Return how many threads the machine has; those of a user, which count, are fewer."""
+    return int(read("/proc/loadavg").split()[3].split(b"/")[1])
+
+
+def names(folder: str) -> list[str]:
+    """List a folder; nothing when it is gone."""
+    try:
+        return os.listdir(folder)  # noqa: PTH208
+    except OSError:
+        return []
+
+
+def read(path: str) -> bytes:
+    """Read a file; nothing when it is gone."""
+    try:
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123
+            return file.read()
+    except OSError:
+        return b""
+
+
+def kill_below(ancestor: int, hit: set[int]) -> bool:
+    """Kill what is below a process and was not hit before, and say whether there was any."""
+    is_new = False
+    waiting = [ancestor]
+    for pid in waiting:
+        found = children(pid)
+        waiting += found
+        for child in set(found) - hit:
+            is_new = True
+            hit.add(child)
+            kill(child)
+    return is_new
+
+
+def kill(pid: int) -> None:
+    """Kill a process that may have ended."""
+    try:
+        os.kill(pid, SIGKILL)
+    except OSError:
+        return
+
+
+def prctl(option: int, value: int) -> None:
+    """Set a property of this process, or raise `OSError`."""
+    if libc.prctl(option, *(ctypes.c_ulong(number) for number in (value, 0, 0, 0))):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+HAS_LISTS = os.access(f"/proc/{os.getpid()}/task/{os.getpid()}/children", os.R_OK)
+"""Whether the kernel lists the children of a process; else all processes are asked."""
+
+
+if __name__ == "__main__":
+    try:
+        main(int(sys.argv[1]), sys.argv[2:])
+    except OSError as error:
+        os.write(int(sys.argv[1]), b"failed supervisor %d\n" % (error.errno or 0))
+    os._exit(0)

@@ -1,0 +1,1 @@
+"""Roots that are no folders: archives and URLs, unpacked into the user's cache."""

@@ -1,0 +1,129 @@
+"""How the values of settings are read, whether they come as text or from a TOML file."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from skillsearch.safe_text import one_line
+from skillsearch.types import JsonValue
+
+MAX_N = 1000
+"""Hits that a query can ask for."""
+
+_MAX_NAME_BYTES = 255
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_WORD = re.compile(r"[^\s,]+")
+
+
+def is_environment_name(text: str) -> bool:
+    """Tell whether a text can name an environment: a folder, and nothing above or below it.
+
+    A name has at most 255 bytes, no hidden characters, neither slash nor backslash nor colon, and
+    does not begin with a dot.
+    """
+    is_plain = text != "" and one_line(text) == text and not text.startswith(".")
+    return is_plain and not set("/\\:") & set(text) and len(text.encode()) <= _MAX_NAME_BYTES
+
+
+def is_url(root: str | Path) -> bool:
+    """Tell whether a root is written as a URL, of whatever scheme."""
+    return isinstance(root, str) and _URL.match(root) is not None
+
+
+def _parse_path(value: JsonValue, base: Path) -> Path:
+    """Read a folder."""
+    if isinstance(value, Path):
+        return base / value
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise ValueError("must be the path of a folder")
+    return base / Path(value).expanduser()
+
+
+def _parse_roots(value: JsonValue, base: Path) -> tuple[Path | str, ...]:
+    """Read a list of folders, archives and URLs."""
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise ValueError("must be a list of folders")
+    return tuple(item if is_url(item) else _parse_path(item, base) for item in value)
+
+
+def _parse_text(value: JsonValue, base: Path) -> str:
+    """Read a text that is not empty."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("must be a text")
+    return value.strip()
+
+
+def _parse_environment(value: JsonValue, base: Path) -> str:
+    """Read the name of an environment."""
+    if not isinstance(value, str) or not is_environment_name(value):
+        raise ValueError("must be the name of a folder, without '/', '\\', ':' or a leading dot")
+    return value
+
+
+def _parse_daemon(value: JsonValue, base: Path) -> str:
+    """Read whether to use the daemon."""
+    if value not in ("auto", "off"):
+        raise ValueError("must be 'auto' or 'off'")
+    return str(value)
+
+
+def _parse_fields(value: JsonValue, base: Path) -> str:
+    """Read which fields to index."""
+    if value not in ("metadata", "full"):
+        raise ValueError("must be 'metadata' or 'full'")
+    return str(value)
+
+
+def _parse_n(value: JsonValue, base: Path) -> int:
+    """Read a number of hits."""
+    number = int(value)
+    if isinstance(value, float | bool) or not 1 <= number <= MAX_N:
+        raise ValueError(f"must be a whole number from 1 to {MAX_N}")
+    return number
+
+
+def _parse_threshold(value: JsonValue, base: Path) -> float:
+    """Read a threshold."""
+    number = float(value)
+    if not math.isfinite(number) or not 0.0 <= number <= 1.0:
+        raise ValueError("must be a number from 0 to 1")
+    return number
+
+
+def _parse_switch(value: JsonValue, base: Path) -> bool:
+    """Read a switch."""
+    if isinstance(value, bool):
+        return value
+    words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+    if str(value).lower() not in words:
+        raise ValueError("must be true or false")
+    return words[str(value).lower()]
+
+
+def _parse_words(value: JsonValue, base: Path) -> tuple[str, ...]:
+    """Read a list of commands: a text with blanks or commas between them, or a list."""
+    words = _WORD.findall(value) if isinstance(value, str) else value
+    if not isinstance(words, Sequence) or not all(isinstance(word, str) and word for word in words):
+        raise ValueError("must be a list of commands")
+    return tuple(words)
+
+
+PARSERS: Mapping[str, Callable[[Any, Path], Any]] = {
+    "roots": _parse_roots,
+    "index_dir": _parse_path,
+    "model": _parse_text,
+    "fields": _parse_fields,
+    "n": _parse_n,
+    "threshold": _parse_threshold,
+    "refresh": _parse_switch,
+    "environments": _parse_path,
+    "environment": _parse_environment,
+    "daemon": _parse_daemon,
+    "allowed_commands": _parse_words,
+    "denied_commands": _parse_words,
+}
+"""How each setting is read; its errors complete the sentence "KEY = VALUE ..."."""

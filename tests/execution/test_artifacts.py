@@ -1,0 +1,340 @@
+"""Tests of artifacts."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillsearch.errors import ArtifactNotFoundError, WorkspaceError
+from skillsearch.execution import artifacts
+from skillsearch.execution.artifacts import Artifact, FolderArtifacts, parse_ref
+from skillsearch.execution.request import ArtifactRef
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Return a store in a folder that is not there yet."""
+    return FolderArtifacts(tmp_path / "data" / "artifacts")
+
+
+def folder_of(tmp_path, name):
+    """Return where a store keeps an artifact."""
+    return tmp_path / "data" / "artifacts" / hashlib.sha256(name.encode()).hexdigest()
+
+
+def test_what_is_saved_is_loaded(store):
+    """With its name, version, bytes and type."""
+    ref = store.save("reports/a.txt", b"one", "text/plain")
+    assert ref == ArtifactRef("reports/a.txt", 0)
+    assert store.load("reports/a.txt", 0) == Artifact(ref, b"one", "text/plain")
+
+
+def test_versions_are_counted_from_zero_for_each_name(store):
+    """The newest is loaded where none is named, and the older ones stay."""
+    for number in range(12):
+        assert store.save("a", b"%d" % number, "text/plain").version == number
+    assert store.save("b", b"", "text/plain").version == 0
+    assert store.load("a").data == b"11"
+    assert store.load("a", 9).data == b"9"
+
+
+def test_another_process_finds_what_was_saved(store, tmp_path):
+    """Nothing is kept in memory."""
+    store.save("a", b"one", "text/plain")
+    again = FolderArtifacts(tmp_path / "data" / "artifacts")
+    assert again.load("a").data == b"one"
+    assert again.save("a", b"two", "text/plain").version == 1
+
+
+def test_names_are_listed_in_order(store):
+    """Each once, however many versions it has."""
+    assert store.list() == ()
+    for name in ("b", "a/c", "b", "ä"):
+        store.save(name, b"", "text/plain")
+    assert store.list() == ("a/c", "b", "ä")
+
+
+NAMES = [
+    "a",
+    "A",
+    "a ",
+    "a.",
+    "é",
+    unicodedata.normalize("NFD", "é"),
+    "CON",
+    "ab:c",
+    "a%2fb",
+    "a/b",
+]
+
+
+def test_names_that_a_file_system_may_take_for_one_are_kept_apart(store, tmp_path):
+    """Case, accents, blanks, dots and names that Windows reserves."""
+    for name in NAMES:
+        assert store.save(name, name.encode(), "text/plain") == ArtifactRef(name, 0)
+    assert [store.load(name).data.decode() for name in NAMES] == NAMES
+    kept = os.listdir(tmp_path / "data" / "artifacts")  # noqa: PTH208
+    assert len({name.lower() for name in kept}) == len(NAMES)
+
+
+def test_a_name_is_kept_in_plain_form(store):
+    """Empty parts and ``.`` name nothing."""
+    assert store.save("./a//b/", b"x", "text/plain").name == "a/b"
+    assert store.load("a/./b").data == b"x"
+
+
+HOSTILE = ["", ".", "/", "/etc/passwd", "../x", "a/../../x", "a\\b", "a\0b", "a\nb", "C:x"]
+HOSTILE += ["x" * 1025, "\ud800", "a\udcff"]
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_names_are_refused(store, tmp_path, name):
+    """By saving, loading and in a reference; nothing is written."""
+    with pytest.raises(WorkspaceError, match=r"artifact name .* cannot be used"):
+        store.save(name, b"x", "text/plain")
+    with pytest.raises(WorkspaceError, match=r"artifact name .* cannot be used"):
+        store.load(name)
+    with pytest.raises(WorkspaceError, match=r"artifact name .* cannot be used"):
+        parse_ref(f"artifact://{name}@1")
+    assert not (tmp_path / "data").exists()
+
+
+@given(st.text(max_size=30))
+def test_any_name_is_kept_or_refused(tmp_path_factory, name):
+    """Nothing is written outside the folder, and a name that is kept is found."""
+    base = tmp_path_factory.mktemp("base")
+    store = FolderArtifacts(base / "artifacts")
+    try:
+        ref = store.save(name, b"x", "text/plain")
+    except WorkspaceError:
+        assert list(base.iterdir()) == []
+        return
+    assert list(base.iterdir()) == [base / "artifacts"]
+    assert store.list() == (ref.name,)
+    assert parse_ref(ref.ref) == (ref.name, 0)
+
+
+REFS = {
+    "artifact://a": ("a", None),
+    "artifact://a@0": ("a", 0),
+    "artifact://a/b.txt@12": ("a/b.txt", 12),
+    "artifact://a@2@0": ("a@2", 0),
+    "artifact://a@": ("a@", None),
+    "artifact://me@example.org": ("me@example.org", None),
+    "artifact://a@007": ("a@007", None),
+    "artifact://a@-1": ("a@-1", None),
+    "artifact://a@²": ("a@²", None),
+    "artifact://a@12345678901": ("a@12345678901", None),
+    "artifact://a%20b": ("a%20b", None),
+    "artifact://./a": ("a", None),
+}
+
+
+@pytest.mark.parametrize(("ref", "expected"), REFS.items())
+def test_references_are_taken_apart(ref, expected):
+    """The last @ with a number after it counts, and nothing is decoded."""
+    assert parse_ref(ref) == expected
+
+
+@pytest.mark.parametrize("ref", ["", "a@1", "artifact:a", "workspace://a", "Artifact://a"])
+def test_what_is_no_reference_is_refused(ref):
+    """The message says how one is written."""
+    with pytest.raises(WorkspaceError, match="write artifact://name@version"):
+        parse_ref(ref)
+
+
+def test_a_version_that_is_missing_is_told_with_those_there_are(store):
+    """So that the next call can name one."""
+    store.save("a", b"x", "text/plain")
+    with pytest.raises(ArtifactNotFoundError, match=r"has no version 7; it has 0\."):
+        store.load("a", 7)
+    store.save("a", b"y", "text/plain")
+    with pytest.raises(ArtifactNotFoundError, match=r"has no version -1; it has 0 to 1\."):
+        store.load("a", -1)
+
+
+def test_versions_with_gaps_are_named_one_by_one(store, tmp_path):
+    """Somebody may have removed one."""
+    for _ in range(3):
+        store.save("a", b"x", "text/plain")
+    (folder_of(tmp_path, "a") / "1").rename(tmp_path / "gone")
+    with pytest.raises(ArtifactNotFoundError, match=r"it has 0, 2\."):
+        store.load("a", 1)
+    assert store.save("a", b"x", "text/plain").version == 3
+
+
+def test_a_name_that_is_missing_is_told_with_those_there_are(store):
+    """Some of them, where there are many."""
+    with pytest.raises(ArtifactNotFoundError, match=r"'b'. There are: none yet"):
+        store.load("b")
+    for number in range(12):
+        store.save(f"a{number:02}", b"x", "text/plain")
+    with pytest.raises(ArtifactNotFoundError, match=r"'a00', .*'a09' and 2 more"):
+        store.load("b")
+
+
+def test_the_size_of_an_artifact_is_limited(store, monkeypatch):
+    """The limit itself is allowed."""
+    monkeypatch.setattr(artifacts, "MAX_ARTIFACT_BYTES", 10)
+    store.save("a", b"x" * 10, "text/plain")
+    with pytest.raises(WorkspaceError, match="has 11 bytes; 10 are allowed"):
+        store.save("a", b"x" * 11, "text/plain")
+    monkeypatch.setattr(artifacts, "MAX_ARTIFACT_BYTES", 9)
+    with pytest.raises(WorkspaceError, match=r"damaged .*larger than 9 bytes"):
+        store.load("a")
+
+
+def change_data(folder):
+    """Change one byte."""
+    (folder / "data").write_bytes(b"onf")
+
+
+def cut_data(folder):
+    """Leave a part of it."""
+    (folder / "data").write_bytes(b"on")
+
+
+def remove_data(folder):
+    """Leave none of it."""
+    (folder / "data").unlink()
+
+
+def link_data(folder):
+    """Put a link to the same bytes in its place."""
+    (folder / "data").rename(folder / "other")
+    (folder / "data").symlink_to("other")
+
+
+def make_fifo(folder):
+    """Put a FIFO in its place."""
+    (folder / "data").unlink()
+    os.mkfifo(folder / "data")
+
+
+def rename_about(folder):
+    """Let it be about another name."""
+    about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
+    (folder / "about.json").write_text(json.dumps({**about, "name": "b"}), encoding="utf-8")
+
+
+def break_about(folder):
+    """Let it be no JSON."""
+    (folder / "about.json").write_bytes(b"{")
+
+
+def nest_about(folder):
+    """Let it be nested too deeply."""
+    (folder / "about.json").write_bytes(b"[" * 60_000)
+
+
+def list_about(folder):
+    """Let it be JSON of another kind."""
+    (folder / "about.json").write_bytes(b'{"name": ["a"]}')
+
+
+def bloat_about(folder):
+    """Let it be too large."""
+    (folder / "about.json").write_bytes(b" " * (1 << 20))
+
+
+DAMAGES = [change_data, cut_data, remove_data, link_data, make_fifo]
+DAMAGES += [rename_about, break_about, nest_about, list_about, bloat_about]
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+def test_a_damaged_version_is_told_and_never_served(store, tmp_path, damage):
+    """The other versions can be loaded, and new ones be saved."""
+    store.save("a", b"one", "text/plain")
+    store.save("a", b"two", "text/plain")
+    damage(folder_of(tmp_path, "a") / "0")
+    with pytest.raises(WorkspaceError, match=r"Version 0 of the artifact 'a' in .* is damaged"):
+        store.load("a", 0)
+    assert store.load("a").data == b"two"
+    assert store.save("a", b"three", "text/plain").version == 2
+    assert store.list() == ("a",)
+
+
+def test_foreign_files_in_the_folder_are_no_artifacts(store, tmp_path):
+    """Nor are they versions, or in the way of one."""
+    store.save("a", b"x", "text/plain")
+    (tmp_path / "data" / "artifacts" / "README").write_bytes(b"")
+    (tmp_path / "data" / "artifacts" / ("0" * 64)).mkdir()
+    for name in ("notes", "01", ".x.new"):
+        (folder_of(tmp_path, "a") / name).mkdir()
+    (folder_of(tmp_path, "a") / "1").symlink_to("nowhere")
+    assert store.list() == ("a",)
+    assert store.save("a", b"y", "text/plain").version == 2
+
+
+def test_only_the_user_may_read_what_is_kept(store, tmp_path):
+    """Outputs may hold secrets."""
+    store.save("a", b"x", "text/plain")
+    assert folder_of(tmp_path, "a").stat().st_mode & 0o077 == 0
+    assert (folder_of(tmp_path, "a") / "0").stat().st_mode & 0o077 == 0
+
+
+def test_a_folder_that_cannot_be_written_to_is_told(tmp_path):
+    """With what to check."""
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(WorkspaceError, match=r"cannot be written to .*check its permissions"):
+        FolderArtifacts(tmp_path / "file").save("a", b"x", "text/plain")
+
+
+def test_a_save_that_fails_leaves_nothing(store, tmp_path, monkeypatch):
+    """The disk may be full."""
+    store.save("a", b"x", "text/plain")
+
+    def fail(fd):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(WorkspaceError, match="No space left"):
+        store.save("a", b"y", "text/plain")
+    assert os.listdir(folder_of(tmp_path, "a")) == ["0"]  # noqa: PTH208
+
+
+def test_savers_at_the_same_time_get_different_versions(store):
+    """Each version holds what its saver gave."""
+    got = {}
+
+    def save(saver):
+        for number in range(10):
+            data = f"{saver} {number}".encode()
+            got[store.save("a", data, "text/plain").version] = data
+
+    threads = [threading.Thread(target=save, args=(saver,)) for saver in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(got) == list(range(40))
+    assert {version: store.load("a", version).data for version in got} == got
+
+
+@pytest.mark.slow
+def test_a_saver_that_is_killed_leaves_whole_versions_only(store, tmp_path):
+    """Whatever moment it is killed at."""
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from skillsearch.execution.artifacts import FolderArtifacts\n"
+        "store = FolderArtifacts(Path(sys.argv[1]))\n"
+        "while True: print(store.save('a', b'x' * 200_000, 'text/plain').version, flush=True)\n"
+    )
+    folder = tmp_path / "data" / "artifacts"
+    for wait in range(3):
+        process = subprocess.Popen([sys.executable, "-c", script, folder], stdout=subprocess.PIPE)
+        try:
+            for _ in range(3 + wait):
+                last = int(process.stdout.readline())
+        finally:
+            process.kill()
+            process.communicate(timeout=30)
+        assert store.load("a").ref.version >= last
+        assert store.load("a").data == b"x" * 200_000

@@ -1,0 +1,546 @@
+"""Real processes under supervision. Whatever multiplies here ends by itself, supervised or not."""
+
+import hashlib
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import skillsearch
+from skillsearch.errors import ExecutorError
+from skillsearch.execution import capture, supervise
+from skillsearch.execution.capture import Kept, run_supervised
+from skillsearch.execution.program import Limits, Program
+
+PATH = "/usr/local/bin:/usr/bin:/bin"
+DAEMON = "setsid setsid sleep 60 >/dev/null 2>&1 & "
+"""Shell text that starts what no group, session or parent leads to any more."""
+TREE = f"({DAEMON}) & (sleep 60 &) & sleep 60 & "
+
+
+def alive(marker):
+    """Return the processes that have a marker in their environment."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if marker.encode() in (folder / "environ").read_bytes():
+                found.append((folder / "cmdline").read_bytes())
+    return found
+
+
+def until(condition, seconds=10.0):
+    """Wait for a condition, and say whether it came."""
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return condition()
+
+
+@pytest.fixture
+def marker():
+    """Name a run, and end what is left of it."""
+    name = f"MARK_{uuid.uuid4().hex}"
+    yield name
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if name.encode() in (folder / "environ").read_bytes():
+                os.kill(int(folder.name), signal.SIGKILL)
+
+
+@pytest.fixture
+def run(tmp_path, marker):
+    """Run a program in an empty folder, with the marker in its environment."""
+
+    def run(*argv, env=(), stdin=b"", cwd=tmp_path, limited=True, on_end=None, **limits):
+        variables = {"PATH": PATH, "MARKER": marker, **dict(env)}
+        bounds = Limits(**{"timeout": 20, **limits})
+        program = Program(argv, cwd, tmp_path, variables, stdin, bounds)
+        return run_supervised(argv, program, limited=limited, on_end=on_end)
+
+    return run
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Wait less for a supervisor that does not answer."""
+    monkeypatch.setattr(capture, "LATE", 1.0)
+
+
+def python(text):
+    """Return what runs a Python text, quickly."""
+    return (sys.executable, "-I", "-S", "-c", text)
+
+
+def test_a_program_that_ends_well(run):
+    """Its output, nothing else."""
+    found = run("echo", "tea")
+    assert (found.stdout, found.stderr, found.exit_code) == (b"tea\n", b"", 0)
+    assert (found.timed_out, found.problems) == (False, ())
+    assert (found.stdout_dropped, found.stderr_dropped) == (0, 0)
+    assert 0 <= found.duration_ms < 10_000
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 77, 127, 255])
+def test_exit_codes_are_those_of_the_program(run, code):
+    """All of them."""
+    assert run("sh", "-c", f"exit {code}").exit_code == code
+
+
+@pytest.mark.parametrize("name", ["TERM", "KILL", "SEGV", "ABRT", "PIPE", "XFSZ", "HUP"])
+def test_a_signal_is_told_as_a_shell_tells_it(run, name):
+    """Those that Python ignores end a program as elsewhere."""
+    expected = 128 + signal.Signals[f"SIG{name}"]
+    assert run("sh", "-c", f"kill -{name} $$").exit_code == expected
+
+
+@pytest.mark.parametrize(
+    ("argv", "reason"),
+    [
+        (("no-such-program",), "No such file or directory"),
+        (("./no-such-program",), "No such file or directory"),
+        (("/",), "Permission denied"),
+        (("./plain.txt",), "Permission denied"),
+        (("./no-format",), "Exec format error"),
+        ((), "it has no name"),
+        (("",), "it has no name"),
+        (("echo", "a\0b"), "holds a NUL"),
+        (("echo", "\ud800"), "surrogates not allowed"),
+        (("echo", "x" * (4 << 20)), "Argument list too long"),
+    ],
+)
+def test_a_program_that_cannot_be_started(run, tmp_path, argv, reason):
+    """-1, and the reason in stderr."""
+    (tmp_path / "plain.txt").write_text("plain")
+    (tmp_path / "no-format").write_text("plain")
+    (tmp_path / "no-format").chmod(0o755)
+    found = run(*argv)
+    assert (found.exit_code, found.stdout, found.timed_out) == (-1, b"", False)
+    assert reason in found.stderr.decode()
+    assert found.stderr.startswith(b"The program ")
+
+
+@pytest.mark.parametrize("name", ["", "A=B", "A\0"])
+def test_a_variable_that_no_program_can_have(run, name):
+    """It is a reason not to start."""
+    assert run("true", env={name: "1"}).exit_code == -1
+
+
+@pytest.mark.parametrize("name", ["missing", "file"])
+def test_a_folder_that_cannot_be_entered(run, tmp_path, name):
+    """It is named."""
+    (tmp_path / "file").write_text("")
+    found = run("true", cwd=tmp_path / name)
+    assert found.exit_code == -1
+    assert found.stderr.decode().startswith(f"The folder {tmp_path / name} cannot be entered: ")
+
+
+def test_memory_that_is_too_little_to_start_in(run):
+    """It ends; neither hangs nor looks like success."""
+    assert run("true", memory_bytes=1 << 16).exit_code not in {0, None}
+
+
+def test_a_name_is_looked_for_on_the_path_of_the_program(run, tmp_path):
+    """Not on ours, and not in the folder it runs in; what may not be run is passed over."""
+    for folder, mode in (("first", 0o644), ("second", 0o755)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "tea").write_text(f"#!/bin/sh\necho {folder}\n")
+        (tmp_path / folder / "tea").chmod(mode)
+    path = f"/nowhere::{tmp_path}/first:{tmp_path}/second"
+    assert run("tea", env={"PATH": path}).stdout == b"second\n"
+    assert run("tea", cwd=tmp_path / "second", env={"PATH": ":"}).exit_code == -1
+
+
+def test_the_environment_is_the_one_given_and_no_other(run, marker, monkeypatch):
+    """No secret of this process is in it."""
+    monkeypatch.setenv("SECRET_TOKEN", "hunter2")
+    lines = run("env", env={"A": "b=c\nd", "E": ""}).stdout
+    assert lines == f"PATH={PATH}\nMARKER={marker}\nA=b=c\nd\nE=\n".encode()
+
+
+def test_no_secret_lies_in_the_supervisor(run, monkeypatch):
+    """A program can look at what started it."""
+    monkeypatch.setenv("SECRET_TOKEN", "hunter2")
+    both = "cat /proc/$PPID/environ /proc/$(cut -d' ' -f4 /proc/$PPID/stat)/environ"
+    assert b"hunter2" not in run("bash", "-c", both).stdout
+
+
+def test_a_program_begins_as_if_nobody_had_started_it(run):
+    """Three streams, a session of its own, no signal ignored or blocked, usual priority."""
+    assert run("ls", "/proc/self/fd").stdout.split() == [b"0", b"1", b"2", b"3"]
+    stat = run("cat", "/proc/self/stat").stdout.split()
+    pid, group, session, policy = (stat[index] for index in (0, 4, 5, 40))
+    assert (pid, pid, b"0") == (group, session, policy)
+    lines = run("cat", "/proc/self/status").stdout.splitlines()
+    status = dict(line.split(b":\t", 1) for line in lines)
+    assert {int(status[name], 16) for name in (b"SigIgn", b"SigBlk", b"SigCgt")} == {0}
+    assert status[b"NoNewPrivs"] == b"1"
+
+
+def test_limits_are_set(run):
+    """Soft and hard."""
+    bounds = {"memory_bytes": 1 << 30, "file_bytes": 1 << 20, "open_files": 99}
+    lines = run("cat", "/proc/self/limits", **bounds).stdout.decode().splitlines()
+    found = {line[:26].strip(): line[26:].split()[:2] for line in lines}
+    assert found["Max address space"] == [str(1 << 30)] * 2
+    assert found["Max file size"] == [str(1 << 20)] * 2
+    assert found["Max open files"] == ["99"] * 2
+    assert found["Max core file size"] == ["0"] * 2
+
+
+def test_a_limit_above_ours_is_ours(run):
+    """Nobody can raise it."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    assert int(run("sh", "-c", "ulimit -n", open_files=hard + 1).stdout) == hard
+
+
+def test_a_client_is_not_limited(run):
+    """It has the program run elsewhere."""
+    look = "ulimit -n; ulimit -v; grep NoNewPrivs /proc/self/status"
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    found = run("bash", "-c", look, limited=False, open_files=9, memory_bytes=1 << 30)
+    assert found.stdout == f"{soft}\nunlimited\nNoNewPrivs:\t0\n".encode()
+
+
+def test_a_program_reads_its_input(run):
+    """All of it, and then its end."""
+    data = os.urandom(3 << 20)
+    found = run("sha256sum", stdin=data)
+    assert found.stdout.split()[0].decode() == hashlib.sha256(data).hexdigest()
+
+
+def test_without_input_a_program_reads_nothing(run):
+    """It does not wait."""
+    assert run("cat").stdout == b""
+
+
+def test_input_that_nobody_reads_is_no_obstacle(run):
+    """10 MB of it."""
+    found = run("sh", "-c", "exec 0<&-; echo done", stdin=bytes(10 << 20))
+    assert (found.stdout, found.exit_code) == (b"done\n", 0)
+    assert run("true", stdin=bytes(10 << 20)).exit_code == 0
+
+
+def test_output_is_kept_byte_by_byte(run):
+    """It need not be text."""
+    text = "import os; os.write(1, bytes(range(256))); os.write(2, bytes(range(255, -1, -1)))"
+    found = run(*python(text))
+    assert (found.stdout, found.stderr) == (bytes(range(256)), bytes(range(255, -1, -1)))
+
+
+def test_of_much_output_beginning_and_end_are_kept(run):
+    """And what is missing is counted."""
+    found = run("seq", "100000", output_bytes=1001)
+    whole = "".join(f"{number}\n" for number in range(1, 100001)).encode()
+    assert found.stdout == whole[:500] + whole[-501:]
+    assert found.stdout_dropped == len(whole) - 1001
+
+
+def test_both_streams_are_read_at_once(run):
+    """Neither fills up while the other is waited for."""
+    text = "import os\nfor _ in range(300): os.write(1, bytes(9999)); os.write(2, bytes(7777))"
+    found = run(*python(text))
+    assert (len(found.stdout), found.stdout_dropped) == (16 << 10, 300 * 9999 - (16 << 10))
+    assert (len(found.stderr), found.stderr_dropped) == (16 << 10, 300 * 7777 - (16 << 10))
+
+
+def test_a_program_may_close_its_output(run):
+    """It is waited for all the same."""
+    found = run("sh", "-c", "exec >&- 2>&-; sleep 0.3; exit 5")
+    assert (found.exit_code, found.stdout, found.stderr) == (5, b"", b"")
+    assert found.duration_ms >= 300
+
+
+def test_a_program_may_read_its_own_output(run):
+    """What it takes is gone, and nothing waits for it."""
+    found = run("bash", "-c", "echo tea; read -t 0.2 line < /proc/self/fd/1; echo end", timeout=5)
+    assert found.exit_code == 0
+    assert found.stdout.endswith(b"end\n")
+
+
+def test_nothing_is_dropped_of_what_just_fits():
+    """The halves meet."""
+    for limit in range(6):
+        for size in range(9):
+            kept = Kept(limit)
+            data = bytes(range(size))
+            for at in range(0, size, 2):
+                kept.add(data[at : at + 2])
+            expected = data
+            if size > limit:
+                expected = data[: limit // 2] + data[size - (limit - limit // 2) :]
+            assert kept.result() == (expected, size - len(expected))
+
+
+@pytest.mark.slow
+def test_a_flood_of_output_takes_no_memory(tmp_path):
+    """A gigabyte of it."""
+    text = f"""
+import resource
+from pathlib import Path
+from skillsearch.execution.capture import run_supervised
+from skillsearch.execution.program import Program
+folder = Path({str(tmp_path)!r})
+def run(size):
+    argv = ("head", "-c", str(size), "/dev/zero")
+    return run_supervised(argv, Program(argv, folder, folder, {{"PATH": {PATH!r}}}))
+run(10 << 20)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+found = run(10 ** 9)
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(found.exit_code, len(found.stdout) + found.stdout_dropped, (after - before) >> 10)
+"""
+    env = {"PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", text], env=env, capture_output=True, timeout=60, check=True
+    )
+    code, size, growth = map(int, done.stdout.split())
+    assert (code, size) == (0, 10**9)
+    assert growth < 8
+
+
+def test_time_is_over(run, marker):
+    """All that runs is ended, whatever it has detached itself from."""
+    began = time.monotonic()
+    found = run("bash", "-c", TREE + "echo started; wait", timeout=0.5)
+    assert time.monotonic() - began < 5
+    assert (found.timed_out, found.exit_code, found.stdout) == (True, 137, b"started\n")
+    assert found.problems == ("Its 0.5 seconds were over; all that it had started was ended.",)
+    assert 500 <= found.duration_ms < 3000
+    assert alive(marker) == []
+
+
+def test_a_short_time_is_kept(run):
+    """0.2 seconds."""
+    found = run("sleep", "60", timeout=0.2)
+    assert found.timed_out
+    assert 200 <= found.duration_ms < 2000
+
+
+def test_a_program_that_ignores_signals_is_ended(run, marker):
+    """None can be ignored that is used."""
+    found = run("bash", "-c", "trap '' TERM INT HUP; while :; do sleep 0.1; done", timeout=0.3)
+    assert (found.timed_out, alive(marker)) == (True, [])
+
+
+def test_what_a_program_leaves_running_is_ended(run, marker):
+    """Its pipes may be held; they are not waited for."""
+    began = time.monotonic()
+    found = run("bash", "-c", "setsid sleep 60 & " + DAEMON + "echo tea; exit 3")
+    assert time.monotonic() - began < 5
+    assert (found.stdout, found.exit_code, found.timed_out) == (b"tea\n", 3, False)
+    (problem,) = found.problems
+    assert problem.startswith("Processes that it left running were ended: ")
+    assert found.duration_ms < 3000
+    assert alive(marker) == []
+
+
+def test_what_ends_soon_after_the_program_may_end(run):
+    """Such as a process that passes its output on."""
+    found = run("bash", "-c", "exec > >(sleep 0.05; cat); echo tea")
+    assert (found.stdout, found.problems) == (b"tea\n", ())
+
+
+def test_a_chain_of_short_lives_is_ended(run, marker):
+    """Each process starts the next one and is gone; 3,000 at most."""
+    text = "import os\nfor _ in range(3000):\n    if os.fork(): os._exit(0)\n    os.setsid()"
+    run(*python(text), timeout=5)
+    assert alive(marker) == []
+
+
+BASH_BOMB = "b() { (( $1 )) && { b $(($1 - 1)) | b $(($1 - 1)) & }; sleep 4; }; b 8"
+"""511 shells at most, for four seconds."""
+SETSID_BOMB = """
+import os, time
+tokens, more = os.pipe()
+os.write(more, bytes(500))
+os.set_blocking(tokens, False)
+until = time.monotonic() + 8
+while time.monotonic() < until:
+    try:
+        if os.read(tokens, 1) and not os.fork():
+            os.setsid()
+    except OSError:
+        pass
+"""
+"""501 processes at most, each in a session of its own, for eight seconds."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "argv", [("bash", "-c", BASH_BOMB), python(SETSID_BOMB)], ids=["one group", "many sessions"]
+)
+def test_a_fork_bomb_is_ended(run, marker, argv):
+    """All of it, and soon."""
+    began = time.monotonic()
+    found = run(*argv, processes=64)
+    assert time.monotonic() - began < 5
+    assert found.problems == ("It had more than 64 processes at once; all were ended.",)
+    assert not found.timed_out
+    assert alive(marker) == []
+
+
+def test_as_many_processes_as_allowed_may_live(run):
+    """With the program itself."""
+    fill = "for _ in {1..9}; do sleep 0.3 & done; wait; echo all"
+    assert run("bash", "-c", fill, processes=10).stdout == b"all\n"
+    assert run("bash", "-c", fill, processes=9).problems
+
+
+OUTER = "$(cut -d' ' -f4 /proc/$PPID/stat)"
+
+
+@pytest.mark.parametrize(
+    ("attack", "problem"),
+    [
+        ("kill -9 $PPID", "lost"),
+        ("kill -STOP $PPID", "lost"),
+        (f"kill -9 {OUTER}", "outer"),
+        (f"kill -9 -- -{OUTER}", "outer"),
+        (f"kill -STOP {OUTER}; exit", None),
+    ],
+)
+def test_a_program_does_not_outlive_its_supervisor(run, marker, impatient, attack, problem):
+    """Of the two, each ends everything when the other one cannot."""
+    began = time.monotonic()
+    found = run("bash", "-c", f"{TREE}{attack}; sleep 30; echo survived")
+    assert time.monotonic() - began < 8
+    assert b"survived" not in found.stdout
+    if problem:
+        assert found.problems == (capture._REASONS[problem],)
+        assert found.exit_code == 137
+    assert until(lambda: alive(marker) == [])
+
+
+def test_a_program_that_kills_both_its_supervisors_dies_with_them(run, marker):
+    """What it has started may live on: without isolation nobody can prevent that."""
+    find = "open(f'/proc/{inner}/stat').read().rpartition(')')[2].split()[1]"
+    kills = f"inner = os.getppid(); outer = int({find}); os.kill(outer, 9); os.kill(inner, 9)"
+    found = run(*python(f"import os, time; {kills}; time.sleep(30)"))
+    assert found.problems == (capture._REASONS["lost"],)
+    assert until(lambda: alive(marker) == [])
+
+
+def test_supervisors_that_were_both_stopped_are_woken(run, marker, impatient):
+    """When the time is over."""
+    began = time.monotonic()
+    found = run("bash", "-c", f"{TREE}kill -STOP {OUTER} $PPID; sleep 30", timeout=1)
+    assert time.monotonic() - began < 8
+    assert found.problems
+    assert until(lambda: alive(marker) == [])
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_nothing_outlives_the_caller(tmp_path, marker, number):
+    """It may be killed at any time."""
+    text = f"""
+from pathlib import Path
+from skillsearch.execution.capture import run_supervised
+from skillsearch.execution.program import Program
+folder = Path({str(tmp_path)!r})
+argv = ("bash", "-c", {TREE + "touch started; wait"!r})
+run_supervised(argv, Program(argv, folder, folder, {{"PATH": {PATH!r}, "MARKER": {marker!r}}}))
+"""
+    env = {"PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
+    caller = subprocess.Popen([sys.executable, "-c", text], env=env)
+    try:
+        assert until((tmp_path / "started").exists)
+        assert len(alive(marker)) >= 4
+    finally:
+        caller.send_signal(number)
+        caller.wait(10)
+    assert until(lambda: alive(marker) == [])
+
+
+def test_an_interrupt_ends_all_before_it_goes_on(run, marker, tmp_path):
+    """A key stroke in a terminal."""
+
+    def interrupt():
+        until((tmp_path / "started").exists)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    hand = threading.Thread(target=interrupt)
+    hand.start()
+    ends = []
+    with pytest.raises(KeyboardInterrupt):
+        run("bash", "-c", TREE + "touch started; wait", on_end=lambda: ends.append(alive(marker)))
+    hand.join(10)
+    assert ends == [[]]
+
+
+@pytest.mark.parametrize("argv", [("true",), ("sleep", "9"), ("nowhere",), ("a\0",)])
+def test_the_hook_is_called_at_the_end_once(run, argv):
+    """However that was."""
+    ends = []
+    run(*argv, timeout=0.2, on_end=lambda: ends.append(1))
+    assert ends == [1]
+
+
+def test_without_a_python_there_is_no_supervisor(run, monkeypatch):
+    """An error, for no program could be run."""
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    ends = []
+    with pytest.raises(ExecutorError, match="'/nowhere/python': No such file"):
+        run("true", on_end=lambda: ends.append(1))
+    assert ends == [1]
+
+
+@pytest.mark.parametrize("python", ["/bin/false", "/bin/cat"])
+def test_a_supervisor_that_ends_at_once_is_told(run, monkeypatch, python):
+    """The orders reach nobody."""
+    monkeypatch.setattr(sys, "executable", python)
+    found = run("true", env={"FILL": "x" * 100_000})
+    assert found.exit_code == 137
+    assert found.problems == (capture._REASONS["lost"],)
+
+
+def test_elsewhere_than_on_linux_nothing_runs(run, monkeypatch):
+    """Nobody would find what it leaves."""
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(ExecutorError, match="Linux only"):
+        run("true")
+
+
+def test_calls_may_come_from_several_threads(run):
+    """Each gets its own output."""
+    found = {}
+
+    def call(number):
+        found[number] = run("sh", "-c", f"cat; echo {number}", stdin=b"%d " % number).stdout
+
+    threads = [threading.Thread(target=call, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert found == {number: b"%d %d\n" % (number, number) for number in range(8)}
+
+
+def test_no_descriptor_is_left_open(run):
+    """Nor a child."""
+    run("true")
+    before = sorted(Path("/proc/self/fd").iterdir())
+    for argv in (("true",), ("nowhere",), ("cat",)):
+        run(*argv, stdin=b"tea")
+    assert sorted(Path("/proc/self/fd").iterdir()) == before
+
+
+def test_children_are_found_where_the_kernel_does_not_list_them(monkeypatch):
+    """Among all processes."""
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        listed = supervise.children(os.getpid())
+        monkeypatch.setattr(supervise, "HAS_LISTS", False)
+        assert child.pid in listed
+        assert sorted(supervise.children(os.getpid())) == sorted(listed)
+        assert supervise.children(child.pid) == []
+    finally:
+        child.kill()
+        child.wait(10)

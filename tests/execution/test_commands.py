@@ -1,0 +1,338 @@
+"""What runs for a command, and which commands the lists let pass."""
+
+import dataclasses
+import shlex
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillsearch.errors import CommandRefusedError
+from skillsearch.execution.commands import MAX_BYTES, CommandPolicy, shell_argv, split_words
+
+ANY = CommandPolicy()
+
+
+@pytest.fixture
+def skill(tmp_path):
+    """Make a skill with two scripts, a program that is named like another one, and links."""
+    folder = tmp_path / "skill"
+    (folder / "scripts").mkdir(parents=True)
+    (tmp_path / "work").mkdir()
+    for name in ("scripts/brew.sh", "scripts/fib.py", "ls", "../work/evil.sh"):
+        (folder / name).write_text("#!/bin/sh\n")
+    (folder / "out").symlink_to("../work")
+    (folder / "scripts/again.sh").symlink_to("brew.sh")
+    return folder
+
+
+def passes(policy, command, skill=None):
+    """Say whether a policy lets a command pass."""
+    try:
+        policy.argv(command, skill=skill)
+    except CommandRefusedError:
+        return False
+    return True
+
+
+def shell(text, **env):
+    """Run what a text becomes, as it is."""
+    return subprocess.run(shell_argv(text), env=env, capture_output=True, timeout=20, check=False)
+
+
+def test_without_lists_a_login_shell_reads_a_text():
+    """As it stands."""
+    argv = ANY.argv("echo $0 $#; shopt login_shell; exit 7")
+    done = subprocess.run(
+        argv, env={"PATH": "/usr/bin:/bin"}, capture_output=True, timeout=20, check=False
+    )
+    assert done.stdout.split() == [b"bash", b"0", b"login_shell", b"on"]
+    assert done.returncode == 7
+
+
+@pytest.mark.parametrize("path", ["/one:/usr/bin:/bin", "/a b/$(id)':\"/usr/bin:/bin"])
+def test_a_profile_does_not_change_the_path(path, tmp_path):
+    """Whatever is in it."""
+    (tmp_path / ".bash_profile").write_text("PATH=/other; FROM_PROFILE=yes\n")
+    done = shell('echo "$PATH"; echo $FROM_PROFILE', PATH=path, HOME=str(tmp_path))
+    assert done.stdout.decode() == f"{path}\nyes\n"
+
+
+def test_without_bash_the_shell_is_sh(tmp_path):
+    """A login shell, too."""
+    (tmp_path / "sh").symlink_to("/bin/sh")
+    done = shell('echo "$0 $PATH"; exit 3', PATH=str(tmp_path))
+    assert (done.stdout.decode(), done.returncode) == (f"sh {tmp_path}\n", 3)
+
+
+def test_lines_are_counted_as_they_were_written():
+    """In what a shell has to say."""
+    assert b"line 1: no-such:" in shell("no-such", PATH="/usr/bin:/bin").stderr
+
+
+@pytest.mark.parametrize(
+    "text", ["# all\necho tea", "\necho tea\n", "cat <<E\ntea\nE", "(echo tea)"]
+)
+def test_a_text_may_have_any_form(text):
+    """Comments, lines, here documents."""
+    assert shell(text, PATH="/usr/bin:/bin").stdout == b"tea\n"
+
+
+def test_a_program_with_arguments_is_used_as_it_is():
+    """No shell sees it."""
+    assert ANY.argv(("echo", "a b", "$HOME", "")) == ("echo", "a b", "$HOME", "")
+
+
+@pytest.mark.parametrize("policy", [ANY, CommandPolicy(("echo",)), CommandPolicy((), ("rm",))])
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("", "is empty"),
+        (" \n\t", "is empty"),
+        ((), "is empty"),
+        (("", ""), "is empty"),
+        ("echo \0", "holds a NUL"),
+        (("echo", "a\0"), "holds a NUL"),
+        ("echo " + "ü" * (MAX_BYTES // 2), "longer than 32 KiB"),
+        (("echo", "x" * MAX_BYTES), "longer than 32 KiB"),
+    ],
+)
+def test_what_no_program_can_be_given_is_refused(policy, command, reason):
+    """With lists and without."""
+    with pytest.raises(CommandRefusedError, match=reason):
+        policy.argv(command)
+
+
+def test_a_command_may_be_as_long_as_the_limit():
+    """And no byte longer."""
+    assert passes(ANY, "x" * MAX_BYTES)
+    assert not passes(ANY, "x" * (MAX_BYTES + 1))
+
+
+@pytest.mark.parametrize("text", ["ls,cat rm", "ls cat\trm", " ls ,, cat,\n rm ,"])
+def test_lists_are_read_as_settings_hold_them(text):
+    """With commas, blanks and tabs."""
+    words = ("ls", "cat", "rm")
+    assert CommandPolicy.from_words(text, text) == CommandPolicy(words, words)
+
+
+def test_no_words_are_no_list():
+    """Everything may be run."""
+    assert CommandPolicy.from_words(" , ", "") == ANY
+
+
+def test_a_policy_cannot_be_changed():
+    """Nobody allows more later on."""
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        ANY.allowed = ("rm",)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("ls", ("ls",)),
+        ("  ls\t-l   a ", ("ls", "-l", "a")),
+        ("ls\n", ("ls",)),
+        ("'a b'\"c d\"e\\ f", ("a bc de f",)),
+        ("ls '' \"\"", ("ls", "", "")),
+        (r"a\'b '\' \\", ("a'b", "\\", "\\")),
+        (r'"a\"b\\c\$d\`e\f"', (r'a"b\c$d`e\f',)),
+        ("'$HOME; *'", ("$HOME; *",)),
+        ("'a\nb' \"c\nd\"", ("a\nb", "c\nd")),
+        ("git show HEAD~1 a#b --x=~/y", ("git", "show", "HEAD~1", "a#b", "--x=~/y")),
+        (r"\~ \# \*", ("~", "#", "*")),
+        ("naïve café 茶", ("naïve", "café", "茶")),
+    ],
+)
+def test_quotes_and_backslashes_are_those_of_a_shell(text, words):
+    """The words are what `bash` makes of the same text."""
+    assert split_words(text) == words
+    script = f"printf '%s\\0' {text}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, timeout=20, check=True)
+    assert done.stdout.decode().split("\0")[:-1] == list(words)
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"))))
+def test_what_was_quoted_comes_back(words):
+    """Any words."""
+    text = shlex.join(words)
+    if not text.endswith(("\n", "\r")):
+        assert split_words(text) == tuple(words)
+
+
+@given(st.text("ab \t\n'\"\\$`~#;=[é\u00a0", max_size=12))
+def test_any_text_is_split_as_by_a_shell_or_refused(text):
+    """Never into other words than `shlex` would see, never an error of another kind."""
+    try:
+        words = split_words(text)
+    except CommandRefusedError:
+        return
+    assert list(words) == shlex.split(text.strip("\r\n"))
+
+
+@pytest.mark.parametrize("char", [*";&|<>$`(){}*?[", "\n", "\r", "\r\n", "\u00a0"])
+def test_what_only_a_shell_understands_is_refused(char):
+    """And explained."""
+    with pytest.raises(CommandRefusedError, match="no shell reads it") as caught:
+        split_words(f"ls a{char}b")
+    assert repr(char[0]) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ls ~",
+        "ls ~/x",
+        "ls # all",
+        "ls 'a",
+        'ls "a',
+        'ls "$HOME"',
+        'ls "`id`"',
+        "ls \\",
+        "ls a\\\nb",
+    ],
+)
+def test_what_a_shell_would_expand_or_wait_for_is_refused(text):
+    """At the beginning of a word, in double quotes, at the end."""
+    with pytest.raises(CommandRefusedError, match="single quotes"):
+        split_words(text)
+
+
+def test_a_variable_before_a_command_is_refused():
+    """It has a place of its own."""
+    with pytest.raises(CommandRefusedError, match="set it in the environment of the run"):
+        CommandPolicy((), ("rm",)).argv("LD_PRELOAD=x.so ls")
+
+
+def test_an_allowed_command_passes_with_its_arguments():
+    """No shell is between."""
+    policy = CommandPolicy(("ls", "cat"))
+    assert policy.argv("cat 'a b'") == ("cat", "a b")
+    assert policy.argv(("cat", "*")) == ("cat", "*")
+
+
+def test_what_is_not_allowed_is_refused():
+    """The message says what is."""
+    with pytest.raises(CommandRefusedError) as caught:
+        CommandPolicy(("ls", "cat")).argv("rm -r x")
+    assert str(caught.value) == "The command 'rm' is not allowed; allowed are: ls, cat."
+
+
+def test_a_long_list_is_told_in_part():
+    """Twenty of it."""
+    names = tuple(f"c{number}" for number in range(25))
+    with pytest.raises(CommandRefusedError, match=r"c0, c1, .* c19 and 5 others\.$"):
+        CommandPolicy(names).argv("rm")
+
+
+def test_a_whole_command_can_be_allowed():
+    """With these arguments alone."""
+    policy = CommandPolicy(("git  status", "ls"))
+    assert passes(policy, "git   'status'")
+    assert not passes(policy, "git")
+    assert not passes(policy, "git status -s")
+    assert not passes(policy, "'git status'")
+
+
+@pytest.mark.parametrize("program", ["./ls", "/bin/ls", "/tmp/ls", "scripts/../ls", "out/ls", "LS"])
+def test_a_path_is_not_the_program_of_that_name(program, skill):
+    """Anybody can put a file of that name anywhere."""
+    assert not passes(CommandPolicy(("ls",)), program, skill)
+
+
+@pytest.mark.parametrize("program", ["scripts/brew.sh", "./scripts/brew.sh", "scripts/again.sh"])
+def test_a_script_can_be_allowed_by_its_path(program, skill):
+    """Where it lies in the skill, and the command runs there."""
+    policy = CommandPolicy(("scripts/brew.sh",))
+    assert policy.argv(f"{program} 3", skill=skill) == (program, "3")
+    assert not passes(policy, program)
+
+
+@pytest.mark.parametrize(
+    "program", ["out/evil.sh", "../work/evil.sh", "./scripts", "scripts/none.sh"]
+)
+def test_a_path_that_leaves_the_skill_is_not_allowed(program, skill):
+    """Though it was listed: what lies there may be the work of an earlier run."""
+    assert not passes(CommandPolicy((program,)), program, skill)
+
+
+def test_an_absolute_path_must_be_listed_as_it_is():
+    """Letter by letter."""
+    policy = CommandPolicy(("/usr/bin/env",))
+    assert passes(policy, "/usr/bin/env")
+    assert not passes(policy, "/usr//bin/env")
+    assert not passes(policy, "env")
+
+
+@pytest.mark.parametrize(
+    "command", ["rm", "rm -rf x", "/bin/rm x", "./rm", "'r'm", ("rm", "x"), ("/a/b/rm",)]
+)
+@pytest.mark.parametrize("denied", ["rm", "/bin/rm"])
+def test_a_denied_command_is_refused_wherever_it_lies(command, denied):
+    """By its name."""
+    with pytest.raises(CommandRefusedError, match="rm' is denied"):
+        CommandPolicy((), (denied,)).argv(command)
+
+
+def test_what_is_not_denied_passes():
+    """Where there is no list of the allowed."""
+    assert CommandPolicy((), ("rm", "")).argv("ls -l") == ("ls", "-l")
+
+
+def test_denied_beats_allowed():
+    """Whichever way it is named."""
+    assert not passes(CommandPolicy(("rm", "/bin/rm", "rm x"), ("rm",)), "rm x")
+
+
+def test_the_beginning_of_a_command_can_be_denied():
+    """More arguments do not help."""
+    policy = CommandPolicy((), ("pip install",))
+    assert passes(policy, "pip list")
+    assert not passes(policy, "pip install x")
+
+
+def test_a_link_in_the_skill_is_denied_by_what_it_leads_to(skill):
+    """Not by its own name alone."""
+    assert not passes(CommandPolicy((), ("brew.sh",)), "scripts/again.sh", skill)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "env rm",
+            "/usr/bin/env rm",
+            "xargs rm",
+            "sudo rm",
+            "nohup rm",
+            "timeout 1 rm",
+            "nice rm",
+        ),
+        *("find . -delete", "busybox rm", "setsid rm", "time rm", "sh", "bash -c rm", "sh -s"),
+        *("python3 -c pass", "python3.11 -m x", "perl -e 1", "bash /tmp/x", "bash out/evil.sh"),
+        *("bash -- scripts/brew.sh", "python none.py"),
+    ],
+)
+def test_what_can_start_a_denied_command_is_refused(command, skill):
+    """Where something is denied; unless it is allowed by name."""
+    denied = ("rm",)
+    with pytest.raises(CommandRefusedError, match="can start others"):
+        CommandPolicy((), denied).argv(command, skill=skill)
+    name = command.split()[0]
+    assert passes(CommandPolicy((name,), denied), command, skill)
+    assert passes(CommandPolicy((name,)), command, skill)
+
+
+@pytest.mark.parametrize("command", ["bash scripts/brew.sh 3", "python3.11 scripts/fib.py"])
+def test_an_interpreter_may_run_a_file_of_the_skill(command, skill):
+    """That could be started without it, too."""
+    policy = CommandPolicy((), ("rm",))
+    assert passes(policy, command, skill)
+    assert not passes(policy, command)
+
+
+def test_a_path_of_any_length_is_only_refused(skill):
+    """The system may not be able to look for it."""
+    assert not passes(CommandPolicy(("ls",)), "./" + "x/" * 5000, skill)
+    assert not passes(CommandPolicy(("ls",)), ("./\ud800",), skill)

@@ -1,0 +1,424 @@
+"""Programs in containers: what the engine is asked for, by an engine that writes it down."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import skillsearch
+from skillsearch.errors import ExecutorError
+from skillsearch.execution.container import IMAGE, NOBODY, ContainerExecutor
+from skillsearch.execution.program import Limits, Program
+
+PATH = "/usr/local/bin:/usr/bin:/bin"
+ENGINE = """#!{python} -IS
+import json, os, subprocess, sys
+from pathlib import Path
+
+log, words = Path({log!r}), sys.argv[1:]
+call = {{"argv": words, "env": dict(os.environ), "cwd": os.getcwd()}}
+if words[0] == "run":
+    variables = Path(words[words.index("--env-file") + 1]).read_text(errors="surrogateescape")
+    call["variables"] = variables
+with log.open("a") as file:
+    file.write(json.dumps(call) + "\\n")
+if words[0] == "info":
+    print({info!r})
+    sys.exit(0)
+if words[0] == "run":
+    {run}
+    program = [words[words.index("--entrypoint") + 1], *words[words.index({image!r}) + 1:]]
+    env = dict(line.split("=", 1) for line in variables.splitlines())
+    os.chdir(words[words.index("--workdir") + 1])
+    os.execvpe(program[0], program, {{**env, "PATH": {path!r}}})
+"""
+
+
+@pytest.fixture
+def engine(tmp_path):
+    """Make a command that takes the place of an engine; it runs programs, uncontained."""
+
+    def make(name="docker", info='["name=seccomp,profile=builtin"]', run="pass"):
+        folder = tmp_path / f"engine-{len(list(tmp_path.glob('engine-*')))}"
+        folder.mkdir()
+        text = ENGINE.format(
+            python=sys.executable,
+            log=str(folder / "log"),
+            info=info,
+            run=run,
+            image=IMAGE,
+            path=PATH,
+        )
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+        return folder / name
+
+    return make
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    """Make an empty workspace."""
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def program(workspace):
+    """Describe shell text to be run in the workspace."""
+
+    def make(script="true", *, env=None, stdin=b"", **limits):
+        limits = Limits(**{"timeout": 30.0, **limits})
+        return Program(("sh", "-c", script), workspace, workspace, env or {}, stdin, limits)
+
+    return make
+
+
+def calls(engine, kind):
+    """Return what an engine was asked for, of a kind."""
+    log = engine.parent / "log"
+    lines = log.read_text().splitlines() if log.exists() else []
+    return [call for call in map(json.loads, lines) if call["argv"][0] == kind]
+
+
+def call_of(engine, program, **options):
+    """Run a program, and return how the engine was asked to."""
+    finished = ContainerExecutor(str(engine), **options).run(program)
+    assert finished.exit_code == 0, finished
+    return calls(engine, "run")[0]
+
+
+def values(call, option):
+    """Return what follows an option, each time."""
+    words = call["argv"]
+    return [words[at + 1] for at, word in enumerate(words) if word == option]
+
+
+def wait_for(condition, seconds=15.0):
+    """Wait until something is so, and say whether that came."""
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return condition()
+
+
+def test_output_input_and_exit_code_pass_through(engine, program):
+    """As if there was no container."""
+    made = program("cat; echo oops >&2; exit 3", stdin=b"tea\n")
+    finished = ContainerExecutor(str(engine())).run(made)
+    assert (finished.stdout, finished.stderr, finished.exit_code) == (b"tea\n", b"oops\n", 3)
+
+
+def test_the_container_is_confined(engine, program):
+    """Every option that issue and research ask for, with the limits of the program."""
+    limits = {"memory_bytes": 64 << 20, "file_bytes": 5000, "processes": 7, "open_files": 33}
+    call = call_of(fake := engine(), program(**limits))
+    assert calls(fake, "info")
+    assert {"--rm", "--interactive", "--init", "--read-only"} <= set(call["argv"])
+    expected = {
+        "--network": ["none"],
+        "--pull": ["never"],
+        "--cap-drop": ["ALL"],
+        "--security-opt": ["no-new-privileges"],
+        "--ipc": ["private"],
+        "--pids-limit": ["8"],
+        "--memory": [str(64 << 20)],
+        "--memory-swap": [str(64 << 20)],
+        "--cpus": [str(min(2, os.cpu_count() or 1))],
+        "--ulimit": ["nofile=33:33", "fsize=5000:5000", "core=0:0"],
+        "--tmpfs": [f"/tmp:rw,exec,nosuid,nodev,mode=1777,size={256 << 20}"],
+        "--entrypoint": ["sh"],
+    }
+    assert {option: values(call, option) for option in expected} == expected
+    assert not {"--privileged", "--env", "-e", "--volume", "-v"} & set(call["argv"])
+
+
+def test_the_command_follows_the_image(engine, program):
+    """Nothing of it can be taken for an option."""
+    call = call_of(engine(), program("true --privileged"))
+    assert call["argv"][-3:] == [IMAGE, "-c", "true --privileged"]
+
+
+def test_the_workspace_is_mounted_under_its_own_name(engine, program, workspace):
+    """It is the folder of the command too."""
+    call = call_of(engine(), program())
+    assert values(call, "--mount") == [f"type=bind,source={workspace},target={workspace}"]
+    assert values(call, "--workdir") == [str(workspace)]
+
+
+def test_a_path_with_commas_and_quotes_stays_one_field(engine, tmp_path):
+    """``--mount`` takes a line of CSV, in which a path could add options."""
+    folder = tmp_path / 'a,readonly,"b"'
+    folder.mkdir()
+    call = call_of(engine(), Program(("true",), folder, folder, {}))
+    doubled = str(folder).replace('"', '""')
+    assert values(call, "--mount") == [f'type=bind,"source={doubled}","target={doubled}"']
+
+
+def test_a_path_that_ends_a_line_is_refused(engine, tmp_path):
+    """Rather than guessed at."""
+    folder = tmp_path / "a\nb"
+    folder.mkdir()
+    with pytest.raises(ExecutorError, match="cannot be handed to a container engine"):
+        ContainerExecutor(str(engine())).run(Program(("true",), folder, folder, {}))
+
+
+@pytest.mark.parametrize("given", ["argument", "variable"])
+def test_the_folder_of_skills_is_mounted_read_only(engine, program, tmp_path, monkeypatch, given):
+    """``SKILLS_ROOT``, where no folder is given."""
+    skills = tmp_path / "skills"
+    skills.mkdir()
+    monkeypatch.setenv("SKILLS_ROOT", str(tmp_path if given == "argument" else skills))
+    options = {"skills_root": skills} if given == "argument" else {}
+    call = call_of(engine(), program(), **options)
+    assert values(call, "--mount")[1:] == [f"type=bind,source={skills},target={skills},readonly"]
+
+
+@pytest.mark.parametrize("root", ["/no/such/folder", "https://example.org/skills.zip", ""])
+def test_a_root_that_is_no_folder_is_left_out(engine, program, monkeypatch, root):
+    """An archive is unpacked elsewhere."""
+    monkeypatch.setenv("SKILLS_ROOT", root)
+    assert len(values(call_of(engine(), program()), "--mount")) == 1
+
+
+def test_variables_reach_the_program_alone(engine, program, monkeypatch):
+    """Neither the command line nor the environment of the engine has them, nor ours the program."""
+    monkeypatch.setenv("API_KEY", "of the host")
+    monkeypatch.setenv("DOCKER_HOST", "unix:///run/of-the-host.sock")
+    env = {"TOKEN": 'hunter2 "=# ', "DOCKER_HOST": "tcp://elsewhere", "LD_PRELOAD": "evil.so"}
+    call = call_of(engine(), program("test ${#TOKEN} -eq 12", env=env))
+    assert set(call["variables"].splitlines()) == {f"{name}={env[name]}" for name in env}
+    assert call["env"]["DOCKER_HOST"] == "unix:///run/of-the-host.sock"
+    assert not {"TOKEN", "LD_PRELOAD", "API_KEY"} & set(call["env"])
+    assert "hunter2" not in " ".join(call["argv"])
+
+
+def test_the_path_is_that_of_the_image(engine, program):
+    """Folders of this machine are not inside."""
+    call = call_of(engine(), program(env={"PATH": "/of/this/machine", "HOME": "/w"}))
+    assert call["variables"] == "HOME=/w\n"
+    assert call["env"]["PATH"] == os.environ["PATH"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("A", "a\nB=b"), ("A", "a\r"), ("A B", "a"), ("#A", "a"), ("A\nB", "a")]
+)
+def test_a_variable_that_would_be_read_as_another_is_refused(engine, program, name, value):
+    """The file has a line for each, and nothing is escaped in it."""
+    with pytest.raises(ExecutorError, match="put the value into a file instead"):
+        ContainerExecutor(str(engine())).run(program(env={name: value}))
+
+
+@pytest.mark.parametrize(
+    ("name", "info", "expected"),
+    [
+        ("docker", '["name=seccomp"]', [f"{os.getuid() or NOBODY}:{os.getgid() or NOBODY}"]),
+        ("docker", '["name=seccomp","name=rootless"]', ["0:0"]),
+        ("podman", "true", [f"{os.getuid()}:{os.getgid()}"]),
+        ("podman", "false", [f"{os.getuid() or NOBODY}:{os.getgid() or NOBODY}"]),
+    ],
+)
+def test_the_program_is_whom_the_workspace_belongs_to(engine, program, name, info, expected):
+    """On this machine it is never root; a rootless engine has users of its own."""
+    call = call_of(engine(name, info), program())
+    assert values(call, "--user") == expected
+    assert values(call, "--userns") == (["keep-id"] if info == "true" else [])
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="who is not root has nothing to hand over")
+def test_a_workspace_of_root_is_handed_over_and_nothing_behind_links(
+    engine, program, workspace, tmp_path
+):
+    """The program could not write to it; what a link leads to is not of the workspace."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (workspace / "work" / "inputs").mkdir(parents=True)
+    (workspace / "work" / "inputs" / "a.txt").write_text("a")
+    (workspace / "link").symlink_to(outside)
+    call_of(engine(), program())
+    owned = [workspace, *workspace.rglob("*")]
+    assert {path.lstat().st_uid for path in owned} == {NOBODY}
+    assert outside.stat().st_uid == 0
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="who is not root has nothing to hand over")
+def test_a_very_deep_workspace_is_handed_over_as_far_as_it_matters(engine, program, workspace):
+    """A program can nest folders without an end."""
+    here = Path.cwd()
+    try:
+        os.chdir(workspace)
+        for _ in range(2000):
+            Path("deep").mkdir()
+            os.chdir("deep")
+        os.chdir(here)
+        call_of(engine(), program())
+        assert (workspace / "deep" / "deep").stat().st_uid == NOBODY
+    finally:
+        os.chdir(here)
+        subprocess.run(["rm", "-rf", workspace / "deep"], check=True, timeout=30)
+
+
+def test_a_run_that_ended_needs_no_removal(engine, program):
+    """The engine did that."""
+    ContainerExecutor(str(fake := engine())).run(program())
+    time.sleep(0.2)
+    assert calls(fake, "rm") == []
+
+
+def test_a_run_out_of_time_is_removed_by_name(engine, program):
+    """The client is ended, which ends no container; so the engine is asked, twice."""
+    finished = ContainerExecutor(str(fake := engine())).run(program("sleep 60", timeout=1.0))
+    name = values(calls(fake, "run")[0], "--name")[0]
+    assert finished.timed_out
+    assert name.startswith("skillsearch-")
+    removals = [call["argv"] for call in calls(fake, "rm")]
+    assert removals == [["rm", "--force", "--volumes", name]] * 2
+
+
+def test_two_containers_never_have_the_same_name(engine, program):
+    """They may run at the same time."""
+    executor = ContainerExecutor(str(fake := engine()))
+    for _ in range(2):
+        executor.run(program())
+    assert len({values(call, "--name")[0] for call in calls(fake, "run")}) == 2
+
+
+def test_the_container_goes_where_this_process_is_killed(engine, workspace):
+    """Nobody else would do it."""
+    fake = engine()
+    text = f"""if True:
+        from pathlib import Path
+        from skillsearch.execution.container import ContainerExecutor
+        from skillsearch.execution.program import Program
+        folder = Path({str(workspace)!r})
+        program = Program(("sh", "-c", "touch started; sleep 60"), folder, folder, {{}})
+        ContainerExecutor({str(fake)!r}).run(program)
+    """
+    env = {**os.environ, "PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
+    with subprocess.Popen([sys.executable, "-c", text], env=env) as process:
+        try:
+            assert wait_for((workspace / "started").exists, 30.0)
+        finally:
+            process.send_signal(signal.SIGKILL)
+    assert wait_for(lambda: len(calls(fake, "rm")) == 2)
+    assert calls(fake, "rm")[0]["argv"][-1] == values(calls(fake, "run")[0], "--name")[0]
+
+
+def test_an_engine_that_cannot_make_the_container_is_an_error(engine, program):
+    """Above all because the image is missing, which is never pulled unasked."""
+    failing = "sys.stderr.write('docker: No such image: slim.\\n'); sys.exit(125)"
+    with pytest.raises(ExecutorError) as caught:
+        ContainerExecutor(str(engine(run=failing))).run(program())
+    assert "docker: No such image: slim." in str(caught.value)
+    assert str(caught.value).endswith(f"docker pull {IMAGE}")
+
+
+def test_a_program_may_end_with_the_exit_code_of_the_engine(engine, program):
+    """What it says tells them apart."""
+    assert ContainerExecutor(str(engine())).run(program("exit 125")).exit_code == 125
+
+
+def test_a_program_that_is_missing_was_not_started(engine, program):
+    """The init of the container says so."""
+    failing = "sys.stderr.write('[FATAL tini (7)] exec x failed\\n'); sys.exit(127)"
+    assert ContainerExecutor(str(engine(run=failing))).run(program()).exit_code == -1
+
+
+def test_a_client_without_a_daemon_is_no_engine(tmp_path, program):
+    """What it says is passed on, with the next step."""
+    client = tmp_path / "docker"
+    client.write_text("#!/bin/sh\necho 'Cannot connect to the daemon.' >&2; exit 1\n")
+    client.chmod(0o755)
+    executor = ContainerExecutor(str(client))
+    assert not executor.is_available()
+    with pytest.raises(ExecutorError, match=r"Cannot connect to the daemon\.\. Start its daemon"):
+        executor.run(program())
+
+
+def test_an_engine_that_is_not_installed_is_named(tmp_path):
+    """And what to do."""
+    reason = ContainerExecutor(str(tmp_path / "podman")).reason()
+    assert reason == (
+        f"No container engine answers: {tmp_path / 'podman'} is not installed. "
+        "Start its daemon, or install one."
+    )
+
+
+def test_the_first_engine_that_answers_is_used(engine, workspace):
+    """Docker before podman."""
+    podman = engine("podman", "false")
+    docker = podman.with_name("docker")
+    docker.write_text("#!/bin/sh\nexit 1\n")
+    docker.chmod(0o755)
+    text = f"""if True:
+        from pathlib import Path
+        from skillsearch.execution.container import ContainerExecutor
+        from skillsearch.execution.program import Program
+        folder = Path({str(workspace)!r})
+        print(ContainerExecutor().run(Program(("echo", "tea"), folder, folder, {{}})).stdout)
+    """
+    package = str(Path(skillsearch.__file__).parents[1])
+    env = {**os.environ, "PYTHONPATH": package, "PATH": f"{podman.parent}:{PATH}"}
+    argv = [sys.executable, "-c", text]
+    run = subprocess.run(argv, env=env, capture_output=True, timeout=60, check=True)
+    assert run.stdout == b"b'tea\\n'\n"
+    assert len(calls(podman, "run")) == 1
+
+
+@pytest.mark.parametrize(
+    "options", [{"engine": "rm"}, {"image": "--privileged"}, {"image": ""}, {"image": "a b"}]
+)
+def test_what_cannot_be_an_engine_or_an_image_is_refused(options):
+    """An image must not be taken for an option."""
+    with pytest.raises(ExecutorError, match=r"is none of|is no image"):
+        ContainerExecutor(**options)
+
+
+def test_capabilities_say_what_is_kept_and_what_not():
+    """The kernel is shared."""
+    told = ContainerExecutor().capabilities().to_dict()
+    assert told["isolation"] == "container"
+    kept = ("network", "reads_outside", "writes_outside", "sees_processes")
+    assert not any(told[name] for name in kept)
+    assert any("kernel" in sentence for sentence in told["not_isolated"])
+
+
+@pytest.mark.requires_docker
+def test_a_real_container_writes_to_the_workspace_and_nowhere_else(program, workspace):
+    """Where an engine answers."""
+    executor = ContainerExecutor()
+    if not executor.is_available():
+        pytest.skip(executor.reason())
+    made = program("echo tea > cup; id -u; echo x > /usr/x || python3 -c 'print(40 + 2)'")
+    try:
+        finished = executor.run(made)
+    except ExecutorError as exc:
+        pytest.skip(str(exc))
+    assert finished.stdout.split()[1:] == [b"42"], finished
+    assert (workspace / "cup").read_text() == "tea\n"
+
+
+@pytest.mark.requires_docker
+def test_a_real_container_is_gone_when_its_time_is_over(program):
+    """The daemon keeps none."""
+    executor = ContainerExecutor()
+    if not executor.is_available():
+        pytest.skip(executor.reason())
+    try:
+        finished = executor.run(program("sleep 60", timeout=3.0))
+    except ExecutorError as exc:
+        pytest.skip(str(exc))
+    assert finished.timed_out
+    listed = subprocess.run(
+        [executor._answering(), "ps", "--all", "--quiet", "--filter", "name=skillsearch-"],
+        capture_output=True,
+        timeout=30,
+        check=True,
+    )
+    assert listed.stdout == b""

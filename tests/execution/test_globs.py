@@ -1,0 +1,266 @@
+"""Tests of the patterns for output files."""
+
+import time
+from contextlib import suppress
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from wcmatch import glob as oracle
+
+from skillsearch.errors import WorkspaceError
+from skillsearch.execution.globs import (
+    FOLDERS,
+    MAX_EXPANDED,
+    MAX_PATTERN_CHARS,
+    MAX_PATTERNS,
+    matcher,
+    normalize,
+    substitute,
+)
+
+NORMAL = {
+    "out/*.txt": "out/*.txt",
+    "$OUTPUT_DIR/*.txt": "out/*.txt",
+    "${OUTPUT_DIR}/**": "out/**",
+    "$OUTPUT_DIR": "out",
+    "$WORK_DIR/a": "work/a",
+    "$SKILLS_DIR/x/y": "skills/x/y",
+    "$WORKSPACE_DIR/a.txt": "a.txt",
+    "$WORKSPACE_DIR/": "**",
+    "./out//./a": "out/a",
+    "out/": "out/**",
+    "out/$x": "out/$x",
+    "{out,work}/*": "{out,work}/*",
+}
+
+
+@pytest.mark.parametrize(("pattern", "plain"), NORMAL.items())
+def test_patterns_are_relative_to_the_workspace(pattern, plain):
+    """Variables become folders, empty parts vanish, and a folder means what is below it."""
+    assert normalize(pattern) == plain
+
+
+def test_a_caller_can_tell_of_more_folders():
+    """The folder of a run is known only to the one who runs."""
+    assert normalize("$RUN_DIR/x", {**FOLDERS, "RUN_DIR": "runs/run_1"}) == "runs/run_1/x"
+
+
+REFUSED = {
+    "": "names no file",
+    ".": "names no file",
+    "$WORKSPACE_DIR": "names no file",
+    "/out/x": "is absolute",
+    "{/etc,out}/x": "is absolute",
+    "../x": "climbs",
+    "out/../../x": "climbs",
+    "$OUTPUT_DIR/../x": "climbs",
+    "{.,x}./a": "climbs",
+    "{..,x}/a": "climbs",
+    "a\\b": "backslash",
+    "a\0b": "characters",
+    "a\nb": "characters",
+    "a\ud800": "characters",
+    "a" * (MAX_PATTERN_CHARS + 1): "more than 1024 characters",
+    "$HOME/x": "not known; use $OUTPUT_DIR, $SKILLS_DIR, $WORKSPACE_DIR, $WORK_DIR",
+    "$RUN_DIR/x": "not known",
+    "$OUTPUT_DIRx": "not known",
+    "${OUTPUT_DIR/x": "not known",
+    "$": "not known",
+    "out/{a,b": "has a '{' without",
+    "out/a}": "has a '}' without",
+    "out/[ab": "has a '[' without",
+    "out/[]": "which no character is in",
+    "out/[!]": "which no character is in",
+    "out/[z-a]": "which no character is in",
+    "out/[a/b]": "'/' between '[' and ']'",
+    "{a,b}" * 20: "too many",
+    "{{a,b},{c,d}}" * 10: "too many",
+    "{" + "," * MAX_EXPANDED + "}x": "too many",
+    "{a,b,c,d,e,f,g,h,i,j}" + "x" * 1000: "too many",
+}
+
+
+@pytest.mark.parametrize(("pattern", "reason"), REFUSED.items(), ids=range(len(REFUSED)))
+def test_a_refused_pattern_is_named_with_the_reason(pattern, reason):
+    """The message quotes the pattern as it was given."""
+    with pytest.raises(WorkspaceError) as caught:
+        matcher((pattern,))
+    assert reason in str(caught.value)
+    assert repr(pattern[:200]) in str(caught.value)
+
+
+def test_the_number_of_patterns_is_bounded():
+    """One more than allowed is refused, as are few that come to many together."""
+    matcher(["out/x"] * MAX_PATTERNS)
+    with pytest.raises(WorkspaceError, match="101 patterns, and 100 are allowed"):
+        matcher(["out/x"] * (MAX_PATTERNS + 1))
+    with pytest.raises(WorkspaceError, match="too many"):
+        matcher([f"{number}{{a,b,c,d}}" for number in range(MAX_EXPANDED // 4 + 1)])
+
+
+def test_a_path_without_a_variable_stays_as_it_is():
+    """Substitution touches nothing else."""
+    assert substitute("work/$OUTPUT_DIR") == "work/$OUTPUT_DIR"
+
+
+MATCHES = [
+    ("out/*.txt", "out/a.txt", True),
+    ("out/*.txt", "out/.txt", True),
+    ("out/*.txt", "out/b/a.txt", False),
+    ("out/*.txt", "out/A.TXT", False),
+    ("out/**", "out/a/b/c", True),
+    ("out/**", "work/a", False),
+    ("out/**/*.txt", "out/a.txt", True),
+    ("out/**/*.txt", "out/a/b/a.txt", True),
+    ("**/x", "x", True),
+    ("**/x", "a/b/x", True),
+    ("**/x", "a/xx", False),
+    ("out/**.txt", "out/a.txt", True),
+    ("out/**.txt", "out/b/a.txt", False),
+    ("a/**/b/**/c", "a/b/c", True),
+    ("a/**/b/**/c", "a/x/b/y/z/c", True),
+    ("a/**/b/**/c", "a/x/c", False),
+    ("**/**/**", "a/b", True),
+    ("?", "ä", True),
+    ("?", "ab", False),
+    ("[a-c]x", "bx", True),
+    ("[!a-c]x", "bx", False),
+    ("[^a-c]x", "dx", True),
+    ("[a-]", "-", True),
+    ("[-a]", "-", True),
+    ("[*]", "*", True),
+    ("[*]", "a", False),
+    ("[{]", "{", True),
+    ("[$]x", "$x", True),
+    ("{a,b{c,d}}.txt", "bd.txt", True),
+    ("{a,b{c,d}}.txt", "b.txt", False),
+    ("{a,}x", "x", True),
+    ("{out,work}/x", "work/x", True),
+    ("{out/a,work}/x", "out/a/x", True),
+    ("a,b", "a,b", True),
+    ("a.b", "axb", False),
+    ("a(b|c)+", "ab", False),
+    ("*", "a\nb", True),
+    ("*a*b*", "xxaxxbxx", True),
+    ("*a*b", "xxbxxa", False),
+    ("*?*", "", False),
+]
+
+
+@pytest.mark.parametrize(("pattern", "path", "expected"), MATCHES)
+def test_patterns_mean_what_doublestar_says(pattern, path, expected):
+    """Worked by hand from the rules of the Go library."""
+    assert matcher((pattern,)).matches(path) is expected
+
+
+NAMES = st.text("ab.-", min_size=1, max_size=4).filter(lambda name: name not in {".", ".."})
+PARTS = st.lists(
+    st.sampled_from(["a", "b", ".", "-", "*", "?", "[ab]", "[!a]", "[a-b]", "**"]),
+    min_size=1,
+    max_size=5,
+).map("".join)
+PATTERNS = st.lists(PARTS | st.just("**"), min_size=1, max_size=5).map("/".join)
+FLAGS = oracle.GLOBSTAR | oracle.DOTGLOB | oracle.BRACE | oracle.FORCEUNIX | oracle.CASE
+
+
+@given(PATTERNS, st.lists(NAMES, min_size=1, max_size=5).map("/".join))
+def test_matching_agrees_with_another_library(pattern, path):
+    """Wcmatch has the same rules where ``**`` stands alone and no part is ``.`` or ``..``."""
+    parts = pattern.split("/")
+    assume(not {".", ".."} & set(parts))
+    if parts[-1] == "**":
+        parts += ["*"]  # at the end wcmatch lets it stand for the folder itself only with a slash
+        path += "/a"
+    pattern = "/".join(parts)
+    assert matcher((pattern,)).matches(path) == oracle.globmatch(path, pattern, flags=FLAGS)
+
+
+def matches_slowly(pattern, name):
+    """Match one name by trying everything."""
+    if not pattern:
+        return not name
+    if pattern[0] == "*":
+        return any(matches_slowly(pattern[1:], name[skip:]) for skip in range(len(name) + 1))
+    return bool(name) and pattern[0] in {"?", name[0]} and matches_slowly(pattern[1:], name[1:])
+
+
+@given(st.text("ab*?", min_size=1, max_size=8), st.text("ab", min_size=1, max_size=8))
+def test_stars_agree_with_trying_everything(pattern, name):
+    """Taking the first place where a stretch fits loses no match."""
+    assume(pattern != "**")
+    assert matcher((pattern,)).matches(name) == matches_slowly(pattern, name)
+
+
+@given(st.text("ab*", min_size=1, max_size=3), st.lists(PATTERNS, min_size=1, max_size=4))
+def test_several_patterns_match_what_one_of_them_matches(name, patterns):
+    """Also where they are written as one with braces."""
+    assume(not any({".", ".."} & set(pattern.split("/")) for pattern in patterns))
+    expected = any(matcher((pattern,)).matches(f"a/{name}") for pattern in patterns)
+    assert matcher(patterns).matches(f"a/{name}") is expected
+    assert matcher((f"{{{','.join(patterns)}}}",)).matches(f"a/{name}") is expected
+
+
+@given(PATTERNS, st.lists(NAMES, min_size=2, max_size=5))
+def test_a_folder_of_a_match_is_one_to_look_into(pattern, names):
+    """No match is missed by leaving folders out."""
+    assume(not {".", ".."} & set(pattern.split("/")))
+    found = matcher((pattern,))
+    if found.matches("/".join(names)):
+        assert all(found.may_lie_below("/".join(names[:end])) for end in range(1, len(names)))
+
+
+def test_folders_without_a_match_are_told_from_those_with_one():
+    """Only the folders on the way are looked into."""
+    found = matcher(("out/a/*.txt", "work/**/x"))
+    looked_into = ("out", "out/a", "work", "work/b/c", "out/b", "out/a/b", "skills", "runs")
+    assert [found.may_lie_below(folder) for folder in looked_into] == [True] * 4 + [False] * 4
+
+
+def test_the_names_that_come_next_are_known_where_all_are_plain():
+    """Then a folder need not be listed."""
+    found = matcher(("out/a/*.txt", "work", "out/b"))
+    assert found.next_names == {"out", "work"}
+    assert found.below("out").next_names == {"a", "b"}
+    assert found.below("out").below("a").next_names is None
+    assert found.below("work").next_names == frozenset()
+    assert matcher(("**/a",)).next_names is None
+
+
+def test_no_patterns_match_nothing():
+    """Nothing was asked for."""
+    assert not matcher(()).matches("a")
+    assert not matcher(()).goes_on
+
+
+HARD = [
+    ("**/" * 200 + "a*a*a*a*b", "/".join(["a" * 100] * 32)),
+    ("*a" * 400 + "b", "a" * 255),
+    ("**/a/" * 100 + "b", "/".join(["a"] * 500)),
+    ("*" + "?a" * 100 + "*b", "a" * 255),
+]
+
+
+@pytest.mark.parametrize(("pattern", "path"), HARD, ids=range(len(HARD)))
+def test_hard_patterns_are_matched_fast(pattern, path):
+    """Nothing is tried twice, however many stars there are."""
+    found = matcher((pattern,))
+    begin = time.perf_counter()
+    assert not found.matches(path)
+    assert time.perf_counter() - begin < 0.5
+
+
+@given(st.text(max_size=60) | st.text("{},[]!-*?/.$ab", max_size=60))
+def test_any_text_is_a_pattern_or_refused(pattern):
+    """Nothing but the one error is raised, neither by compiling nor by matching."""
+    with suppress(WorkspaceError):
+        matcher((pattern,)).matches("out/a.txt")
+
+
+def test_patterns_at_the_limits_compile_in_bounded_time():
+    """As many as are allowed, as long as they may be together."""
+    patterns = [f"**/*{'?[ab]*' * 12}{number:03}" for number in range(MAX_PATTERNS)]
+    begin = time.perf_counter()
+    found = matcher(patterns)
+    assert time.perf_counter() - begin < 5
+    assert found.matches("x/" + "ab" * 12 + "042")

@@ -1,0 +1,581 @@
+"""Programs in namespaces, made by bubblewrap and by our own script: what they can and cannot."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+import skillsearch
+from skillsearch.execution.namespace import (
+    BACKENDS,
+    NOBODY,
+    TMP_BYTES,
+    NamespaceExecutor,
+    enclosed,
+)
+from skillsearch.execution.program import Limits, Program
+
+PATH = "/usr/local/bin:/usr/bin:/bin"
+CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 5)"
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="namespaces are Linux's")
+
+
+@pytest.fixture(params=BACKENDS)
+def executor(request):
+    """Return an executor for each backend that works here."""
+    found = NamespaceExecutor(backend=request.param)
+    if not found.is_available():
+        pytest.skip(found.reason())
+    return found
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    """Make an empty workspace."""
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def run(executor, workspace):
+    """Run shell text, or a program with its arguments, enclosed."""
+
+    def run(*argv, env=None, stdin=b"", readable=(), **limits):
+        argv = argv if len(argv) > 1 else ("sh", "-c", *argv)
+        env = {"PATH": PATH, **(env or {})}
+        limits = Limits(**{"timeout": 30.0, **limits})
+        program = Program(argv, workspace, workspace, env, stdin, limits)
+        chosen = (
+            NamespaceExecutor(readable, backend=executor._backends[0]) if readable else executor
+        )
+        return chosen.run(program)
+
+    return run
+
+
+@pytest.fixture
+def refused(run):
+    """Say whether a shell that runs enclosed, and goes on to its end, could not do something."""
+
+    def refused(command):
+        finished = run(f"({command}) 2>&1; echo code=$?")
+        before, told, code = finished.stdout.rpartition(b"code=")
+        assert told, finished
+        assert b"hunter2" not in before
+        return int(code) != 0
+
+    return refused
+
+
+@pytest.fixture
+def python(run):
+    """Run Python text enclosed, by the interpreter that runs us."""
+    return lambda text, *words, **options: run(sys.executable, "-c", text, *words, **options)
+
+
+def processes(mark):
+    """Return the processes of this machine with a mark on their command line."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+def gone(mark, seconds=10.0):
+    """Wait until no process has the mark, and say whether that came."""
+    deadline = time.monotonic() + seconds
+    while processes(mark) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not processes(mark)
+
+
+def test_output_input_and_exit_code_pass_through(run):
+    """A program does not notice that it is enclosed."""
+    finished = run("cat; echo oops >&2; exit 3", stdin=b"tea\n")
+    assert (finished.stdout, finished.stderr, finished.exit_code) == (b"tea\n", b"oops\n", 3)
+
+
+def test_a_signal_is_told_as_a_shell_tells_it(run):
+    """128 and its number."""
+    assert run("kill -SEGV $$").exit_code == 128 + signal.SIGSEGV
+
+
+def test_a_program_that_is_missing_was_not_started(run):
+    """The exit code says so, and stderr says which."""
+    finished = run("no-such-program", "x")
+    assert finished.exit_code == -1
+    assert b"no-such-program" in finished.stderr
+
+
+def test_a_workspace_that_is_gone_is_told(run, workspace):
+    """Nothing runs anywhere else instead."""
+    workspace.rmdir()
+    finished = run("pwd")
+    assert finished.exit_code == -1
+    assert finished.stdout == b""
+
+
+def test_what_is_written_to_the_workspace_stays_and_is_ours(run, workspace):
+    """Files of a program belong to who runs it."""
+    assert run("echo fib > out.txt; mkdir deep; pwd").stdout == os.fsencode(workspace) + b"\n"
+    assert (workspace / "out.txt").read_text() == "fib\n"
+    assert (workspace / "deep").stat().st_uid == os.getuid()
+
+
+@pytest.mark.parametrize(
+    "name", ["with blank", "näive-工作", "a'b\"$(id)`,:;&", os.fsdecode(b"no-utf8-\xff")]
+)
+def test_a_workspace_may_have_any_name(executor, tmp_path, name):
+    """Its path is never parsed."""
+    folder = tmp_path / name
+    folder.mkdir()
+    program = Program(("sh", "-c", "echo x > file"), folder, folder, {"PATH": PATH})
+    assert executor.run(program).exit_code == 0
+    assert (folder / "file").read_text() == "x\n"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/usr/planted", "/etc/planted", "/planted", "/dev/planted", "/opt/planted", "/etc/passwd"],
+)
+def test_the_system_cannot_be_written_to(refused, path):
+    """Not even where it is root's run."""
+    assert refused(f"echo x >> {path}")
+    assert path == "/etc/passwd" or not Path(path).exists()
+
+
+@pytest.mark.parametrize("where", ["home", "above", "tmp"])
+def test_nothing_outside_the_workspace_changes(run, workspace, home, where):
+    """What a program makes there is gone with it."""
+    folder = {"home": home, "above": workspace.parent, "tmp": Path("/tmp")}[where]
+    name = f"planted-{os.getpid()}"
+    done = run(f"mkdir -p {folder}; echo x > {folder}/{name}; rm -rf {workspace}/../*; echo done")
+    assert done.stdout == b"done\n"
+    assert not (folder / name).exists()
+    assert workspace.exists()
+
+
+@pytest.mark.parametrize("where", ["home", "beside", "link"])
+def test_a_secret_of_the_host_cannot_be_read(refused, workspace, home, where):
+    """Neither in the home folder, nor elsewhere, nor through a link in the workspace."""
+    secret = (home if where == "home" else workspace.parent) / "secret"
+    secret.write_text("hunter2")
+    (workspace / "link").symlink_to(secret)
+    assert refused(f"cat {'link' if where == 'link' else secret}")
+
+
+def test_the_root_folder_holds_the_system_and_no_home(run):
+    """Of folders above the Python and the workspace, only these are there."""
+    there = set(run("ls -A /").stdout.decode().split())
+    needed = {Path(path).parts[1] for path in (sys.prefix, sys.base_prefix)}
+    assert not there & {"boot", "media", "mnt", "run", "srv", "sys", "var", "home", "root"} - needed
+    assert {"usr", "etc", "proc", "dev", "tmp"} <= there
+
+
+def test_secrets_of_the_system_are_not_there(run):
+    """Of /etc only what programs need."""
+    there = set(run("cd /etc; ls -A . ssl").stdout.decode().split())
+    assert not there & {"shadow", "gshadow", "sudoers", "ssh", "machine-id", "private", "security"}
+    assert "passwd" in there
+
+
+def test_a_path_can_be_made_readable_and_nothing_more(run, tmp_path):
+    """Neither is it writable, nor is what lies beside it there."""
+    shown, hidden = tmp_path / "shown", tmp_path / "hidden"
+    for file in (shown, hidden):
+        file.write_text("text")
+    finished = run(f"cat {shown}; echo x > {shown}; cat {hidden}", readable=(shown,))
+    assert finished.stdout == b"text"
+    assert shown.read_text() == "text"
+
+
+def test_a_server_of_this_machine_cannot_be_reached(python):
+    """127.0.0.1 inside is another one."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.2)
+        finished = python(CONNECT, "127.0.0.1", str(server.getsockname()[1]))
+        assert b"ConnectionRefusedError" in finished.stderr
+        with pytest.raises(TimeoutError):
+            server.accept()
+
+
+def test_an_abstract_socket_of_this_machine_cannot_be_reached(python):
+    """Those have no file that could be hidden."""
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"\0skillsearch-{os.getpid()}")
+        server.listen()
+        connect = "import socket, sys; socket.socket(socket.AF_UNIX).connect('\\0' + sys.argv[1])"
+        finished = python(connect, f"skillsearch-{os.getpid()}")
+    assert b"ConnectionRefusedError" in finished.stderr
+
+
+def test_there_is_no_way_out_to_a_network(python):
+    """Addresses have no route, and names no server."""
+    assert b"Network is unreachable" in python(CONNECT, "192.0.2.1", "80").stderr
+    assert b"gaierror" in python(CONNECT, "example.org", "80").stderr
+
+
+def test_a_program_can_reach_itself(python):
+    """Servers on 127.0.0.1 work inside."""
+    text = """if True:
+        import socket
+        server = socket.create_server(("127.0.0.1", 0))
+        client = socket.create_connection(server.getsockname())
+        client.sendall(b"tea")
+        print(server.accept()[0].recv(3))
+    """
+    assert python(text).stdout == b"b'tea'\n"
+
+
+def test_processes_of_the_machine_are_not_there(run):
+    """A program sees itself, and the init that waits for it."""
+    listed = run("cat /proc/[0-9]*/comm; echo; cat /proc/[0-9]*/cmdline").stdout
+    assert b"pytest" not in listed
+    assert len(listed.split(b"\n\n")[0].split()) <= 3
+
+
+def test_processes_of_the_machine_cannot_be_killed(run):
+    """Neither one by its number, nor all, nor the init."""
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            finished = run(f"kill -9 {process.pid} {os.getpid()} 1; kill -9 -1; echo alive")
+            assert process.poll() is None
+        finally:
+            process.kill()
+    assert finished.stdout == b"alive\n"
+
+
+@pytest.mark.parametrize("end", ["exit 0", "exec sleep 60"], ids=["ended", "timed-out"])
+def test_whatever_a_program_leaves_running_is_ended(run, end):
+    """Also what it made a daemon of, and whether it ended or was ended."""
+    mark = f"7{os.getpid()}.25"
+    finished = run(f"for i in 1 2 3; do (setsid nohup sleep {mark} &) ; done; {end}", timeout=1.0)
+    assert finished.timed_out == (end != "exit 0")
+    assert gone(mark)
+
+
+def test_all_ends_with_the_process_that_runs_it(executor, workspace):
+    """However that ends."""
+    mark = f"8{os.getpid()}.25"
+    text = """if True:
+        import sys
+        from pathlib import Path
+        from skillsearch.execution.namespace import NamespaceExecutor
+        from skillsearch.execution.program import Program
+        backend, folder, mark = sys.argv[1:]
+        script = f"setsid sleep {mark} & touch started; wait"
+        env = {"PATH": "/usr/bin:/bin"}
+        program = Program(("sh", "-c", script), Path(folder), Path(folder), env)
+        NamespaceExecutor(backend=backend).run(program)
+    """
+    env = {**os.environ, "PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
+    argv = [sys.executable, "-c", text, executor._backends[0], str(workspace), mark]
+    with subprocess.Popen(argv, env=env) as process:
+        try:
+            deadline = time.monotonic() + 30
+            while not (workspace / "started").exists() and time.monotonic() < deadline:
+                time.sleep(0.02)
+            assert processes(mark)
+        finally:
+            process.kill()
+    assert gone(mark)
+
+
+@pytest.mark.slow
+def test_a_fork_bomb_is_bounded(run):
+    """It is ended, or cannot grow, and nothing of it is left."""
+    mark = f"bomb{os.getpid()}"
+    finished = run(
+        "bash", "-c", f": {mark}; b() {{ b | b & }}; b; sleep 20", processes=64, timeout=8.0
+    )
+    assert gone(mark)
+    assert finished.duration_ms < 15_000
+
+
+def test_no_capability_is_left_and_none_can_be_had(run):
+    """Neither now, nor by running something."""
+    status = run("cat /proc/self/status").stdout.decode()
+    fields = dict(line.split(":\t", 1) for line in status.splitlines())
+    sets = [fields[f"Cap{name}"] for name in ("Inh", "Prm", "Eff", "Bnd", "Amb")]
+    assert sets == ["0" * 16] * 5
+    assert fields["NoNewPrivs"] == "1"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mount -t tmpfs none /tmp",
+        "mount -o remount,rw /usr",
+        "umount /usr",
+        "umount -l /proc",
+        "unshare -r true",
+        "unshare -m true",
+        "nsenter -t 1 -m true",
+        "chroot / true",
+        "mknod device b 8 0",
+        "hostname other",
+        "echo x > /proc/sys/kernel/core_pattern",
+        "echo 9 > /proc/sys/user/max_user_namespaces",
+        "echo b > /proc/sysrq-trigger",
+    ],
+)
+def test_there_is_no_way_out_of_the_namespaces(refused, command):
+    """What would change them, or the kernel, is refused."""
+    assert refused(command)
+
+
+def test_there_are_few_devices(run):
+    """Those that every program may use, and the links to its own files."""
+    there = set(run("ls -A /dev").stdout.decode().split())
+    devices = {"full", "null", "random", "tty", "urandom", "zero", "ptmx", "pts", "shm"}
+    assert there - {"core"} == devices | {"fd", "stdin", "stdout", "stderr"}
+    assert run("echo x > /dev/null && head -c 3 /dev/zero | wc -c > /dev/stdout").stdout == b"3\n"
+
+
+def test_no_mount_lets_a_program_become_another_user(run):
+    """All are ``nosuid``, and all but those of devices ``nodev``."""
+    mounts = [line.split() for line in run("cat /proc/mounts").stdout.decode().splitlines()]
+    assert all("nosuid" in options.split(",") for _, _, _, options, *_ in mounts)
+    without = [place for _, place, _, options, *_ in mounts if "nodev" not in options.split(",")]
+    assert all(place.startswith("/dev") for place in without)
+
+
+def test_no_mount_is_left_on_the_machine(run):
+    """Nothing that is done inside shows outside, during or after the run."""
+    before = Path("/proc/self/mountinfo").read_text()
+    assert run("mount -t tmpfs none /tmp; wc -l < /proc/mounts").stdout
+    assert Path("/proc/self/mountinfo").read_text() == before
+
+
+def test_the_environment_is_that_of_the_program_alone(run, monkeypatch):
+    """Nothing is inherited, but for what every shell sets."""
+    monkeypatch.setenv("API_KEY", "hunter2")
+    lines = run("env", "--null", env={"LINES": "a\nb"}).stdout.decode().split("\0")
+    assert {line for line in lines if not line.startswith(("PWD=", "SHLVL=", "_="))} == {
+        f"PATH={PATH}",
+        "LINES=a\nb",
+        "",
+    }
+    environ = run("cat /proc/1/environ").stdout
+    assert PATH.encode() in environ
+    assert b"hunter2" not in environ
+
+
+def test_variables_of_the_loader_reach_the_program_and_nothing_before_it(run, workspace):
+    """Else a library of the workspace would be loaded into what is not enclosed yet."""
+    if b"glibc" not in run("getconf", "GNU_LIBC_VERSION").stdout:
+        pytest.skip("needs glibc, whose loader can tell what it loads")
+    env = {"LD_DEBUG": "libs", "LD_DEBUG_OUTPUT": str(workspace / "trace")}
+    assert run("/bin/true", "x", env=env).exit_code == 0
+    assert len(list(workspace.glob("trace.*"))) == 1
+
+
+def test_files_that_are_open_here_are_not_open_there(workspace, tmp_path):
+    """Whatever we were started with."""
+    with (tmp_path / "secret").open("w") as file:
+        os.set_inheritable(file.fileno(), True)
+        program = Program(("ls", "/proc/self/fd"), workspace, workspace, {})
+        argv = enclosed(program, "enclose")
+        listed = subprocess.run(
+            argv, capture_output=True, timeout=30, pass_fds=[file.fileno()], check=False
+        )
+    if listed.returncode:
+        pytest.skip(listed.stderr.decode())
+    assert listed.stdout.split() == [b"0", b"1", b"2", b"3"]  # the last is the folder that it lists
+
+
+def test_files_that_are_open_here_are_not_open_for_a_run(run, tmp_path):
+    """Neither in one backend nor the other."""
+    with (tmp_path / "secret").open("w") as file:
+        os.set_inheritable(file.fileno(), True)
+        listed = run("ls -l /proc/[0-9]*/fd").stdout
+    assert b"pipe:" in listed
+    assert b"secret" not in listed
+
+
+def test_the_temporary_folder_is_bounded(run):
+    """It is memory."""
+    text = f"dd if=/dev/zero of=/tmp/big bs=1M count={2 * TMP_BYTES >> 20}; stat -c %s /tmp/big"
+    assert int(run(text).stdout) == TMP_BYTES
+
+
+def test_the_python_that_runs_us_is_there(python):
+    """With what it brings, wherever it lies."""
+    finished = python("import ctypes, ssl, sqlite3, sys; print(sys.prefix, end='')")
+    assert finished.stdout.decode() == sys.prefix, finished.stderr
+
+
+def test_the_machine_has_another_name(run):
+    """The name of this one is nobody's business."""
+    assert run("uname", "-n").stdout == b"skill\n"
+
+
+def test_a_pipe_that_nobody_reads_ends_who_writes(run):
+    """The interpreter that encloses ignores that signal; programs do not."""
+    assert run("bash", "-c", "yes | head -n 1; echo ${PIPESTATUS[0]}").stdout == b"y\n141\n"
+
+
+def test_root_is_nobody_inside(run):
+    """A program that believes to be root would try what it may not; others stay who they are."""
+    assert int(run("id", "-u").stdout) == (os.getuid() or NOBODY)
+
+
+def test_capabilities_say_what_is_kept_and_what_not(executor):
+    """Of ours, none lies beyond what the tests show."""
+    told = executor.capabilities().to_dict()
+    assert told["isolation"] == "namespaces"
+    kept = ("network", "reads_outside", "writes_outside", "sees_processes")
+    assert not any(told[name] for name in kept)
+    assert any("CPU time" in sentence for sentence in told["not_isolated"])
+
+
+def test_the_first_backend_that_works_is_used(workspace):
+    """Where one is there, no backend has to be named."""
+    chosen = NamespaceExecutor()
+    if not chosen.is_available():
+        pytest.skip(chosen.reason())
+    program = Program(("echo", "tea"), workspace, workspace, {"PATH": PATH})
+    assert chosen.run(program).stdout == b"tea\n"
+
+
+def in_a_new_process(text, **env):
+    """Run Python text in a process that has not tried anything yet, and return what it prints."""
+    env = {**os.environ, "PYTHONPATH": str(Path(skillsearch.__file__).parents[1]), **env}
+    run = subprocess.run(
+        [sys.executable, "-c", text],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return run.stdout
+
+
+def test_a_backend_that_is_not_there_is_named(tmp_path):
+    """And what to do."""
+    text = """if True:
+        from skillsearch.execution.namespace import NamespaceExecutor
+        executor = NamespaceExecutor(backend="bwrap")
+        print(executor.is_available(), executor.reason())
+    """
+    said = in_a_new_process(text, PATH=str(tmp_path))
+    assert said.startswith("False Programs cannot be enclosed here: bwrap: not installed.")
+
+
+def test_where_nothing_encloses_nothing_runs(tmp_path, workspace):
+    """A bubblewrap that fails counts as none, and its reason is given."""
+    (tmp_path / "bwrap").write_text("#!/bin/sh\necho 'bwrap: not today' >&2; exit 1\n")
+    (tmp_path / "bwrap").chmod(0o755)
+    text = f"""if True:
+        from pathlib import Path
+        from skillsearch.errors import ExecutorError
+        from skillsearch.execution.namespace import NamespaceExecutor
+        from skillsearch.execution.program import Program
+        folder = Path({str(workspace)!r})
+        try:
+            NamespaceExecutor(backend="bwrap").run(Program(("touch", "x"), folder, folder, {{}}))
+        except ExecutorError as exc:
+            print(exc)
+    """
+    assert "bwrap: not today" in in_a_new_process(text, PATH=f"{tmp_path}:{PATH}")
+    assert list(workspace.iterdir()) == []
+
+
+def test_where_proc_cannot_be_mounted_it_is_empty(workspace):
+    """A container hides parts of /proc, and then the kernel allows no new one; the rest works."""
+    program = Program(("sh", "-c", "ls /proc; echo works"), workspace, workspace, {"PATH": PATH})
+    argv = enclosed(program, "enclose")
+    hide = 'mount -t tmpfs none /proc/bus && exec "$@"'
+    outer = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", hide, "sh"]
+    if subprocess.run([*outer, "true"], capture_output=True, timeout=30, check=False).returncode:
+        pytest.skip("user namespaces are not allowed here")
+    finished = subprocess.run([*outer, *argv], capture_output=True, timeout=30, check=False)
+    assert finished.stdout == b"works\n", finished.stderr
+
+
+@pytest.fixture(params=BACKENDS)
+def as_nobody(request, tmp_path_factory):
+    """Run shell text enclosed by a copy of our package, as a user without any rights."""
+    system = shutil.which("python3", path="/usr/bin:/usr/local/bin")
+    if os.getuid() != 0 or not system:
+        pytest.skip("only root can become nobody, and nobody needs a Python")
+    package = Path(skillsearch.__file__).parent
+    text = """if True:
+        import sys
+        from pathlib import Path
+        from skillsearch.execution.namespace import NamespaceExecutor
+        from skillsearch.execution.program import Limits, Program
+        backend, folder, path, script = sys.argv[1:]
+        folder, limits = Path(folder), Limits(timeout=20.0, processes=64)
+        program = Program(("sh", "-c", script), folder, folder, {"PATH": path}, b"", limits)
+        executor = NamespaceExecutor(backend=backend)
+        if not executor.is_available():
+            sys.exit(executor.reason())
+        finished = executor.run(program)
+        print(finished.stdout.decode(), finished.stderr.decode(), end="")
+    """
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="skillsearch-test-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        for file in (*package.glob("*.py"), *package.glob("execution/*.py")):
+            copy = folder / "skillsearch" / file.relative_to(package)
+            copy.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            shutil.copyfile(file, copy)
+        workspace = folder / "workspace"
+        workspace.mkdir()
+        os.chown(workspace, NOBODY, NOBODY)
+
+        def run(script):
+            argv = [system, "-B", "-c", text, request.param, str(workspace), PATH, script]
+            ran = subprocess.run(
+                argv,
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+                user=NOBODY,
+                group=NOBODY,
+                extra_groups=[],
+                env={"PATH": PATH},
+            )
+            if ran.returncode:
+                pytest.skip(ran.stderr)
+            return ran.stdout
+
+        yield run
+
+
+def test_a_user_without_rights_can_enclose(as_nobody):
+    """Nothing of it needs root."""
+    assert as_nobody("id -u; echo tea > cup; cat cup; cat /etc/shadow").startswith(
+        f"{NOBODY}\ntea\n cat: /etc/shadow: No such file"
+    )
+
+
+def test_a_user_without_rights_gets_none(as_nobody):
+    """Neither new namespaces, nor what belongs to root."""
+    said = as_nobody("unshare -r true || echo none; grep CapEff /proc/self/status")
+    assert said.startswith("none\nCapEff:\t0000000000000000\n")
+
+
+@pytest.mark.slow
+def test_a_fork_bomb_of_a_user_is_bounded(as_nobody):
+    """As that of root."""
+    mark = f"bomb{os.getpid()}"
+    as_nobody(f"exec bash -c ': {mark}; b() {{ b | b & }}; b; sleep 5'")
+    assert gone(mark)

@@ -1,0 +1,447 @@
+"""Tests of collecting the files that a command left."""
+
+import os
+import socket
+import threading
+import time
+import tracemalloc
+
+import pytest
+
+from skillsearch.errors import WorkspaceError
+from skillsearch.execution import outputs
+from skillsearch.execution.globs import FOLDERS
+from skillsearch.execution.outputs import CollectedFile, collect
+from skillsearch.execution.request import OutputSpec
+from skillsearch.execution.workspace import Workspace
+
+ALL = OutputSpec(("out/**",))
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    """Make a workspace."""
+    made = Workspace.create(tmp_path / "base", "session")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def secret(tmp_path):
+    """Make a file outside the workspace."""
+    path = tmp_path / "secret" / "id.txt"
+    path.parent.mkdir()
+    path.write_text("secret")
+    return path
+
+
+def write(workspace, **files):
+    """Write files into ``out/``."""
+    for name, data in files.items():
+        (workspace.out / name).write_bytes(data)
+
+
+def names(collected):
+    """Return the names of the collected files."""
+    return [file.name for file in collected.files]
+
+
+def test_files_that_match_are_collected_by_name(workspace):
+    """With their bytes, size and type, in the order of their names."""
+    write(workspace, b=b"b\n", a=b'{"a": 1}', c=b"\0")
+    (workspace.out / "sub").mkdir()
+    (workspace.out / "sub" / "d.csv").write_bytes(b"x,y\n")
+    (workspace.work / "e").write_bytes(b"e")
+    assert collect(workspace, ALL) == outputs.Collected(
+        (
+            CollectedFile("out/a", b'{"a": 1}', 8, "application/json", False),
+            CollectedFile("out/b", b"b\n", 2, "text/plain", False),
+            CollectedFile("out/c", b"\0", 1, "application/octet-stream", False),
+            CollectedFile("out/sub/d.csv", b"x,y\n", 4, "text/csv", False),
+        ),
+        (),
+        False,
+    )
+
+
+def test_nothing_is_collected_without_patterns(workspace):
+    """An empty list asks for nothing."""
+    write(workspace, a=b"a")
+    assert collect(workspace, OutputSpec()).files == ()
+
+
+def test_a_file_that_matches_twice_is_collected_once(workspace):
+    """Patterns may overlap."""
+    write(workspace, a=b"a")
+    assert names(collect(workspace, OutputSpec(("out/*", "$OUTPUT_DIR/a", "**")))) == ["out/a"]
+
+
+def test_the_folder_of_a_run_can_be_given_a_variable(workspace):
+    """The caller says which folder it is."""
+    folder = workspace.new_run_dir()
+    (folder / "log").write_bytes(b"log")
+    variables = {**FOLDERS, "RUN_DIR": f"runs/{folder.name}"}
+    found = collect(workspace, OutputSpec(("$RUN_DIR/*",)), variables)
+    assert names(found) == [f"runs/{folder.name}/log"]
+
+
+def test_the_metadata_of_the_workspace_is_no_output(workspace):
+    """Neither the file nor what it is written through; other files of the top are."""
+    (workspace.path / ".metadata-1234.tmp").write_bytes(b"{}")
+    (workspace.path / "result.txt").write_bytes(b"x")
+    (workspace.out / "metadata.json").write_bytes(b"{}")
+    assert names(collect(workspace, OutputSpec(("**",)))) == ["out/metadata.json", "result.txt"]
+
+
+def test_the_links_of_a_staged_skill_are_ours(workspace):
+    """They lead to no second copy, and are nothing to warn of."""
+    skill = workspace.skills / "tea"
+    skill.mkdir()
+    (skill / "SKILL.md").write_bytes(b"# Tea")
+    for name, target in (("out", "../../out"), ("work", "../../work")):
+        (skill / name).symlink_to(target)
+    (skill / "inputs").symlink_to("../../work/inputs")
+    write(workspace, a=b"a")
+    collected = collect(workspace, OutputSpec(("**", "skills/**")))
+    assert names(collected) == ["out/a", "skills/tea/SKILL.md"]
+    assert collected.warnings == ()
+
+
+@pytest.mark.parametrize("pattern", ["out/**", "out/*", "out/link", "**", "out/link/*"])
+@pytest.mark.parametrize("to", ["file", "folder", "chain", "itself", "nowhere"])
+def test_a_planted_link_is_reported_and_never_followed(workspace, secret, pattern, to):
+    """To a file, to a folder, through another link, in a circle, or to nothing."""
+    (workspace.work / "hop").symlink_to(secret)
+    targets = {
+        "file": secret,
+        "folder": secret.parent,
+        "chain": "../work/hop",
+        "itself": "link",
+        "nowhere": "/nonexistent",
+    }
+    (workspace.out / "link").symlink_to(targets[to])
+    collected = collect(workspace, OutputSpec((pattern,)))
+    assert collected.files == ()
+    assert "'out/link' was not collected: it is a link." in collected.warnings
+
+
+def test_a_link_that_nobody_asked_for_is_no_news(workspace, secret):
+    """Only what could have been collected is reported."""
+    (workspace.out / "link").symlink_to(secret)
+    write(workspace, **{"a.txt": b"a"})
+    collected = collect(workspace, OutputSpec(("out/*.txt",)))
+    assert names(collected) == ["out/a.txt"]
+    assert collected.warnings == ()
+
+
+def test_a_folder_of_the_workspace_that_became_a_link_is_not_entered(workspace, secret):
+    """``out`` itself may have been replaced."""
+    workspace.out.rmdir()
+    workspace.out.symlink_to(secret.parent)
+    collected = collect(workspace, ALL)
+    assert collected.files == ()
+    assert collected.warnings == ("'out' was not collected: it is a link.",)
+
+
+def test_special_files_are_reported_and_block_nothing(workspace):
+    """A FIFO without a writer, and a socket."""
+    os.mkfifo(workspace.out / "fifo")
+    listener = socket.socket(socket.AF_UNIX)
+    here = os.open(workspace.out, os.O_RDONLY)
+    try:
+        listener.bind(f"/proc/self/fd/{here}/socket")
+        collected = collect(workspace, ALL)
+    finally:
+        os.close(here)
+        listener.close()
+    assert collected.files == ()
+    assert collected.warnings == (
+        "'out/fifo' was not collected: it is no plain file.",
+        "'out/socket' was not collected: it is no plain file.",
+    )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_hard_link_to_the_file_of_another_user_is_refused(workspace, secret):
+    """Its one name here says nothing about the other."""
+    os.link(secret, workspace.out / "a")
+    os.chown(secret, 65534, 65534)
+    collected = collect(workspace, ALL)
+    assert collected.files == ()
+    assert collected.warnings == (
+        "'out/a' was not collected: it is a hard link to the file of another user.",
+    )
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_reported(workspace):
+    """The others are collected."""
+    write(workspace, a=b"a", b=b"b")
+    (workspace.out / "a").chmod(0)
+    collected = collect(workspace, ALL)
+    assert names(collected) == ["out/b"]
+    assert collected.warnings == ("'out/a' was not collected: it may not be read.",)
+
+
+def test_a_file_with_two_names_is_collected_once(workspace):
+    """By the first of them."""
+    write(workspace, a=b"a")
+    os.link(workspace.out / "a", workspace.out / "b")
+    collected = collect(workspace, ALL)
+    assert names(collected) == ["out/a"]
+    assert collected.warnings == ("'out/b' is the same file as 'out/a', collected once.",)
+
+
+def test_a_name_that_is_no_utf8_is_reported_and_shown_escaped(workspace):
+    """Neither JSON nor an artifact could carry it; the same goes for a folder."""
+    os.mkdir(os.fsencode(workspace.out) + b"/dir-\xfe")  # noqa: PTH102
+    for name in (b"/bad-\xff", b"/dir-\xfe/a"):
+        os.close(os.open(os.fsencode(workspace.out) + name, os.O_CREAT | os.O_WRONLY, 0o600))
+    collected = collect(workspace, ALL)
+    assert collected.files == ()
+    assert collected.warnings == (
+        "'out/bad-\\\\udcff' was not collected: its name is not UTF-8.",
+        "'out/dir-\\\\udcfe' was not collected: its name is not UTF-8.",
+    )
+
+
+def test_a_name_in_a_warning_stays_on_one_line(workspace, secret):
+    """What would move a cursor or turn the writing is left out of it."""
+    (workspace.out / "a\n\x1b[2Jb\u202e").symlink_to(secret)
+    assert collect(workspace, ALL).warnings == ("'out/a [2Jb' was not collected: it is a link.",)
+
+
+def test_a_file_is_cut_at_its_limit_and_no_earlier(workspace):
+    """One byte more is flagged, and counted."""
+    write(workspace, a=b"x" * 10, b=b"y" * 11)
+    collected = collect(workspace, OutputSpec(("out/*",), max_file_bytes=10))
+    exact, cut = collected.files
+    assert (exact.data, exact.size, exact.truncated) == (b"x" * 10, 10, False)
+    assert (cut.data, cut.size, cut.truncated) == (b"y" * 10, 11, True)
+    assert collected.warnings == ("'out/b' is cut to 10 of 11 bytes.",)
+    assert collected.limits_hit
+
+
+def test_a_sparse_file_of_five_gigabytes_costs_no_more_than_its_limit(workspace):
+    """Its size is told."""
+    with (workspace.out / "huge").open("wb") as file:
+        file.truncate(5 << 30)
+    begin = time.perf_counter()
+    (huge,) = collect(workspace, ALL).files
+    assert time.perf_counter() - begin < 1
+    assert (len(huge.data), huge.size, huge.truncated) == (4 << 20, 5 << 30, True)
+
+
+def test_the_number_of_files_is_limited(workspace):
+    """The first by name are kept, and the others counted."""
+    write(workspace, **{f"f{number}": b"x" for number in range(9)})
+    collected = collect(workspace, OutputSpec(("out/*",), max_files=3))
+    assert names(collected) == ["out/f0", "out/f1", "out/f2"]
+    assert collected.warnings == ("max_files is 3: files that match and were not collected: 6.",)
+    assert collected.limits_hit
+    assert not collect(workspace, OutputSpec(("out/*",), max_files=9)).limits_hit
+
+
+def test_what_is_left_out_does_not_count_as_a_file(workspace, secret):
+    """Links do not use up the number of files."""
+    (workspace.out / "a").symlink_to(secret)
+    write(workspace, b=b"b")
+    collected = collect(workspace, OutputSpec(("out/*",), max_files=1))
+    assert names(collected) == ["out/b"]
+    assert not collected.limits_hit
+
+
+def test_the_bytes_of_all_files_are_limited(workspace):
+    """The file that meets the limit is cut there."""
+    write(workspace, a=b"a" * 6, b=b"b" * 6, c=b"c")
+    collected = collect(workspace, OutputSpec(("out/*",), max_total_bytes=10))
+    assert [(file.data, file.truncated) for file in collected.files] == [
+        (b"aaaaaa", False),
+        (b"bbbb", True),
+    ]
+    assert collected.warnings == (
+        "max_total_bytes is 10: files that match and were not collected: 1.",
+        "'out/b' is cut to 4 of 6 bytes.",
+    )
+    assert collected.limits_hit
+
+
+@pytest.mark.parametrize("limit", ["max_files", "max_file_bytes", "max_total_bytes"])
+@pytest.mark.parametrize("value", [0, -1, 1 << 40])
+def test_limits_that_mean_nothing_or_too_much_are_refused(workspace, limit, value):
+    """The message names the limit and its bounds."""
+    with pytest.raises(WorkspaceError, match=f"{limit} is {value}; give a number from 1 to"):
+        collect(workspace, OutputSpec(("out/*",), **{limit: value}))
+
+
+def test_a_refused_pattern_is_an_error(workspace):
+    """Nothing is collected by the others either."""
+    with pytest.raises(WorkspaceError, match="climbs"):
+        collect(workspace, OutputSpec(("out/*", "../*")))
+
+
+def test_a_workspace_that_is_gone_is_an_error(workspace):
+    """The message says so."""
+    workspace.close()
+    with pytest.raises(WorkspaceError, match="gone"):
+        collect(workspace, ALL)
+
+
+def test_folders_are_entered_to_a_bounded_depth(workspace):
+    """What lies deeper is reported."""
+    folder = workspace.out
+    for depth in range(2, 40):
+        folder /= "d"
+        folder.mkdir()
+        (folder / f"f{depth}").write_bytes(b"x")
+    collected = collect(workspace, ALL)
+    assert max(name.count("/") for name in names(collected)) == 31
+    assert collected.limits_hit
+    (warning,) = collected.warnings
+    assert "it lies 32 folders deep" in warning
+
+
+def test_the_entries_that_are_looked_at_are_bounded(workspace, monkeypatch):
+    """Those that were seen are collected, and the rest is told of."""
+    monkeypatch.setattr(outputs, "MAX_ENTRIES", 20)
+    for folder in "abc":
+        (workspace.out / folder).mkdir()
+        for number in range(6):
+            (workspace.out / folder / f"{number}").write_bytes(b"x")
+    collected = collect(workspace, ALL)
+    assert names(collected)[:6] == [f"out/a/{number}" for number in range(6)]
+    assert collected.limits_hit
+    assert collected.warnings == (
+        "Only 20 files and folders were looked at; name fewer folders in the patterns, or leave"
+        " fewer files.",
+    )
+
+
+def test_a_file_that_is_named_is_found_among_any_number(workspace, monkeypatch):
+    """Nor can files beside ``out/`` hide it."""
+    monkeypatch.setattr(outputs, "MAX_ENTRIES", 5)
+    write(workspace, **{f"{number}": b"x" for number in range(20)})
+    for number in range(20):
+        (workspace.path / f"{number}").write_bytes(b"x")
+    collected = collect(workspace, OutputSpec(("out/{7,13}", "none/x", "out/7/x")))
+    assert names(collected) == ["out/13", "out/7"]
+    assert not collected.limits_hit
+
+
+def test_a_file_in_the_place_of_a_folder_has_nothing_below_it(workspace):
+    """It is neither collected nor reported; nor is a folder in the place of a file."""
+    write(workspace, a=b"a")
+    (workspace.out / "b").mkdir()
+    (workspace.out / "b" / "x").write_bytes(b"x")
+    assert collect(workspace, OutputSpec(("out/*/y", "out/*a/x", "out/b"))) == outputs.Collected(
+        (), (), False
+    )
+
+
+def test_the_time_that_files_are_looked_for_is_bounded(workspace, monkeypatch):
+    """However slowly patterns and names were made to match."""
+    monkeypatch.setattr(outputs, "MAX_SECONDS", -1.0)
+    write(workspace, a=b"a")
+    collected = collect(workspace, ALL)
+    assert collected.files == ()
+    assert collected.limits_hit
+    assert "no longer than" in collected.warnings[0]
+
+
+def test_too_many_warnings_are_counted(workspace):
+    """The first twenty are shown, before all those about limits."""
+    for number in range(30):
+        (workspace.out / f"{number:02}").symlink_to("x")
+    write(workspace, a=b"a", b=b"b")
+    warnings = collect(workspace, OutputSpec(("out/**",), max_files=1)).warnings
+    assert len(warnings) == 21
+    assert warnings[0] == "max_files is 1: files that match and were not collected: 1."
+    assert warnings[1] == "'out/00' was not collected: it is a link."
+    assert warnings[-1] == "and 11 more"
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_files_are_bounded_in_time_and_memory(workspace):
+    """As many as are looked at, none more."""
+    folder = os.open(workspace.out, os.O_RDONLY)
+    try:
+        for number in range(100_000):
+            os.close(os.open(f"file-{number}", os.O_CREAT | os.O_WRONLY, 0o600, dir_fd=folder))
+    finally:
+        os.close(folder)
+    begin = time.perf_counter()
+    collected = collect(workspace, ALL)
+    assert time.perf_counter() - begin < 2
+    assert len(collected.files) == 100
+    assert collected.warnings[0].startswith("Only 20,000 files and folders were looked at")
+    assert collected.warnings[1].endswith("were not collected: 19,900.")
+    tracemalloc.start()
+    try:
+        collect(workspace, ALL)
+        assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def during(change, seconds):
+    """Return a thread that repeats a change for some time."""
+
+    def repeat():
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            change()
+
+    return threading.Thread(target=repeat)
+
+
+@pytest.mark.slow
+def test_a_file_that_never_ends_is_read_up_to_its_limit(workspace):
+    """It grows while it is read, and shrinks again."""
+    path = workspace.out / "grows"
+    path.write_bytes(b"x")
+
+    def change():
+        with path.open("ab") as file:
+            file.write(b"x" * 50_000)
+        if path.stat().st_size > 4_000_000:
+            os.truncate(path, 1)
+
+    thread = during(change, 1.0)
+    thread.start()
+    try:
+        while thread.is_alive():
+            for file in collect(workspace, OutputSpec(("out/*",), max_file_bytes=100_000)).files:
+                assert set(file.data) == {ord("x")}
+                assert len(file.data) <= 100_000 <= file.size or len(file.data) == file.size
+                assert file.truncated == (len(file.data) < file.size)
+    finally:
+        thread.join()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_swapping_a_file_or_folder_for_a_link_brings_nothing_from_outside(
+    workspace, secret, is_folder
+):
+    """Whatever moment it is swapped at."""
+    inside = workspace.out / "sub"
+    inside.mkdir()
+    (inside / "id.txt").write_text("mine")
+    victim, target = (inside, secret.parent) if is_folder else (inside / "id.txt", secret)
+    aside = workspace.work / "aside"
+
+    def change():
+        victim.rename(aside)
+        victim.symlink_to(target)
+        victim.unlink()
+        aside.rename(victim)
+
+    thread = during(change, 1.0)
+    thread.start()
+    seen = set()
+    try:
+        while thread.is_alive():
+            seen |= {file.data for file in collect(workspace, ALL).files}
+    finally:
+        thread.join()
+    assert seen == {b"mine"}

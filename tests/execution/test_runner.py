@@ -1,0 +1,534 @@
+"""Runs of a skill's command from request to result, with real files and processes."""
+
+import json
+import re
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+import skillsearch
+from skillsearch.errors import CommandRefusedError, ExecutionError, WorkspaceError
+from skillsearch.execution.artifacts import FolderArtifacts
+from skillsearch.execution.choosing import choose, describe
+from skillsearch.execution.commands import CommandPolicy
+from skillsearch.execution.local import LocalExecutor
+from skillsearch.execution.program import Limits
+from skillsearch.execution.request import ArtifactRef, InputSpec, OutputSpec, RunRequest
+from skillsearch.execution.runner import SkillRunner
+from skillsearch.execution.workspaces import Workspaces
+
+PYTHON_MATH = Path(skillsearch.__file__).parent / "examples" / "python-math"
+AVAILABLE = [found.name for found in describe() if found.available and found.name != "container"]
+"""Executors that run without an image, which a container needs."""
+FIBONACCI = "0\n1\n1\n2\n3\n5\n8\n13\n21\n34\n"
+
+
+@pytest.fixture
+def base(tmp_path):
+    """Name the folder of the workspaces, of which none may be left in the end."""
+    folder = tmp_path / "workspaces"
+    yield folder
+    left = sorted(path.name for path in folder.glob("ws_*"))
+    assert left == []
+
+
+@pytest.fixture
+def make_runner(tmp_path, base):
+    """Make runners, by default with a store of artifacts; close them in the end."""
+    runners = []
+
+    def make(executor=None, **options):
+        options.setdefault("artifacts", FolderArtifacts(tmp_path / "artifacts"))
+        workspaces = Workspaces(base)
+        runners.append(SkillRunner(executor or LocalExecutor(), workspaces=workspaces, **options))
+        return runners[-1]
+
+    yield make
+    for runner in runners:
+        runner.close()
+
+
+@pytest.fixture
+def skill(tmp_path, make_skill):
+    """Make a skill with a script and a folder."""
+    folder = make_skill(tmp_path / "skills", "tea-timer").parent
+    (folder / "scripts").mkdir()
+    (folder / "scripts" / "brew.sh").write_text("#!/bin/sh\necho brewing\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def run(make_runner, skill):
+    """Run commands of the skill in one runner."""
+    runner = make_runner()
+
+    def of(command, *, session="", **request):
+        return runner.run(RunRequest("tea-timer", skill, command, **request), session)
+
+    return of
+
+
+@pytest.mark.parametrize("name", AVAILABLE)
+def test_the_example_of_the_documents_runs_with_every_executor(make_runner, name):
+    """Fibonacci numbers into out/fib.txt, which comes back with content and type."""
+    command = "python3 scripts/fib.py 10 > out/fib.txt"
+    request = RunRequest("python-math", PYTHON_MATH, command, output_files=("out/*.txt",))
+    found = make_runner(choose(name)).run(request).to_dict()
+    assert found.pop("duration_ms") >= 0
+    file = {
+        "name": "out/fib.txt",
+        "content": FIBONACCI,
+        "mime_type": "text/plain",
+        "size_bytes": len(FIBONACCI),
+        "truncated": False,
+        "ref": "workspace://out/fib.txt",
+    }
+    assert found == {
+        "stdout": "",
+        "stderr": "",
+        "exit_code": 0,
+        "timed_out": False,
+        "executor": name,
+        "output_files": [file],
+        "primary_output": file,
+    }
+
+
+def test_a_command_without_a_shell_gets_its_arguments_as_they_are(make_runner):
+    """Nothing is expanded."""
+    argv = ("python3", "-c", "import sys; print(sys.argv[1:])", "$HOME", "a b", "*")
+    found = make_runner().run(RunRequest("python-math", PYTHON_MATH, argv))
+    assert (found.stdout, found.exit_code) == ("['$HOME', 'a b', '*']\n", 0)
+
+
+def test_a_failing_command_is_a_result(run):
+    """With its exit code and what it said."""
+    found = run("echo before; echo why >&2; exit 7")
+    assert (found.stdout, found.stderr, found.exit_code) == ("before\n", "why\n", 7)
+    assert (found.timed_out, found.warnings) == (False, ())
+
+
+def test_a_command_reads_what_it_is_given(run):
+    """Standard input and variables; a lone surrogate becomes a question mark."""
+    found = run('cat; echo "$LEAVES"', stdin="hot \ud800 water ", env={"LEAVES": "green"})
+    assert found.stdout == "hot ? water green\n"
+
+
+def test_a_command_sees_the_variables_of_its_run_and_no_others(run, monkeypatch):
+    """Each folder is there; what this process knows stays here."""
+    monkeypatch.setenv("SECRET_TOKEN", "hunter2")
+    found = run(
+        'echo "$SKILL_NAME $SECRET_TOKEN"; cd "$WORKSPACE_DIR" && for folder in "$SKILLS_DIR"'
+        ' "$WORK_DIR" "$OUTPUT_DIR" "$RUN_DIR"; do echo "${folder#"$PWD"/}"; done'
+    )
+    first, *folders, run_dir = found.stdout.splitlines()
+    assert (first, folders) == ("tea-timer ", ["skills", "work", "out"])
+    assert re.fullmatch(r"runs/run_\d{8}T\d{6}\.\d{3}", run_dir)
+
+
+@pytest.mark.parametrize(
+    ("cwd", "folder"),
+    [
+        ("", "skills/tea-timer"),
+        ("scripts", "skills/tea-timer/scripts"),
+        ("out", "out"),
+        ("$WORK_DIR", "work"),
+        ("${RUN_DIR}", "runs/run_"),
+        ("/work/inputs", "work/inputs"),
+    ],
+)
+def test_a_command_runs_where_it_is_asked_to(run, cwd, folder):
+    """Below the skill or in a folder of the workspace, without a warning."""
+    found = run('echo "${PWD#"$WORKSPACE_DIR"/}"', cwd=cwd)
+    assert found.stdout.startswith(folder)
+    assert "/" not in found.stdout.strip().removeprefix(folder)
+    assert found.warnings == ()
+
+
+@pytest.mark.parametrize("cwd", ["../..", "missing", "/etc", "SKILL.md", "x" * 300, "a\0b"])
+def test_a_command_runs_in_the_skill_where_there_is_no_such_folder(run, cwd):
+    """And the caller is told."""
+    found = run('echo "${PWD#"$WORKSPACE_DIR"/}"', cwd=cwd)
+    assert found.stdout == "skills/tea-timer\n"
+    told = "is no folder of the workspace; the command ran in skills/tea-timer."
+    assert found.warnings == (f"cwd {cwd[:200]!r} {told}",)
+
+
+def test_a_command_never_runs_behind_a_link(run, tmp_path):
+    """That an earlier command planted."""
+    run(f"ln -s {tmp_path} work/elsewhere")
+    found = run('echo "${PWD#"$WORKSPACE_DIR"/}"', cwd="$WORK_DIR/elsewhere")
+    assert found.stdout == "skills/tea-timer\n"
+    assert len(found.warnings) == 1
+
+
+def test_a_command_ends_when_its_time_is_over(run):
+    """And with what it wrote until then; a file that it only began is left out."""
+    found = run(
+        "echo begun; : > out/empty; echo x > out/full; sleep 60",
+        timeout=0.5,
+        output_files=("out/*",),
+    )
+    assert (found.timed_out, found.stdout) == (True, "begun\n")
+    assert found.exit_code != 0
+    assert found.duration_ms < 30_000
+    assert [file.name for file in found.output_files] == ["out/full"]
+    empty = "The command failed, and files that are empty are left out: 'out/empty'."
+    assert found.warnings[-1] == empty
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan")])
+def test_a_timeout_is_more_than_nothing(run, timeout):
+    """All else is a mistake of the caller."""
+    with pytest.raises(ExecutionError, match=f"timeout is {timeout}; give more than 0 seconds"):
+        run("true", timeout=timeout)
+
+
+def test_a_timeout_is_no_more_than_an_hour(run):
+    """More is cut, with a warning."""
+    assert run("true", timeout=1e9).warnings == ("The timeout is 3,600 seconds, and no more.",)
+
+
+def test_the_default_timeout_is_that_of_the_limits(make_runner, skill):
+    """Of the runner, where the request has none."""
+    runner = make_runner(limits=Limits(timeout=0.5))
+    assert runner.run(RunRequest("tea-timer", skill, "sleep 60")).timed_out
+
+
+def test_long_streams_are_cut_in_the_middle_with_a_warning(make_runner, skill):
+    """Beginning and end are kept."""
+    runner = make_runner(limits=Limits(output_bytes=100))
+    command = "printf 'a%.0s' {1..1000}; printf 'b%.0s' {1..60} >&2"
+    found = runner.run(RunRequest("tea-timer", skill, command))
+    assert found.stdout == f"{'a' * 50}\n[... 900 bytes left out ...]\n{'a' * 50}"
+    assert (found.stderr, found.warnings) == ("b" * 60, ("stdout truncated",))
+
+
+def test_output_files_are_found_by_patterns_and_variables(run):
+    """Sorted by name, each once, with content only where it is text."""
+    found = run(
+        "echo b > out/b.txt; mkdir -p out/a; echo '[1]' > out/a/x.json; printf '\\0' > out/c.bin;"
+        " echo r > $RUN_DIR/r.txt; echo w > work/w.txt",
+        output_files=("$OUTPUT_DIR/**", "out/b.*", "${RUN_DIR}/*.txt"),
+    )
+    told = [(file.name, file.mime_type, file.content) for file in found.output_files]
+    assert told[:3] == [
+        ("out/a/x.json", "application/json", "[1]\n"),
+        ("out/b.txt", "text/plain", "b\n"),
+        ("out/c.bin", "application/octet-stream", None),
+    ]
+    assert [content for _, _, content in told[3:]] == ["r\n"]
+    assert found.primary_output == found.output_files[0]
+
+
+def test_where_nothing_is_asked_for_the_files_of_out_are_told(run):
+    """Twenty at most and without contents, but for the first short text."""
+    found = run("for n in {10..34}; do echo $n > out/$n.txt; done; echo w > work/w.txt")
+    assert [file.name for file in found.output_files] == [f"out/{n}.txt" for n in range(10, 30)]
+    assert {file.content for file in found.output_files} == {None}
+    assert (found.primary_output.name, found.primary_output.content) == ("out/10.txt", "10\n")
+    (warning,) = found.warnings
+    assert "max_files is 20" in warning
+
+
+def test_declared_outputs_come_with_contents_only_where_these_are_wanted(run):
+    """Nor is there a primary output without."""
+    plain = run("echo x > out/x", outputs=OutputSpec(("out/**",)))
+    assert [(file.name, file.content) for file in plain.output_files] == [("out/x", None)]
+    assert plain.primary_output is None
+    inline = run("true", outputs=OutputSpec(("out/**",), inline=True))
+    assert [(file.name, file.content) for file in inline.output_files] == [("out/x", "x\n")]
+    assert inline.primary_output == inline.output_files[0]
+
+
+def test_both_ways_to_name_outputs_go_together(run):
+    """A file that both name is told once, with its content."""
+    found = run(
+        "echo x > out/x; echo y > out/y",
+        output_files=("out/x",),
+        outputs=OutputSpec(("out/**",), save=True),
+    )
+    assert [(file.name, file.content) for file in found.output_files] == [
+        ("out/x", "x\n"),
+        ("out/y", None),
+    ]
+    assert found.artifact_files == (ArtifactRef("out/x", 0), ArtifactRef("out/y", 0))
+
+
+def test_a_file_beyond_a_limit_is_cut_and_not_saved(run):
+    """With a warning of either."""
+    spec = OutputSpec(("out/**",), inline=True, save=True, max_file_bytes=3)
+    found = run("printf 12345 > out/long; printf 123 > out/short", outputs=spec)
+    told = [(file.content, file.size_bytes, file.truncated) for file in found.output_files]
+    assert told == [("123", 5, True), ("123", 3, False)]
+    assert found.artifact_files == (ArtifactRef("out/short", 0),)
+    cut, not_kept = found.warnings
+    assert cut.startswith("'out/long' is cut to 3 of 5 bytes")
+    assert not_kept == "'out/long' is cut, and is not kept; raise its limits."
+
+
+def test_saved_files_are_artifacts_with_a_prefix_and_versions(run):
+    """In the older way and by declaration; contents can be left out."""
+    older = {"save_as_artifacts": True, "artifact_prefix": "brew/", "omit_inline_content": True}
+    first = run("echo 1 > out/x", output_files=("out/*",), **older)
+    assert first.artifact_files == (ArtifactRef("brew/out/x", 0),)
+    assert [(file.name, file.content) for file in first.output_files] == [("out/x", None)]
+    assert (first.primary_output, first.warnings) == (None, ())
+    spec = OutputSpec(("out/*",), save=True, name_template="brew/")
+    assert run("true", outputs=spec).artifact_files == (ArtifactRef("brew/out/x", 1),)
+
+
+def test_what_cannot_be_saved_is_returned_with_a_warning(make_runner, skill):
+    """Where no store is there, contents are not left out."""
+    request = RunRequest(
+        "tea-timer",
+        skill,
+        "echo 1 > out/x",
+        output_files=("out/*",),
+        save_as_artifacts=True,
+        omit_inline_content=True,
+    )
+    found = make_runner(artifacts=None).run(request)
+    assert (found.output_files[0].content, found.artifact_files) == ("1\n", ())
+    assert found.warnings == ("There is no store of artifacts; the outputs are not kept.",)
+
+
+def test_a_name_that_no_artifact_can_have_is_a_warning(run):
+    """The run is over, and its result is not lost."""
+    found = run("echo 1 > out/x", outputs=OutputSpec(("out/*",), save=True, name_template="../"))
+    assert (found.exit_code, found.artifact_files) == (0, ())
+    (warning,) = found.warnings
+    assert warning.startswith("'out/x' is not kept: ")
+
+
+@pytest.mark.parametrize(
+    ("options", "warning"),
+    [
+        (
+            {"save_as_artifacts": True},
+            "save_as_artifacts is about output_files, and there are none; name them.",
+        ),
+        (
+            {"omit_inline_content": True},
+            "omit_inline_content is about what is saved, and nothing is to be saved.",
+        ),
+    ],
+)
+def test_a_wish_without_an_object_is_a_warning(run, options, warning):
+    """It cannot be fulfilled."""
+    assert warning in run("true", **options).warnings
+
+
+@pytest.mark.parametrize(
+    "request_part",
+    [
+        {"output_files": ("../*",)},
+        {"outputs": OutputSpec(("/etc/*",))},
+        {"inputs": (InputSpec("host:///etc/passwd"),)},
+        {"inputs": (InputSpec("workspace://../x"),)},
+        {"inputs": (InputSpec("artifact://missing"),)},
+        {"inputs": (InputSpec("skill://other/SKILL.md"),)},
+        {"env": {"LD_PRELOAD": "/tmp/x.so"}},
+    ],
+    ids=["output", "outputs", "host", "climbing", "artifact", "skill", "variable"],
+)
+def test_a_request_that_cannot_be_met_is_refused_before_the_command_runs(run, request_part):
+    """Nothing has happened then."""
+    with pytest.raises(ExecutionError):
+        run("echo ran > out/x", **request_part)
+    assert run("ls out").stdout == ""
+
+
+def test_inputs_come_from_every_scheme(make_runner, skill, tmp_path):
+    """An artifact, this machine, the workspace and the skill itself."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "host.txt").write_text("host", encoding="utf-8")
+    runner = make_runner(host_folders=[tmp_path / "data"])
+    saving = RunRequest(
+        "tea-timer",
+        skill,
+        "printf artifact > out/a.txt; printf workspace > work/w.txt",
+        outputs=OutputSpec(("out/*",), save=True),
+    )
+    assert runner.run(saving).artifact_files == (ArtifactRef("out/a.txt", 0),)
+    sources = (
+        InputSpec("artifact://out/a.txt@0"),
+        InputSpec(f"host://{tmp_path}/data/host.txt", to="inputs/h.txt"),
+        InputSpec("workspace://work/w.txt", to="work/copied.txt", mode="link"),
+        InputSpec("skill://tea-timer/scripts/brew.sh"),
+    )
+    request = RunRequest(
+        "tea-timer", skill, "cat inputs/a.txt inputs/h.txt work/copied.txt", inputs=sources
+    )
+    found = runner.run(request)
+    assert found.stdout == "artifacthostworkspace"
+    assert [(one.name, one.source) for one in found.staged_inputs] == [
+        ("work/inputs/a.txt", sources[0].source),
+        ("work/inputs/h.txt", sources[1].source),
+        ("work/copied.txt", sources[2].source),
+        ("work/inputs/brew.sh", sources[3].source),
+    ]
+
+
+def test_an_input_comes_from_another_skill_where_the_runner_knows_it(make_runner, skill):
+    """By the function that finds skills."""
+    runner = make_runner(skill_folder={"python-math": PYTHON_MATH}.__getitem__)
+    source = InputSpec("skill://python-math/scripts/fib.py")
+    found = runner.run(RunRequest("tea-timer", skill, "python3 inputs/fib.py 3", inputs=(source,)))
+    assert found.stdout == "0\n1\n1\n"
+
+
+def test_runs_of_a_session_find_what_the_one_before_left(run):
+    """Skills chain; the copy of the skill is used again."""
+    assert run("echo 1 > out/x; echo 2 > work/y").exit_code == 0
+    found = run("cat out/x work/y", output_files=("out/*",))
+    assert (found.stdout, found.output_files[0].content) == ("1\n2\n", "1\n")
+
+
+def test_sessions_are_apart(run):
+    """Files of the one are not those of the other."""
+    run("echo 1 > out/x", session="a")
+    assert run("ls out", session="b").stdout == ""
+    assert run("ls out", session="a").stdout == "x\n"
+
+
+def test_runs_of_one_session_wait_and_those_of_others_do_not(make_runner, skill, tmp_path):
+    """Each command waits for one of the other session, and looks out for one of its own."""
+    runner = make_runner()
+    for name in "ab":
+        (tmp_path / name).mkdir()
+
+    def command(mine, other):
+        return (
+            f"test -e work/busy && echo collision; : > work/busy; : > {tmp_path}/{mine}/here;"
+            f" until [ -e {tmp_path}/{other}/here ]; do sleep 0.01; done; rm work/busy"
+        )
+
+    found = []
+
+    def run(mine, other):
+        request = RunRequest("tea-timer", skill, command(mine, other), timeout=30)
+        found.append(runner.run(request, mine))
+
+    threads = [threading.Thread(target=run, args=pair) for pair in ("ab", "ba", "ab", "ba")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert [(one.stdout, one.exit_code, one.timed_out) for one in found] == [("", 0, False)] * 4
+
+
+def test_an_editor_writes_the_text_that_was_given(run):
+    """Whatever options come before the file, and whatever an earlier command left in its place."""
+    text = "tea's ready\n$HOME 한\n"
+    assert (
+        run("$EDITOR +3 out/note", editor_text=text, output_files=("out/*",))
+        .output_files[0]
+        .content
+        == text
+    )
+    run("rm -rf work/.skillsearch; ln -s /etc work/.skillsearch")
+    found = run('sh -c "$VISUAL \\"\\$@\\"" editor "out/a note"; cat "out/a note"', editor_text="b")
+    assert found.stdout == "b"
+
+
+def test_there_is_no_editor_without_a_text(run):
+    """The text may be empty all the same."""
+    assert run('echo "[$EDITOR$VISUAL]"').stdout == "[]\n"
+    assert run("$EDITOR out/x; wc -c < out/x", editor_text="").stdout.strip() == "0"
+
+
+@pytest.mark.parametrize("name", ["EDITOR", "VISUAL"])
+def test_two_editors_are_one_too_many(run, name):
+    """The caller decides which."""
+    with pytest.raises(ExecutionError, match=f"but env sets {name}; leave out"):
+        run("true", editor_text="x", env={name: "vi"})
+
+
+def test_lists_of_commands_decide_what_runs(make_runner, skill):
+    """With lists there is no shell."""
+    (skill / "scripts" / "brew.sh").chmod(0o755)
+    runner = make_runner(policy=CommandPolicy(allowed=("echo", "scripts/brew.sh")))
+    assert runner.run(RunRequest("tea-timer", skill, "echo 1 '$HOME'")).stdout == "1 $HOME\n"
+    assert runner.run(RunRequest("tea-timer", skill, "scripts/brew.sh")).stdout == "brewing\n"
+    with pytest.raises(CommandRefusedError):
+        runner.run(RunRequest("tea-timer", skill, "cat SKILL.md"))
+    with pytest.raises(CommandRefusedError):
+        runner.run(RunRequest("tea-timer", skill, "scripts/brew.sh", cwd="$WORK_DIR"))
+
+
+def test_a_workspace_that_vanished_is_made_anew(run, base):
+    """The session goes on, without its files."""
+    run("echo 1 > out/x")
+    shutil.rmtree(next(path for path in base.glob("ws_*") if path.is_dir()))
+    assert (run("ls out").stdout, run("ls").exit_code) == ("", 0)
+
+
+def test_a_workspace_that_vanishes_while_it_is_prepared_is_made_anew(make_runner, skill, base):
+    """Once."""
+    vanished = []
+
+    def find(name):
+        (workspace,) = (path for path in base.glob("ws_*") if path.is_dir())
+        if len(vanished) < times:
+            vanished.append(workspace)
+            shutil.rmtree(workspace)
+        return skill
+
+    runner = make_runner(skill_folder=find)
+    inputs = (InputSpec("skill://tea-timer/SKILL.md"),)
+    request = RunRequest("tea-timer", skill, "ls inputs", inputs=inputs)
+    times = 1
+    assert (runner.run(request).stdout, len(vanished)) == ("SKILL.md\n", 1)
+    times = 3
+    with pytest.raises(WorkspaceError, match="gone"):
+        runner.run(request)
+    assert len(vanished) == 3
+
+
+def test_a_command_that_removes_its_workspace_has_a_result(run):
+    """It ran, and is not run once more; the next one has a new workspace."""
+    found = run('echo ran; cd /; chmod -R u+w "$WORKSPACE_DIR"; rm -rf "$WORKSPACE_DIR"')
+    assert (found.stdout, found.output_files) == ("ran\n", ())
+    assert any(warning.startswith("Outputs were not collected: ") for warning in found.warnings)
+    assert run("pwd > out/x; echo again").stdout == "again\n"
+
+
+def test_a_skill_that_is_gone_cannot_be_run(run, skill):
+    """The workspace is not the culprit."""
+    shutil.rmtree(skill)
+    with pytest.raises(WorkspaceError, match="tea-timer"):
+        run("true")
+
+
+def test_the_records_of_a_run_lie_in_the_workspace(run):
+    """What was staged, put in and taken out."""
+    run(
+        "echo 1 > out/x",
+        inputs=(InputSpec("skill://tea-timer/SKILL.md"),),
+        outputs=OutputSpec(("out/*",), save=True),
+    )
+    metadata = json.loads(run("cat $WORKSPACE_DIR/metadata.json").stdout)
+    assert list(metadata["skills"]) == ["tea-timer"]
+    assert metadata["inputs"][0]["from"] == "skill://tea-timer/SKILL.md"
+    (output,) = metadata["outputs"]
+    assert (output["globs"], output["saved_as"], output["versions"]) == (["out/*"], ["out/x"], [0])
+
+
+def test_a_runner_that_is_closed_leaves_nothing(make_runner, skill, base):
+    """As a context manager too; closing twice does no harm."""
+    with make_runner() as runner:
+        runner.run(RunRequest("tea-timer", skill, "true"))
+        assert any(base.iterdir())
+    assert not any(base.glob("ws_*"))
+    runner.close()
+
+
+def test_sessions_that_are_over_cost_no_memory(make_runner, skill):
+    """The lock of a session goes with its last run."""
+    runner = make_runner()
+    for session in "abc":
+        runner.run(RunRequest("tea-timer", skill, "true"), session)
+    assert (runner._locks, +runner._waiting) == ({}, {})

@@ -1,0 +1,591 @@
+"""Tests of staging a skill: a copy that is as hashed, read-only, and made anew only when needed."""
+
+import hashlib
+import os
+import socket
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillsearch.errors import WorkspaceError
+from skillsearch.execution import tree
+from skillsearch.execution.staging import folder_digest, folder_name, stage_skill
+from skillsearch.execution.workspace import Workspace
+
+ANY_TEXT = st.text(st.characters(exclude_categories=()))
+NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+FILES = {
+    "SKILL.md": b"---\nname: tea\n---\n",
+    "a.txt": b"a",
+    "a/b.txt": b"b\0b",
+    "scripts/brew.sh": b"#!/bin/sh\necho tea\n",
+}
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    """Make a workspace."""
+    made = Workspace.create(tmp_path / "base", "s")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def skill(tmp_path):
+    """Write a skill."""
+    folder = tmp_path / "skill"
+    write(folder, FILES)
+    (folder / "scripts" / "brew.sh").chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """Take time stamps for settled at once, and count what is read."""
+    monkeypatch.setattr(tree, "_SETTLED_NS", -(1 << 62))
+    seen = []
+    read = os.read
+
+    def counted(fd, size):
+        seen.append(fd)
+        return read(fd, size)
+
+    monkeypatch.setattr(os, "read", counted)
+    return seen
+
+
+def write(folder, files):
+    """Write files into a folder."""
+    for name, data in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
+def hashed(files):
+    """Return the digest of files, by its definition."""
+    text = b"".join(
+        name.encode() + b"\0" + data + b"\0"
+        for name, data in sorted((name, data) for name, data in files.items())
+    )
+    return hashlib.sha256(text).hexdigest()
+
+
+def contents(folder):
+    """Return the plain files of a folder, by path."""
+    paths = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+# The digest.
+
+
+def test_the_digest_is_that_of_paths_and_bytes(skill):
+    """Each followed by a NUL, in the order of the whole paths."""
+    assert folder_digest(skill) == hashed(FILES)
+
+
+def test_the_digest_of_an_empty_folder_is_that_of_nothing(tmp_path):
+    """It is no error."""
+    assert folder_digest(tmp_path) == hashlib.sha256(b"").hexdigest()
+
+
+def test_the_digest_does_not_depend_on_times_or_on_the_order_of_writing(skill, tmp_path):
+    """Nor on empty folders."""
+    other = tmp_path / "other"
+    write(other, dict(reversed(FILES.items())))
+    os.utime(other / "a.txt", (1, 1))
+    (other / "empty").mkdir()
+    assert folder_digest(other) == folder_digest(skill)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda skill: (skill / "a.txt").write_bytes(b"A"),
+        lambda skill: (skill / "a.txt").rename(skill / "c.txt"),
+        lambda skill: (skill / "a.txt").unlink(),
+        lambda skill: (skill / "a" / "new").touch(),
+        lambda skill: (skill / "a" / "b.txt").rename(skill / "b.txt"),
+    ],
+)
+def test_any_change_of_the_files_changes_the_digest(skill, change):
+    """What is in them, what they are called, and which there are."""
+    change(skill)
+    assert folder_digest(skill) != hashed(FILES)
+
+
+def test_names_that_are_not_utf8_are_hashed_as_they_are(tmp_path):
+    """By their bytes."""
+    (tmp_path / os.fsdecode(b"\xff")).write_bytes(b"x")
+    assert folder_digest(tmp_path) == hashlib.sha256(b"\xff\0x\0").hexdigest()
+
+
+def test_a_folder_that_is_not_there_has_no_digest(tmp_path):
+    """The message names it."""
+    with pytest.raises(WorkspaceError, match="missing cannot be read: No such file"):
+        folder_digest(tmp_path / "missing")
+
+
+# The copy.
+
+
+def test_a_staged_skill_is_a_copy(workspace, skill):
+    """Under its own name, with the digest of what is in it."""
+    staged = stage_skill(workspace, "tea", skill)
+    assert contents(staged.path) == FILES
+    assert staged.digest == hashed(FILES) == folder_digest(staged.path)
+    assert (staged.path, staged.rel_path) == (workspace.skills / "tea", "skills/tea")
+    assert (staged.is_new, staged.notes) == (True, ())
+    assert [path.name for path in workspace.skills.iterdir()] == ["tea"]
+
+
+def test_a_copy_is_read_only_and_scripts_can_be_run(workspace, skill):
+    """Folders and what may be executed have mode 0555, all else 0444."""
+    (skill / "empty").mkdir()
+    (skill / "a.txt").chmod(0o600)
+    (skill / "a" / "b.txt").chmod(0o666)
+    path = stage_skill(workspace, "tea", skill).path
+    modes = {
+        str(inner.relative_to(path)): inner.lstat().st_mode & 0o7777
+        for inner in path.rglob("*")
+        if not inner.is_symlink()
+    }
+    assert modes == {
+        "SKILL.md": 0o444,
+        "a": 0o555,
+        "a.txt": 0o444,
+        "a/b.txt": 0o444,
+        "empty": 0o555,
+        "scripts": 0o555,
+        "scripts/brew.sh": 0o555,
+    }
+    assert path.stat().st_mode & 0o7777 == 0o555
+
+
+def test_no_file_runs_with_the_rights_of_its_owner(workspace, skill):
+    """Such bits are not copied."""
+    (skill / "scripts" / "brew.sh").chmod(0o6755)
+    path = stage_skill(workspace, "tea", skill).path
+    assert (path / "scripts" / "brew.sh").stat().st_mode & 0o7777 == 0o555
+
+
+def test_links_lead_to_the_folders_of_the_workspace(workspace, skill):
+    """By relative paths, so that they hold wherever the workspace is shown."""
+    path = stage_skill(workspace, "tea", skill).path
+    assert {name: str((path / name).readlink()) for name in ("out", "work", "inputs")} == {
+        "out": "../../out",
+        "work": "../../work",
+        "inputs": "../../work/inputs",
+    }
+    (path / "out" / "tea.txt").touch()
+    (path / "inputs" / "leaf.txt").touch()
+    assert (workspace.out / "tea.txt").exists()
+    assert (workspace.work / "inputs" / "leaf.txt").exists()
+
+
+def test_links_take_the_place_of_what_the_skill_calls_so(workspace, skill):
+    """It is said, and is no part of the digest."""
+    write(skill, {"out/old.txt": b"old", "work": b"file", "a/out/kept.txt": b"kept"})
+    (skill / "inputs").symlink_to("a")
+    staged = stage_skill(workspace, "tea", skill)
+    files = {**FILES, "a/out/kept.txt": b"kept"}
+    assert contents(staged.path) == files
+    assert staged.digest == hashed(files) == folder_digest(skill)
+    assert staged.notes == tuple(
+        f"'{name}' gives way to a folder of the workspace." for name in ("inputs", "out", "work")
+    )
+
+
+@pytest.mark.timeout(20)
+def test_what_is_no_plain_file_is_left_out(workspace, skill, tmp_path, monkeypatch):
+    """Links in and out, links to folders, FIFOs and sockets: each with a note."""
+    write(tmp_path, {"secret/id.txt": b"secret"})
+    (skill / "l1").symlink_to(tmp_path / "secret" / "id.txt")
+    (skill / "l2").symlink_to(tmp_path / "secret")
+    (skill / "a" / "l3").symlink_to("b.txt")
+    (skill / "l4").symlink_to("l4")
+    os.mkfifo(skill / "fifo")
+    monkeypatch.chdir(skill)
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind("socket")
+        staged = stage_skill(workspace, "tea", skill)
+    assert contents(staged.path) == FILES
+    assert staged.notes == (
+        "'a/l3' is a link; it is left out.",
+        "'fifo' is a special file; it is left out.",
+        "'l1' is a link; it is left out.",
+        "'l2' is a link; it is left out.",
+        "'l4' is a link; it is left out.",
+        "'socket' is a special file; it is left out.",
+    )
+
+
+def test_of_many_notes_some_are_kept(workspace, skill):
+    """And how many more there were."""
+    for number in range(30):
+        (skill / f"link{number}").symlink_to("a.txt")
+    notes = stage_skill(workspace, "tea", skill).notes
+    assert len(notes) == 21
+    assert notes[-1] == "10 more are left out."
+
+
+@NEEDS_ROOT
+def test_a_hard_link_to_the_file_of_another_user_is_left_out(workspace, skill, tmp_path):
+    """Somebody may have put it there to have it read."""
+    (tmp_path / "foreign").write_bytes(b"secret")
+    os.chown(tmp_path / "foreign", 65534, 65534)
+    os.link(tmp_path / "foreign", skill / "foreign")
+    os.link(skill / "a.txt", skill / "own.txt")
+    staged = stage_skill(workspace, "tea", skill)
+    assert contents(staged.path) == {**FILES, "own.txt": b"a"}
+    assert staged.notes == ("'foreign' is no plain file that can be read; it is left out.",)
+
+
+def test_version_control_is_left_out(workspace, skill):
+    """It may hold secrets, and is no part of the skill."""
+    write(skill, {".git/config": b"token", "a/.svn/entries": b"x", ".gitignore": b"kept"})
+    assert contents(stage_skill(workspace, "tea", skill).path) == {**FILES, ".gitignore": b"kept"}
+
+
+def test_names_that_are_not_utf8_are_copied(workspace, skill):
+    """As they are."""
+    name = os.fsdecode(b"\xff\n")
+    (skill / name).write_bytes(b"x")
+    assert contents(stage_skill(workspace, "tea", skill).path) == {**FILES, name: b"x"}
+
+
+def test_staging_is_recorded(workspace, skill):
+    """In the metadata of the workspace."""
+    stage_skill(workspace, "tea", skill)
+    (record,) = workspace.metadata.skills
+    assert (record.name, record.rel_path) == ("tea", "skills/tea")
+    assert record.digest == hashed(FILES)
+
+
+# Limits.
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "message"),
+    [
+        ("MAX_ENTRIES", 5, "more than 5 files and folders"),
+        ("MAX_DEPTH", 0, "more than 0 folders deep"),
+        ("MAX_FILE_BYTES", 4, "too large for a file"),
+        ("MAX_TOTAL_BYTES", 40, "The skill is larger than"),
+    ],
+)
+def test_a_skill_that_is_too_large_is_refused(workspace, skill, monkeypatch, limit, value, message):
+    """The message names the limit; nothing of it is left in the workspace."""
+    monkeypatch.setattr(tree, limit, value)
+    with pytest.raises(WorkspaceError, match=message):
+        stage_skill(workspace, "tea", skill)
+    assert list(workspace.skills.iterdir()) == []
+    with pytest.raises(WorkspaceError, match=message):
+        folder_digest(skill)
+
+
+@pytest.mark.parametrize(
+    ("limit", "value"),
+    [("MAX_ENTRIES", 6), ("MAX_DEPTH", 1), ("MAX_FILE_BYTES", 19), ("MAX_TOTAL_BYTES", 41)],
+)
+def test_a_skill_that_is_as_large_as_can_be_is_staged(workspace, skill, monkeypatch, limit, value):
+    """The limits count what a skill holds, and nothing else."""
+    assert sum(map(len, FILES.values())) == 41
+    monkeypatch.setattr(tree, limit, value)
+    assert stage_skill(workspace, "tea", skill).digest == hashed(FILES)
+
+
+@pytest.mark.timeout(10)
+def test_a_huge_file_is_refused_before_it_is_read(workspace, skill):
+    """It takes no space on the disk, and no time."""
+    with (skill / "huge").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(WorkspaceError, match="'huge' is larger than 64 MiB"):
+        stage_skill(workspace, "tea", skill)
+
+
+def test_a_skill_that_is_not_there_cannot_be_staged(workspace, tmp_path):
+    """The message says so."""
+    with pytest.raises(WorkspaceError, match=r"'tea' cannot be copied from .*: No such file"):
+        stage_skill(workspace, "tea", tmp_path / "missing")
+
+
+# Staging again.
+
+
+def test_an_unchanged_skill_is_not_copied_again(workspace, skill):
+    """The folder is the same one."""
+    first = stage_skill(workspace, "tea", skill)
+    before = first.path.stat()
+    second = stage_skill(workspace, "tea", skill)
+    assert (first.is_new, second.is_new) == (True, False)
+    assert (second.path, second.digest, second.notes) == (first.path, first.digest, first.notes)
+    assert os.path.samestat(second.path.stat(), before)
+
+
+def test_an_unchanged_skill_is_not_read_again(workspace, skill, reads):
+    """Once its time stamps can be relied on."""
+    stage_skill(workspace, "tea", skill)
+    assert reads
+    reads.clear()
+    assert not stage_skill(workspace, "tea", skill).is_new
+    assert not reads
+
+
+def test_what_changed_just_now_is_read_again(workspace, skill, reads, monkeypatch):
+    """A change in the same tick of the clock would not show."""
+    monkeypatch.setattr(tree, "_SETTLED_NS", 1 << 62)
+    stage_skill(workspace, "tea", skill)
+    reads.clear()
+    assert not stage_skill(workspace, "tea", skill).is_new
+    assert reads
+
+
+def test_a_skill_that_was_only_touched_is_not_copied_again(workspace, skill):
+    """It has the same digest."""
+    stage_skill(workspace, "tea", skill)
+    os.utime(skill / "a.txt", (1, 1))
+    assert not stage_skill(workspace, "tea", skill).is_new
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda skill: (skill / "a.txt").write_bytes(b"A"),
+        lambda skill: (skill / "a.txt").unlink(),
+        lambda skill: (skill / "new.txt").touch(),
+        lambda skill: (skill / "a.txt").chmod(0o755),
+        lambda skill: (skill / "scripts" / "brew.sh").chmod(0o644),
+    ],
+)
+def test_a_changed_skill_is_copied_again(workspace, skill, reads, change):
+    """Also where only the permission to execute changed."""
+    stage_skill(workspace, "tea", skill)
+    change(skill)
+    staged = stage_skill(workspace, "tea", skill)
+    assert staged.is_new
+    assert contents(staged.path) == contents(skill)
+    for name in contents(skill):
+        assert bool((staged.path / name).stat().st_mode & 0o100) == bool(
+            (skill / name).stat().st_mode & 0o100
+        )
+
+
+def test_a_change_that_keeps_size_and_time_is_seen(workspace, skill, reads):
+    """The system keeps a time that nobody can set."""
+    stage_skill(workspace, "tea", skill)
+    status = (skill / "a.txt").stat()
+    (skill / "a.txt").write_bytes(b"A")
+    os.utime(skill / "a.txt", ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert stage_skill(workspace, "tea", skill).is_new
+
+
+def unlock(path):
+    """Do what a command can that owns a copy: make it writable again."""
+    path.chmod(0o755)
+    return path
+
+
+def rewrite(path):
+    """Change a file of a copy, and hide it: same size, time and permissions."""
+    status = (path / "a.txt").stat()
+    (path / "a.txt").chmod(0o644)
+    (path / "a.txt").write_bytes(b"X")
+    (path / "a.txt").chmod(0o444)
+    os.utime(path / "a.txt", ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def relink(path):
+    """Let a link of a copy lead elsewhere."""
+    unlock(path)
+    (path / "out").unlink()
+    (path / "out").symlink_to("../../etc")
+    path.chmod(0o555)
+
+
+def add_many(path):
+    """Fill a copy with more than a skill may hold."""
+    unlock(path)
+    for number in range(tree.MAX_ENTRIES + 1):
+        (path / f"f{number}").touch()
+
+
+def deepen(path):
+    """Put more folders into a copy than a path can name."""
+    unlock(path)
+    fd = os.open(path, os.O_RDONLY)
+    for _ in range(100):
+        os.mkdir("x" * 100, dir_fd=fd)
+        inner = os.open("x" * 100, os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = inner
+    os.close(fd)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        rewrite,
+        relink,
+        add_many,
+        deepen,
+        lambda path: (unlock(path) / "a.txt").unlink(),
+        lambda path: (unlock(path) / "a.txt").chmod(0o666),
+        lambda path: (unlock(path) / "new.txt").touch(),
+        lambda path: (unlock(path / "a") / "new.txt").touch(),
+        lambda path: path.rename(path.parent / "away"),
+        lambda path: (path.rename(path.parent / "away"), path.symlink_to("away")),
+        lambda path: (path.rename(path.parent / "away"), path.touch()),
+        lambda path: (path.rename(path.parent / "away"), os.mkfifo(path)),
+    ],
+)
+def test_a_copy_that_a_command_changed_is_made_anew(workspace, skill, reads, damage):
+    """Whatever the command did to it."""
+    path = stage_skill(workspace, "tea", skill).path
+    damage(path)
+    staged = stage_skill(workspace, "tea", skill)
+    assert staged.is_new
+    assert staged.path == path
+    assert not path.is_symlink()
+    assert contents(path) == FILES
+    assert str((path / "out").readlink()) == "../../out"
+    assert path.stat().st_mode & 0o777 == 0o555
+
+
+def test_a_link_in_the_place_of_the_skills_folder_leads_nowhere(workspace, skill, tmp_path):
+    """Nothing is written behind it; the next run has its folders again."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    workspace.skills.rmdir()
+    workspace.skills.symlink_to(outside)
+    with pytest.raises(WorkspaceError, match="cannot be copied"):
+        stage_skill(workspace, "tea", skill)
+    workspace.restore()
+    assert stage_skill(workspace, "tea", skill).is_new
+    assert list(outside.iterdir()) == []
+
+
+def test_another_skill_of_the_same_name_takes_the_place(workspace, skill, tmp_path):
+    """What is staged is what was asked for last."""
+    write(tmp_path / "other", {"SKILL.md": b"other"})
+    stage_skill(workspace, "tea", skill)
+    staged = stage_skill(workspace, "tea", tmp_path / "other")
+    assert staged.is_new
+    assert contents(staged.path) == {"SKILL.md": b"other"}
+
+
+def test_skills_lie_side_by_side(workspace, skill, tmp_path):
+    """Each in a folder of its own."""
+    write(tmp_path / "other", {"SKILL.md": b"other"})
+    tea = stage_skill(workspace, "tea", skill)
+    stage_skill(workspace, "coffee", tmp_path / "other")
+    assert not stage_skill(workspace, "tea", skill).is_new
+    assert contents(tea.path) == FILES
+
+
+def test_threads_may_stage_the_same_skill_at_once(workspace, skill):
+    """It is copied once."""
+    start = threading.Barrier(6)
+    staged = []
+
+    def stage():
+        start.wait(timeout=60)
+        staged.append(stage_skill(workspace, "tea", skill))
+
+    threads = [threading.Thread(target=stage) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(copy.is_new for copy in staged) == [False] * 5 + [True]
+    assert contents(staged[0].path) == FILES
+
+
+@pytest.mark.slow
+def test_a_file_that_is_swapped_during_the_copy_never_brings_in_another(workspace, skill, tmp_path):
+    """For a link or for other bytes: what is hashed is what is copied, and no link is followed."""
+    write(tmp_path, {"secret": b"secret"})
+    stop = threading.Event()
+
+    def swap():
+        number = 0
+        while not stop.is_set():
+            number += 1
+            (skill / "new").write_bytes(b"%d" % number)
+            (skill / "new").replace(skill / "a.txt")
+            (skill / "link").symlink_to(tmp_path / "secret")
+            (skill / "link").replace(skill / "a.txt")
+            (skill / "a").rename(skill / "away")
+            (skill / "a").symlink_to(tmp_path)
+            (skill / "a").unlink()
+            (skill / "away").rename(skill / "a")
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    seen = set()
+    try:
+        for _ in range(300):
+            staged = stage_skill(workspace, "tea", skill)
+            copied = contents(staged.path)
+            assert staged.digest == hashed(copied)
+            assert b"secret" not in copied.values()
+            seen.add(staged.digest)
+    finally:
+        stop.set()
+        swapping.join()
+    assert len(seen) > 1
+
+
+# Names of skills.
+
+
+@pytest.mark.parametrize("name", ["tea", "tea-timer", "周报", "My Skill", "café", "a.b", "x" * 100])
+def test_a_name_that_a_folder_can_have_stays(workspace, skill, name):
+    """Whatever language it is in."""
+    staged = stage_skill(workspace, name, skill)
+    assert staged.path == workspace.skills / name
+    assert contents(staged.path) == FILES
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        ".",
+        "..",
+        "../../x",
+        "/etc",
+        "a/b",
+        "a\\b",
+        "a\0b",
+        "a\nb",
+        ".staging",
+        "x" * 101,
+        "\ud800",
+    ],
+)
+def test_a_name_that_no_folder_should_have_becomes_another(workspace, skill, name):
+    """The folder lies where it should all the same."""
+    staged = stage_skill(workspace, name, skill)
+    assert staged.path.parent == workspace.skills
+    assert staged.path.name != name
+    assert [path.name for path in workspace.skills.iterdir()] == [staged.path.name]
+    assert not stage_skill(workspace, name, skill).is_new
+
+
+@given(ANY_TEXT)
+def test_any_name_becomes_that_of_a_folder(name):
+    """One of at most 100 bytes, below no other, and not hidden."""
+    folder = folder_name(name)
+    assert 0 < len(folder.encode()) <= 100
+    assert not set("/\\\0\n") & set(folder)
+    assert not folder.startswith(".")
+
+
+@given(ANY_TEXT, ANY_TEXT)
+def test_different_names_become_different_folders(one, other):
+    """Also where all that differs cannot be kept."""
+    assert (folder_name(one) == folder_name(other)) == (one == other)

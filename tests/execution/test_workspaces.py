@@ -1,0 +1,503 @@
+"""Tests of workspaces: made once, in order again after any command, and gone in the end."""
+
+import errno
+import logging
+import os
+import re
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import skillsearch
+from skillsearch.config import cache_dir
+from skillsearch.errors import WorkspaceError
+from skillsearch.execution import workspace as workspace_module
+from skillsearch.execution.ownership import prepare, safe_id, sweep
+from skillsearch.execution.workspace import Workspace
+from skillsearch.execution.workspaces import Workspaces
+from skillsearch.openat import open_folder
+
+ANY_TEXT = st.text(st.characters(exclude_categories=()))
+"""Lone surrogates included."""
+HOSTILE = ["", ".", "..", "../../etc", "/etc/passwd", "a/b", "a\0b", "\n", "x" * 10_000, "\ud800"]
+ENV = {"PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
+HOLD = """
+import sys
+from pathlib import Path
+from skillsearch.execution.workspaces import Workspaces
+for session in sys.argv[2:]:
+    print(Workspaces(Path(sys.argv[1])).of(session).path, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def base(tmp_path):
+    """Name the folder of the workspaces, which is still to be made."""
+    return tmp_path / "base"
+
+
+@pytest.fixture
+def workspace(base):
+    """Make a workspace."""
+    made = Workspace.create(base, "s")
+    yield made
+    made.close()
+
+
+@contextmanager
+def holding(base, *sessions):
+    """Run a process that holds workspaces, and end it the hard way."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, base, *sessions],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=ENV,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait(timeout=60)
+
+
+def path_from(process):
+    """Read the path of a workspace that a process made."""
+    return Path(process.stdout.readline().rstrip("\n"))
+
+
+def names(folder):
+    """Return the names of what lies in a folder."""
+    return sorted(path.name for path in folder.iterdir())
+
+
+# One workspace.
+
+
+def test_a_workspace_has_its_folders(workspace):
+    """For its owner alone."""
+    assert names(workspace.path) == ["metadata.json", "out", "runs", "skills", "work"]
+    assert names(workspace.work) == ["inputs"]
+    assert workspace.path.stat().st_mode & 0o777 == 0o700
+    assert [workspace.skills, workspace.work, workspace.runs, workspace.out] == [
+        workspace.path / name for name in ("skills", "work", "runs", "out")
+    ]
+
+
+def test_its_lock_lies_beside_it(workspace, base):
+    """Out of the reach of a program that is kept inside."""
+    assert names(base) == [workspace.path.name, f"{workspace.path.name}.lock"]
+
+
+def test_its_path_is_absolute_and_has_no_links(tmp_path, monkeypatch):
+    """Whatever the folder of the workspaces is called by."""
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to("real")
+    monkeypatch.chdir(tmp_path)
+    workspace = Workspace.create(Path("link"), "s")
+    assert workspace.path.parent == tmp_path.resolve() / "real"
+    workspace.close()
+
+
+def test_a_closed_workspace_leaves_nothing(workspace, base):
+    """Neither its folder nor its lock; to close it again does nothing."""
+    (workspace.out / "file").touch()
+    workspace.close()
+    workspace.close()
+    assert names(base) == []
+    assert not workspace.exists()
+
+
+def test_a_workspace_whose_base_is_gone_is_closed(workspace, base, caplog):
+    """Somebody emptied the cache folder."""
+    base.rename(base.with_name("trash"))
+    with caplog.at_level(logging.WARNING):
+        workspace.close()
+    assert caplog.messages == []
+
+
+def test_a_forked_process_does_not_remove_it(base):
+    """It belongs to the process that made it."""
+    code = """
+import os, sys
+from pathlib import Path
+from skillsearch.execution.workspace import Workspace
+workspace = Workspace.create(Path(sys.argv[1]), "s")
+if os.fork() == 0:
+    workspace.close()
+    os._exit(0)
+os.wait()
+print(workspace.exists(), workspace.out.is_dir())
+workspace.close()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, base], env=ENV, capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("True True\n", "")
+
+
+def test_the_folder_of_a_run_has_the_time_in_its_name(workspace):
+    """To the millisecond."""
+    path = workspace.new_run_dir()
+    assert re.fullmatch(r"run_\d{8}T\d{6}\.\d{3}", path.name)
+    assert path.parent == workspace.runs
+    assert path.is_dir()
+
+
+def test_each_run_has_a_folder_of_its_own(workspace):
+    """Also when several threads begin one in the same millisecond."""
+    paths = []
+    threads = [
+        threading.Thread(target=lambda: paths.extend(workspace.new_run_dir() for _ in range(25)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(paths)) == 100
+    assert names(workspace.runs) == sorted(path.name for path in paths)
+
+
+def test_a_moment_has_room_for_so_many_runs(workspace, monkeypatch):
+    """A command may have taken the names before."""
+    monkeypatch.setattr(workspace_module, "_MAX_SAME_TIME", 0)
+    with pytest.raises(WorkspaceError, match="is full of runs of this moment"):
+        workspace.new_run_dir()
+
+
+@pytest.mark.parametrize("call", ["mkdir", "rename"])
+def test_a_workspace_that_cannot_be_made_leaves_nothing(base, monkeypatch, call):
+    """On a full disk, at the beginning or in the middle."""
+    prepare(base)
+
+    def refuse(*args, **kwargs):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, call, refuse)
+    with pytest.raises(WorkspaceError, match="No space left on device"):
+        Workspace.create(base, "s")
+    assert names(base) == []
+
+
+def test_what_cannot_be_recorded_is_an_error(workspace, monkeypatch):
+    """The message says why."""
+
+    def refuse(*args, **kwargs):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "rename", refuse)
+    with pytest.raises(WorkspaceError, match="No space left on device"):
+        workspace.record()
+
+
+def test_a_folder_below_is_opened_without_links(workspace):
+    """A link that a command left leads nowhere."""
+    (workspace.out / "link").symlink_to("../work")
+    fd = workspace.open("work", "inputs")
+    assert os.path.samestat(os.fstat(fd), (workspace.work / "inputs").stat())
+    os.close(fd)
+    with pytest.raises(OSError, match="Not a directory"):
+        workspace.open("out", "link")
+
+
+def test_folders_below_are_made_when_asked_for(workspace):
+    """All on the way."""
+    os.close(workspace.open("work", "a", "b", make=True))
+    assert (workspace.work / "a" / "b").is_dir()
+
+
+@pytest.mark.parametrize(
+    "put",
+    [
+        lambda path: None,
+        lambda path: path.touch(),
+        lambda path: path.symlink_to("/"),
+        lambda path: path.symlink_to("nowhere"),
+        lambda path: os.mkfifo(path),
+    ],
+)
+@pytest.mark.parametrize("name", ["skills", "work", "work/inputs", "runs", "out"])
+def test_what_a_command_put_in_the_place_of_a_folder_gives_way(workspace, name, put):
+    """A file, a link or a FIFO: the next run has its folders again."""
+    folder = workspace.path / name
+    folder.rename(workspace.path / "away")
+    put(folder)
+    workspace.new_run_dir()
+    assert folder.is_dir()
+    assert not folder.is_symlink()
+
+
+def test_what_is_in_folders_that_are_in_order_stays(workspace):
+    """Runs share them."""
+    (workspace.out / "kept.txt").write_text("kept", encoding="utf-8")
+    workspace.new_run_dir()
+    assert (workspace.out / "kept.txt").read_text(encoding="utf-8") == "kept"
+
+
+@pytest.mark.parametrize("swap", [lambda path: path.mkdir(), lambda path: path.symlink_to("/")])
+def test_a_folder_in_the_place_of_the_workspace_is_not_used(workspace, swap):
+    """Nor what a link there leads to."""
+    workspace.path.rename(workspace.path.with_name("away"))
+    swap(workspace.path)
+    assert not workspace.exists()
+    with pytest.raises(WorkspaceError, match="is gone"):
+        workspace.open("out")
+    with pytest.raises(WorkspaceError, match="is gone"):
+        workspace.new_run_dir()
+
+
+# Names of sessions.
+
+
+@given(ANY_TEXT)
+def test_any_session_has_a_safe_id(session):
+    """It is short, and nothing but letters, digits, '_' and '-'."""
+    assert re.fullmatch(r"[A-Za-z0-9_-]{1,49}", safe_id(session))
+
+
+@given(st.from_regex(r"[A-Za-z0-9_-]{1,40}", fullmatch=True))
+def test_a_plain_session_keeps_its_name(session):
+    """For people to find it."""
+    assert safe_id(session) == session
+
+
+@given(ANY_TEXT, ANY_TEXT)
+def test_different_sessions_have_different_ids(one, other):
+    """Also where all that differs is left out."""
+    assert (safe_id(one) == safe_id(other)) == (one == other)
+
+
+@pytest.mark.parametrize("session", HOSTILE)
+def test_no_session_has_a_workspace_elsewhere(base, session):
+    """Its folder lies in the base, and nothing else is made."""
+    workspace = Workspace.create(base, session)
+    assert workspace.path.parent == base
+    assert names(base) == [workspace.path.name, f"{workspace.path.name}.lock"]
+    workspace.close()
+    assert names(base.parent) == ["base"]
+
+
+# The folder of all workspaces.
+
+
+def test_the_folder_of_the_workspaces_is_the_users_alone(tmp_path):
+    """It is made with all above it."""
+    base = prepare(tmp_path / "a" / "b")
+    assert base.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o720, 0o702])
+def test_a_folder_that_others_may_write_to_is_refused(base, mode):
+    """They could swap what runs there."""
+    base.mkdir()
+    base.chmod(mode)
+    with pytest.raises(WorkspaceError, match="only you can write to"):
+        Workspace.create(base, "s")
+    assert names(base) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
+def test_a_folder_of_another_user_is_refused(base):
+    """They could swap what runs there."""
+    base.mkdir(mode=0o700)
+    os.chown(base, 65534, 65534)
+    with pytest.raises(WorkspaceError, match="user 65534"):
+        Workspace.create(base, "s")
+
+
+def test_a_file_cannot_hold_workspaces(base):
+    """The message names it."""
+    base.touch()
+    with pytest.raises(WorkspaceError, match=re.escape(str(base))):
+        Workspace.create(base, "s")
+
+
+# The workspaces of a process.
+
+
+def test_a_session_has_one_workspace(base):
+    """Made once and used again, with what was left in it."""
+    with Workspaces(base) as workspaces:
+        first = workspaces.of("s")
+        (first.out / "kept.txt").touch()
+        assert workspaces.of("s") is first
+        assert names(first.out) == ["kept.txt"]
+        assert workspaces.of("t") is not first
+    assert names(base) == []
+
+
+def test_nothing_is_made_before_it_is_needed(base):
+    """Nor afterwards."""
+    with Workspaces(base) as workspaces:
+        workspaces.close("s")
+    assert not base.exists()
+
+
+def test_workspaces_are_made_in_the_cache_folder(home):
+    """Unless another one is named."""
+    with Workspaces() as workspaces:
+        assert workspaces.of("s").path.parent == cache_dir() / "workspaces"
+        assert workspaces.of("s").path.is_relative_to(home)
+
+
+def test_a_session_that_is_closed_begins_anew(base):
+    """The others stay."""
+    with Workspaces(base) as workspaces:
+        first, other = workspaces.of("s"), workspaces.of("t")
+        workspaces.close("s")
+        assert not first.path.exists()
+        assert workspaces.of("s").path != first.path
+        assert workspaces.of("t") is other
+
+
+def test_a_workspace_that_vanished_is_made_anew(base):
+    """Without the lock of the old one; what was moved away is left alone."""
+    with Workspaces(base) as workspaces:
+        first = workspaces.of("s")
+        (first.out / "mine.txt").touch()
+        first.path.rename(base.parent / "moved")
+        second = workspaces.of("s")
+        assert second.path != first.path
+        assert names(base) == [second.path.name, f"{second.path.name}.lock"]
+        assert names(base.parent / "moved" / "out") == ["mine.txt"]
+
+
+def test_of_too_many_workspaces_the_longest_unused_is_closed(base):
+    """Use counts, not age."""
+    with Workspaces(base, limit=2) as workspaces:
+        a, b = workspaces.of("a"), workspaces.of("b")
+        workspaces.of("a")
+        c = workspaces.of("c")
+        assert [a.exists(), b.exists(), c.exists()] == [True, False, True]
+
+
+def test_a_workspace_in_use_is_not_pushed_out(base):
+    """Afterwards it can be."""
+    with Workspaces(base, limit=1) as workspaces:
+        with workspaces.using("a") as a, workspaces.using("a"):
+            b = workspaces.of("b")
+            c = workspaces.of("c")
+            assert [a.exists(), b.exists(), c.exists()] == [True, False, True]
+        d = workspaces.of("d")
+        assert [a.exists(), c.exists(), d.exists()] == [False, False, True]
+
+
+def test_threads_that_ask_at_once_get_the_same_workspace(base):
+    """One for each session."""
+    with Workspaces(base) as workspaces:
+        start = threading.Barrier(8)
+        got = []
+
+        def ask(session):
+            start.wait(timeout=60)
+            got.append((session, workspaces.of(session)))
+
+        threads = [threading.Thread(target=ask, args=(f"s{n % 2}",)) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(got) == 8
+        assert len(set(got)) == 2
+
+
+# What other processes left.
+
+
+def test_what_a_killed_process_left_is_swept_and_a_live_one_is_not(base):
+    """By the first call of the next process."""
+    with holding(base, "live") as live:
+        kept = path_from(live)
+        with holding(base, *HOSTILE[:3], "killed") as killed:
+            left = [path_from(killed) for _ in range(4)]
+        assert all(path.is_dir() for path in left)
+        with Workspaces(base) as workspaces:
+            mine = workspaces.of("mine").path
+            assert names(base) == sorted(
+                name for path in (kept, mine) for name in (path.name, f"{path.name}.lock")
+            )
+            assert (kept / "out").is_dir()
+    sweep(base)
+    assert names(base) == []
+
+
+def test_workspaces_of_this_process_are_not_swept(workspace, base):
+    """Their locks are taken, by whomever."""
+    sweep(base)
+    assert workspace.exists()
+    assert len(names(base)) == 2
+
+
+@pytest.mark.slow
+def test_several_processes_may_sweep_at_once(base):
+    """All that is left goes, and all that they make stays."""
+    prepare(base)
+    for number in range(40):
+        name = f"ws_left_{number:016x}"
+        (base / name / "out").mkdir(parents=True)
+        (base / f"{name}.lock").touch()
+    with (
+        holding(base, "a") as a,
+        holding(base, "b") as b,
+        holding(base, "c") as c,
+    ):
+        made = [path_from(process) for process in (a, b, c)]
+        assert names(base) == sorted(
+            name for path in made for name in (path.name, f"{path.name}.lock")
+        )
+
+
+def test_a_sweep_leaves_alone_what_is_not_ours(base, tmp_path):
+    """Folders without a lock, locks of other names, and what links lead to."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept.txt").touch()
+    prepare(base)
+    for name in ("ws_frontend", "ws_a_0123456789abcdef", "notes"):
+        (base / name).mkdir()
+    for name in ("ws_frontend.lock", "other.lock", "notes.lock"):
+        (base / name).touch()
+    (base / "ws_b_0123456789abcdef").symlink_to(outside)
+    (base / "ws_b_0123456789abcdef.lock").symlink_to(outside / "kept.txt")
+    (base / "ws_c_0123456789abcdef").symlink_to(outside)
+    (base / "ws_c_0123456789abcdef.lock").touch()
+    before = set(names(base))
+    sweep(base)
+    assert before - set(names(base)) == {"ws_c_0123456789abcdef", "ws_c_0123456789abcdef.lock"}
+    assert names(outside) == ["kept.txt"]
+
+
+def test_what_cannot_be_removed_keeps_its_lock(base, caplog, monkeypatch):
+    """The next sweep tries again."""
+    workspace = Workspace.create(base, "s")
+
+    def refuse(*args, **kwargs):
+        raise PermissionError
+
+    with monkeypatch.context() as patched, caplog.at_level(logging.WARNING):
+        patched.setattr(os, "rmdir", refuse)
+        workspace.close()
+    assert f"{workspace.path.name}.lock" in names(base)
+    assert caplog.messages == [f"The workspace {workspace.path} could not be removed."]
+    sweep(base)
+    assert names(base) == []
+
+
+def test_no_open_file_is_left(base):
+    """However often workspaces are made, used and closed."""
+    before = names(Path("/dev/fd"))
+    for _ in range(3):
+        with Workspaces(base) as workspaces:
+            workspaces.of("s").new_run_dir()
+    fd = open_folder(base)
+    os.close(fd)
+    assert names(Path("/dev/fd")) == before

@@ -1,0 +1,223 @@
+"""Tests of commands of skills that clients run through the server."""
+
+import json
+import signal
+import time
+
+import anyio
+import jsonschema
+import pytest
+
+from skillsearch.errors import ConfigError
+from skillsearch.execution.local import LocalExecutor
+from skillsearch.execution.runner import SkillRunner
+from skillsearch.execution.workspaces import Workspaces
+from skillsearch.mcp_server.tools import ERROR_KEY
+
+FIBONACCI = """\
+import sys
+
+a, b = 0, 1
+for _ in range(int(sys.argv[1])):
+    print(a)
+    a, b = b, a + b
+"""
+COMMAND = "python3 scripts/fib.py 5 > out/fib.txt && echo done && echo careful >&2"
+
+
+@pytest.fixture
+def maths(tmp_path, make_skill):
+    """Write a root with a skill that has a script."""
+    folder = make_skill(tmp_path / "skills", "python-math", "Small utilities for math.").parent
+    (folder / "scripts").mkdir()
+    (folder / "scripts" / "fib.py").write_text(FIBONACCI, encoding="utf-8")
+    return tmp_path / "skills"
+
+
+@pytest.fixture
+def runner(tmp_path):
+    """Make what runs commands, with its workspaces in a folder of the test."""
+    with SkillRunner(LocalExecutor(), workspaces=Workspaces(tmp_path / "workspaces")) as made:
+        yield made
+
+
+def run(**arguments):
+    """Return what runs a command."""
+
+    async def say(client):
+        return await client.call_tool("run_skill_script", {"skill": "python-math", **arguments})
+
+    return say
+
+
+def test_a_command_is_run_and_its_files_come_back(make_server, talk, maths, runner):
+    """As structured content of the declared form, and as text."""
+
+    async def say(client):
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        call = run(command=COMMAND, output_files=["out/*.txt"])
+        return tools["run_skill_script"], await call(client)
+
+    tool, result = talk(make_server(maths, runner=runner), say)
+    content = result.structured_content
+    jsonschema.validate(content, tool.output_schema)
+    assert (content["stdout"], content["stderr"], content["exit_code"]) == (
+        "done\n",
+        "careful\n",
+        0,
+    )
+    (file,) = content["output_files"]
+    assert (file["name"], file["content"]) == ("out/fib.txt", "0\n1\n1\n2\n3\n")
+    (text,) = result.content
+    lines = text.text.splitlines()
+    assert lines[0].startswith("[exit code 0, ")
+    assert lines[0].endswith(" ms, executor local]")
+    assert "[stderr]" in lines
+    assert "[file out/fib.txt: text/plain, 10 bytes]" in lines
+
+
+def test_what_a_command_prints_cannot_hide(make_server, talk, maths, runner):
+    """Control characters are shown, not sent."""
+    result = talk(make_server(maths, runner=runner), run(command=r"printf '\033[8mhidden'"))
+    assert "\033" not in result.content[0].text
+    assert "hidden" in result.content[0].text
+
+
+def test_a_command_that_fails_is_no_error_of_the_tool(make_server, talk, maths, runner):
+    """The model sees its exit code, and what it wrote."""
+    result = talk(make_server(maths, runner=runner), run(command="echo no >&2; exit 3"))
+    assert not result.is_error
+    assert result.structured_content["exit_code"] == 3
+    assert "[exit code 3, " in result.content[0].text
+
+
+def test_a_command_whose_time_is_over_says_so(make_server, talk, maths, runner):
+    """Nothing of it is left."""
+    result = talk(make_server(maths, runner=runner), run(command="sleep 60", timeout=0.3))
+    assert result.structured_content["timed_out"]
+    assert result.content[0].text.startswith("[its time was over, ")
+
+
+def test_an_unknown_skill_is_an_error(make_server, talk, maths, runner):
+    """With the nearest names, as everywhere."""
+
+    async def say(client):
+        return await client.call_tool("run_skill_script", {"skill": "python-mat", "command": "ls"})
+
+    error = talk(make_server(maths, runner=runner), say).meta[ERROR_KEY]
+    assert (error["code"], error["nearest"]) == ("skill-not-found", ["python-math"])
+
+
+def test_without_leave_there_is_no_tool_that_runs(make_server, talk, maths):
+    """Not even by name."""
+
+    async def say(client):
+        names = {tool.name for tool in (await client.list_tools()).tools}
+        return names, await run(command="ls")(client)
+
+    names, result = talk(make_server(maths), say)
+    assert "run_skill_script" not in names
+    assert result.meta[ERROR_KEY]["code"] == "unknown-tool"
+
+
+def test_a_tool_that_runs_says_that_it_changes_things(make_server, talk, maths, runner):
+    """A host may ask its user first; all definitions together stay small."""
+
+    async def say(client):
+        return (await client.list_tools()).tools
+
+    tools = talk(make_server(maths, runner=runner), say)
+    assert [tool.name for tool in tools if not tool.annotations.read_only_hint] == [
+        "run_skill_script"
+    ]
+    shown = [
+        tool.model_dump(by_alias=True, include={"name", "description", "input_schema"})
+        for tool in tools
+    ]
+    assert len(json.dumps(shown)) < 2_700
+
+
+def test_other_calls_are_answered_while_a_command_runs(make_server, talk, maths, runner):
+    """It may take minutes."""
+
+    async def say(client):
+        answers = []
+
+        async def slow():
+            await run(command="sleep 2")(client)
+            answers.append("slow")
+
+        async def quick():
+            await anyio.sleep(0.3)
+            await client.call_tool("load_skill", {"name": "python-math"})
+            answers.append("quick")
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(slow)
+            tasks.start_soon(quick)
+        return answers
+
+    assert talk(make_server(maths, runner=runner), say) == ["quick", "slow"]
+
+
+def test_files_stay_for_the_next_command_of_a_session(make_server, talk, maths, runner):
+    """So commands can build on each other."""
+
+    async def say(client):
+        await run(command="echo 42 > out/answer.txt")(client)
+        return await run(command="cat out/answer.txt")(client)
+
+    result = talk(make_server(maths, runner=runner), say)
+    assert result.structured_content["stdout"] == "42\n"
+
+
+def test_the_workspace_toolset_runs_what_is_loaded(make_server, talk, maths, runner):
+    """Under the name of its document, and only after the skill was loaded."""
+
+    async def say(client):
+        arguments = {"skill": "python-math", "command": "python3 scripts/fib.py 3"}
+        before = await client.call_tool("skill_run", arguments)
+        await client.call_tool("skill_load", {"skill": "python-math"})
+        return before, await client.call_tool("skill_run", arguments)
+
+    before, after = talk(make_server(maths, toolset="workspace", runner=runner), say)
+    assert before.meta[ERROR_KEY]["code"] == "skill-not-loaded"
+    assert after.structured_content["result"]["stdout"] == "0\n1\n1\n"
+
+
+@pytest.mark.parametrize("toolset", ["manager", "environment", "chunks", "context"])
+def test_toolsets_that_run_nothing_refuse_a_runner(make_server, maths, runner, toolset):
+    """Nobody believes in an option that does nothing."""
+    with pytest.raises(ConfigError, match="--allow-run is for default and workspace"):
+        make_server(maths, toolset=toolset, runner=runner)
+
+
+def test_the_program_runs_commands_where_it_is_allowed(wire, maths, home):
+    """When its client leaves, no workspace is left."""
+    with wire(maths, "--allow-run", "--executor", "local") as host:
+        arguments = {"skill": "python-math", "command": "echo $((6*7))"}
+        answer = host.ask("tools/call", {"name": "run_skill_script", "arguments": arguments})
+        assert answer["result"]["structuredContent"]["stdout"] == "42\n"
+        (workspaces,) = home.rglob("workspaces")
+        assert any(workspaces.glob("ws_*"))
+        host.process.stdin.close()
+        assert host.process.wait(30) == 0
+    assert list(workspaces.glob("ws_*")) == []
+
+
+def test_a_signal_ends_a_server_whose_command_still_runs(wire, maths, home, tmp_path):
+    """The command ends with it, and the workspace goes."""
+    mark = tmp_path / "begun"
+    with wire(maths, "--allow-run", "--executor", "local") as host:
+        arguments = {"skill": "python-math", "command": f"touch {mark}; sleep 300"}
+        host.send("tools/call", {"name": "run_skill_script", "arguments": arguments}, 1)
+        deadline = time.monotonic() + 60
+        while not mark.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert mark.exists()
+        started = time.monotonic()
+        host.process.send_signal(signal.SIGTERM)
+        assert host.process.wait(30) == 0
+    assert time.monotonic() - started < 25
+    (workspaces,) = home.rglob("workspaces")
+    assert list(workspaces.glob("ws_*")) == []

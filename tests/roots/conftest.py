@@ -1,0 +1,121 @@
+"""Archives to unpack, and a server on this machine to download from."""
+
+import io
+import tarfile
+import threading
+import zipfile
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+TAR_MODES = {
+    ".tar": "w:",
+    ".tar.gz": "w:gz",
+    ".tgz": "w:gz",
+    ".tar.bz2": "w:bz2",
+    ".tar.xz": "w:xz",
+}
+SKILL = b"---\nname: steep-tea\ndescription: Steep green tea in hot water.\n---\nUse 80 C.\n"
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch):
+    """Ask this machine directly, and have no root named from outside."""
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("SKILLS_ROOT", raising=False)
+
+
+@pytest.fixture
+def pack(tmp_path):
+    """Write an archive of some files; its name says of what kind."""
+
+    def make(name="skills.zip", files=None, mode=0o644):
+        path = tmp_path / name
+        files = {"steep-tea/SKILL.md": SKILL} if files is None else files
+        if name.endswith(".zip"):
+            with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+                for member, data in files.items():
+                    info = zipfile.ZipInfo(member)
+                    info.external_attr = (0o100000 | mode) << 16
+                    info.compress_type = zipfile.ZIP_DEFLATED
+                    archive.writestr(info, data)
+            return path
+        suffix = next(end for end in TAR_MODES if name.endswith(end))
+        with tarfile.open(path, TAR_MODES[suffix]) as archive:
+            for member, data in files.items():
+                info = tarfile.TarInfo(member)
+                info.size, info.mode = len(data), mode
+                archive.addfile(info, io.BytesIO(data))
+        return path
+
+    return make
+
+
+class Server:
+    """Answers each path as a test wants, and keeps what was asked."""
+
+    def __init__(self):
+        self.pages = {}
+        self.asked = []
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                server.asked.append((self.path, dict(self.headers)))
+                self.close_connection = True
+                try:
+                    server.pages[self.path.partition("?")[0]](self)
+                except (BrokenPipeError, ConnectionResetError):
+                    return
+
+            def log_message(self, *_):
+                return
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http.daemon_threads = True
+        self.address = f"127.0.0.1:{self._http.server_port}"
+        self.url = f"http://{self.address}"
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
+        self._thread.start()
+
+    def stop(self):
+        """Answer nobody any more."""
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join(10)
+
+    def page(self, path, data=b"", status=200, **headers):
+        """Serve bytes; an ``etag`` that the client has is answered by 304."""
+
+        def answer(handler):
+            matches = headers.get("etag") and handler.headers["If-None-Match"] == headers["etag"]
+            since = headers.get("last_modified")
+            matches = matches or (since and handler.headers["If-Modified-Since"] == since)
+            handler.send_response(304 if matches else status)
+            for name, value in headers.items():
+                handler.send_header(name.replace("_", "-"), value)
+            if not matches and "content_length" not in headers:
+                handler.send_header("Content-Length", str(len(data)))
+            handler.end_headers()
+            if not matches:
+                handler.wfile.write(data)
+
+        self.pages[path] = answer
+        return f"{self.url}{path}"
+
+    def redirect(self, path, target, status=302):
+        """Send whoever asks for a path to another."""
+        return self.page(path, status=status, location=target)
+
+
+@pytest.fixture
+def server():
+    """Serve on this machine for one test."""
+    running = Server()
+    try:
+        yield running
+    finally:
+        running.stop()

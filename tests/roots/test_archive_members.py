@@ -1,0 +1,204 @@
+"""Members of archives become files below one folder, or are refused."""
+
+import stat
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillsearch.roots.unpacking import (
+    Member,
+    RefusedMemberError,
+    Unpacker,
+    UnpackLimits,
+    plain_parts,
+)
+
+NO_LIMITS = UnpackLimits()
+
+
+def a_file(name, data=b"x", mode=0o644):
+    """Return a member that is a file."""
+    return Member(name, False, mode, [data])
+
+
+def a_folder(name):
+    """Return a member that is a folder."""
+    return Member(name, True)
+
+
+@pytest.fixture
+def unpack(tmp_path):
+    """Write members into a folder and return what is in it, by path."""
+
+    def run(*members, limits=NO_LIMITS):
+        into = tmp_path / "into"
+        into.mkdir(exist_ok=True)
+        with Unpacker(into, limits) as unpacker:
+            for member in members:
+                unpacker.add(member)
+        return {str(p.relative_to(into)): p for p in into.rglob("*")}
+
+    return run
+
+
+def refusal(unpack, *members, **kwargs):
+    """Return why members are refused."""
+    with pytest.raises(RefusedMemberError) as caught:
+        unpack(*members, **kwargs)
+    return caught.value.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("a/b.md", ("a", "b.md")),
+        ("./a/./b.md", ("a", "b.md")),
+        ("a//b/", ("a", "b")),
+        ("./", ()),
+        ("", ()),
+        ("a b/ä.md", ("a b", "ä.md")),
+        ("...", ("...",)),
+        ("%2e%2e/a", ("%2e%2e", "a")),
+    ],
+)
+def test_a_plain_name_is_taken_apart(name, parts):
+    """Empty parts and dots fall away; nothing is decoded."""
+    assert plain_parts(name) == parts
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("/etc/passwd", "is absolute"),
+        ("//host/share", "is absolute"),
+        ("../up", "climbs with '..'"),
+        ("a/../../up", "climbs with '..'"),
+        ("a/..", "climbs with '..'"),
+        ("C:/windows", "has a colon in its name"),
+        ("a:stream", "has a colon in its name"),
+        ("a\\..\\b", "has a backslash in its name"),
+        ("a\0b", "has hidden or undecodable characters in its name"),
+        ("a\x1b[2J", "has hidden or undecodable characters in its name"),
+        ("a\u202eb", "has hidden or undecodable characters in its name"),
+        ("a\udcffb", "has hidden or undecodable characters in its name"),
+        ("a\nb", "has a line break in its name"),
+        ("a\tb", "has a tab in its name"),
+        ("a" * 256, "has a part of more than 255 bytes"),
+        ("ä" * 128, "has a part of more than 255 bytes"),
+        ("ab/" * 342, "has more than 1,024 characters in its name"),
+        ("a/" * 32 + "b", "lies more than 32 folders deep"),
+    ],
+)
+def test_a_name_that_no_file_should_have_is_refused(name, reason):
+    """With what is wrong about it."""
+    with pytest.raises(RefusedMemberError) as caught:
+        plain_parts(name)
+    assert (caught.value.member, caught.value.reason) == (name, reason)
+
+
+@given(st.lists(st.text(st.sampled_from("aA./\\:\0\n~% ä"), max_size=12), max_size=5))
+def test_whatever_the_names_nothing_is_written_elsewhere(names):
+    """Each is a file at its plain path, or refused."""
+    with tempfile.TemporaryDirectory() as base:
+        into = Path(base, "in", "to")
+        into.mkdir(parents=True)
+        written = {}
+        for name in names:
+            with Unpacker(into, UnpackLimits()) as unpacker:
+                try:
+                    unpacker.add(a_file(name))
+                except (RefusedMemberError, FileExistsError, NotADirectoryError, IsADirectoryError):
+                    continue
+            written["/".join(plain_parts(name))] = b"x"
+        found = {p.relative_to(into).as_posix(): p for p in into.rglob("*") if p.is_file()}
+        assert {name: path.read_bytes() for name, path in found.items()} == written
+        assert [p for p in Path(base).rglob("*") if into not in (p, *p.parents)] == [into.parent]
+
+
+def test_files_get_their_bytes_and_folders_are_made_on_the_way(unpack):
+    """A folder may be named before, after or never."""
+    found = unpack(a_folder("a"), a_file("a/b/c.md", b"1"), a_folder("a/b"), a_file("d", b"2"))
+    files = {name: path.read_bytes() for name, path in found.items() if path.is_file()}
+    assert files == {"a/b/c.md": b"1", "d": b"2"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "kept"),
+    [(0o644, 0o644), (0o755, 0o755), (0o6777, 0o755), (0o1666, 0o644), (0, 0o600), (0o111, 0o711)],
+)
+def test_permissions_are_masked(unpack, mode, kept):
+    """No set-user-id, nothing for others to write, and always ours to read and remove."""
+    found = unpack(a_file("run.sh", mode=mode))
+    assert stat.S_IMODE(found["run.sh"].stat().st_mode) == kept
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "reason"),
+    [
+        (a_file("a"), a_file("a"), "is there twice"),
+        (a_file("a"), a_file("./a"), "is there twice"),
+        (a_file("Read.md"), a_file("READ.md"), "differs from 'Read.md' in case or accents alone"),
+        (a_file("straße"), a_file("strasse"), "differs from 'straße' in case or accents alone"),
+        (a_file("\u00e9"), a_file("e\u0301"), "differs from 'é' in case or accents alone"),
+        (a_file("D/a"), a_file("d/b"), "differs from 'D' in case or accents alone"),
+        (a_file("a"), a_file("a/b"), "makes 'a' both a file and a folder"),
+        (a_file("a/b"), a_file("a"), "makes 'a' both a file and a folder"),
+        (a_folder("a"), a_file("a"), "makes 'a' both a file and a folder"),
+        (a_file("a"), a_folder("a"), "makes 'a' both a file and a folder"),
+    ],
+)
+def test_two_members_of_one_name_are_refused(unpack, first, second, reason):
+    """Also where only some file systems take the names for one."""
+    assert refusal(unpack, first, second) == reason
+
+
+def test_a_file_without_a_name_is_refused(unpack):
+    """The top of the archive is a folder."""
+    assert refusal(unpack, a_file("./")) == "names no file"
+
+
+def test_sizes_are_counted_as_bytes_come(unpack):
+    """One file and all of them have their limits, which may be reached."""
+    limits = UnpackLimits(file_bytes=3, total_bytes=5)
+    assert set(unpack(a_file("a", b"123"), a_file("b", b"12"), limits=limits)) == {"a", "b"}
+    assert refusal(unpack, a_file("c", b"1234"), limits=limits) == "is larger than 3 bytes"
+    files = a_file("d", b"123"), a_file("e", b"123")
+    assert refusal(unpack, *files, limits=limits) == "brings all files to over 5 bytes"
+
+
+def test_an_endless_file_ends_at_the_limit(unpack):
+    """It is not read to its end to be refused."""
+
+    def endless():
+        while True:
+            yield b"0" * 65_536
+
+    endlessly = Member("a", False, 0o644, endless())
+    assert refusal(unpack, endlessly) == "is larger than 67,108,864 bytes"
+
+
+def test_folders_count_as_members_named_or_not(unpack):
+    """So a few deep names cannot make a million folders."""
+    limits = UnpackLimits(members=3)
+    assert len(unpack(a_file("a/b/c"), limits=limits)) == 3
+    assert refusal(unpack, *[a_folder("a")] * 4, limits=limits) == "is beyond 3 members"
+    deep = a_file("x/y/z/1"), a_file("x/y/z/2")
+    assert refusal(unpack, *deep, limits=limits) == "is beyond 3 members"
+
+
+def test_a_link_that_someone_plants_meanwhile_is_not_followed(tmp_path):
+    """Neither as a folder on the way nor as the file."""
+    outside = tmp_path / "outside"
+    into = tmp_path / "into"
+    outside.mkdir()
+    into.mkdir()
+    (into / "a").symlink_to(outside)
+    (into / "b").symlink_to(outside / "new")
+    with Unpacker(into, UnpackLimits()) as unpacker:
+        for name in ("a/x", "b"):
+            with pytest.raises(OSError, match=r"symbolic links|File exists|Not a directory"):
+                unpacker.add(a_file(name))
+    assert list(outside.iterdir()) == []

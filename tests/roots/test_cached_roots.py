@@ -1,0 +1,389 @@
+"""The folder of a bundle in the cache: made once, made anew, never half."""
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from hashlib import sha256
+
+import pytest
+
+from skillsearch.errors import RootError
+from skillsearch.roots import cached
+from skillsearch.roots.bundles import local_root
+from skillsearch.roots.sources import place_of
+
+UNPACK = (
+    "import sys; from skillsearch.roots.bundles import local_root; print(local_root(sys.argv[1]))"
+)
+OLD_NS = 1_600_000_000_000_000_000
+
+
+def contents(folder):
+    """Return the files below a folder."""
+    return {
+        p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()
+    }
+
+
+def inode(place):
+    """Tell whether a folder is the same one as before."""
+    return place.stat().st_ino
+
+
+def beside(place):
+    """Return what lies beside a root."""
+    return sorted(path.name for path in place.parent.iterdir())
+
+
+def age(path):
+    """Make a file old enough to trust its time."""
+    os.utime(path, ns=(OLD_NS, OLD_NS))
+    return path
+
+
+def test_an_archive_is_unpacked_into_the_cache(pack):
+    """For nobody else to read or write, and with nothing but a lock and a record beside it."""
+    archive = pack("drinks.zip", {"tea/SKILL.md": b"tea"})
+    place = local_root(str(archive))
+    assert contents(place) == {"tea/SKILL.md": b"tea"}
+    assert beside(place) == ["drinks", "lock", "ready.json"]
+    for folder in (place, place.parent, place.parent.parent):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_an_archive_that_is_the_same_is_not_unpacked_again(pack):
+    """By its stat; or where that is another, by its digest."""
+    archive = age(pack("drinks.zip"))
+    place = local_root(archive)
+    before = inode(place)
+    assert local_root(archive) == place
+    os.utime(archive)
+    assert local_root(archive) == place
+    assert inode(place) == before
+
+
+def test_an_archive_that_changed_is_unpacked_in_the_same_place(pack):
+    """What it no longer holds is gone."""
+    place = local_root(pack("drinks.zip", {"a": b"1", "b": b"2"}))
+    assert local_root(pack("drinks.zip", {"b": b"3", "c": b"4"})) == place
+    assert contents(place) == {"b": b"3", "c": b"4"}
+
+
+def test_an_archive_written_twice_in_a_moment_is_seen(pack):
+    """A young file's time is not trusted: here size, time and inode are those of before."""
+    archive = pack("drinks.tar", {"a": b"1"})
+    now = time.time_ns()
+    os.utime(archive, ns=(now, now))
+    place = local_root(archive)
+    data = pack("other.tar", {"a": b"2"}).read_bytes()
+    with archive.open("r+b") as file:
+        file.write(data)
+    os.utime(archive, ns=(now, now))
+    assert contents(local_root(archive)) == {"a": b"2"}
+    assert contents(place) == {"a": b"2"}
+
+
+def remove_ready(place):
+    """Lose the record."""
+    (place.parent / "ready.json").unlink()
+
+
+def spoil_ready(place):
+    """Damage the record."""
+    (place.parent / "ready.json").write_text('{"source": 1}')
+
+
+def nest_ready(place):
+    """Make the record one that a reader chokes on."""
+    (place.parent / "ready.json").write_text("[" * 50_000)
+
+
+def edit_file(place):
+    """Change a file, its size as it was."""
+    (place / "steep-tea" / "SKILL.md").write_bytes(b"x" * len(SKILL))
+
+
+def remove_file(place):
+    """Lose a file."""
+    (place / "steep-tea" / "SKILL.md").unlink()
+
+
+def add_file(place):
+    """Have one that the archive lacks."""
+    (place / "more.md").write_text("more")
+
+
+def permit_file(place):
+    """Change who may write."""
+    (place / "steep-tea" / "SKILL.md").chmod(0o666)
+
+
+SKILL = b"---\nname: steep-tea\ndescription: Steep green tea in hot water.\n---\nUse 80 C.\n"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [remove_ready, spoil_ready, nest_ready, edit_file, remove_file, add_file, permit_file],
+)
+def test_what_is_damaged_is_made_anew(pack, damage):
+    """Whatever happened to it."""
+    archive = age(pack("drinks.zip"))
+    place = local_root(archive)
+    before = inode(place)
+    damage(place)
+    local_root(archive)
+    assert contents(place) == {"steep-tea/SKILL.md": SKILL}
+    assert inode(place) != before
+    assert beside(place) == ["drinks", "lock", "ready.json"]
+
+
+def test_what_crashed_processes_left_is_removed(pack):
+    """They hold no lock any more."""
+    archive = age(pack("drinks.zip"))
+    place = local_root(archive)
+    (place.parent / ".temporary-1" / "new").mkdir(parents=True)
+    local_root(archive)
+    assert beside(place) == ["drinks", "lock", "ready.json"]
+
+
+def test_a_refused_archive_leaves_what_was_there(pack):
+    """The index over it goes on."""
+    place = local_root(pack("drinks.zip"))
+    archive = pack("drinks.zip", {"../evil": b"x"})
+    with pytest.raises(RootError) as caught:
+        local_root(archive)
+    assert f"The archive {archive} is refused, for the member '../evil'" in str(caught.value)
+    assert contents(place) == {"steep-tea/SKILL.md": SKILL}
+    assert beside(place) == ["drinks", "lock", "ready.json"]
+
+
+def test_a_refused_archive_leaves_nothing_where_nothing_was(pack):
+    """But the lock."""
+    archive = pack("drinks.zip", {"../evil": b"x"})
+    with pytest.raises(RootError):
+        local_root(archive)
+    assert beside(place_of(archive)) == ["lock"]
+
+
+@pytest.mark.parametrize("make", [lambda path: None, os.mkfifo])
+def test_an_archive_that_is_not_there_is_told(tmp_path, make):
+    """A pipe is none either, and is not waited for."""
+    make(tmp_path / "drinks.zip")
+    with pytest.raises(RootError, match=r"drinks\.zip: there is no such archive; correct the path"):
+        local_root(tmp_path / "drinks.zip")
+
+
+def test_a_cache_that_cannot_be_written_is_told(pack, home):
+    """With the place and the next step."""
+    (home / "cache").write_text("a file")
+    with pytest.raises(RootError, match=r"cannot be unpacked below .*: Not a directory\. Mend"):
+        local_root(pack("drinks.zip"))
+
+
+def test_another_process_is_waited_for_but_not_forever(pack, monkeypatch):
+    """Who waits is told for whom."""
+    archive = pack("drinks.zip")
+    place = local_root(archive)
+    monkeypatch.setattr(cached, "LOCK_SECONDS", 0.2)
+    with (
+        cached._lock(place.parent, "x"),
+        pytest.raises(RootError, match=r"drinks\.zip: another process has been unpacking it"),
+    ):
+        local_root(archive)
+
+
+def test_a_file_url_names_the_same_root_as_its_path(pack):
+    """So an index over one is an index over the other."""
+    archive = pack("drinks.zip")
+    assert local_root(f"file://{archive}") == local_root(archive)
+
+
+def test_a_url_is_downloaded_once_and_asked_about_after(server, pack):
+    """Until it changes."""
+    data = pack("drinks.zip", {"a": b"1"}).read_bytes()
+    url = server.page("/packs/drinks.zip", data, etag='"1"')
+    place = local_root(url)
+    before = inode(place)
+    assert contents(place) == {"a": b"1"}
+    assert local_root(url) == place
+    assert inode(place) == before
+    assert [headers.get("If-None-Match") for _, headers in server.asked] == [None, '"1"']
+    server.page("/packs/drinks.zip", pack("d.zip", {"b": b"2"}).read_bytes(), etag='"2"')
+    assert contents(local_root(url)) == {"b": b"2"}
+
+
+def test_the_same_bytes_are_not_unpacked_again(server, pack):
+    """Of a server that gives no tags; the digest tells."""
+    url = server.page("/drinks.zip", pack("drinks.zip").read_bytes())
+    before = inode(local_root(url))
+    assert inode(local_root(url)) == before
+    assert len(server.asked) == 2
+
+
+def test_a_damaged_copy_is_downloaded_whole(server, pack):
+    """The server is not told that we have it."""
+    url = server.page("/drinks.zip", pack("drinks.zip").read_bytes(), etag='"1"')
+    remove_file(local_root(url))
+    assert contents(local_root(url)) == {"steep-tea/SKILL.md": SKILL}
+    assert [headers.get("If-None-Match") for _, headers in server.asked] == [None, None]
+
+
+def test_without_the_server_the_copy_is_used_with_a_warning(server, pack, caplog):
+    """One that is out of order is as good as none; without a copy it is an error."""
+    url = server.page("/drinks.zip", pack("drinks.zip").read_bytes())
+    place = local_root(url)
+    server.page("/drinks.zip", status=503)
+    with caplog.at_level(logging.WARNING):
+        assert local_root(url) == place
+    assert [record.message for record in caplog.records] == [
+        f"Using what was unpacked before: {url}: the server is out of order (503); try later."
+    ]
+    server.stop()
+    assert contents(local_root(url)) == {"steep-tea/SKILL.md": SKILL}
+    with pytest.raises(RootError, match="cannot be downloaded"):
+        local_root(url.replace("drinks", "other"))
+
+
+def test_a_file_that_is_gone_is_no_reason_to_use_the_copy(server, pack):
+    """The server is there and says no; the copy stays for the index that is over it."""
+    url = server.page("/drinks.zip", pack("drinks.zip").read_bytes())
+    place = local_root(url)
+    server.page("/drinks.zip", status=404)
+    with pytest.raises(RootError, match="the server answers 404"):
+        local_root(url)
+    assert contents(place) == {"steep-tea/SKILL.md": SKILL}
+
+
+def test_a_bare_skill_md_becomes_a_folder(server):
+    """Named after the folder that it lies in."""
+    url = server.page("/skills/steep-tea/SKILL.md", SKILL)
+    place = local_root(url)
+    assert (place.name, contents(place)) == ("steep-tea", {"SKILL.md": SKILL})
+
+
+def test_a_web_page_is_no_skill_and_no_archive(server):
+    """What people copy from their browser."""
+    for path in ("/blob/steep-tea/SKILL.md", "/repository"):
+        url = server.page(path, b"\n<!DOCTYPE html><html>...")
+        with pytest.raises(RootError, match=r"is a web page\. Name the URL of the file itself"):
+            local_root(url)
+
+
+def test_an_archive_behind_any_url_is_known_by_its_bytes(server, pack):
+    """As services give them that pack what is asked for."""
+    url = server.page("/o/r/zip/refs/heads/main", pack("drinks.tgz").read_bytes())
+    assert contents(local_root(url)) == {"steep-tea/SKILL.md": SKILL}
+    url = server.page("/notes.txt", b"just text")
+    with pytest.raises(RootError, match=r"notes\.txt is refused, for it is none of \.tar\.gz"):
+        local_root(url)
+
+
+def test_a_url_with_a_password_is_refused_before_anything_is_made(home):
+    """And the password is not repeated."""
+    with pytest.raises(RootError) as caught:
+        local_root("https://user:secret@x.org/a.zip")
+    assert "holds a user name or password" in str(caught.value)
+    assert "secret" not in str(caught.value)
+    assert list(home.iterdir()) == []
+
+
+def test_the_record_says_where_from_and_what(server, pack):
+    """In words of JSON."""
+    data = pack("drinks.zip").read_bytes()
+    url = server.page("/drinks.zip", data, etag='"1"')
+    record = json.loads((local_root(url).parent / "ready.json").read_text())
+    found = {key: record[key] for key in ("source", "sha256", "etag", "stat")}
+    digest = sha256(data).hexdigest()
+    assert found == {"source": url, "sha256": digest, "etag": '"1"', "stat": []}
+
+
+def start(archive):
+    """Unpack an archive in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-c", UNPACK, str(archive)], stdout=subprocess.PIPE, text=True
+    )
+
+
+@pytest.mark.slow
+def test_processes_at_once_unpack_an_archive_once(pack):
+    """All get the same whole folder."""
+    files = {f"skill-{number}/SKILL.md": b"x" * 100 for number in range(2000)}
+    archive = pack("drinks.zip", files)
+    running = [start(archive) for _ in range(4)]
+    try:
+        told = {process.communicate(timeout=60)[0].strip() for process in running}
+    finally:
+        for process in running:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            process.wait(10)
+    place = place_of(archive)
+    assert told == {str(place)}
+    assert [process.returncode for process in running] == [0] * 4
+    assert contents(place) == files
+    assert beside(place) == ["drinks", "lock", "ready.json"]
+
+
+def wait_for(process, is_there):
+    """Wait for a process to come to a point, or to its end."""
+    deadline = time.monotonic() + 30
+    while not is_there() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.002)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("files_before", [0, 1, 300, 1500])
+def test_a_process_killed_while_it_unpacks_leaves_no_half_root(pack, files_before):
+    """There is the old root or none; the next process makes it whole and cleans up."""
+    old = {"old/SKILL.md": b"old"}
+    place = local_root(pack("drinks.tar", old))
+    files = {f"skill-{number}/SKILL.md": b"x" * 100 for number in range(3000)}
+    archive = pack("drinks.tar", files)
+    process = start(archive)
+    try:
+        new = f".temporary-*/new/skill-{files_before}"
+        wait_for(process, lambda: any(place.parent.glob(new)))
+        process.send_signal(signal.SIGKILL)
+    finally:
+        process.kill()
+        process.communicate(timeout=10)
+    if process.returncode == -signal.SIGKILL:
+        assert contents(place) in (old, files)
+    local_root(archive)
+    assert contents(place) == files
+    assert beside(place) == ["drinks", "lock", "ready.json"]
+
+
+@pytest.mark.parametrize("point", ["unlink", "rename-1", "rename-2", "replace"])
+def test_a_crash_while_the_new_root_takes_its_place_is_mended(pack, monkeypatch, point):
+    """Between any two steps: what is not recorded is not trusted."""
+    place = local_root(pack("drinks.zip", {"old": b"1"}))
+    archive = pack("drinks.zip", {"new": b"2"})
+
+    def crash_at(name, original):
+        """Fail instead of the step that is meant."""
+
+        def step(self, *args, **kwargs):
+            number = next(steps[name])
+            if point in {name, f"{name}-{number}"}:
+                raise KeyboardInterrupt
+            return original(self, *args, **kwargs)
+
+        return step
+
+    steps = {name: iter(range(1, 9)) for name in ("unlink", "rename", "replace")}
+    with monkeypatch.context() as patched:
+        for name in steps:
+            original = getattr(cached.Path, name)
+            patched.setattr(cached.Path, name, crash_at(name, original))
+        with pytest.raises(KeyboardInterrupt):
+            local_root(archive)
+    local_root(archive)
+    assert contents(place) == {"new": b"2"}
+    assert beside(place) == ["drinks", "lock", "ready.json"]

@@ -1,0 +1,239 @@
+"""Archives and URLs as roots, from the command line and the library to an answer."""
+
+import json
+import shutil
+import socket
+
+import pytest
+
+from skillsearch.config import cache_dir
+from skillsearch.index.request import IndexRequest
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.roots import downloads
+from skillsearch.roots.sources import place_of
+
+
+def skill(name, description):
+    """Return a SKILL.md."""
+    return f"---\nname: {name}\ndescription: {description}\n---\n# {name}\n".encode()
+
+
+TEA = {"drinks-main/steep-tea/SKILL.md": skill("steep-tea", "Steep green tea in hot water.")}
+COFFEE = {"drinks-main/brew-coffee/SKILL.md": skill("brew-coffee", "Brew filter coffee.")}
+
+
+@pytest.fixture
+def index(cli, index_dir):
+    """Index some roots and return the report."""
+
+    def run(*roots):
+        args = ("index", *roots, "--index-dir", index_dir, "--model", "hashing", "--json")
+        result = cli(*args)
+        assert result.exit_code == 0, result.stderr
+        return json.loads(result.stdout)
+
+    return run
+
+
+@pytest.fixture
+def query(cli, index_dir):
+    """Return the names that a query finds."""
+
+    def run(text):
+        args = ("query", text, "--index-dir", index_dir, "--threshold", "0", "--json")
+        return {hit["name"] for hit in json.loads(cli(*args).stdout)["hits"]}
+
+    return run
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    """Have every attempt to connect fail the test."""
+
+    def connect(*args, **kwargs):
+        raise AssertionError("the network was asked")
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    monkeypatch.setattr(downloads, "fetch", connect)
+
+
+@pytest.mark.parametrize("name", ["drinks.zip", "drinks.tar.gz"])
+def test_an_archive_is_indexed_and_asked(index, query, cli, pack, index_dir, name):
+    """Its one top folder is no matter; ids begin with the archive's name."""
+    index(pack(name, TEA))
+    assert query("hot green tea") == {"steep-tea"}
+    listed = cli("list", "--index-dir", index_dir, "--json").stdout
+    assert "drinks:drinks-main/steep-tea" in listed
+
+
+def test_a_new_archive_of_the_same_name_updates_the_index(index, query, pack):
+    """It is the same root: what stayed is not embedded again."""
+    archive = pack("drinks.zip", TEA)
+    first = index(archive)
+    report = index(pack("drinks.zip", {**TEA, **COFFEE}))
+    assert (report["indexed"], report["reused"]) == (2, 1)
+    assert index(pack("drinks.zip", COFFEE))["removed"] == 1
+    assert index(archive)["embedded"] == 0
+    assert query("tea or coffee") == {"brew-coffee"}
+    assert first["indexed"] == 1
+
+
+def test_a_bare_index_looks_at_the_archive_again(index, query, pack, index_dir):
+    """As it looks at folders again; the source was kept."""
+    archive = pack("drinks.zip", TEA)
+    index(archive)
+    pack("drinks.zip", COFFEE)
+    index()
+    assert query("coffee") == {"brew-coffee"}
+    request = IndexRequest.load(index_dir)
+    assert (request.roots, request.sources) == ((place_of(archive),), (str(archive),))
+
+
+def test_a_url_is_indexed_and_looked_at_again_by_index_alone(index, query, cli, pack, server):
+    """A query asks no server, and no more does a status."""
+    server.page("/drinks.zip", pack("drinks.zip", TEA).read_bytes(), etag='"1"')
+    url = f"{server.url}/drinks.zip"
+    index(url)
+    assert len(server.asked) == 1
+    assert query("green tea") == {"steep-tea"}
+    index()
+    assert [path for path, _ in server.asked] == ["/drinks.zip"] * 2
+    assert server.asked[1][1]["If-None-Match"] == '"1"'
+
+
+def test_status_and_doctor_say_where_a_root_is_from(index, cli, pack, index_dir, no_network):
+    """And look at what is unpacked, without the network."""
+    archive = pack("drinks.zip", TEA)
+    index(archive)
+    status = cli("status", "--index-dir", index_dir)
+    place = place_of(archive)
+    assert f"root\t{place} (alias drinks, from {archive})" in status.stdout
+    assert status.exit_code == 0
+    assert f"(alias drinks, from {archive})" in cli("doctor", "--index-dir", index_dir).stdout
+
+
+def test_doctor_says_what_a_url_will_be(cli, monkeypatch, index_dir, no_network):
+    """Before there is an index, and without the key that is in the URL."""
+    monkeypatch.setenv("SKILLS_ROOT", "https://x.org/drinks.zip?token=secret")
+    result = cli("doctor", "--index-dir", index_dir)
+    assert "https://x.org/drinks.zip?..., unpacked by: skillsearch index" in result.stdout
+    assert "secret" not in result.stdout
+
+
+def test_an_unpacked_root_that_is_lost_is_made_anew_by_index(index, query, cli, pack, index_dir):
+    """A query says what to do and answers from the index."""
+    archive = pack("drinks.zip", TEA)
+    index(archive)
+    shutil.rmtree(cache_dir() / "roots")
+    result = cli("query", "green tea", "--index-dir", index_dir, "--threshold", "0")
+    assert "is gone; searching the index as it was. To mend: skillsearch index" in result.stderr
+    assert "steep-tea" in result.stdout
+    index()
+    assert cli("status", "--index-dir", index_dir).exit_code == 0
+
+
+def test_a_folder_and_an_archive_of_one_name_are_told_apart(
+    index, pack, make_skill, tmp_path, index_dir
+):
+    """By more of their paths."""
+    make_skill(tmp_path / "drinks", "squeeze-lemons")
+    archive = pack("drinks.zip", TEA)
+    index(tmp_path / "drinks", archive)
+    roots = SkillIndex.open(index_dir).opened.settings.roots
+    aliases = [f"{tmp_path.name}/drinks", f"{place_of(archive).parent.name}/drinks"]
+    assert [root.alias for root in roots] == aliases
+
+
+@pytest.mark.parametrize(
+    ("root", "words"),
+    [
+        ("gone.zip", "there is no such archive"),
+        ("ftp://x.org/a.zip", "has the scheme 'ftp'"),
+        ("https://user:secret@x.org/a.zip", "holds a user name or password"),
+        ("file://server/a.zip", "names no file of this machine"),
+    ],
+)
+def test_a_root_that_cannot_be_had_is_one_line_and_exit_code_2(cli, index_dir, root, words):
+    """As for a folder that is missing; no index is begun."""
+    result = cli("index", root, "--index-dir", index_dir, "--model", "hashing")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert words in result.stderr
+    assert "secret" not in result.stderr
+    assert not index_dir.exists()
+
+
+def test_a_hostile_archive_leaves_the_index_as_it_was(index, query, cli, pack, index_dir):
+    """And says which member it was."""
+    archive = pack("drinks.zip", TEA)
+    index(archive)
+    pack("drinks.zip", {"../evil": b"x"})
+    result = cli("index", archive, "--index-dir", index_dir, "--model", "hashing")
+    assert result.exit_code == 2
+    assert "is refused, for the member '../evil' climbs with '..'" in result.stderr
+    assert query("green tea") == {"steep-tea"}
+
+
+def test_offline_a_url_is_indexed_from_its_copy_with_a_warning(cli, index, pack, server, index_dir):
+    """And the exit code is that of success."""
+    url = server.page("/drinks.zip", pack("drinks.zip", TEA).read_bytes())
+    index(url)
+    server.stop()
+    result = cli("index", url, "--index-dir", index_dir, "--model", "hashing")
+    assert result.exit_code == 0
+    assert "Using what was unpacked before" in result.stderr
+    assert "1 skills in the index" in result.stdout
+
+
+def test_skills_root_is_indexed_where_nothing_else_is_named(index, query, pack, monkeypatch):
+    """An archive as well as a folder."""
+    monkeypatch.setenv("SKILLS_ROOT", str(pack("drinks.zip", TEA)))
+    index()
+    assert query("green tea") == {"steep-tea"}
+
+
+def test_a_bare_skill_md_is_a_root_of_one_skill(index, query, server):
+    """Its folder has its name, as the specification wants."""
+    url = server.page("/skills/steep-tea/SKILL.md", next(iter(TEA.values())))
+    report = index(url)
+    assert query("green tea") == {"steep-tea"}
+    assert report["diagnostics"] == []
+
+
+def test_an_index_of_a_library_is_one_for_its_source(pack):
+    """Made twice it is brought up to date, not made beside."""
+    archive = pack("drinks.zip", TEA)
+    first = SkillIndex.from_roots(str(archive), model="hashing")
+    pack("drinks.zip", {**TEA, **COFFEE})
+    second = SkillIndex.from_roots(archive, model="hashing")
+    assert second.folder == first.folder
+    assert [document.name for document in second.documents()] == ["brew-coffee", "steep-tea"]
+    first.refresh()
+    assert len(first) == 2
+
+
+def test_budget_measures_an_archive(cli, pack, tmp_path):
+    """And refuses what is no root."""
+    measured = json.loads(cli("budget", pack("drinks.zip", TEA), "--json").stdout)
+    assert measured["skills"] == 1
+    (tmp_path / "notes.txt").write_text("x")
+    for root in ("gone.zip", tmp_path / "gone", tmp_path / "notes.txt"):
+        result = cli("budget", root)
+        assert result.exit_code == 2
+        assert "There is no folder or archive" in result.stderr
+
+
+def test_mcp_config_names_archives_and_urls(cli, pack, no_network):
+    """Paths absolute, URLs as they are."""
+    archive = pack("drinks.zip", TEA)
+    text = cli("mcp-config", "claude-code", archive, "https://x.org/a.zip").stdout
+    arguments = json.loads(text)["mcpServers"]["skillsearch"]["args"]
+    assert arguments[-2:] == [str(archive), "https://x.org/a.zip"]
+
+
+def test_own_skills_in_an_archive_are_judged(cli, pack, tmp_path):
+    """They are read; for a collection these two say too little of themselves."""
+    pytest.importorskip("ir_measures")
+    archive = pack("drinks.zip", {**TEA, **COFFEE})
+    result = cli("eval", archive, "--self", "--system", "bm25", "--work", tmp_path / "work")
+    assert result.exit_code == 2
+    assert "No query can be made from 2 skills" in result.stderr

@@ -1,0 +1,347 @@
+"""Downloads: what is asked of servers, and what of theirs is not believed."""
+
+import io
+import socket
+import threading
+import time
+from hashlib import sha256
+from types import SimpleNamespace
+
+import pytest
+
+from skillsearch.errors import RootError
+from skillsearch.roots import downloads
+from skillsearch.roots.downloads import (
+    Downloaded,
+    DownloadLimits,
+    UnreachableError,
+    check_url,
+    fetch,
+)
+
+QUICK = DownloadLimits(size=100_000, seconds=0.6, read_seconds=0.3)
+
+
+def get(url, **kwargs):
+    """Return what is downloaded, and the bytes."""
+    into = io.BytesIO()
+    return fetch(url, into, **kwargs), into.getvalue()
+
+
+def test_a_file_is_downloaded_with_its_digest(server):
+    """And with what the server can be asked by next time."""
+    data = b"archive" * 10_000
+    url = server.page("/a.zip", data, etag='"v1"', last_modified="Mon, 01 Jan 2024 00:00:00 GMT")
+    found, body = get(url)
+    expected = Downloaded(sha256(data).hexdigest(), '"v1"', "Mon, 01 Jan 2024 00:00:00 GMT")
+    assert (found, body) == (expected, data)
+
+
+def test_the_server_learns_who_asks_and_nothing_else(server):
+    """No password, no cookie, no compression."""
+    get(server.page("/a.zip", b"x") + "?q=1#part", agent="skillsearch/1.2")
+    path, headers = server.asked[0]
+    assert path == "/a.zip?q=1"
+    assert headers == {
+        "Host": server.address,
+        "User-Agent": "skillsearch/1.2",
+        "Accept": "*/*",
+        "Accept-Encoding": "identity",
+        "Connection": "close",
+    }
+
+
+@pytest.mark.parametrize(
+    ("known", "header"),
+    [
+        (Downloaded("0", etag='"v1"', last_modified="then"), ("If-None-Match", '"v1"')),
+        (Downloaded("0", last_modified="then"), ("If-Modified-Since", "then")),
+    ],
+)
+def test_what_is_known_is_not_downloaded_again(server, known, header):
+    """The server is asked by what it said itself."""
+    url = server.page("/a.zip", b"x", etag='"v1"', last_modified="then")
+    assert get(url, known=known) == (None, b"")
+    assert header in server.asked[0][1].items()
+
+
+def test_what_changed_is_downloaded_again(server):
+    """Another tag is another file."""
+    url = server.page("/a.zip", b"new", etag='"v2"')
+    found, body = get(url, known=Downloaded("0", etag='"v1"'))
+    assert (found.etag, body) == ('"v2"', b"new")
+
+
+@pytest.mark.parametrize("value", ["a" * 513, "caf\xe9"])
+def test_an_odd_tag_is_not_kept(server, value):
+    """It would be sent back."""
+    found, _ = get(server.page("/a.zip", b"x", etag=value))
+    assert found.etag == ""
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_redirects_are_followed(server, status):
+    """From here to there, with a relative target and one that is not encoded."""
+    server.page("/b/%C3%A4.zip", b"there")
+    server.redirect("/b/step", "\xc3\xa4.zip", status)
+    url = server.redirect("/a.zip", "b/step", status)
+    assert get(url)[1] == b"there"
+    assert [path for path, _ in server.asked] == ["/a.zip", "/b/step", "/b/%C3%A4.zip"]
+
+
+def test_redirects_end(server):
+    """A circle is left after the fifth."""
+    url = server.redirect("/a.zip", "/a.zip")
+    with pytest.raises(RootError, match=r"/a\.zip leads on more than 5 times"):
+        get(url)
+    assert len(server.asked) == 6
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        ("file:///etc/passwd", "is no URL that can be asked"),
+        ("ftp://x.org/a.zip", "has the scheme 'ftp'"),
+        ("data://x/y", "has the scheme 'data'"),
+        ("http://user:secret@x.org/", "holds a user name or password"),
+        ("http://[::1", "is no URL that can be asked"),
+    ],
+)
+def test_a_redirect_to_what_no_user_may_name_is_refused(server, target, reason):
+    """Without a secret in the message."""
+    with pytest.raises(RootError) as caught:
+        get(server.redirect("/a.zip", target))
+    assert reason in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+class FakeAnswer:
+    """An answer of a server that cannot be run in a test, for it has no certificate."""
+
+    def __init__(self, status, body=b"", **headers):
+        self.status, self.headers, self.length = status, headers, None
+        self._body = io.BytesIO(body)
+        self.close = self._body.close
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def read1(self, size):
+        """Return some of the body."""
+        return self._body.read(size)
+
+
+@pytest.mark.parametrize(
+    ("target", "is_fine"),
+    [("https://y.org/b.zip", True), ("/b.zip", True), ("http://y.org/b.zip", False)],
+)
+def test_https_stays_https(monkeypatch, target, is_fine):
+    """Who can change an answer on the way could else choose the archive."""
+    asked = []
+
+    def answer(request, timeout):
+        asked.append(request.full_url)
+        return FakeAnswer(200, b"x") if len(asked) > 1 else FakeAnswer(302, Location=target)
+
+    monkeypatch.setattr(downloads, "_opener", lambda _: SimpleNamespace(open=answer))
+    if is_fine:
+        assert get("https://x.org/a.zip")[1] == b"x"
+    else:
+        with pytest.raises(RootError, match=r"from https to http://y\.org/b\.zip"):
+            get("https://x.org/a.zip")
+    assert len(asked) == 1 + is_fine
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("ftp://x.org/a", "has the scheme 'ftp'; only https and http can be asked"),
+        ("https://u@x.org/a", "holds a user name or password, which would be sent and stored"),
+        ("https://:p@x.org/a", "holds a user name or password"),
+        ("https:///a", "is no URL that can be asked"),
+        ("https://x.org:0/a", "is no URL that can be asked"),
+        ("https://x.org:99999/a", "is no URL that can be asked"),
+        ("https://x.org/a b", "is no URL that can be asked"),
+        ("https://x.org/ä", "is no URL that can be asked"),
+        ("https://x.org/\r\nX: y", "is no URL that can be asked"),
+        ("https://x.org/" + "a" * 4096, "is no URL that can be asked"),
+    ],
+)
+def test_a_url_that_cannot_be_asked_is_refused(url, reason):
+    """Before anything is sent."""
+    with pytest.raises(RootError) as caught:
+        check_url(url)
+    assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [200, 204, 206, 300, 304, 401, 403, 404, 410, 500, 503, 429])
+def test_an_answer_without_the_file_is_told(server, status):
+    """Only 200 brings one; a server in need may be better another day."""
+    url = server.page("/a.zip", b"", status=status)
+    if status == 200:
+        assert get(url)[1] == b""
+        return
+    with pytest.raises(RootError) as caught:
+        get(url)
+    assert str(status) in str(caught.value)
+    assert isinstance(caught.value, UnreachableError) is (status >= 500 or status == 429)
+
+
+def test_size_is_counted_as_bytes_come(server):
+    """Whatever the server says of it, and without an end too."""
+
+    def endless(handler):
+        handler.send_response(200)
+        handler.end_headers()
+        while True:
+            handler.wfile.write(b"0" * 10_000)
+
+    server.pages["/a.zip"] = endless
+    with pytest.raises(RootError, match="is larger than 100,000 bytes") as caught:
+        get(f"{server.url}/a.zip", limits=DownloadLimits(size=100_000))
+    assert not isinstance(caught.value, UnreachableError)
+
+
+def test_a_body_that_is_cut_off_is_told(server):
+    """Less than the server said."""
+    url = server.page("/a.zip", b"x" * 10, content_length="100")
+    with pytest.raises(UnreachableError, match="cannot be downloaded: IncompleteRead"):
+        get(url)
+
+
+def test_a_body_longer_than_the_server_said_ends_there(server):
+    """The rest is nobody's."""
+    assert get(server.page("/a.zip", b"x" * 10, content_length="4"))[1] == b"xxxx"
+
+
+def test_a_chunked_body_is_read_and_its_lack_told(server):
+    """The other way to say where a body ends."""
+
+    def answer(handler):
+        handler.send_response(200)
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        handler.wfile.write(b"3\r\nabc\r\n" + (b"0\r\n\r\n" if is_whole else b"9\r\nab"))
+
+    server.pages["/a.zip"] = answer
+    is_whole = True
+    assert get(f"{server.url}/a.zip")[1] == b"abc"
+    is_whole = False
+    with pytest.raises(UnreachableError):
+        get(f"{server.url}/a.zip")
+
+
+def drip(handler):
+    """Send a byte of a body now and then, without an end."""
+    handler.send_response(200)
+    handler.end_headers()
+    while True:
+        handler.wfile.write(b"x")
+        time.sleep(0.05)
+
+
+def drip_headers(handler):
+    """Send a byte of a header now and then, without an end."""
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
+    while True:
+        handler.wfile.write(b"x")
+        time.sleep(0.05)
+
+
+def fall_silent(handler):
+    """Send nothing."""
+    time.sleep(2)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (drip, "it took more than 0.6 s"),
+        (drip_headers, "it took more than 0.6 s"),
+        (fall_silent, "timed out"),
+    ],
+)
+def test_a_slow_server_is_left(server, answer, reason):
+    """After the time for a sign of life, or that for all, whatever it drips."""
+    server.pages["/a.zip"] = answer
+    began = time.monotonic()
+    with pytest.raises(UnreachableError, match=reason):
+        get(f"{server.url}/a.zip", limits=QUICK)
+    assert time.monotonic() - began < 1.5
+
+
+def test_a_handshake_without_end_is_left():
+    """TLS bytes that drip keep nobody either."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        stop = threading.Event()
+
+        def serve():
+            connection, _ = listener.accept()
+            with connection:
+                connection.sendall(b"\x16\x03\x03\x3f\xff")
+                while not stop.wait(0.05):
+                    try:
+                        connection.sendall(b"\x02")
+                    except OSError:
+                        return
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}/a.zip"
+        limits = DownloadLimits(seconds=0.6, read_seconds=10)
+        began = time.monotonic()
+        try:
+            with pytest.raises(UnreachableError, match=r"it took more than 0\.6 s"):
+                get(url, limits=limits)
+        finally:
+            stop.set()
+            thread.join(10)
+    assert time.monotonic() - began < 1.5
+
+
+def test_a_server_that_is_not_there_is_told():
+    """With what to do, and without what the URL may hold."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(UnreachableError) as caught:
+        get(f"http://127.0.0.1:{port}/a.zip?token=secret")
+    message = str(caught.value)
+    assert message.startswith(f"http://127.0.0.1:{port}/a.zip?... cannot be downloaded: ")
+    assert "secret" not in message
+    assert message.endswith("download it yourself and name the file.")
+
+
+def test_what_is_no_http_is_told(server):
+    """A server of another kind."""
+    server.pages["/a.zip"] = lambda handler: handler.wfile.write(b"SSH-2.0-x\r\n")
+    with pytest.raises(UnreachableError):
+        get(f"{server.url}/a.zip")
+
+
+def test_a_full_disk_is_not_the_server_s_fault(server):
+    """It is told as what it is."""
+
+    class Full(io.BytesIO):
+        def write(self, data):
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        fetch(server.page("/a.zip", b"x"), Full())
+
+
+def test_no_thread_and_no_socket_stays(server):
+    """Neither after a download nor after one that failed."""
+    url = server.page("/a.zip", b"x")
+    get(url)
+    before = threading.active_count()
+    for _ in range(5):
+        get(url)
+        with pytest.raises(RootError):
+            get(server.page("/b.zip", status=404))
+    deadline = time.monotonic() + 5
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() <= before

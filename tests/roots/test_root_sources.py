@@ -1,0 +1,161 @@
+"""How roots are written, and which folder stands for them."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillsearch.config import cache_dir
+from skillsearch.errors import RootError
+from skillsearch.roots.bundles import local_root, local_roots
+from skillsearch.roots.sources import is_bundle, place_of, shown, source_of, unpacked_from
+
+
+@pytest.mark.parametrize(
+    "name", ["a.zip", "A.ZIP", "a.tar", "a.tar.gz", "a.tgz", "a.tar.bz2", "a.tar.xz", "gone.zip"]
+)
+def test_an_archive_is_told_by_its_name(tmp_path, name):
+    """Whether it is there or not."""
+    assert is_bundle(str(tmp_path / name))
+    assert is_bundle(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://x.org/a", "HTTP://x.org", "ftp://x.org/a.zip", "https://x.org/SKILL.md"]
+)
+def test_a_url_is_a_bundle_of_whatever_scheme(url):
+    """What cannot be asked is told when it is."""
+    assert is_bundle(url)
+
+
+@pytest.mark.parametrize("name", ["skills", "skills.gz", "zip", "SKILL.md", "a.tar.lz", ""])
+def test_a_folder_is_none(tmp_path, name):
+    """Nor is any other file; what is wrong with that, indexing tells."""
+    assert not is_bundle(tmp_path / name)
+
+
+def test_a_folder_named_like_an_archive_is_a_folder(tmp_path):
+    """It lies there unpacked."""
+    (tmp_path / "skills.zip").mkdir()
+    assert not is_bundle(tmp_path / "skills.zip")
+    assert local_root(tmp_path / "skills.zip") == tmp_path / "skills.zip"
+
+
+@pytest.mark.parametrize(
+    ("root", "source"),
+    [
+        ("https://x.org/a.zip#part", "https://x.org/a.zip"),
+        ("HTTPS://x.org/A.zip?b=1", "https://x.org/A.zip?b=1"),
+        ("file:///srv/a%20b.zip", "/srv/a b.zip"),
+        ("file://localhost/srv/skills", "/srv/skills"),
+        ("FILE:///srv/a.zip", "/srv/a.zip"),
+        ("/srv/a.zip", "/srv/a.zip"),
+    ],
+)
+def test_a_root_has_one_way_to_be_written(root, source):
+    """So a source is one however it is named."""
+    assert source_of(root) == source
+    assert source_of(source) == source
+
+
+def test_a_path_is_taken_from_the_working_folder_or_home(tmp_path, monkeypatch, home):
+    """A tilde that is no user's stays what it is."""
+    monkeypatch.chdir(tmp_path)
+    assert source_of("a.zip") == str(tmp_path / "a.zip")
+    assert source_of(Path("~/a.zip")) == str(home / "a.zip")
+    assert source_of("~nobody-of-that-name/a") == str(tmp_path / "~nobody-of-that-name/a")
+
+
+@pytest.mark.parametrize("url", ["file://server/share/a.zip", "file://", "file://localhost"])
+def test_a_file_of_another_machine_is_refused(url):
+    """With the form that would do."""
+    with pytest.raises(RootError, match=r"names no file of this machine; write file:///PATH\."):
+        source_of(url)
+
+
+@pytest.mark.parametrize(
+    ("root", "name"),
+    [
+        ("/srv/my skills.tar.gz", "my-skills"),
+        ("/srv/工具.zip", "工具"),
+        ("/srv/..zip", "skills"),
+        ("https://x.org/packs/drinks.tgz?key=1", "drinks"),
+        ("https://x.org/o/r/zip/refs/heads/main", "main"),
+        ("https://x.org/skills/steep-tea/SKILL.md", "steep-tea"),
+        ("https://x.org/SKILL.md", "skills"),
+        ("https://x.org", "skills"),
+        ("https://x.org/%2e%2e%2fetc.zip", "etc"),
+        ("https://x.org/a%00b%0a.zip", "a-b"),
+        ("https://[x", "skills"),
+        ("https://x.org/" + "n" * 300 + ".zip", "n" * 60),
+    ],
+)
+def test_the_folder_of_a_bundle_is_named_after_it(root, name):
+    """That is the alias of the root, and so part of the ids of its skills."""
+    place = place_of(root)
+    assert place.name == name
+    assert place.parent.parent == cache_dir() / "roots"
+
+
+@given(st.text(max_size=80), st.sampled_from(["https://x.org/", "https://", "/srv/"]))
+def test_whatever_the_source_its_folder_lies_in_the_cache(text, start):
+    """One folder, of a name that a file system takes."""
+    place = place_of(f"{start}{text}.zip", Path("/cache"))
+    assert place.parts[:3] == ("/", "cache", "roots")
+    assert len(place.parts) == 5
+    assert 0 < len(os.fsencode(place.name)) <= 255
+    assert place.name not in {".", ".."}
+    assert "/" not in place.name
+
+
+def test_each_source_has_a_folder_of_its_own():
+    """Two of one name are told apart, and one is always the same."""
+    places = {place_of(f"https://{host}/a.zip") for host in ("x.org", "y.org", "x.org:8080")}
+    assert len(places) == 3
+    assert place_of("https://x.org/a.zip") in places
+
+
+def test_plain_folders_are_returned_as_they_are(tmp_path, monkeypatch):
+    """There or not; nothing is made, and nothing is remembered of their names."""
+    monkeypatch.chdir(tmp_path)
+    folders, sources = local_roots(["here", tmp_path / "gone"])
+    assert folders == (tmp_path / "here", tmp_path / "gone")
+    assert sources == ()
+    assert not cache_dir().exists()
+
+
+def test_sources_are_kept_for_all_roots_where_one_is_a_bundle(pack, tmp_path):
+    """In the order of the roots."""
+    archive = pack("drinks.zip")
+    folders, sources = local_roots([tmp_path, archive])
+    assert folders == (tmp_path, place_of(archive))
+    assert sources == (str(tmp_path), str(archive))
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("https://user:secret@x.org/a.zip", "https://x.org/a.zip"),
+        ("https://x.org:80/a?token=secret#secret", "https://x.org:80/a?..."),
+        ("https://x.org/a\x1b[31m\u202e.zip", "https://x.org/a[31m.zip"),
+        ("https://[x/secret", "The URL"),
+        ("/srv/a.zip", "/srv/a.zip"),
+    ],
+)
+def test_messages_show_no_password_and_no_key(url, text):
+    """Nor anything that a terminal would obey."""
+    assert shown(url) == text
+
+
+def test_what_a_folder_was_unpacked_from_can_be_told(pack, tmp_path):
+    """Of no other folder, whatever lies beside it."""
+    archive = pack("drinks.zip")
+    place = local_root(archive)
+    assert unpacked_from(place) == str(archive)
+    assert unpacked_from(tmp_path) == ""
+    os.mkfifo(tmp_path / "ready.json")
+    assert unpacked_from(tmp_path / "root") == ""
+    (place.parent / "ready.json").write_text("[]")
+    assert unpacked_from(place) == ""

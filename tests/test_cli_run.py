@@ -1,0 +1,423 @@
+"""Tests of ``skillsearch run``: real runs of a small skill, and what a user gets of them."""
+
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import skillsearch
+from skillsearch.execution.choosing import EXECUTORS, describe
+
+FIBONACCI = """import sys
+a, b = 0, 1
+for _ in range(int(sys.argv[1])):
+    print(a)
+    a, b = b, a + b
+"""
+TEN = "0\n1\n1\n2\n3\n5\n8\n13\n21\n34\n"
+SHOW_ARGUMENTS = "import sys; print(*sys.argv[1:], sep='|')"
+
+
+@pytest.fixture
+def skills(tmp_path, make_skill):
+    """The folder of the skill of the design document."""
+    folder = make_skill(tmp_path / "skills", "python-math", "Small utilities for math.").parent
+    (folder / "scripts").mkdir()
+    (folder / "scripts" / "fib.py").write_text(FIBONACCI)
+    return folder.parent
+
+
+@pytest.fixture
+def index(cli, skills, index_dir):
+    """An index of it."""
+    cli("index", skills, "--index-dir", index_dir, "--model", "hashing")
+    return index_dir
+
+
+@pytest.fixture
+def run(cli, index):
+    """Run a command of the skill; options come first, then ``--`` and the command."""
+
+    def run(*args, stdin=None, executor="local"):
+        options = ["--index-dir", index, "--executor", executor]
+        return cli("run", *options, "python-math", *args, stdin=stdin)
+
+    return run
+
+
+@pytest.fixture
+def local(run):
+    """Run shell text by the local executor; stdout has to be empty of all but its own."""
+    return lambda text, *options, **given: run(*options, "--", "bash", "-c", text, **given)
+
+
+def workspaces(home):
+    """Return what is left of workspaces."""
+    return [path for path in home.rglob("ws_*") if path.is_dir()]
+
+
+@pytest.mark.parametrize("executor", [name for name in EXECUTORS if name != "auto"])
+def test_the_example_of_the_document_runs_by_each_executor(run, executor):
+    """To a file of the user, with a report that names the executor; nothing else is left."""
+    reasons = {each.name: each.reason for each in describe()}
+    if reasons[executor]:
+        pytest.skip(reasons[executor])
+    command = "python3 scripts/fib.py 10 > out/fib.txt"
+    result = run("--output", "out/*.txt", "--", "bash", "-c", command, executor=executor)
+    assert (result.exit_code, result.stdout) == (0, ""), result.stderr
+    assert Path("out/fib.txt").read_text() == TEN
+    assert f"run by: {executor}" in result.stderr
+    assert "kept: out/fib.txt" in result.stderr.splitlines()
+
+
+def test_each_stream_goes_to_its_own_and_the_report_to_stderr(local, home):
+    """So that a pipe gets what the command wrote, and nothing else."""
+    result = local("echo out; echo err >&2")
+    assert (result.exit_code, result.stdout) == (0, "out\n")
+    lines = result.stderr.splitlines()
+    assert lines[0] == "err"
+    assert lines[1].startswith("exit code 0 after 0.")
+    assert all(line.startswith("not isolated: ") for line in lines[2:])
+    assert len(lines) > 2
+    assert workspaces(home) == []
+
+
+def test_what_stands_behind_the_dashes_is_the_command_as_it_is(run):
+    """No option of ours, no pattern, no shell, and further dashes are arguments."""
+    words = ["--json", "-v", "a b", "*", "$HOME", "--", "--output", "x"]
+    result = run("--", "python3", "-c", SHOW_ARGUMENTS, *words)
+    assert result.stdout == "|".join(words) + "\n"
+
+
+@pytest.mark.parametrize("code", [1, 2, 42, 255])
+def test_the_exit_code_is_that_of_the_command(local, code):
+    """Whatever it is."""
+    result = local(f"exit {code}")
+    assert result.exit_code == code
+    assert f"exit code {code} after" in result.stderr
+
+
+@pytest.mark.slow
+def test_a_command_whose_time_is_over_exits_with_124(local):
+    """As by timeout(1); what it wrote before is there."""
+    result = local("echo begun; sleep 60", "--timeout", "0.5")
+    assert (result.exit_code, result.stdout) == (124, "begun\n")
+    assert "time was over" in result.stderr
+
+
+def test_a_program_that_is_not_there_exits_with_127(run):
+    """As by a shell."""
+    result = run("--", "no-such-program")
+    assert (result.exit_code, result.stdout) == (127, "")
+    assert "no-such-program" in result.stderr
+    assert "not started, after" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["python-mat", "--", "true"], "Did you mean: python-math"),
+        (["--require-isolation", "python-math", "--", "true"], "isolation is required"),
+        (["--index-dir", "nowhere", "python-math", "--", "true"], "skillsearch index"),
+        (["--input", "artifact://x", "python-math", "--", "true"], "artifact"),
+        (["--input", "skill://none/x", "python-math", "--", "true"], "none"),
+        (["--output", "../x", "python-math", "--", "true"], "../x"),
+        (["--root", "none", "python-math", "--", "true"], "none'; name one for --root"),
+        (["--timeout", "nan", "python-math", "--", "true"], "nan"),
+        (["--env", "LD_PRELOAD=x", "python-math", "--", "true"], "LD_PRELOAD"),
+    ],
+)
+def test_what_is_not_run_exits_with_125(cli, index, options, words):
+    """One line says why; no command of a skill is likely to exit so."""
+    result = cli("run", "--index-dir", index, "--executor", "local", *options)
+    assert (result.exit_code, result.stdout) == (125, "")
+    assert words in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], "Say what to run"),
+        (["python-math"], "Say what to run"),
+        (["python-math", "--"], "Say what to run"),
+        (["--", "true"], "Say what to run"),
+        (["python-math", "true"], "Say what to run"),
+        (["python-math", "true", "--", "x"], "Say what to run"),
+        (["python-math", "--", "echo a"], "let a shell read it: -- bash -c '...'"),
+        (["--env", "x", "python-math", "--", "true"], "NAME=VALUE"),
+        (["--env", "=x", "python-math", "--", "true"], "NAME=VALUE"),
+        (["--input", "none.csv", "python-math", "--", "true"], "'none.csv' cannot be read"),
+        (["--timeout", "0", "python-math", "--", "true"], "0"),
+        (["--executor", "vm", "python-math", "--", "true"], "vm"),
+        (["--image", "alpine", "python-math", "--", "true"], "--executor container"),
+    ],
+)
+def test_wrong_usage_exits_with_2(cli, index, options, words):
+    """Nothing is run."""
+    result = cli("run", "--index-dir", index, *options)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert words in " ".join(result.stderr.split())
+
+
+def test_json_is_one_object_with_all_that_is_known(local):
+    """The result as the tool gives it, with what is in the files; they are kept as well."""
+    result = local("echo hi; echo 1 > out/a.txt; exit 3", "--output", "out/*", "--json")
+    record = json.loads(result.stdout)
+    assert (record["stdout"], record["exit_code"], record["executor"]) == ("hi\n", 3, "local")
+    assert [(file["name"], file["content"]) for file in record["output_files"]] == [
+        ("out/a.txt", "1\n")
+    ]
+    assert (result.exit_code, result.stderr) == (3, "")
+    assert Path("out/a.txt").read_text() == "1\n"
+
+
+def test_files_are_kept_byte_for_byte_under_their_paths(local):
+    """Whatever they hold, below the folder that was named."""
+    command = "mkdir -p out/b; printf '\\x00\\xff' > out/b/c.bin; echo w > work/note"
+    options = ["--output", "out/**", "--output", "$WORK_DIR/note", "--output-dir", "kept/here"]
+    result = local(command, *options)
+    assert result.exit_code == 0, result.stderr
+    assert Path("kept/here/out/b/c.bin").read_bytes() == b"\x00\xff"
+    assert Path("kept/here/work/note").read_text() == "w\n"
+
+
+def test_a_file_that_is_there_is_not_written_over(local):
+    """Unless that is asked for; the others are kept, and the exit code tells."""
+    Path("out").mkdir()
+    Path("out/a").write_text("mine")
+    command = "printf new > out/a; printf new > out/b"
+    result = local(command, "--output", "out/*")
+    assert result.exit_code == 125
+    assert "out/a is there already" in result.stderr
+    assert [Path("out/a").read_text(), Path("out/b").read_text()] == ["mine", "new"]
+    assert local(command, "--output", "out/*", "--force").exit_code == 0
+    assert Path("out/a").read_text() == "new"
+
+
+@pytest.mark.parametrize("is_forced", [False, True])
+@pytest.mark.parametrize("link", ["out", "out/a"])
+def test_no_file_is_written_through_a_link(local, tmp_path, link, is_forced):
+    """Neither a folder nor a file of that name leads elsewhere."""
+    target = tmp_path / "elsewhere"
+    target.mkdir()
+    (target / "a").write_text("mine")
+    Path(link).parent.mkdir(exist_ok=True)
+    Path(link).symlink_to(target if link == "out" else target / "a")
+    force = ["--force"] if is_forced else []
+    result = local("printf new > out/a", "--output", "out/*", *force)
+    assert result.exit_code == 125
+    assert "out/a" in result.stderr
+    assert (target / "a").read_text() == "mine"
+
+
+def test_a_command_that_failed_keeps_its_own_exit_code(local):
+    """Also where a file could not be kept."""
+    Path("out").mkdir()
+    Path("out/a").write_text("mine")
+    assert local("printf new > out/a; exit 4", "--output", "out/*").exit_code == 4
+
+
+def test_files_that_are_not_kept_are_told_of(local):
+    """With the option that keeps them."""
+    result = local("echo 1 > out/a.txt")
+    assert "not kept: out/a.txt (text/plain, 2 bytes)" in result.stderr
+    assert "add: --output 'out/**'" in result.stderr
+    assert not Path("out").exists()
+
+
+def test_a_pattern_that_nothing_matches_is_told(local):
+    """It may be mistyped; the command did what it did."""
+    result = local("echo 1 > out/a.txt", "--output", "out/*.csv")
+    assert result.exit_code == 0
+    assert "warning: No file matches --output." in result.stderr.splitlines()
+
+
+def test_a_file_too_large_to_be_kept_is_a_fault(local):
+    """A cut file is worse than none."""
+    result = local("truncate -s 65M out/big", "--output", "out/*")
+    assert result.exit_code == 125
+    assert not Path("out/big").exists()
+    assert "out/big" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ("data.csv", "work/inputs/data.csv"),
+        ("data.csv=", "work/inputs/data.csv"),
+        ("data.csv=work/there.csv", "work/there.csv"),
+        ("a=b.csv=", "work/inputs/a=b.csv"),
+        ("a=b.csv=work/c", "work/c"),
+        ("100% grün.csv", "work/inputs/100% grün.csv"),
+        ("link.csv=work/c", "work/c"),
+        ("host://{cwd}/data.csv", "work/inputs/data.csv"),
+        ("skill://python-math/scripts/fib.py=work/c", "work/c"),
+        ("folder", "work/inputs/folder/inner"),
+    ],
+)
+def test_inputs_are_copied_into_the_workspace(local, given, path):
+    """Files and folders that the user names need no further leave."""
+    for name in ("data.csv", "a=b.csv", "100% grün.csv", "folder/inner"):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text("content\n")
+    Path("link.csv").symlink_to("data.csv")
+    result = local(f'cat "$WORKSPACE_DIR/{path}"', "--input", given.format(cwd=Path.cwd()))
+    expected = FIBONACCI if given.startswith("skill") else "content\n"
+    assert (result.stdout, result.exit_code) == (expected, 0), result.stderr
+
+
+def test_the_original_of_an_input_is_out_of_reach(local):
+    """The command gets a copy."""
+    Path("data.csv").write_text("mine")
+    assert local("echo x > inputs/data.csv", "--input", "data.csv").exit_code == 0
+    assert Path("data.csv").read_text() == "mine"
+
+
+def test_variables_and_folder_are_passed_on(local):
+    """A value may hold further signs of equality."""
+    result = local('echo "$A $B"; basename "$PWD"', "--env", "A=1=2", "--env", "B=", "--cwd", "out")
+    assert result.stdout == "1=2 \nout\n"
+
+
+@pytest.mark.parametrize(
+    ("option", "seen"), [([], ""), (["--stdin"], "grün\n"), (["-i"], "grün\n")]
+)
+def test_our_stdin_is_read_when_it_is_asked_for(run, option, seen):
+    """A pipe that nobody closes stops no run that does not want it."""
+    assert run(*option, "--", "cat", stdin="grün\n").stdout == seen
+
+
+def test_a_stdin_that_is_no_text_is_refused(run):
+    """Files go in as inputs."""
+    result = run("-i", "--", "cat", stdin=io.BytesIO(b"\xff"))
+    assert result.exit_code == 125
+    assert "use --input FILE" in result.stderr
+
+
+def test_output_beyond_the_tool_s_limit_is_printed_whole(local):
+    """A model gets 16 KiB, a pipe all of it."""
+    assert local("seq 50000").stdout == "".join(f"{number}\n" for number in range(1, 50_001))
+
+
+def test_what_a_command_prints_cannot_take_over_a_terminal(local):
+    """Nor a pipe that ends in one."""
+    result = local(r"printf '\033[2J\033]0;t\007ok\n'; printf '\033[31mbad\n' >&2; exit 0")
+    assert result.stdout == "[2J]0;tok\n"
+    assert "\x1b" not in result.stderr
+
+
+def test_a_skill_below_a_root_needs_no_index(cli, skills, home):
+    """And none is made."""
+    command = ["python-math", "--executor", "local", "--", "python3", "scripts/fib.py", "10"]
+    result = cli("run", "--root", skills, *command)
+    assert (result.exit_code, result.stdout) == (0, TEN)
+    assert not list(home.rglob("CURRENT"))
+
+
+def test_a_skill_of_an_archive_is_run(cli, skills, tmp_path):
+    """As unpacked in the cache."""
+    archive = shutil.make_archive(str(tmp_path / "packed"), "zip", skills)
+    command = ["python-math", "--executor", "local", "--", "python3", "scripts/fib.py", "10"]
+    result = cli("run", "--root", archive, *command)
+    assert (result.exit_code, result.stdout) == (0, TEN), result.stderr
+
+
+def test_an_isolating_executor_is_reported_in_two_lines(run):
+    """What it does not isolate is a list of its own."""
+    if reason := next(each.reason for each in describe() if each.name == "namespace"):
+        pytest.skip(reason)
+    lines = run("--", "true", executor="namespace").stderr.splitlines()
+    assert lines[0].endswith("run by: namespace")
+    assert lines[1:] == ["What that does not isolate is told by: skillsearch run --list-executors"]
+
+
+def test_the_first_root_wins(cli, skills, tmp_path, make_skill):
+    """``root:name`` asks for the other."""
+    other = make_skill(tmp_path / "other", "python-math").parent
+    (other / "mine").touch()
+
+    def ls(name):
+        roots = ["--root", skills, "--root", tmp_path / "other"]
+        return cli("run", *roots, "--executor", "local", name, "--", "ls").stdout.split()
+
+    assert "scripts" in ls("python-math")
+    assert "mine" in ls("other:python-math")
+
+
+def test_the_executors_of_this_machine_are_told(cli):
+    """Each with what it does not isolate; a row for each, parted by tabs."""
+    result = cli("run", "--list-executors")
+    assert result.exit_code == 0
+    rows = [line.split("\t") for line in result.stdout.splitlines()]
+    assert [row[0] for row in rows if row[1] != "not isolated"] == list(EXECUTORS[1:])
+    assert rows[0][:2] == ["local", "works here"]
+    record = json.loads(cli("run", "--list-executors", "--json").stdout)
+    assert [each["name"] for each in record["executors"]] == list(EXECUTORS[1:])
+    told = {row[2] for row in rows if row[:2] == ["local", "not isolated"]}
+    assert told == set(record["executors"][0]["not_isolated"])
+
+
+def start(*args, **options):
+    """Start the program on its own."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
+    command = [sys.executable, "-m", "skillsearch", "run", *map(str, args)]
+    return subprocess.Popen(command, env=environment, text=True, **options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_run_that_is_interrupted_leaves_no_command_behind(skills, tmp_path, sent):
+    """The command ends with the program, however that ends."""
+    pid_file = tmp_path / "pid"
+    text = f"echo $$ > {pid_file}; sleep 300"
+    process = start(
+        *("--root", skills, "--executor", "local", "python-math", "--", "bash", "-c", text),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not (pid_file.exists() and pid_file.read_text().endswith("\n")):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.send_signal(sent)
+        _, stderr = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.communicate(timeout=30)
+    assert process.returncode == (130 if sent == signal.SIGINT else -sent)
+    assert ("Interrupted; the command was ended." in stderr) == (sent == signal.SIGINT)
+    pid = int(pid_file.read_text())
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_the_report_fits_a_terminal(index, skills):
+    """No line of ours is wider than it; what a command left unended is ended."""
+    leader, follower = os.openpty()
+    command = ["--index-dir", index, "--executor", "local", "python-math", "--", "printf", "abc"]
+    process = start(*command, stdin=follower, stdout=follower, stderr=follower)
+    os.close(follower)
+    sent = b""
+    try:
+        while part := os.read(leader, 65536):
+            sent += part
+    except OSError:
+        pass  # Linux says so when the last writer closes the terminal.
+    os.close(leader)
+    assert process.wait(timeout=60) == 0
+    lines = sent.decode().splitlines()
+    assert lines[0] == "abc"
+    assert lines[1].startswith("exit code 0 after ")
+    assert max(map(len, lines)) <= 80
