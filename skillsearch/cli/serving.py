@@ -16,7 +16,7 @@ import click
 from skillsearch.cli.options import Root, command, index_dir_option, roots_argument
 from skillsearch.cli.output import say
 from skillsearch.config import cache_dir, load_settings, mcp_token
-from skillsearch.errors import MissingDependencyError, SkillSearchError
+from skillsearch.errors import ConfigError, MissingDependencyError, SkillSearchError
 from skillsearch.execution.choosing import EXECUTORS
 from skillsearch.mcp_server.offers import TOOLSETS, Offers
 
@@ -85,7 +85,9 @@ def mcp_command(
     served = ServedLibrary(roots, settings, index_dir)
     runner = _runner(executor or "auto", settings) if allow_run else None
     offers = Offers(toolset, served, runner)
-    listener = None if address is None else _listen(address, token_file, allow_remote=allow_remote)
+    listener = None
+    if address is not None:
+        listener = _listen(address, token_file, allow_remote=allow_remote, needs_token=allow_run)
     with runner or nullcontext():
         code = _serve(served, offers, listener, watch=watch)
     _leave(code)
@@ -118,11 +120,19 @@ def _require(*, watch: bool) -> None:
         require_watchfiles()
 
 
-def _listen(address: str, token_file: Path | None, *, allow_remote: bool) -> Listener:
+def _listen(
+    address: str, token_file: Path | None, *, allow_remote: bool, needs_token: bool
+) -> Listener:
     """Listen where the user said, and tell where that is."""
     from skillsearch.mcp_server.listening import Address, listen
 
     token = mcp_token(token_file)
+    if needs_token and not token:
+        raise ConfigError(
+            "With --allow-run every user of this machine could run commands as you by --http, so"
+            " clients need a token: name a file that holds it by --token-file, or set"
+            " SKILLSEARCH_MCP_TOKEN"
+        )
     listener = listen(Address.parse(address), token=token, allow_remote=allow_remote)
     say(f"Serving skills at {listener.url}" + (" to clients with the token" if token else ""))
     return listener

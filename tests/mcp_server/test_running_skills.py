@@ -221,3 +221,17 @@ def test_a_signal_ends_a_server_whose_command_still_runs(wire, maths, home, tmp_
     assert time.monotonic() - started < 25
     (workspaces,) = home.rglob("workspaces")
     assert list(workspaces.glob("ws_*")) == []
+
+
+def test_over_http_nobody_runs_anything_without_a_token(cli, maths):
+    """All users of a machine reach its loopback."""
+    result = cli("mcp", maths, "--allow-run", "--http", "127.0.0.1:0")
+    assert result.exit_code == 2
+    assert "clients need a token: name a file that holds it by --token-file" in result.stderr
+
+
+def test_an_executor_is_for_a_server_that_runs(cli, maths):
+    """An option that does nothing is a mistake."""
+    result = cli("mcp", maths, "--executor", "local")
+    assert result.exit_code == 2
+    assert "--executor is for a server with --allow-run" in result.stderr
