@@ -18,7 +18,7 @@ from typing import Any
 
 from skillsearch.errors import ConfigError
 from skillsearch.setting_values import PARSERS
-from skillsearch.surroundings import PREFIX
+from skillsearch.surroundings import PREFIX, SEED_ROOT
 from skillsearch.types import JsonValue
 
 APP = "skillsearch"
@@ -36,8 +36,7 @@ _ROOT_IN_LIST = re.compile(
     r"|[^:]+"
 )
 """A URL, its port and all, or a path: what a list parted by colons holds."""
-SEED_ROOT = "SKILLS_ROOT"
-"""The variable by which other programs name a root; it counts where no setting names any."""
+
 STANDARD_ROOTS = (".agents/skills", ".claude/skills")
 """Where hosts keep skills, below a project and below the home folder."""
 
@@ -98,7 +97,7 @@ def load_settings(
     Raises:
         ConfigError: When a file cannot be read, or a setting is unknown or unusable.
     """
-    here = (folder or Path.cwd()).absolute()
+    here = (folder or _working_folder()).absolute()
     settings = Settings(
         index_dir=default_index_dir(), environments=user_file().parent / "environments"
     )
@@ -111,6 +110,16 @@ def load_settings(
         settings = _with_values(settings, {"roots": [seed]}, here, source=SEED_ROOT)
     given = {key: value for key, value in flags.items() if value is not None}
     return _with_values(settings, given, here, source="flag")
+
+
+def _working_folder() -> Path:
+    """Return the folder that this process works in."""
+    try:
+        return Path.cwd()
+    except OSError as exc:
+        raise ConfigError(
+            f"The folder that this runs in is gone ({exc.strerror}); change to another one."
+        ) from exc
 
 
 def default_index_dir() -> Path:

@@ -69,8 +69,9 @@ class SkillNotFoundError(SkillError, LookupError):
 
     def __init__(self, name: str, nearest: tuple[str, ...] = ()) -> None:
         """Name what was asked for and what looks like it."""
-        hint = f" Did you mean: {', '.join(nearest)}?" if nearest else ""
-        super().__init__(f"No skill is named {name!r}.{hint}")
+        near = f"Did you mean: {', '.join(nearest)}?"
+        hint = near if nearest else "List all skills, or search for the task."
+        super().__init__(f"No skill is named {name!r}. {hint}")
         self.name = name
         self.nearest = nearest
 

@@ -8,13 +8,32 @@ swap any more.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """For a file whose kind is not known yet: a FIFO does not block."""
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 """For a folder that is trusted; with `os.O_NOFOLLOW` for one that is not."""
+CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+"""For a file that must not be there yet."""
+
+
+@contextmanager
+def using(fd: int) -> Iterator[int]:
+    """Close a file descriptor in the end.
+
+    Args:
+        fd: The file descriptor.
+
+    Yields:
+        The same.
+    """
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def open_folder(folder: Path | int, parts: Sequence[str] = (), *, make: bool = False) -> int:
@@ -59,11 +78,8 @@ def open_file(folder: Path | int, parts: Sequence[str], flags: int = READ_FLAGS)
     Raises:
         OSError: As `open_folder`.
     """
-    inner = open_folder(folder, parts[:-1])
-    try:
+    with using(open_folder(folder, parts[:-1])) as inner:
         return os.open(parts[-1], flags, 0o666, dir_fd=inner)
-    finally:
-        os.close(inner)
 
 
 def _make_folder(fd: int, name: str) -> None:

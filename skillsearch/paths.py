@@ -12,6 +12,7 @@ from skillsearch.errors import UnsafePathError
 
 MAX_PATH_CHARS = 1024
 
+_MAX_SHOWN_CHARS = 200
 _MAX_ENCODED_CHARS = 12 * MAX_PATH_CHARS
 """A character has at most four bytes, and a byte three characters when percent-encoded."""
 
@@ -45,7 +46,7 @@ def confine(relative: str, folders: Sequence[str] = ()) -> PurePosixPath:
     if folders and path.parts[0] not in folders:
         allowed = " or ".join(f"{folder}/" for folder in folders)
         raise UnsafePathError(
-            f"The path {shorten(relative)} is not below {allowed}; ask for a file there."
+            f"The path {shown(relative)} is not below {allowed}; ask for a file there."
         )
     return path
 
@@ -80,14 +81,14 @@ def _is_encodable(path: str) -> bool:
 def unsafe_path(relative: str, reason: str) -> UnsafePathError:
     """Return the error for a path that is refused, with the next step."""
     return UnsafePathError(
-        f"The path {shorten(relative)} {reason}; ask for a file inside the skill folder, such as"
+        f"The path {shown(relative)} {reason}; ask for a file inside the skill folder, such as"
         " 'references/guide.md'."
     )
 
 
-def shorten(relative: str) -> str:
-    """Return a path that was asked for as messages quote it: on one line, and not without end."""
-    return repr(relative[:200])
+def shown(path: str | PurePath) -> str:
+    """Return a path as messages quote it: on one line, what hides escaped, and not without end."""
+    return repr(str(path)[:_MAX_SHOWN_CHARS])
 
 
 def is_utf8(path: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 _BREAKS = re.compile("[\r\x0b\x0c\x85\u2028\u2029]")
 _HIDDEN = re.compile(
@@ -64,6 +65,13 @@ def shorten(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     return text[: limit - len(_CUT)].rstrip().rstrip(_JOINERS) + _CUT
+
+
+def listed(texts: Iterable[str], most: int) -> str:
+    """Join texts for a message; of too many the first, and how many more there are."""
+    found = list(texts)
+    more = f" and {len(found) - most:,} more" if len(found) > most else ""
+    return ", ".join(found[:most]) + more
 
 
 def _keep_needed(match: re.Match[str]) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 
 PREFIX = "SKILLSEARCH_"
+SEED_ROOT = "SKILLS_ROOT"
+"""The variable by which other programs name a root; it counts where no setting names any."""
 PLACES = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")
 """Variables that say where the user's own settings and default index lie."""
 
@@ -51,5 +53,5 @@ def engine_variables() -> dict[str, str]:
 
 
 def skills_root() -> str:
-    """Return where ``SKILLS_ROOT`` says that skills are; empty where it does not."""
-    return os.environ.get("SKILLS_ROOT", "")
+    """Return where `SEED_ROOT` says that skills are; empty where it does not."""
+    return os.environ.get(SEED_ROOT, "")

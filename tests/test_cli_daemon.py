@@ -14,6 +14,8 @@ from skillsearch.cli import daemon_control
 from skillsearch.daemon import client, server
 from skillsearch.index.cache import IndexFolder
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def daemon(runtime, cli):

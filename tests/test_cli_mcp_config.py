@@ -164,3 +164,21 @@ def test_a_missing_extra_is_told(cli, monkeypatch):
     result = cli("mcp-config", "goose")
     assert result.exit_code == 0
     assert "pip install 'skillsearch[mcp]'" in result.stderr
+
+
+def test_what_the_server_is_to_offer_is_passed_on(cli, tmp_path):
+    """As the options of the command that the host runs."""
+    result = cli(
+        *("mcp-config", "gemini", tmp_path, "--toolset", "workspace", "--watch", "--allow-run")
+    )
+    (server,) = json.loads(result.stdout)["mcpServers"].values()
+    assert server["args"][-4:] == ["--toolset", "workspace", "--watch", "--allow-run"]
+
+
+@pytest.mark.parametrize("option", [["--toolset", "chunks"], ["--watch"], ["--allow-run"]])
+@pytest.mark.parametrize("kind", [["--hook"], ["--http", "http://127.0.0.1:8765/mcp"]])
+def test_options_of_a_server_are_for_one_that_the_host_starts(cli, option, kind):
+    """A running server has its own, and a hook is none."""
+    result = cli("mcp-config", "claude-code", *option, *kind)
+    assert result.exit_code == 2
+    assert f"{option[0]} is for a server that the host starts itself" in result.stderr

@@ -120,6 +120,7 @@ def test_a_full_disk_behind_stdout_is_one_line(start, indexed, index_dir):
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+@pytest.mark.slow
 def test_any_encoding_of_stdout_will_do(environment, cli, tmp_path, make_skill, encoding):
     """JSON stays JSON, and text that cannot be shown is written as escapes."""
     make_skill(tmp_path / "r", "주간-보고", "주간 보고 café 👍")
@@ -179,3 +180,33 @@ def test_a_terminal_sees_progress_while_indexing(environment, drinks, tmp_path):
     assert code == 0
     assert "Embedding texts" in sent
     assert "3 skills in the index" in sent
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [["list", "--json"], ["status"], ["query", "tea"], ["nothing"]])
+@pytest.mark.parametrize("closed", ["1>&-", "2>&-", "1>&- 2>&-", "0<&-"])
+def test_a_stream_that_is_closed_is_no_bug(environment, tmp_path, command, closed):
+    """What would go there goes nowhere; the exit code stays."""
+    shell = ["bash", "-c", f'"$@" {closed}', "bash", *PROGRAM, *command]
+    options = {"cwd": tmp_path, "env": environment, "capture_output": True, "timeout": 60}
+    process = subprocess.run(shell, text=True, check=False, **options)
+    plain = subprocess.run([*PROGRAM, *command], text=True, check=False, **options)
+    assert process.returncode == plain.returncode
+    assert "bug" not in process.stderr
+    assert "Traceback" not in process.stderr
+
+
+def test_a_folder_that_is_gone_is_named(environment, tmp_path):
+    """There is nothing to look for settings in."""
+    shell = f'cd {tmp_path} && mkdir gone && cd gone && rmdir ../gone && exec "$@"'
+    process = subprocess.run(
+        ["bash", "-c", shell, "bash", *PROGRAM, "list"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert process.returncode == 2
+    assert "is gone" in process.stderr
+    assert "change to another one" in process.stderr

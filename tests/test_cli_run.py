@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -13,7 +14,11 @@ from pathlib import Path
 import pytest
 
 import skillsearch
+from skillsearch.cli.run_options import read_stdin
+from skillsearch.cli.run_report import hints, keep_files
 from skillsearch.execution.choosing import EXECUTORS, describe
+from skillsearch.execution.program import Capabilities
+from skillsearch.execution.request import RunRequest, RunResult
 
 FIBONACCI = """import sys
 a, b = 0, 1
@@ -125,12 +130,12 @@ def test_a_program_that_is_not_there_exits_with_127(run):
     [
         (["python-mat", "--", "true"], "Did you mean: python-math"),
         (["--require-isolation", "python-math", "--", "true"], "isolation is required"),
-        (["--index-dir", "nowhere", "python-math", "--", "true"], "skillsearch index"),
+        (["--index-dir", "nowhere", "python-math", "--", "true"], "skillsearch index FOLDER, or"),
         (["--input", "artifact://x", "python-math", "--", "true"], "artifact"),
         (["--input", "skill://none/x", "python-math", "--", "true"], "none"),
         (["--output", "../x", "python-math", "--", "true"], "../x"),
         (["--root", "none", "python-math", "--", "true"], "none'; name one for --root"),
-        (["--timeout", "nan", "python-math", "--", "true"], "nan"),
+        (["--root", ".", "python-math", "--", "true"], "no skill to read below"),
         (["--env", "LD_PRELOAD=x", "python-math", "--", "true"], "LD_PRELOAD"),
     ],
 )
@@ -154,8 +159,18 @@ def test_what_is_not_run_exits_with_125(cli, index, options, words):
         (["python-math", "--", "echo a"], "let a shell read it: -- bash -c '...'"),
         (["--env", "x", "python-math", "--", "true"], "NAME=VALUE"),
         (["--env", "=x", "python-math", "--", "true"], "NAME=VALUE"),
-        (["--input", "none.csv", "python-math", "--", "true"], "'none.csv' cannot be read"),
-        (["--timeout", "0", "python-math", "--", "true"], "0"),
+        (["--input", "none.csv", "python-math", "--", "true"], "'none.csv' cannot be copied"),
+        (["--input", "", "python-math", "--", "true"], "'' cannot be copied"),
+        (["--input", "/", "python-math", "--", "true"], "'/' cannot be copied"),
+        (["--timeout", "0", "python-math", "--", "true"], "0 is not above 0"),
+        (["--timeout", "nan", "python-math", "--", "true"], "nan is not above 0"),
+        (["--timeout", "3601", "python-math", "--", "true"], "at most 3600"),
+        (["--force", "python-math", "--", "true"], "--output GLOB"),
+        (["--output-dir", "new", "python-math", "--", "true"], "--output GLOB"),
+        (
+            ["--output", "out/*", "--output-dir", "/dev/null/x", "python-math", "--", "true"],
+            "Nothing can be kept in '/dev/null/x'",
+        ),
         (["--executor", "vm", "python-math", "--", "true"], "vm"),
         (["--image", "alpine", "python-math", "--", "true"], "--executor container"),
     ],
@@ -165,6 +180,7 @@ def test_wrong_usage_exits_with_2(cli, index, options, words):
     result = cli("run", "--index-dir", index, *options)
     assert (result.exit_code, result.stdout) == (2, "")
     assert words in " ".join(result.stderr.split())
+    assert not Path("new").exists()
 
 
 def test_json_is_one_object_with_all_that_is_known(local):
@@ -218,6 +234,94 @@ def test_no_file_is_written_through_a_link(local, tmp_path, link, is_forced):
     assert (target / "a").read_text() == "mine"
 
 
+@pytest.mark.parametrize("is_forced", [False, True])
+def test_a_file_is_kept_whole_or_not_at_all(tmp_path, is_forced):
+    """Where the disk is full, no part of the new one lies there, and the old one is as it was."""
+    old = {"a": b"old"} if is_forced else {}
+    keep_files(old, tmp_path, force=False)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        kept = keep_files({"a": bytes(200_000)}, tmp_path, force=is_forced)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert kept.paths == ()
+    assert "a was not written" in kept.problems[0]
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == old
+
+
+NAMESPACE = Capabilities("namespaces", False, False, False, False, (), ())
+LOCAL = Capabilities("none", True, True, True, True, (), ())
+
+
+@pytest.mark.parametrize(
+    ("code", "stderr", "capabilities", "words"),
+    [
+        (-1, "execvp: Permission denied", NAMESPACE, ["run by its interpreter"]),
+        (126, "bash: scripts/a.sh: Permission denied", LOCAL, ["run by its interpreter"]),
+        (127, "bash: jq: command not found", LOCAL, ["looked for beside skillsearch's Python"]),
+        (1, "mkdir: 'docs': Permission denied", LOCAL, ["../skills/python-math from there"]),
+        (30, "Read-only file system", NAMESPACE, ["--cwd work"]),
+        (2, "a.sh: $'\\r': command not found", LOCAL, ["line ends of Windows"]),
+        (1, "ModuleNotFoundError: No module named 'x'", LOCAL, [sys.prefix]),
+        (6, "curl: (6) Could not resolve host: a.org", NAMESPACE, ["has no network"]),
+        (6, "curl: (6) Could not resolve host: a.org", LOCAL, []),
+        (1, "Connection refused; No module named x", NAMESPACE, [sys.prefix, "has no network"]),
+        (0, "No module named 'x'; went on without", NAMESPACE, []),
+        (3, "usage: fib.py N", NAMESPACE, []),
+    ],
+)
+def test_what_a_command_failed_for_is_explained_where_it_is_known(
+    tmp_path, code, stderr, capabilities, words
+):
+    """By what it wrote last: how it was run, and what to do about it."""
+    request = RunRequest("python-math", tmp_path, ("python3", "scripts/fib.py"))
+    result = RunResult("", stderr, code, False, 1, "namespace")
+    told = hints(result, request, capabilities)
+    assert len(told) == len(words)
+    assert all(word in hint for word, hint in zip(words, told, strict=True))
+    timed_out = RunResult("", stderr, code, True, 1, "namespace")
+    assert hints(timed_out, request, capabilities) == []
+
+
+@pytest.mark.parametrize(
+    ("word", "capabilities", "is_told"),
+    [
+        ("people.csv", LOCAL, True),
+        ("{cwd}/people.csv", NAMESPACE, True),
+        ("{cwd}/people.csv", LOCAL, False),
+        ("SKILL.md", LOCAL, False),
+        ("out", LOCAL, False),
+        ("none.csv", LOCAL, False),
+        (".", LOCAL, False),
+        ("", LOCAL, False),
+        ("x" * 5000, LOCAL, False),
+    ],
+)
+def test_a_file_of_the_user_that_a_command_missed_is_an_input(
+    make_skill, tmp_path, word, capabilities, is_told
+):
+    """Scripts tell of it in their own way, and may exit with 0 then."""
+    folder = make_skill(tmp_path / "skills", "python-math").parent
+    for name in ("people.csv", "SKILL.md", "out"):
+        Path(name).touch()
+    word = word.format(cwd=Path.cwd())
+    request = RunRequest("python-math", folder, ("cat", word))
+    result = RunResult(f"File not found: {word}", "", 0, False, 1, "local")
+    told = hints(result, request, capabilities)
+    expected = f"add --input {word}, and in the command name it inputs/people.csv."
+    assert [expected in hint for hint in told] == [True] * is_told
+
+
+def test_a_hint_stands_in_the_report(run):
+    """Behind what the command itself said."""
+    Path("people.csv").touch()
+    lines = run("--", "cat", "people.csv").stderr.splitlines()
+    assert lines[-1].startswith("hint: It does not see people.csv of yours")
+
+
 def test_a_command_that_failed_keeps_its_own_exit_code(local):
     """Also where a file could not be kept."""
     Path("out").mkdir()
@@ -237,7 +341,7 @@ def test_a_pattern_that_nothing_matches_is_told(local):
     """It may be mistyped; the command did what it did."""
     result = local("echo 1 > out/a.txt", "--output", "out/*.csv")
     assert result.exit_code == 0
-    assert "warning: No file matches --output." in result.stderr.splitlines()
+    assert "warning: No file matches --output; " in result.stderr
 
 
 def test_a_file_too_large_to_be_kept_is_a_fault(local):
@@ -293,6 +397,12 @@ def test_variables_and_folder_are_passed_on(local):
 def test_our_stdin_is_read_when_it_is_asked_for(run, option, seen):
     """A pipe that nobody closes stops no run that does not want it."""
     assert run(*option, "--", "cat", stdin="grün\n").stdout == seen
+
+
+def test_a_closed_stdin_is_empty(monkeypatch):
+    """As cron and some hosts start programs."""
+    monkeypatch.setattr("sys.stdin", None)
+    assert read_stdin() == ""
 
 
 def test_a_stdin_that_is_no_text_is_refused(run):

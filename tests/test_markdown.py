@@ -149,7 +149,7 @@ def test_what_does_not_close_a_fence_begins_no_section(inside):
 )
 def test_a_hostile_text_takes_no_time(text):
     """A regular expression that tries all splits would take for ever."""
-    started = time.perf_counter()
+    started = time.thread_time()
     list(sections(text))
     list(paragraphs(text))
-    assert time.perf_counter() - started < 1
+    assert time.thread_time() - started < 1

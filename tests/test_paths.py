@@ -16,7 +16,7 @@ from skillsearch.paths import (
     confine,
     is_utf8,
     printable,
-    shorten,
+    shown,
 )
 
 SAFE = {
@@ -136,5 +136,5 @@ def test_a_path_that_is_not_utf8_can_be_printed():
 
 def test_messages_quote_a_path_on_one_line_and_not_without_end():
     """A path may be long and hold anything."""
-    assert shorten("a\n\u202eb") == r"'a\n\u202eb'"
-    assert len(shorten("x" * 10_000)) == 202
+    assert shown("a\n\u202eb") == r"'a\n\u202eb'"
+    assert len(shown("x" * 10_000)) == 202

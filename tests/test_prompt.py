@@ -515,11 +515,12 @@ MEGABYTE = 1 << 20
     ],
     ids=lambda unit: ascii(unit[:12]),
 )
+@pytest.mark.slow
 def test_a_megabyte_takes_no_more_than_linear_time(unit):
     """A quadratic pattern would take minutes, not a second."""
     text = (unit * MEGABYTE)[:MEGABYTE]
-    started = time.perf_counter()
+    started = time.thread_time()
     render_body("x", text, directory=text)
     render_loaded([LoadedPrompt("x", text)])
     render_overview([PromptSkill(text, text, text)], "markdown")
-    assert time.perf_counter() - started < 10
+    assert time.thread_time() - started < 10

@@ -13,6 +13,7 @@ from skillsearch.cli.opening import open_index
 from skillsearch.cli.options import Root, command, index_dir_option, json_option, roots_argument
 from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say
 from skillsearch.config import load_settings
+from skillsearch.safe_text import listed
 
 if TYPE_CHECKING:
     from skillsearch.budget.reading import Source
@@ -154,7 +155,7 @@ def _show(report: BudgetReport) -> None:
     for kind, rows in tables.items():
         print_rows([[_readable(cell) for cell in row] for row in rows], _HEADS[kind])
         click.echo()
-    cuts = [(host, fate, _first_of(names)) for host, fate, *names in _cut_rows(report)]
+    cuts = [(host, fate, listed(names, _SHOWN_NAMES)) for host, fate, *names in _cut_rows(report)]
     print_rows(cuts, ("host", "fate", "skills"))
 
 
@@ -192,12 +193,6 @@ def _cut_rows(report: BudgetReport) -> Iterator[tuple[str, ...]]:
         for fate, names in listing.fates.items():
             if names and fate != "whole":
                 yield listing.host, fate, *names
-
-
-def _first_of(names: Sequence[str]) -> str:
-    """Return the first names, and how many more there are."""
-    more = len(names) - _SHOWN_NAMES
-    return ", ".join(names[:_SHOWN_NAMES]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _plain(cell: _Cell) -> str:

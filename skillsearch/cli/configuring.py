@@ -13,6 +13,7 @@ import click
 from skillsearch.cli.options import Root, command, index_dir_option, roots_argument
 from skillsearch.cli.output import say
 from skillsearch.host_configs import CLIENTS, HOOK_CLIENTS, hook_config, server_config
+from skillsearch.mcp_server.offers import TOOLSETS
 from skillsearch.safe_text import visible
 
 
@@ -21,9 +22,19 @@ from skillsearch.safe_text import visible
 @roots_argument(must_be=True)
 @index_dir_option
 @click.option("--http", "url", metavar="URL", help="Of a server that runs: skillsearch mcp --http.")
+@click.option("--toolset", type=click.Choice(TOOLSETS), help="Which tools the server offers.")
+@click.option("--watch", is_flag=True, help="Have the server follow changes of the folders.")
+@click.option("--allow-run", is_flag=True, help="Let the host run commands of skills.")
 @click.option("--hook", is_flag=True, help="Ask skillsearch at every prompt, without a server.")
 def mcp_config_command(
-    client: str, roots: tuple[Root, ...], index_dir: Path | None, url: str | None, hook: bool
+    client: str,
+    roots: tuple[Root, ...],
+    index_dir: Path | None,
+    url: str | None,
+    toolset: str | None,
+    watch: bool,
+    allow_run: bool,
+    hook: bool,
 ) -> None:
     """Print the configuration that makes an agent's host use the MCP server.
 
@@ -32,6 +43,10 @@ def mcp_config_command(
     name where the host starts it.
     """
     place = [] if index_dir is None else ["--index-dir", str(index_dir.absolute())]
+    options = [*(["--toolset", toolset] if toolset else []), *(["--watch"] if watch else [])]
+    options += ["--allow-run"] if allow_run else []
+    if options and (hook or url):
+        raise click.UsageError(f"{options[0]} is for a server that the host starts itself.")
     if hook:
         if roots or url:
             raise click.UsageError(
@@ -48,7 +63,7 @@ def mcp_config_command(
             raise click.UsageError("With --http, ROOT and --index-dir are for the running server.")
         config = server_config(client, _checked(url))
     else:
-        config = server_config(client, [*_program(), "mcp", *map(str, roots), *place])
+        config = server_config(client, [*_program(), "mcp", *map(str, roots), *place, *options])
         if importlib.util.find_spec("mcp") is None:
             say("warning: the server needs an extra: pip install 'skillsearch[mcp]'")
     click.echo(config.text, nl=False)

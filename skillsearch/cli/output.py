@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import click
 
@@ -17,7 +19,14 @@ from skillsearch.types import JsonValue
 
 
 def prepare_streams() -> None:
-    """Let no character stop the output: what the terminal cannot show is written as an escape."""
+    """Let nothing stop the output: what the terminal cannot show is written as an escape.
+
+    A stream that is closed leads nowhere from then on.
+    """
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the end
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - likewise
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import click
 
 from skillsearch.errors import ExecutionError
+from skillsearch.execution.program import MAX_TIMEOUT
 from skillsearch.execution.request import InputSpec
 from skillsearch.safe_text import one_line
 
@@ -86,16 +88,56 @@ def read_variables(texts: Sequence[str]) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
+def read_timeout(_context: click.Context, _option: click.Parameter, seconds: float) -> float:
+    """Refuse what is no time to wait, ``nan`` included."""
+    if 0 < seconds <= MAX_TIMEOUT:
+        return seconds
+    raise click.BadParameter(f"{seconds:g} is not above 0 and at most {MAX_TIMEOUT:g}.")
+
+
+def read_output_dir(folder: Path | None, globs: Sequence[str], *, force: bool) -> Path:
+    """Check that outputs can be kept in a folder, before the command takes its time.
+
+    Args:
+        folder: The folder, made where it is missing; None for the current one.
+        globs: What is to be kept there.
+        force: Whether files may be written over.
+
+    Returns:
+        The folder.
+
+    Raises:
+        UsageError: When nothing is to be kept, but how is said.
+        BadParameter: When the folder cannot be made or written to.
+    """
+    if not globs and (folder or force):
+        raise click.UsageError("--output-dir and --force are for what --output GLOB keeps.")
+    if not globs:
+        return Path()
+    folder = folder or Path()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        problem = "" if os.access(folder, os.W_OK | os.X_OK) else "it cannot be written to"
+    except OSError as exc:
+        problem = exc.strerror or str(exc)
+    if problem:
+        raise click.BadParameter(
+            f"Nothing can be kept in {str(folder)!r}: {problem}. Name another folder.",
+            param_hint="--output-dir",
+        )
+    return folder
+
+
 def read_stdin() -> str:
     """Read our stdin to its end.
 
     Returns:
-        Its text.
+        Its text; none where it is closed.
 
     Raises:
         ExecutionError: When it is no text, or more than a command can be given so.
     """
-    data = sys.stdin.buffer.read(MAX_STDIN_BYTES + 1)
+    data = sys.stdin.buffer.read(MAX_STDIN_BYTES + 1) if sys.stdin else b""
     if len(data) > MAX_STDIN_BYTES:
         raise ExecutionError(f"stdin has more than {MAX_STDIN_BYTES:,} bytes; use --input FILE.")
     try:
@@ -107,10 +149,13 @@ def read_stdin() -> str:
 def _existing(text: str) -> Path:
     """Return the path of a file or folder that the user named, links resolved."""
     try:
-        return Path(text).resolve(strict=True)
-    except (OSError, ValueError, RuntimeError) as exc:
-        raise click.BadParameter(
-            f"{text!r} cannot be read; name a file or folder, and for an '=' in its name add"
-            " another at the end.",
-            param_hint="--input",
-        ) from exc
+        path = Path(text).resolve(strict=True)
+    except (OSError, ValueError, RuntimeError):
+        path = Path("/")
+    if text and path.name:
+        return path
+    raise click.BadParameter(
+        f"{text!r} cannot be copied; name a file or folder, and for an '=' in its name add"
+        " another at the end.",
+        param_hint="--input",
+    )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
+import secrets
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -15,13 +18,26 @@ from skillsearch.errors import ArtifactNotFoundError
 from skillsearch.execution.artifacts import Artifact
 from skillsearch.execution.choosing import Described
 from skillsearch.execution.program import Capabilities
-from skillsearch.execution.request import ArtifactRef, RunResult
-from skillsearch.openat import open_file, open_folder
+from skillsearch.execution.request import ArtifactRef, RunRequest, RunResult
+from skillsearch.execution.staging import folder_name
+from skillsearch.execution.tree import LINKS
+from skillsearch.openat import CREATE_FLAGS, open_folder, using
 from skillsearch.safe_text import one_line
 from skillsearch.types import JsonValue
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_AGAIN = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_REPLACE_FLAGS = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_UNSTARTED = (-1, 126, 127)
+"""Exit codes: ours, and those of a shell, where a program cannot be started."""
+_LAST_CHARS = 4000
+"""Of what a command wrote; its end says why it failed."""
+_WINDOWS_LINES = re.compile(r"\\r['\u2019]")
+_MISSING_MODULE = re.compile("No module named")
+_UNWRITABLE = re.compile("Permission denied|Read-only file system")
+_UNREACHED = re.compile(
+    "(not|n't) resolve|name resolution|Name or service not known|ENOTFOUND|EAI_AGAIN"
+    "|Network is unreachable|ENETUNREACH|Connection refused|ECONNREFUSED|Failed to connect"
+)
+_MISSED = re.compile("not found|no such file|not exist|cannot open|ENOENT", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +75,47 @@ def print_result(result: RunResult, capabilities: Capabilities, kept: Kept | Non
         _tell_lost(result)
     for warning in result.warnings:
         say(f"warning: {warning}")
+
+
+def hints(result: RunResult, request: RunRequest, capabilities: Capabilities) -> list[str]:
+    """Say what a command may have failed for that is a matter of how it was run.
+
+    Args:
+        result: How the run ended.
+        request: What was run.
+        capabilities: What the executor kept it from.
+
+    Returns:
+        A sentence or two each; none where nothing speaks for it.
+    """
+    said = result.stdout[-_LAST_CHARS:] + result.stderr[-_LAST_CHARS:]
+    found = [] if result.timed_out else _unseen(request, said, capabilities)
+    if result.timed_out or not result.exit_code:
+        return found
+    is_unstarted = result.exit_code in _UNSTARTED
+    if is_unstarted:
+        found.append(
+            "Programs are looked for beside skillsearch's Python, in /usr/local/bin, /usr/bin and"
+            " /bin. A script that is not executable, or whose first line is wrong, is run by its"
+            " interpreter: -- python3 SCRIPT"
+        )
+    elif _UNWRITABLE.search(said):
+        found.append(
+            "The skill's folder is read-only; work/ and out/ are not. To begin in work/ add"
+            f" --cwd work; the skill is ../skills/{folder_name(request.skill)} from there."
+        )
+    if _WINDOWS_LINES.search(said):
+        found.append(
+            "A script has the line ends of Windows, and takes them for parts of its words; mend it."
+        )
+    if _MISSING_MODULE.search(said) and result.executor != "container":
+        found.append(f"python3 has the modules of {sys.prefix}; install there what is missing.")
+    if _UNREACHED.search(said) and not capabilities.network:
+        found.append(
+            f"The executor {result.executor} has no network: give what is needed by --input. With"
+            " --executor local there is one, and no isolation."
+        )
+    return found
 
 
 def print_executors(executors: Iterable[Described], *, as_json: bool) -> None:
@@ -144,7 +201,7 @@ def _tell_kept(result: RunResult, kept: Kept) -> None:
     for path in kept.paths:
         say(f"kept: {path}")
     if not result.output_files:
-        say("warning: No file matches --output.")
+        say("warning: No file matches --output; the files below a folder are 'FOLDER/**'.")
 
 
 def _tell_lost(result: RunResult) -> None:
@@ -167,9 +224,58 @@ def _keep(folder: Path, name: str, data: bytes, *, force: bool) -> None:
     if not all(parts) or {".", ".."} & set(parts):
         raise PermissionError(f"its path leads out of {folder}")
     folder.mkdir(parents=True, exist_ok=True)
-    os.close(open_folder(folder, parts[:-1], make=True))
-    with os.fdopen(open_file(folder, parts, _AGAIN if force else _NEW), "wb") as file:
-        file.write(data)
+    with using(open_folder(folder, parts[:-1], make=True)) as inner:
+        try:
+            _write_new(inner, parts[-1], data)
+        except FileExistsError:
+            if not force:
+                raise
+            _replace(inner, parts[-1], data)
+
+
+def _write_new(folder: int, name: str, data: bytes) -> None:
+    """Write a file that is not there yet; the whole of it or nothing."""
+    fd = os.open(name, CREATE_FLAGS, 0o666, dir_fd=folder)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+    except BaseException:
+        os.unlink(name, dir_fd=folder)
+        raise
+
+
+def _replace(folder: int, name: str, data: bytes) -> None:
+    """Write over a file that is no link; until all is written the old one stays."""
+    os.close(os.open(name, _REPLACE_FLAGS, dir_fd=folder))
+    temporary = f".{secrets.token_hex(8)}.temporary"
+    _write_new(folder, temporary, data)
+    try:
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        os.unlink(temporary, dir_fd=folder)
+        raise
+
+
+def _unseen(request: RunRequest, said: str, capabilities: Capabilities) -> list[str]:
+    """Return how to give a command those files of the user that it did not find."""
+    paths = [Path(word) for word in request.command[1:]] if _MISSED.search(said) else []
+    return [
+        f"It does not see {path} of yours: add --input {quote(str(path))}, and in the command name"
+        f" it inputs/{path.name}."
+        for path in paths
+        if path.name and path.name in said and _is_unseen(path, request.folder, capabilities)
+    ]
+
+
+def _is_unseen(path: Path, skill: Path, capabilities: Capabilities) -> bool:
+    """Tell whether there is a file of the user at a path, and none where a command looks."""
+    try:
+        if path.is_absolute():
+            return path.exists() and not capabilities.reads_outside
+        is_its_own = set(path.parts[:1]) <= LINKS.keys() or (skill / path).exists()
+        return path.exists() and not is_its_own
+    except OSError:  # too long to be a name
+        return False
 
 
 def _write(text: str, *, to_stderr: bool) -> None:

@@ -14,21 +14,34 @@ from skillsearch.cli.browsing import complete_name
 from skillsearch.cli.opening import open_index
 from skillsearch.cli.options import CONTEXT, index_dir_option, json_option, verbose_option
 from skillsearch.cli.output import emit_json, say
-from skillsearch.cli.run_options import read_command, read_inputs, read_stdin, read_variables
-from skillsearch.cli.run_report import Collected, keep_files, print_executors, print_result
+from skillsearch.cli.run_options import (
+    read_command,
+    read_inputs,
+    read_output_dir,
+    read_stdin,
+    read_timeout,
+    read_variables,
+)
+from skillsearch.cli.run_report import (
+    Collected,
+    hints,
+    keep_files,
+    print_executors,
+    print_result,
+)
 from skillsearch.config import load_settings
-from skillsearch.errors import RootError, SkillSearchError
+from skillsearch.errors import IndexNotFoundError, RootError, SkillSearchError
 from skillsearch.execution.choosing import EXECUTORS, choose, describe
 from skillsearch.execution.commands import CommandPolicy
-from skillsearch.execution.outputs import CEILINGS
-from skillsearch.execution.program import DEFAULT_TIMEOUT, Limits
-from skillsearch.execution.request import OutputSpec, RunRequest
-from skillsearch.execution.runner import MAX_TIMEOUT, SkillRunner
+from skillsearch.execution.program import DEFAULT_TIMEOUT, MAX_TIMEOUT, Limits
+from skillsearch.execution.request import CEILINGS, OutputSpec, RunRequest
+from skillsearch.execution.runner import SkillRunner
 
 if TYPE_CHECKING:
     from skillsearch.config import Settings
     from skillsearch.execution.program import Executor
     from skillsearch.execution.request import RunResult
+    from skillsearch.index.skill_index import SkillIndex
     from skillsearch.library.skill_library import SkillLibrary
 
 TIMED_OUT = 124
@@ -57,11 +70,17 @@ class _Command(click.Command):
     "--root",
     "roots",
     multiple=True,
+    type=click.Path(),
     metavar="ROOT",
     help="Find NAME in this folder, archive or URL, not in the index. Repeatable.",
 )
 @index_dir_option
-@click.option("--cwd", metavar="DIR", default="", help="Where to run, below the skill's folder.")
+@click.option(
+    "--cwd",
+    metavar="DIR",
+    default="",
+    help="Where to run, below the skill's folder, which is read-only; work and out are not.",
+)
 @click.option(
     "--env", "variables", multiple=True, metavar="NAME=VALUE", help="Set a variable. Repeatable."
 )
@@ -70,6 +89,7 @@ class _Command(click.Command):
     "--input",
     "inputs",
     multiple=True,
+    type=click.Path(),
     metavar="FROM[=TO]",
     help="Copy a file or folder to TO in the workspace. [default TO: work/inputs/] Repeatable.",
 )
@@ -84,16 +104,16 @@ class _Command(click.Command):
     "--output-dir",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    default=Path(),
     help="Where --output keeps them, under their paths. [default: this folder]",
 )
 @click.option("--force", is_flag=True, help="Let --output write over files.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(0, MAX_TIMEOUT, min_open=True),
+    type=float,
+    callback=read_timeout,
     metavar="SECONDS",
     default=DEFAULT_TIMEOUT,
-    help=f"When it is ended. [default: {DEFAULT_TIMEOUT:.0f}]",
+    help=f"When it is ended, at most {MAX_TIMEOUT:.0f}. [default: {DEFAULT_TIMEOUT:.0f}]",
 )
 @click.option(
     "--executor",
@@ -118,7 +138,7 @@ def run_command(
     takes_stdin: bool,
     inputs: tuple[str, ...],
     globs: tuple[str, ...],
-    output_dir: Path,
+    output_dir: Path | None,
     force: bool,
     timeout: float,
     executor: str,
@@ -156,6 +176,7 @@ def run_command(
         library = _library(roots, settings)
         document = library.find(name or "")
         chosen = choose(executor, require_isolation=require_isolation, image=image)
+        kept_in = read_output_dir(output_dir, globs, force=force)
         request = RunRequest(
             skill=library.handle(document),
             folder=Path(document.path).parent,
@@ -170,11 +191,13 @@ def run_command(
         policy = CommandPolicy(settings.allowed_commands, settings.denied_commands)
         with closing(_runner(chosen, library, policy, collected, folders)) as runner:
             result = runner.run(request)
-        kept = keep_files(collected.files, output_dir, force=force)
+        kept = keep_files(collected.files, kept_in, force=force)
     if as_json:
         emit_json(result.to_dict())
     else:
         print_result(result, chosen.capabilities(), kept if globs else None)
+        for hint in hints(result, request, chosen.capabilities()):
+            say(f"hint: {hint}")
     for problem in kept.problems:
         say(f"warning: {problem}")
     is_short = bool(globs) and len(kept.paths) < len(result.output_files)
@@ -189,9 +212,23 @@ def _library(roots: Sequence[str], settings: Settings) -> SkillLibrary:
     folders, _ = local_roots(roots)
     if missing := [folder for folder in folders if not folder.is_dir()]:
         raise RootError(f"There is no folder {str(missing[0])!r}; name one for --root that exists.")
-    if folders:
-        return SkillLibrary.from_roots(folders)
-    return SkillLibrary.of_index(open_index(settings.index_dir))
+    if not folders:
+        return SkillLibrary.of_index(_index(settings.index_dir))
+    library = SkillLibrary.from_roots(folders)
+    if not library.list():
+        raise RootError(
+            f"There is no skill to read below {', '.join(map(str, folders))}; name a folder for"
+            " --root that holds one with its SKILL.md."
+        )
+    return library
+
+
+def _index(folder: Path) -> SkillIndex:
+    """Open the index, or say how to do without."""
+    try:
+        return open_index(folder)
+    except IndexNotFoundError as exc:
+        raise IndexNotFoundError(f"{exc}, or run the skill without one: --root FOLDER") from exc
 
 
 def _runner(

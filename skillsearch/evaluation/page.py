@@ -32,6 +32,7 @@ from skillsearch.evaluation.wording import (
     spread,
     verdict,
 )
+from skillsearch.safe_text import listed
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _QUERY_CHARS = 160
@@ -295,14 +296,11 @@ def _example(example: QueryExample) -> str:
     )
     shown = {hit.doc_id for hit in example.top}
     missing = [text(doc_id) for doc_id in example.relevant if doc_id not in shown]
-    more = f" and {len(missing) - _MAX_RELEVANT} more" if len(missing) > _MAX_RELEVANT else ""
     value = f"{EXAMPLE_MEASURE} {percent(example.value)}"
     lines = [
         f"<article>\n{asked}\n<p>{value}, query {text(example.query_id, _QUERY_CHARS)}</p>",
         f"<ol>{hits}</ol>" if hits else "<p>It gave no answer.</p>",
-        f"<p>Relevant, but not above: {', '.join(missing[:_MAX_RELEVANT])}{more}</p>"
-        if missing
-        else "",
+        f"<p>Relevant, but not above: {listed(missing, _MAX_RELEVANT)}</p>" if missing else "",
         "</article>\n",
     ]
     return "\n".join(line for line in lines if line)

@@ -11,20 +11,27 @@ import hashlib
 import json
 import os
 import re
-import secrets
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from skillsearch.errors import ArtifactNotFoundError, WorkspaceError
-from skillsearch.execution.files import chunks_of, open_plain, reason, relative_parts, shown
+from skillsearch.execution.files import (
+    chunks_of,
+    open_plain,
+    reason,
+    relative_parts,
+    temporary_name,
+)
 from skillsearch.execution.request import ArtifactRef
-from skillsearch.safe_text import one_line
+from skillsearch.openat import FOLDER_FLAGS, using
+from skillsearch.paths import shown
+from skillsearch.safe_text import listed, one_line
 
 MAX_ARTIFACT_BYTES = 64 << 20
-SCHEME = "artifact://"
 
+_SCHEME = "artifact://"
 _ABOUT, _DATA = "about.json", "data"
 _MAX_ABOUT_BYTES = 64 << 10
 _MAX_TYPE_CHARS = 200
@@ -111,7 +118,7 @@ class FolderArtifacts:
             return ArtifactRef(name, _publish(self._folder / _key(name), about, data))
         except OSError as error:
             raise WorkspaceError(
-                f"The artifact {shown(name)} cannot be written to {self._folder}"
+                f"The artifact {shown(name)} cannot be written to {shown(self._folder)}"
                 f" ({error.strerror}); check its permissions, and that its disk has space."
             ) from error
 
@@ -123,7 +130,7 @@ class FolderArtifacts:
             raise self._unknown(name)
         if version is not None and version not in versions:
             raise ArtifactNotFoundError(
-                f"The artifact {shown(name)} has no version {version}; it has {_listed(versions)}."
+                f"The artifact {shown(name)} has no version {version}; it has {_named(versions)}."
             )
         chosen = versions[-1] if version is None else version
         folder = self._folder / _key(name) / str(chosen)
@@ -153,9 +160,7 @@ class FolderArtifacts:
 
     def _unknown(self, name: str) -> ArtifactNotFoundError:
         """Return the error for a name that no artifact has."""
-        names = self.list()
-        more = f" and {len(names) - _MAX_NAMED:,} more" if len(names) > _MAX_NAMED else ""
-        there_are = ", ".join(map(shown, names[:_MAX_NAMED])) + more or "none yet"
+        there_are = listed(map(shown, self.list()), _MAX_NAMED) or "none yet"
         return ArtifactNotFoundError(f"No artifact is named {shown(name)}. There are: {there_are}.")
 
 
@@ -172,7 +177,7 @@ def parse_ref(ref: str) -> tuple[str, int | None]:
     Raises:
         WorkspaceError: It does not begin so, or the name is refused.
     """
-    name = ref.removeprefix(SCHEME)
+    name = ref.removeprefix(_SCHEME)
     if name == ref:
         raise WorkspaceError(f"{shown(ref)} is no artifact; write artifact://name@version.")
     found = _VERSIONED.fullmatch(name)
@@ -192,7 +197,7 @@ def _key(name: str) -> str:
 def _publish(folder: Path, about: dict[str, str], data: bytes) -> int:
     """Write a version beside the others, then give it the first number that is free."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    new = folder / f".{secrets.token_hex(8)}.new"
+    new = folder / temporary_name()
     new.mkdir(mode=0o700)
     try:
         _write(new / _DATA, data)
@@ -200,9 +205,8 @@ def _publish(folder: Path, about: dict[str, str], data: bytes) -> int:
         version = max(_versions(folder), default=-1) + 1
         while not _rename(new, folder / str(version)):
             version += 1
-    except BaseException:
+    finally:
         shutil.rmtree(new, ignore_errors=True)
-        raise
     return version
 
 
@@ -252,15 +256,11 @@ def _read_about(folder: Path) -> dict[str, str]:
 
 def _read(folder: Path, name: str, limit: int) -> bytes:
     """Return a file of a version."""
-    top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fd = open_plain(top, (name,), os.fstat(top).st_uid)
-    finally:
-        os.close(top)
-    try:
+    with (
+        using(os.open(folder, FOLDER_FLAGS | os.O_NOFOLLOW)) as top,
+        using(open_plain(top, (name,), os.fstat(top).st_uid)) as fd,
+    ):
         data = b"".join(chunks_of(fd, limit + 1))
-    finally:
-        os.close(fd)
     if len(data) > limit:
         raise ValueError(f"{name} is larger than {limit:,} bytes")
     return data
@@ -270,12 +270,12 @@ def _damaged(name: str, version: int, folder: Path, error: Exception) -> Workspa
     """Return the error for a version that is not as it was saved."""
     why = reason(error) if isinstance(error, OSError) else one_line(str(error), 200)
     return WorkspaceError(
-        f"Version {version} of the artifact {shown(name)} in {folder} is damaged ({why}); save it"
-        " once more."
+        f"Version {version} of the artifact {shown(name)} in {shown(folder)} is damaged ({why});"
+        " save it once more."
     )
 
 
-def _listed(versions: list[int]) -> str:
+def _named(versions: list[int]) -> str:
     """Return the versions that there are, in words."""
     if len(versions) == versions[-1] - versions[0] + 1:
         return f"{versions[0]} to {versions[-1]}" if len(versions) > 1 else f"{versions[0]}"

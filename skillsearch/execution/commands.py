@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from skillsearch.errors import CommandRefusedError
-
-MAX_BYTES = 32 << 10
+from skillsearch.execution.request import MAX_COMMAND_BYTES
+from skillsearch.paths import shown
+from skillsearch.safe_text import listed
 
 _SHELL = (
     'if command -v bash >/dev/null; then s=bash; else s=sh; fi; exec "$s" -lc "$0" "$s" "${PATH-}"'
@@ -43,7 +43,7 @@ _PIECE = re.compile(
 """A part of a command; ``special`` means something to a shell where a word begins."""
 _ESCAPED = re.compile(r'\\([$`"\\])')
 _VERSION = re.compile(r"[\d.]+$")
-_WORD = re.compile(r"[^\s,]+")
+
 _ASSIGNMENT = re.compile(r"\w+\+?=", re.ASCII)
 _MAX_SHOWN = 20
 
@@ -62,11 +62,6 @@ class CommandPolicy:
 
     allowed: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
-
-    @classmethod
-    def from_words(cls, allowed: str = "", denied: str = "") -> CommandPolicy:
-        """Read lists as settings hold them: words with commas, blanks or tabs between them."""
-        return cls(tuple(_WORD.findall(allowed)), tuple(_WORD.findall(denied)))
 
     def argv(self, command: str | tuple[str, ...], *, skill: Path | None = None) -> tuple[str, ...]:
         """Return what is to be started for a command.
@@ -92,7 +87,7 @@ class CommandPolicy:
             raise CommandRefusedError("The command is empty; name a program.")
         if isinstance(command, str) and _ASSIGNMENT.match(words[0]):
             raise CommandRefusedError(
-                f"The command begins with {_shown(words[0])}, which only a shell would take for a"
+                f"The command begins with {shown(words[0])}, which only a shell would take for a"
                 " variable; set it in the environment of the run."
             )
         self._check(words, skill)
@@ -102,14 +97,15 @@ class CommandPolicy:
         """Refuse a command that the lists do not let pass."""
         is_listed = self._is_listed(words, skill)
         if self._is_denied(words, skill):
-            raise CommandRefusedError(f"The command {_shown(words[0])} is denied.")
+            raise CommandRefusedError(f"The command {shown(words[0])} is denied.")
         if self.allowed and not is_listed:
             raise CommandRefusedError(
-                f"The command {_shown(words[0])} is not allowed; allowed are: {_few(self.allowed)}."
+                f"The command {shown(words[0])} is not allowed; allowed are: "
+                f"{listed(self.allowed, _MAX_SHOWN)}."
             )
         if self.denied and not is_listed and _can_start_others(words, skill):
             raise CommandRefusedError(
-                f"The command {_shown(words[0])} can start others, denied ones too: run a file of"
+                f"The command {shown(words[0])} can start others, denied ones too: run a file of"
                 " the skill with it, or have it allowed."
             )
 
@@ -207,9 +203,10 @@ def _check_text(command: str | tuple[str, ...]) -> None:
     words = (command,) if isinstance(command, str) else command
     if not any(word.strip() for word in words):
         raise CommandRefusedError("The command is empty; name a program.")
-    if sum(len(word.encode("utf-8", "surrogatepass")) for word in words) > MAX_BYTES:
+    if sum(len(word.encode("utf-8", "surrogatepass")) for word in words) > MAX_COMMAND_BYTES:
         raise CommandRefusedError(
-            f"The command is longer than {MAX_BYTES >> 10} KiB; put it into a file, or into stdin."
+            f"The command is longer than {MAX_COMMAND_BYTES >> 10} KiB; put it into a file, or into"
+            " stdin."
         )
     if any("\0" in word for word in words):
         raise CommandRefusedError("The command holds a NUL, which no program can be given.")
@@ -244,15 +241,3 @@ def _inside(path: str, skill: Path | None) -> Path | None:
         return target if target.is_file() and target.is_relative_to(root) else None
     except (OSError, ValueError):  # no path that the system could look for
         return None
-
-
-def _shown(text: str) -> str:
-    """Return a word as messages quote it."""
-    return repr(text[:100])
-
-
-def _few(entries: Iterable[str]) -> str:
-    """Return the beginning of a list."""
-    shown = list(entries)
-    more = f" and {len(shown) - _MAX_SHOWN} others" if len(shown) > _MAX_SHOWN else ""
-    return ", ".join(shown[:_MAX_SHOWN]) + more

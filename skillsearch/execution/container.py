@@ -103,10 +103,6 @@ class ContainerExecutor:
             reads_outside=False,
             writes_outside=False,
             sees_processes=False,
-            limits=(
-                *("timeout", "memory_bytes", "file_bytes", "processes", "open_files"),
-                "output_bytes",
-            ),
             not_isolated=(
                 "It shares the kernel of the engine's machine: a fault in that may be a way out.",
                 f"CPU time and disk space are not limited; it uses {CPUS} CPUs at most.",
@@ -156,8 +152,8 @@ class ContainerExecutor:
 
     def _shown(self) -> Path | None:
         """Return the folder of skills to show."""
-        folder = self._skills_root or Path(skills_root())
-        return folder.absolute() if str(folder) != "." and folder.is_dir() else None
+        folder = self._skills_root or skills_root()
+        return Path(folder).absolute() if folder and Path(folder).is_dir() else None
 
     def _told(self, engine: str, finished: Finished) -> Finished:
         """Tell what the engine could not do from what the program did."""

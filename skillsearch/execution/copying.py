@@ -7,15 +7,19 @@ import stat
 from collections.abc import Iterator
 
 from skillsearch.errors import WorkspaceError
-from skillsearch.execution.files import chunks_of, open_plain, reason, replace_file, shown
+from skillsearch.execution.files import (
+    MAX_DEPTH,
+    MAX_ENTRIES,
+    MAX_FILE_BYTES,
+    MAX_TOTAL_BYTES,
+    chunks_of,
+    open_plain,
+    reason,
+    replace_file,
+)
 from skillsearch.execution.media_types import HEAD_BYTES
-from skillsearch.openat import open_folder
-
-MAX_FILES = 5_000
-"""Files, folders and others that are copied together."""
-MAX_FILE_BYTES = 64 << 20
-MAX_TOTAL_BYTES = 256 << 20
-MAX_DEPTH = 32
+from skillsearch.openat import open_folder, using
+from skillsearch.paths import shown
 
 _MODE = 0o644
 
@@ -30,7 +34,7 @@ class Copier:
     def __init__(self) -> None:
         """Begin with a whole budget."""
         self.notes: list[str] = []
-        self._files_left = MAX_FILES
+        self._entries_left = MAX_ENTRIES
         self._bytes_left = MAX_TOTAL_BYTES
 
     def put_file(self, fd: int, folder: int, name: str, path: str) -> tuple[int, bytes]:
@@ -94,32 +98,23 @@ class Copier:
             except OSError as error:
                 self.notes.append(f"{shown(inner)} was left out: {reason(error)}.")
                 continue
-            try:
+            with using(fd):
                 if is_folder:
-                    total += self._put_subfolder(fd, target, name, inner, depth + 1)
+                    with using(open_folder(target, (name,), make=True)) as into:
+                        total += self.put_folder(fd, into, inner, depth=depth + 1)
                 else:
                     total += self.put_file(fd, target, name, inner)[0]
-            finally:
-                os.close(fd)
         return total
-
-    def _put_subfolder(self, source: int, target: int, name: str, path: str, depth: int) -> int:
-        """Copy an open folder to one of a name in an open one, which is made where missing."""
-        into = open_folder(target, (name,), make=True)
-        try:
-            return self.put_folder(source, into, path, depth=depth)
-        finally:
-            os.close(into)
 
     def _entries(self, folder: int, path: str) -> list[tuple[str, bool]]:
         """Return the names in a folder, sorted, and which may be folders."""
         found: list[tuple[str, bool]] = []
         with os.scandir(folder) as entries:
             for entry in entries:
-                self._files_left -= 1
-                if self._files_left < 0:
+                self._entries_left -= 1
+                if self._entries_left < 0:
                     raise WorkspaceError(
-                        f"There are more than {MAX_FILES:,} files and folders to copy, in"
+                        f"There are more than {MAX_ENTRIES:,} files and folders to copy, in"
                         f" {shown(path)} and before; make an archive of them, or ask for less."
                     )
                 found.append((entry.name, entry.is_dir(follow_symlinks=False)))

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Mapping
 
 from skillsearch.errors import ExecutionError, WorkspaceError
+from skillsearch.execution.files import replace_file
 from skillsearch.execution.removal import remove_tree
 from skillsearch.execution.workspace import Workspace
+from skillsearch.openat import open_folder, using
+from skillsearch.paths import shown
 
 VARIABLES = ("EDITOR", "VISUAL")
 
 _FOLDER = ".skillsearch"
 _TEXT = "editor_input.txt"
-_SCRIPT = "editor_write.sh"
+_SCRIPT = "skillsearch-editor"
 _WRITE = f"""#!/bin/sh
 for file; do :; done
 cat -- "${{0%/*}}/{_TEXT}" > "$file"
@@ -38,12 +40,13 @@ def check_editor(env: Mapping[str, str]) -> None:
         )
 
 
-def write_editor(workspace: Workspace, text: str) -> dict[str, str]:
+def write_editor(workspace: Workspace, text: str, search_path: str) -> dict[str, str]:
     """Put an editor into a workspace, in the place of the one before.
 
     Args:
         workspace: The workspace.
         text: What the editor writes into any file that it is given.
+        search_path: The ``PATH`` of the run.
 
     Returns:
         The variables that make commands use it.
@@ -52,29 +55,19 @@ def write_editor(workspace: Workspace, text: str) -> dict[str, str]:
         WorkspaceError: When it cannot be written.
     """
     try:
-        work = workspace.open("work")
-        try:
+        with using(workspace.open("work")) as work:
             remove_tree(work, _FOLDER)
-            os.mkdir(_FOLDER, 0o700, dir_fd=work)
-        finally:
-            os.close(work)
-        folder = workspace.open("work", _FOLDER)
-        try:
-            _write(folder, _TEXT, text.encode("utf-8", "replace"), 0o600)
-            _write(folder, _SCRIPT, _WRITE.encode(), 0o700)
-        finally:
-            os.close(folder)
+            with using(open_folder(work, (_FOLDER,), make=True)) as folder:
+                replace_file(folder, _TEXT, (text.encode("utf-8", "replace"),), 0o600)
+                replace_file(folder, _SCRIPT, (_WRITE.encode(),), 0o700)
     except OSError as exc:
         raise WorkspaceError(
-            f"The editor for editor_text cannot be put into {workspace.work} ({exc.strerror}); "
-            "check that its disk has space."
+            f"The editor for editor_text cannot be put into {shown(workspace.work)} "
+            f"({exc.strerror}); check that its disk has space."
         ) from exc
-    script = shlex.quote(str(workspace.work / _FOLDER / _SCRIPT))
-    return dict.fromkeys(VARIABLES, script)
-
-
-def _write(folder: int, name: str, data: bytes, mode: int) -> None:
-    """Write a new file into an open folder."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with open(os.open(name, flags, mode, dir_fd=folder), "wb") as file:  # noqa: PTH123
-        file.write(data)
+    place = str(workspace.work / _FOLDER)
+    script = f"{place}/{_SCRIPT}"
+    if shlex.quote(script) == script or ":" in place:
+        return dict.fromkeys(VARIABLES, shlex.quote(script))
+    # `$EDITOR file` splits a path at its blanks, whatever is around it; so it is found by its name.
+    return {**dict.fromkeys(VARIABLES, _SCRIPT), "PATH": f"{search_path}:{place}"}

@@ -37,9 +37,9 @@ _RDONLY, _NOSUID, _NODEV = 1, 2, 4
 """MOUNT_ATTR_..., for mount_setattr."""
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _SYS_CLOSE_RANGE, _SYS_MOUNT_SETATTR = 436, 442
-_CALLS = {"x86_64": (155, 250), "aarch64": (41, 219), "riscv64": (41, 219)}
-"""The numbers of pivot_root and keyctl, for which libc has no function, by type of machine."""
-_KEYCTL_JOIN_SESSION_KEYRING, _CAPABILITY_VERSION_3 = 1, 0x20080522
+_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41}
+"""The number of the call, for which libc has no function, by type of machine."""
+_CAPABILITY_VERSION_3 = 0x20080522
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 24, 38
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 _SIGKILL, _SIGPIPE, _SIGXFSZ = 9, 13, 25
@@ -106,10 +106,9 @@ def _enter_namespaces(uid: str, gid: str) -> None:
 def _make_root(options: Sequence[tuple[str, ...]], processes: int) -> None:
     """Make a new root folder, with what the options say in it and nothing else."""
     machine = os.uname().machine
-    if machine not in _CALLS:
+    if machine not in _PIVOT_ROOT:
         raise OSError(f"{machine} is not supported; install bubblewrap")
-    pivot_root, keyctl = _CALLS[machine]
-    _LIBC.syscall(keyctl, _KEYCTL_JOIN_SESSION_KEYRING, None)  # which a container may forbid
+    pivot_root = _PIVOT_ROOT[machine]
     _turn_loopback_on()
     # Before the root changes: links are to be followed where they mean what they say.
     real = [(name, os.path.realpath(rest[0]), *rest) for name, *rest in options]

@@ -71,8 +71,9 @@ def clean_environment(
     model, can neither change those nor give variables that start code.
 
     Args:
-        workspace: The workspace; its ``work`` is the home folder.
-        run_dir: Folder of the run, which is also that of temporary files.
+        workspace: The workspace.
+        run_dir: Folder of the run, also the home folder and that of temporary files: what earlier
+            commands left (.bash_profile, .gitconfig) starts nothing in this one.
         skill: Name of the skill, any text.
         given: The caller's variables; they may change ``LANG`` and ``TERM``.
 
@@ -90,7 +91,7 @@ def clean_environment(
         "OUTPUT_DIR": str(workspace.out),
         "RUN_DIR": str(run_dir),
         "SKILL_NAME": one_line(skill, _MAX_SKILL_CHARS),
-        "HOME": str(workspace.work),
+        "HOME": str(run_dir),
         "TMPDIR": str(run_dir),
         "PATH": _search_path(),
     }

@@ -14,15 +14,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from skillsearch.errors import UnsafePathError, WorkspaceError
-from skillsearch.openat import open_file
-from skillsearch.paths import confine, is_utf8, printable
-from skillsearch.safe_text import one_line
+from skillsearch.openat import CREATE_FLAGS, open_file
+from skillsearch.paths import confine, is_utf8, shown
 
+MAX_ENTRIES = 5_000
+"""Files, folders and others that are put into a workspace together."""
+MAX_DEPTH = 32
+MAX_FILE_BYTES = 64 << 20
+MAX_TOTAL_BYTES = 256 << 20
 MAX_LINES = 20
 """Warnings of one kind of work that are shown in full."""
+TEMPORARY = ".skillsearch-"
+"""What the names of our temporary files and folders begin with."""
 
 _CHUNK = 1 << 20
-_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _REASONS = {
     errno.EACCES: "it may not be read",
     errno.EISDIR: "a folder has that name",
@@ -79,6 +84,11 @@ def chunks_of(fd: int, limit: int) -> Iterator[bytes]:
         yield chunk
 
 
+def temporary_name() -> str:
+    """Return a name that nothing has yet, and that tells what it is."""
+    return f"{TEMPORARY}{secrets.token_hex(8)}"
+
+
 def replace_file(folder: int, name: str, chunks: Iterable[bytes], mode: int) -> None:
     """Write a file in the place of another file or link, at once and whole, or not at all.
 
@@ -92,18 +102,17 @@ def replace_file(folder: int, name: str, chunks: Iterable[bytes], mode: int) -> 
         OSError: When it cannot be written, or a folder has that name; whatever the chunks raise
             passes too.
     """
-    temporary = f".{secrets.token_hex(8)}.tmp"
-    fd = os.open(temporary, _CREATE_FLAGS, 0o600, dir_fd=folder)
+    temporary = temporary_name()
+    fd = os.open(temporary, CREATE_FLAGS, 0o600, dir_fd=folder)
     try:
         with open(fd, "wb") as file:  # noqa: PTH123
             file.writelines(chunks)
             file.flush()
             os.fchmod(fd, mode)
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        with suppress(OSError):
+    finally:
+        with suppress(OSError):  # where it has its name, nothing is left
             os.unlink(temporary, dir_fd=folder)
-        raise
 
 
 def replace_link(folder: int, name: str, target: str) -> None:
@@ -117,13 +126,13 @@ def replace_link(folder: int, name: str, target: str) -> None:
     Raises:
         OSError: When it cannot be made, or a folder has that name.
     """
-    temporary = f".{secrets.token_hex(8)}.tmp"
+    temporary = temporary_name()
     os.symlink(target, temporary, dir_fd=folder)
     try:
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except OSError:
-        os.unlink(temporary, dir_fd=folder)
-        raise
+    finally:
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
 
 
 def relative_parts(path: str, what: str) -> tuple[str, ...]:
@@ -155,11 +164,6 @@ def _unsafe(path: str, what: str) -> WorkspaceError:
         f"{what} {shown(path)} cannot be used; write names with '/' between them, none before the"
         " first, without '..', backslashes and control characters."
     )
-
-
-def shown(path: str) -> str:
-    """Return a path as messages quote it: on one line, without what hides or misleads."""
-    return repr(one_line(printable(path), 200))
 
 
 def bounded(lines: Sequence[str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from skillsearch.errors import SkillSearchError
 from skillsearch.execution.artifacts import ArtifactStore
-from skillsearch.execution.files import bounded, shown
+from skillsearch.execution.files import bounded
 from skillsearch.execution.globs import FOLDERS, matcher
 from skillsearch.execution.metadata import OutputRecord
 from skillsearch.execution.outputs import Collected, CollectedFile, collect
@@ -21,6 +21,7 @@ from skillsearch.execution.request import (
 from skillsearch.execution.results import output_file, primary_output, without_empty
 from skillsearch.execution.tracing import span
 from skillsearch.execution.workspace import Workspace
+from skillsearch.paths import shown
 
 MAX_AUTOMATIC = 20
 """Files that are collected where nothing was asked for."""

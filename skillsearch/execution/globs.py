@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from skillsearch.errors import WorkspaceError
-from skillsearch.paths import is_utf8, shorten
+from skillsearch.paths import is_utf8, shown
 
 FOLDERS: Mapping[str, str] = MappingProxyType(
     {"OUTPUT_DIR": "out", "SKILLS_DIR": "skills", "WORKSPACE_DIR": ".", "WORK_DIR": "work"}
@@ -81,21 +81,6 @@ class Matcher:
             elif segment == name if isinstance(segment, str) else segment.fullmatch(name):
                 reached |= _arrive(pattern, which, at + 1)
         return Matcher(self.patterns, frozenset(reached))
-
-    def matches(self, path: str) -> bool:
-        """Say whether a path below the workspace matches one of the patterns."""
-        return self._follow(path).is_match
-
-    def may_lie_below(self, folder: str) -> bool:
-        """Say whether a path below a folder of the workspace can match."""
-        return self._follow(folder).goes_on
-
-    def _follow(self, path: str) -> Matcher:
-        """Go down a whole path."""
-        matcher = self
-        for name in path.split("/"):
-            matcher = matcher.below(name)
-        return matcher
 
 
 def normalize(pattern: str, variables: Mapping[str, str] = FOLDERS) -> str:
@@ -169,15 +154,29 @@ def substitute(path: str, variables: Mapping[str, str] = FOLDERS) -> str:
     """
     if not path.startswith("$"):
         return path
-    found = _VARIABLE.match(path)
-    folder = variables.get(found[1] or found[2]) if found else None
-    if found is None or folder is None:
+    found = take_variable(path, variables)
+    if found is None:
         known = ", ".join(f"${name}" for name in sorted(variables))
         raise WorkspaceError(
-            f"The path {shorten(path)} begins with a variable that is not known; use {known}, or"
+            f"The path {shown(path)} begins with a variable that is not known; use {known}, or"
             " a path below the workspace such as 'out/x'."
         )
-    return folder + path[found.end() :]
+    return "".join(found)
+
+
+def take_variable(path: str, variables: Mapping[str, str]) -> tuple[str, str] | None:
+    """Take the variable off that a path begins with.
+
+    Args:
+        path: As in `substitute`.
+        variables: As there.
+
+    Returns:
+        Its folder, and the rest with the slash before it; None where there is none of these.
+    """
+    found = _VARIABLE.match(path)
+    folder = variables.get(found[1] or found[2]) if found else None
+    return None if found is None or folder is None else (folder, path[found.end() :])
 
 
 def _split(plain: str, pattern: str) -> tuple[str, ...]:
@@ -291,4 +290,4 @@ def _too_much(pattern: str) -> WorkspaceError:
 
 def _refused(pattern: str, reason: str) -> WorkspaceError:
     """Return the error for a pattern, with the next step in the reason."""
-    return WorkspaceError(f"The pattern {shorten(pattern)} {reason}.")
+    return WorkspaceError(f"The pattern {shown(pattern)} {reason}.")

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from skillsearch.errors import WorkspaceError
 from skillsearch.execution.artifacts import parse_ref
-from skillsearch.execution.files import relative_parts, shown
+from skillsearch.execution.files import relative_parts
 from skillsearch.execution.globs import FOLDERS, substitute
 from skillsearch.execution.request import InputSpec
 from skillsearch.execution.staging import folder_name
+from skillsearch.paths import shown
 
 MAX_INPUTS = 100
 TARGETS = ("work", "out", "runs")

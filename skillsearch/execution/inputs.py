@@ -16,14 +16,15 @@ from weakref import WeakKeyDictionary
 from skillsearch.errors import WorkspaceError
 from skillsearch.execution.artifacts import ArtifactStore
 from skillsearch.execution.copying import Copier
-from skillsearch.execution.files import bounded, open_plain, reason, replace_link, shown
+from skillsearch.execution.files import bounded, open_plain, reason, replace_link
 from skillsearch.execution.globs import FOLDERS
 from skillsearch.execution.input_plans import InputPlan, Parts, plan_inputs
 from skillsearch.execution.media_types import HEAD_BYTES, media_type
 from skillsearch.execution.request import ArtifactRef, InputSpec, StagedInput
 from skillsearch.execution.staging import SKILLS, folder_name
 from skillsearch.execution.workspace import Workspace
-from skillsearch.openat import open_file, open_folder
+from skillsearch.openat import open_file, open_folder, using
+from skillsearch.paths import shown
 
 FOLDER_TYPE = "inode/directory"
 
@@ -84,19 +85,17 @@ class InputStager:
         found = _link_target(workspace, plan) if plan.spec.mode == "link" else None
         if plan.spec.mode == "link" and found is None:
             copier.notes.append(f"{plan.source} was copied: a link would leave the workspace.")
+        if plan.scheme == "artifact":
+            return self._put_artifact(workspace, plan, copier)
         if found is not None:
             size, kind = _put_link(workspace, plan, found)
-        elif plan.scheme == "artifact":
-            size, kind = self._put_artifact(workspace, plan, copier)
         else:
             with self._opened(workspace, plan) as fd:
                 size, kind = _put_copy(workspace, plan, copier, fd)
         return StagedInput(plan.target, plan.spec.source, size, kind)
 
-    def _put_artifact(
-        self, workspace: Workspace, plan: InputPlan, copier: Copier
-    ) -> tuple[int, str]:
-        """Write an artifact into a workspace, and return its size and type."""
+    def _put_artifact(self, workspace: Workspace, plan: InputPlan, copier: Copier) -> StagedInput:
+        """Write an artifact into a workspace."""
         if self._artifacts is None:
             raise WorkspaceError(
                 f"The input {plan.source} cannot be read, as no artifacts are kept here; copy it"
@@ -112,23 +111,21 @@ class InputStager:
             copier.put_bytes(artifact.data, folder, plan.to[-1], plan.spec.source)
         if before is None or before.name != plan.place:
             put[plan.to] = artifact.ref
-        return len(artifact.data), artifact.media_type
+        return StagedInput(
+            plan.target, plan.spec.source, len(artifact.data), artifact.media_type, artifact.ref
+        )
 
     @contextmanager
     def _opened(self, workspace: Workspace, plan: InputPlan) -> Iterator[int]:
         """Open the file or folder that an input comes from."""
         try:
             base, parts = self._base(workspace, plan)
-            try:
+            with using(base):
                 fd = _open_any(base, parts)
-            finally:
-                os.close(base)
         except OSError as error:
             raise _unreadable(plan, error) from error
-        try:
+        with using(fd):
             yield fd
-        finally:
-            os.close(fd)
 
     def _base(self, workspace: Workspace, plan: InputPlan) -> tuple[int, Parts]:
         """Open the folder that an input must lie below, and return the path from there."""
@@ -165,11 +162,8 @@ def _put_copy(workspace: Workspace, plan: InputPlan, copier: Copier, fd: int) ->
         if not stat.S_ISDIR(os.fstat(fd).st_mode):
             size, head = copier.put_file(fd, folder, name, plan.spec.source)
             return size, media_type(name, head)
-        into = open_folder(folder, (name,), make=True)
-        try:
+        with using(open_folder(folder, (name,), make=True)) as into:
             return copier.put_folder(fd, into, plan.spec.source), FOLDER_TYPE
-        finally:
-            os.close(into)
 
 
 def _link_target(workspace: Workspace, plan: InputPlan) -> Parts | None:
@@ -189,17 +183,10 @@ def _link_target(workspace: Workspace, plan: InputPlan) -> Parts | None:
 def _put_link(workspace: Workspace, plan: InputPlan, found: Parts) -> tuple[int, str]:
     """Make a link to a file or folder of the workspace, and return the size and type of that."""
     try:
-        top = workspace.open()
-        try:
-            fd = _open_any(top, found)
-        finally:
-            os.close(top)
-        try:
+        with using(workspace.open()) as top, using(_open_any(top, found)) as fd:
             status = os.fstat(fd)
             is_folder = stat.S_ISDIR(status.st_mode)
             head = b"" if is_folder else os.read(fd, HEAD_BYTES)
-        finally:
-            os.close(fd)
     except OSError as error:
         raise _unreadable(plan, error) from error
     from_target = "/".join((*[".."] * (len(plan.to) - 1), *found))
@@ -212,11 +199,8 @@ def _put_link(workspace: Workspace, plan: InputPlan, found: Parts) -> tuple[int,
 def _target(workspace: Workspace, plan: InputPlan) -> Iterator[int]:
     """Open the folder that an input goes to, made where it is missing."""
     try:
-        folder = workspace.open(*plan.to[:-1], make=True)
-        try:
+        with using(workspace.open(*plan.to[:-1], make=True)) as folder:
             yield folder
-        finally:
-            os.close(folder)
     except OSError as error:
         raise WorkspaceError(
             f"The input {plan.source} cannot be put to {shown(plan.target)}: {reason(error)}; give"

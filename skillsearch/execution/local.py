@@ -23,15 +23,11 @@ class LocalExecutor:
             reads_outside=True,
             writes_outside=True,
             sees_processes=True,
-            limits=(
-                *("timeout", "memory_bytes", "file_bytes", "processes", "open_files"),
-                "output_bytes",
-            ),
             not_isolated=(
                 "It can read, change and delete every file that you can.",
                 "It can reach the network, and the servers of this machine.",
-                "It can see and end your other processes, and those that supervise it: it can then"
-                " outlive the run.",
+                "It can see your other processes, with the secrets in their environment, and end"
+                " them, and those that supervise it: it can then outlive the run.",
                 "Memory and file size are limited for each process and each file, not for all"
                 " together; CPU time and disk space are not limited.",
             ),

@@ -7,18 +7,16 @@ replaces whatever lies there.
 from __future__ import annotations
 
 import json
-import os
-import secrets
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from skillsearch.execution.files import replace_file
 from skillsearch.execution.removal import remove_tree
 from skillsearch.types import JsonValue
 
 METADATA = "metadata.json"
 VERSION = 1
-MAX_RECORDS = 1_000
+MAX_RECORDS = 100
 """Skills, inputs and outputs of which a record is kept: the last ones of each."""
 
 
@@ -197,23 +195,9 @@ def save_metadata(folder: int, metadata: WorkspaceMetadata) -> None:
     Raises:
         OSError: When it cannot be written; the old file, if any, is as it was.
     """
-    temporary = f".metadata-{secrets.token_hex(8)}.tmp"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    data = (json.dumps(metadata.to_dict()).encode(),)
     try:
-        fd = os.open(temporary, flags, 0o600, dir_fd=folder)
-        with os.fdopen(fd, "w", encoding="utf-8") as file:
-            file.write(json.dumps(metadata.to_dict()))
-        _replace(folder, temporary)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(temporary, dir_fd=folder)
-        raise
-
-
-def _replace(folder: int, temporary: str) -> None:
-    """Give the new file its name; what is no file is removed first."""
-    try:
-        os.rename(temporary, METADATA, src_dir_fd=folder, dst_dir_fd=folder)
+        replace_file(folder, METADATA, data, 0o600)
     except IsADirectoryError:
         remove_tree(folder, METADATA)
-        os.rename(temporary, METADATA, src_dir_fd=folder, dst_dir_fd=folder)
+        replace_file(folder, METADATA, data, 0o600)

@@ -110,10 +110,6 @@ class NamespaceExecutor:
             reads_outside=False,
             writes_outside=False,
             sees_processes=False,
-            limits=(
-                *("timeout", "memory_bytes", "file_bytes", "processes", "open_files"),
-                "output_bytes",
-            ),
             not_isolated=(
                 "System calls are not filtered: a fault in the kernel may be a way out, and in a "
                 "virtual machine so may sockets to its host (vsock).",

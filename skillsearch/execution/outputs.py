@@ -9,27 +9,25 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from skillsearch.errors import WorkspaceError
-from skillsearch.execution.files import bounded, chunks_of, open_plain, reason, shown
+from skillsearch.execution.files import TEMPORARY, bounded, chunks_of, open_plain, reason
 from skillsearch.execution.globs import FOLDERS, Matcher, matcher
 from skillsearch.execution.media_types import HEAD_BYTES, media_type
 from skillsearch.execution.metadata import METADATA
-from skillsearch.execution.request import OutputSpec
+from skillsearch.execution.request import CEILINGS, OutputSpec
 from skillsearch.execution.tree import LINKS
 from skillsearch.execution.workspace import Workspace
-from skillsearch.openat import open_folder
-from skillsearch.paths import is_utf8
+from skillsearch.openat import open_folder, using
+from skillsearch.paths import is_utf8, shown
 
 MAX_ENTRIES = 20_000
 """Files, folders and others that are looked at for one collection."""
 MAX_DEPTH = 32
 MAX_SECONDS = 30.0
 """How long files are looked for; patterns and names made to match slowly come to this."""
-CEILINGS = {"max_files": 1_000, "max_file_bytes": 64 << 20, "max_total_bytes": 256 << 20}
-"""What the limits of a collection can be raised to."""
 
 Parts = tuple[str, ...]
 
@@ -91,15 +89,12 @@ def collect(
     _check_limits(spec)
     collection = _Collection(spec)
     try:
-        top = workspace.open()
-        try:
+        with using(workspace.open()) as top:
             collection.add_folder(top, (), patterns)
             collection.read(top)
-        finally:
-            os.close(top)
     except OSError as error:
         raise WorkspaceError(
-            f"The workspace {workspace.path} cannot be read: {error.strerror}."
+            f"The workspace {shown(workspace.path)} cannot be read: {error.strerror}."
         ) from error
     warnings = bounded([*collection.limits, *collection.warnings])
     return Collected(tuple(collection.files), warnings, collection.limits_hit)
@@ -157,18 +152,17 @@ class _Collection:
 
     def _entries(self, fd: int, patterns: Matcher) -> list[tuple[str, str]]:
         """Return the names in an open folder with their kinds, sorted; of too many the first."""
-        plain = patterns.next_names
-        if plain is not None:  # found also among more than can be looked at
-            return [(name, kind) for name in sorted(plain) if (kind := _kind_of(fd, name))]
-        found: list[tuple[str, str]] = []
-        with os.scandir(fd) as entries:
-            for entry in entries:
-                if self._entries_left <= 0:
-                    self._stop(f"Only {MAX_ENTRIES:,} files and folders were looked at")
-                    break
-                self._entries_left -= 1
-                found.append((entry.name, _kind(entry)))
-        return sorted(found)
+        names: Collection[str] | None = patterns.next_names
+        if names is None:  # plain names are found also among more than can be looked at
+            names = []
+            with os.scandir(fd) as entries:
+                for entry in entries:
+                    if self._entries_left <= 0:
+                        self._stop(f"Only {MAX_ENTRIES:,} files and folders were looked at")
+                        break
+                    self._entries_left -= 1
+                    names.append(entry.name)
+        return [(name, kind) for name in sorted(names) if (kind := _kind(fd, name))]
 
     def _stop(self, what: str) -> None:
         """Look at no more folders."""
@@ -187,11 +181,8 @@ class _Collection:
             self._leave_out(parts, "its name is not UTF-8")
             return
         try:
-            inner = open_folder(fd, parts[-1:])
-            try:
+            with using(open_folder(fd, parts[-1:])) as inner:
                 self.add_folder(inner, parts, patterns)
-            finally:
-                os.close(inner)
         except OSError as error:
             self._leave_out(parts, reason(error))
 
@@ -203,11 +194,8 @@ class _Collection:
         while waiting and left > 0 and len(self.files) < self._spec.max_files:
             parts = waiting.pop()
             try:
-                fd = open_plain(top, parts, owner)
-                try:
+                with using(open_plain(top, parts, owner)) as fd:
                     left -= self._read_file(fd, "/".join(parts), left)
-                finally:
-                    os.close(fd)
             except OSError as error:
                 self._leave_out(parts, reason(error))
         if waiting:
@@ -246,16 +234,7 @@ class _Collection:
         self.warnings.append(f"{shown('/'.join(parts))} was not collected: {why}.")
 
 
-def _kind(entry: os.DirEntry[str]) -> str:
-    """Return what an entry of a folder is, as far as can be told without opening it."""
-    if entry.is_symlink():
-        return "link"
-    if entry.is_dir(follow_symlinks=False):
-        return "folder"
-    return "file" if entry.is_file(follow_symlinks=False) else "other"
-
-
-def _kind_of(folder: int, name: str) -> str | None:
+def _kind(folder: int, name: str) -> str | None:
     """Return what has a name in an open folder, or None where nothing has."""
     try:
         mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
@@ -271,5 +250,5 @@ def _kind_of(folder: int, name: str) -> str | None:
 def _is_ours(parts: Parts, kind: str) -> bool:
     """Say whether an entry is machinery of the workspace rather than left by a command."""
     if len(parts) == 1:
-        return parts[0] == METADATA or parts[0].startswith(".metadata-")
+        return parts[0] == METADATA or parts[0].startswith(TEMPORARY)
     return kind == "link" and parts[0] == "skills" and len(parts) == 3 and parts[2] in LINKS

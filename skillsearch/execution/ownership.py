@@ -17,7 +17,8 @@ from pathlib import Path
 
 from skillsearch.errors import WorkspaceError
 from skillsearch.execution.removal import remove_tree
-from skillsearch.openat import open_folder
+from skillsearch.openat import open_folder, using
+from skillsearch.paths import shown
 
 _SUFFIX = ".lock"
 _LOCK_NAME = re.compile(r"ws_[A-Za-z0-9_-]{1,49}_[0-9a-f]{16}\.lock")
@@ -35,21 +36,22 @@ def prepare(base: Path) -> Path:
         Its absolute path, without links.
 
     Raises:
-        WorkspaceError: When it cannot be made, is another user's, or others may write to it.
+        WorkspaceError: When it cannot be made, is another user's, or others may enter it.
     """
     try:
         base.mkdir(mode=0o700, parents=True, exist_ok=True)
         resolved = base.resolve(strict=True)
         status = resolved.stat()
     except (OSError, ValueError) as exc:
+        reason = exc.strerror if isinstance(exc, OSError) else exc
         raise WorkspaceError(
-            f"The folder {base} for workspaces cannot be made: {exc}. Name another one."
+            f"The folder {shown(base)} for workspaces cannot be made: {reason}. Name another one."
         ) from exc
-    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+    if status.st_uid != os.geteuid() or status.st_mode & 0o077:
         raise WorkspaceError(
-            f"The folder {base} for workspaces is {stat.filemode(status.st_mode)} of user "
-            f"{status.st_uid}: others could change what runs there. Name one that only you can "
-            "write to."
+            f"The folder {shown(base)} for workspaces is {stat.filemode(status.st_mode)} of user "
+            f"{status.st_uid}: others could change what runs there, or run what a command leaves "
+            "with your rights. Name one that only you can enter (chmod 700)."
         )
     return resolved
 
@@ -69,10 +71,9 @@ def new_name(base: Path, session: str) -> tuple[str, int]:
     """
     while True:
         name = f"ws_{safe_id(session)}_{secrets.token_hex(8)}"
-        fd = os.open(base / f"{name}{_SUFFIX}", _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
-        if _take(fd, base / f"{name}{_SUFFIX}"):
-            return name, fd
-        os.close(fd)  # another process sweeps, and was quicker
+        lock = _take(base / f"{name}{_SUFFIX}", os.O_CREAT | os.O_EXCL)
+        if lock is not None:  # else another process sweeps, and was quicker
+            return name, lock
 
 
 def remove(base: Path, name: str, lock: int) -> bool:
@@ -87,13 +88,10 @@ def remove(base: Path, name: str, lock: int) -> bool:
         Whether all is gone; else the lock stays too, for the next sweep.
     """
     try:
-        folder = open_folder(base)
-        try:
+        with using(open_folder(base)) as folder:
             is_gone = remove_tree(folder, name)
             if is_gone:
                 os.unlink(f"{name}{_SUFFIX}", dir_fd=folder)
-        finally:
-            os.close(folder)
     except FileNotFoundError:
         return True  # somebody removed the lock, or all of them
     except OSError:
@@ -114,7 +112,10 @@ def sweep(base: Path) -> None:
     with suppress(OSError):
         for path in list(base.iterdir()):
             if _LOCK_NAME.fullmatch(path.name):
-                _sweep_one(base, path.name)
+                with suppress(OSError):
+                    lock = _take(path)
+                    if lock is not None:
+                        remove(base, path.name.removesuffix(_SUFFIX), lock)
 
 
 def safe_id(session: str) -> str:
@@ -134,20 +135,16 @@ def safe_id(session: str) -> str:
     return f"{safe}-{digest[:8]}"
 
 
-def _sweep_one(base: Path, lock_name: str) -> None:
-    """Remove one workspace, if its lock is free."""
-    with suppress(OSError):
-        fd = os.open(base / lock_name, _FLAGS)
-        if _take(fd, base / lock_name):
-            remove(base, lock_name.removesuffix(_SUFFIX), fd)
-        else:
-            os.close(fd)
-
-
-def _take(fd: int, path: Path) -> bool:
-    """Take an open lock, and say whether that worked and it is still the one at its path."""
+def _take(path: Path, flags: int = 0) -> int | None:
+    """Open a lock and take it; None where another process has it, or has removed it."""
+    fd = os.open(path, _FLAGS | flags, 0o600)
+    is_ours = False
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return os.path.samestat(os.fstat(fd), path.lstat())
+        is_ours = os.path.samestat(os.fstat(fd), path.lstat())
     except (BlockingIOError, FileNotFoundError):
-        return False
+        return None
+    finally:
+        if not is_ours:
+            os.close(fd)
+    return fd if is_ours else None

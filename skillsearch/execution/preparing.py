@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from skillsearch.execution.artifacts import SCHEME, parse_ref
 from skillsearch.execution.commands import CommandPolicy
 from skillsearch.execution.editor import check_editor, write_editor
 from skillsearch.execution.environment import clean_environment
@@ -20,7 +19,7 @@ from skillsearch.execution.staging import stage_skill
 from skillsearch.execution.tracing import span
 from skillsearch.execution.working_folder import working_folder
 from skillsearch.execution.workspace import Workspace
-from skillsearch.paths import shorten
+from skillsearch.paths import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ def prepare(
         workspace.record(*map(_record, request.inputs, inputs))
     env = clean_environment(workspace, run_dir, request.skill, request.env)
     if request.editor_text is not None:
-        env |= write_editor(workspace, request.editor_text)
+        env |= write_editor(workspace, request.editor_text, env["PATH"])
     cwd, warnings = _choose_folder(workspace, request.cwd, skill.rel_path, variables)
     is_in_skill = cwd == PurePosixPath(skill.rel_path)
     program = Program(
@@ -97,8 +96,9 @@ def prepare(
 
 def _record(spec: InputSpec, staged: StagedInput) -> InputRecord:
     """Return what the metadata says of an input."""
-    version = parse_ref(spec.source)[1] if spec.source.startswith(SCHEME) else None
-    return InputRecord(spec.source, staged.name, staged.source, version, spec.mode)
+    found = staged.artifact
+    resolved, version = (found.ref, found.version) if found else (spec.source, None)
+    return InputRecord(spec.source, staged.name, resolved, version, spec.mode)
 
 
 def _choose_folder(
@@ -109,7 +109,7 @@ def _choose_folder(
     if found is not None and _is_folder(workspace, found):
         return found, ()
     return PurePosixPath(skill), (
-        f"cwd {shorten(cwd)} is no folder of the workspace; the command ran in {skill}.",
+        f"cwd {shown(cwd)} is no folder of the workspace; the command ran in {skill}.",
     )
 
 

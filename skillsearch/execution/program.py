@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -13,6 +13,8 @@ Isolation = Literal["none", "namespaces", "container"]
 
 DEFAULT_TIMEOUT = 300.0
 """Seconds, as in trpc-agent-go."""
+MAX_TIMEOUT = 3600.0
+"""Seconds that no run of a skill's command may exceed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +97,8 @@ class Capabilities:
         reads_outside: Whether it can read the user's files outside the workspace.
         writes_outside: Whether it can write files outside the workspace.
         sees_processes: Whether it sees other processes of the machine, and may signal them.
-        limits: Names of the limits that are enforced, as in `Limits`.
         not_isolated: What a user must know that is not kept from the program, a sentence each.
+        limits: Names of the limits that are enforced, as in `Limits`.
     """
 
     isolation: Isolation
@@ -104,8 +106,8 @@ class Capabilities:
     reads_outside: bool
     writes_outside: bool
     sees_processes: bool
-    limits: tuple[str, ...]
     not_isolated: tuple[str, ...]
+    limits: tuple[str, ...] = tuple(limit.name for limit in fields(Limits))
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form."""

@@ -1,4 +1,4 @@
-"""Removing a folder whatever a program left in it, without ever following a link.
+"""Removing a folder whatever a program left in it, without ever following a link or a mount.
 
 Folders that are not empty are moved up before they are entered, so depth costs neither open files
 nor recursion, and no path gets too long. Nothing here needs space on the disk that may be full.
@@ -6,12 +6,15 @@ nor recursion, and no path gets too long. Nothing here needs space on the disk t
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Iterable
 from contextlib import suppress
 
 from skillsearch.openat import FOLDER_FLAGS
+
+_INFO_BYTES = 512
 
 
 def remove_tree(parent: int, name: str) -> bool:
@@ -44,7 +47,8 @@ def open_owned(parent: int, name: str) -> int:
         A file descriptor, which the caller closes.
 
     Raises:
-        OSError: When it is missing, a link, no folder, or another user's.
+        OSError: When it is missing, a link, no folder, another user's, or something is mounted on
+            it: that is no part of the workspace, whoever mounted it there.
     """
     flags = FOLDER_FLAGS | os.O_NOFOLLOW
     try:
@@ -53,11 +57,25 @@ def open_owned(parent: int, name: str) -> int:
         _unlock(parent, name)
         fd = os.open(name, flags, dir_fd=parent)
     try:
+        if _mount(fd) != _mount(parent):
+            raise OSError(errno.EXDEV, "something is mounted on it")
         os.fchmod(fd, 0o700)
     except OSError:
         os.close(fd)
         raise
     return fd
+
+
+def _mount(fd: int) -> bytes | int:
+    """Return what tells the mount of an open folder from others."""
+    try:
+        info = os.open(f"/proc/self/fdinfo/{fd}", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return os.fstat(fd).st_dev  # elsewhere than on Linux
+    try:
+        return os.read(info, _INFO_BYTES).partition(b"mnt_id:")[2].partition(b"\n")[0]
+    finally:
+        os.close(info)
 
 
 def _unlock(parent: int, name: str) -> None:

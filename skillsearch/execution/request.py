@@ -17,6 +17,9 @@ InputMode = Literal["copy", "link"]
 MAX_FILES = 100
 MAX_FILE_BYTES = 4 << 20
 MAX_TOTAL_BYTES = 64 << 20
+CEILINGS = {"max_files": 1_000, "max_file_bytes": 64 << 20, "max_total_bytes": 256 << 20}
+"""What these limits of a collection can be raised to."""
+MAX_COMMAND_BYTES = 32 << 10
 MAX_PRIMARY_BYTES = 32 << 10
 """Size of the largest file that counts as the primary output."""
 
@@ -162,12 +165,14 @@ class StagedInput:
         source: Where it came from, as asked for.
         size_bytes: Its size, that of a folder being the sum of its files.
         mime_type: What it is; ``inode/directory`` for a folder.
+        artifact: The version of an artifact that it is; None for all else.
     """
 
     name: str
     source: str
     size_bytes: int
     mime_type: str
+    artifact: ArtifactRef | None = None
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form."""

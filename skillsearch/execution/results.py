@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from skillsearch.execution.files import shown
 from skillsearch.execution.media_types import is_text
 from skillsearch.execution.outputs import CollectedFile
 from skillsearch.execution.program import Finished
 from skillsearch.execution.request import MAX_PRIMARY_BYTES, OutputFile
-from skillsearch.safe_text import one_line, visible
+from skillsearch.paths import shown
+from skillsearch.safe_text import listed, one_line, visible
 
 _CONTINUATION = range(0x80, 0xC0)
 _MAX_CHARACTER_BYTES = 4
@@ -91,10 +91,8 @@ def without_empty(files: Sequence[CollectedFile]) -> tuple[list[CollectedFile], 
     full = [file for file in files if file.size]
     if len(full) == len(files):
         return full, []
-    names = [shown(file.name) for file in files if not file.size]
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    listed = f"{', '.join(names[:_NAMED])}{more}"
-    return full, [f"The command failed, and files that are empty are left out: {listed}."]
+    names = listed((shown(file.name) for file in files if not file.size), _NAMED)
+    return full, [f"The command failed, and files that are empty are left out: {names}."]
 
 
 def whole_characters(data: bytes) -> bytes:

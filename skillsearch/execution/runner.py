@@ -11,20 +11,17 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 
-from skillsearch.errors import ExecutionError, WorkspaceError
+from skillsearch.errors import ExecutionError, ExecutorError, WorkspaceError
 from skillsearch.execution.artifacts import ArtifactStore
 from skillsearch.execution.commands import CommandPolicy
 from skillsearch.execution.gathering import check_outputs, gather
 from skillsearch.execution.inputs import InputStager
 from skillsearch.execution.preparing import Ready, prepare
-from skillsearch.execution.program import Executor, Finished, Limits
+from skillsearch.execution.program import MAX_TIMEOUT, Executor, Finished, Limits
 from skillsearch.execution.request import RunRequest, RunResult
 from skillsearch.execution.results import run_warnings, stream_text
 from skillsearch.execution.tracing import command_name, span
 from skillsearch.execution.workspaces import Workspaces
-
-MAX_TIMEOUT = 3600.0
-"""Seconds that no run may exceed."""
 
 
 class SkillRunner:
@@ -66,6 +63,7 @@ class SkillRunner:
         self._guard = threading.Lock()
         self._locks: dict[str, threading.Lock] = {}
         self._waiting: Counter[str] = Counter()
+        self._is_closed = False
 
     def run(self, request: RunRequest, session: str = "") -> RunResult:
         """Run a command, and collect what it leaves.
@@ -80,8 +78,8 @@ class SkillRunner:
             How it ended, be it by a failure or because its time was over.
 
         Raises:
-            ExecutionError: When the command is refused, an input cannot be had, or something else
-                keeps it from being started.
+            ExecutionError: When the command is refused, an input cannot be had, the runner is
+                closed, or something else keeps it from being started.
         """
         timeout, notes = _timeout(request.timeout, self._limits.timeout)
         check_outputs(request)
@@ -111,7 +109,8 @@ class SkillRunner:
         )
 
     def close(self) -> None:
-        """Remove all workspaces; runs that are not over lose theirs."""
+        """Remove all workspaces, and run nothing more; runs that are not over lose theirs."""
+        self._is_closed = True
         with span("workspace.cleanup"):
             self._workspaces.close_all()
 
@@ -145,12 +144,16 @@ class SkillRunner:
             self._waiting[session] += 1
         try:
             with lock:
+                if self._is_closed:
+                    raise ExecutionError("What runs commands is closed; make another SkillRunner.")
                 yield
         finally:
             with self._guard:
                 self._waiting[session] -= 1
                 if not self._waiting[session]:
                     del self._waiting[session], self._locks[session]
+            if self._is_closed:  # while this one made its workspace
+                self._workspaces.close(session)
 
     @contextmanager
     def _ready(self, request: RunRequest, session: str, limits: Limits) -> Iterator[Ready]:
@@ -165,7 +168,7 @@ class SkillRunner:
             try:
                 ready = preparing(workspace)
             except ExecutionError:
-                if workspace.exists():
+                if workspace.exists() or self._is_closed:
                     raise
                 ready = preparing(self._workspaces.of(session))
             yield ready
@@ -178,7 +181,12 @@ class SkillRunner:
             cmd=command_name(request.command),
             cwd=str(ready.cwd),
         ) as tell:
-            finished = self._executor.run(ready.program)
+            try:
+                finished = self._executor.run(ready.program)
+            except OSError as exc:
+                raise ExecutorError(
+                    f"The executor {self._executor.name!r} cannot be used: {exc.strerror}."
+                ) from exc
             tell(exit_code=finished.exit_code, timed_out=finished.timed_out)
         return finished
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from skillsearch.errors import WorkspaceError
+from skillsearch.execution.files import bounded, temporary_name
 from skillsearch.execution.metadata import SkillRecord
 from skillsearch.execution.removal import remove_tree
 from skillsearch.execution.tree import LINKS, StagedCopy, Tree, digest_tree, list_tree
 from skillsearch.execution.workspace import Workspace
-from skillsearch.openat import open_folder
+from skillsearch.openat import open_folder, using
+from skillsearch.paths import shown
 from skillsearch.safe_text import one_line
 
 SKILLS = "skills"
 
 _MAX_NAME_BYTES = 100
-_MAX_NOTES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class StagedSkill:
         name: Its name.
         path: The folder of the copy, absolute.
         rel_path: The same from the workspace, such as ``skills/tea-timer``.
-        digest: Hash of its files, as `folder_digest` gives it.
+        digest: Hash of its files, as `digest_tree` gives it.
         is_new: Whether it was copied just now.
         notes: What of the skill is not in the copy, a sentence each.
     """
@@ -41,30 +41,6 @@ class StagedSkill:
     digest: str
     is_new: bool
     notes: tuple[str, ...] = ()
-
-
-def folder_digest(folder: Path) -> str:
-    """Hash the files of a skill.
-
-    Args:
-        folder: The skill's folder.
-
-    Returns:
-        The sha256, hexadecimal, of each file's path and bytes, both followed by a NUL, in the order
-        of the paths. Links, special files, version control, and what a staged skill has links in
-        the place of are no part of it.
-
-    Raises:
-        WorkspaceError: When the folder cannot be read, or is too large for a skill.
-    """
-    try:
-        fd = open_folder(folder)
-        try:
-            return digest_tree(fd, list_tree(fd))[0]
-        finally:
-            os.close(fd)
-    except OSError as exc:
-        raise WorkspaceError(f"The skill in {folder} cannot be read: {exc.strerror}.") from exc
 
 
 def stage_skill(workspace: Workspace, name: str, folder: Path) -> StagedSkill:
@@ -87,15 +63,12 @@ def stage_skill(workspace: Workspace, name: str, folder: Path) -> StagedSkill:
     """
     with workspace.guard:
         try:
-            source = open_folder(folder)
-            try:
+            with using(open_folder(folder)) as source:
                 return _stage(workspace, name, source)
-            finally:
-                os.close(source)
         except OSError as exc:
             raise WorkspaceError(
-                f"The skill {name[:200]!r} cannot be copied from {folder} to {workspace.skills}: "
-                f"{exc.strerror}."
+                f"The skill {shown(name)} cannot be copied from {shown(folder)} to "
+                f"{shown(workspace.skills)}: {exc.strerror}."
             ) from exc
 
 
@@ -124,10 +97,10 @@ def _stage(workspace: Workspace, name: str, source: int) -> StagedSkill:
     known = workspace.staged.get(name)
     kept = known and _still_holds(workspace, safe, known, source, tree)
     staged = kept or _copy(workspace, safe, source, tree)
-    workspace.staged[name] = staged
     rel_path = f"{SKILLS}/{safe}"
     if not kept:
         workspace.record(SkillRecord(name, rel_path, staged.digest))
+    workspace.staged[name] = staged
     return StagedSkill(
         name, workspace.skills / safe, rel_path, staged.digest, not kept, staged.notes
     )
@@ -143,14 +116,11 @@ def _still_holds(
     if not _has_same_files(source, tree, before, known.digest):
         return None
     try:
-        folder = workspace.open(SKILLS, safe)
-        try:
+        with using(workspace.open(SKILLS, safe)) as folder:
             copy = list_tree(folder)
             is_same = copy.state == known.copy.state and _has_same_files(
                 folder, copy, known.copy, known.digest
             )
-        finally:
-            os.close(folder)
     except (OSError, WorkspaceError):
         return None  # whatever lies there, it is not what we left
     return replace(known, source=tree, copy=copy) if is_same else None
@@ -165,24 +135,19 @@ def _has_same_files(folder: int, tree: Tree, before: Tree, digest: str) -> bool:
 
 def _copy(workspace: Workspace, safe: str, source: int, tree: Tree) -> StagedCopy:
     """Copy a skill under another name, which it then changes, so that there is never half of it."""
-    temporary = f".staging-{secrets.token_hex(8)}"
-    skills = workspace.open(SKILLS)
-    try:
-        os.mkdir(temporary, 0o700, dir_fd=skills)
-        copy = open_folder(skills, (temporary,))
+    temporary = temporary_name()
+    with using(workspace.open(SKILLS)) as skills:
         try:
-            digest, notes = _fill(copy, source, tree)
-            if not remove_tree(skills, safe):
-                old = workspace.skills / safe
-                raise WorkspaceError(f"{old} cannot be removed; close the workspace.")
-            os.rename(temporary, safe, src_dir_fd=skills, dst_dir_fd=skills)
-            left = list_tree(copy)
+            with using(open_folder(skills, (temporary,), make=True)) as copy:
+                digest, notes = _fill(copy, source, tree)
+                if not remove_tree(skills, safe):
+                    old = shown(workspace.skills / safe)
+                    raise WorkspaceError(f"{old} cannot be removed; close the workspace.")
+                os.rename(temporary, safe, src_dir_fd=skills, dst_dir_fd=skills)
+                left = list_tree(copy)
         finally:
-            os.close(copy)
-    finally:
-        remove_tree(skills, temporary)
-        os.close(skills)
-    return StagedCopy(tree, left, digest, _shortened((*tree.notes, *notes)))
+            remove_tree(skills, temporary)
+    return StagedCopy(tree, left, digest, bounded((*tree.notes, *notes)))
 
 
 def _fill(copy: int, source: int, tree: Tree) -> tuple[str, tuple[str, ...]]:
@@ -193,16 +158,6 @@ def _fill(copy: int, source: int, tree: Tree) -> tuple[str, tuple[str, ...]]:
     for name, target in LINKS.items():
         os.symlink(target, name, dir_fd=copy)
     for parts in (*tree.folders, ()):
-        folder = open_folder(copy, parts)
-        try:
+        with using(open_folder(copy, parts)) as folder:
             os.fchmod(folder, 0o555)
-        finally:
-            os.close(folder)
     return digest, notes
-
-
-def _shortened(notes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return notes of which there are not too many."""
-    if len(notes) <= _MAX_NOTES:
-        return notes
-    return (*notes[:_MAX_NOTES], f"{len(notes) - _MAX_NOTES:,} more are left out.")

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 Tell = Callable[..., None]
@@ -32,53 +32,62 @@ def command_name(command: str | tuple[str, ...]) -> str:
     return words[0] if words and _PROGRAM.fullmatch(words[0]) else ""
 
 
-@contextmanager
-def span(name: str, **attributes: str | int | bool) -> Iterator[Tell]:
-    """Record a step of a run as a span, below the caller's own where there is one.
+class span:
+    """A step of a run, recorded as a span below the caller's own where there is one.
 
-    An error inside is recorded as the status, by the name of its type alone: its message may hold
-    paths and values of the run. It goes on as it was.
-
-    Args:
-        name: Name of the span, such as ``workspace.run``.
-        **attributes: What is known when the step begins.
-
-    Yields:
-        A function that adds attributes.
+    It is a context manager that gives a function which adds attributes. An error inside is
+    recorded as the status, by the name of its type alone: its message may hold paths and values of
+    the run. It goes on as it was.
     """
-    api = _api()
-    manager: AbstractContextManager[Any] | None = None
-    current: Any = None
-    if api is not None:
-        with suppress(Exception):
-            manager = api.get_tracer("skillsearch").start_as_current_span(
-                name, attributes=attributes, record_exception=False, set_status_on_exception=False
-            )
-            current = manager.__enter__()
-    try:
-        yield functools.partial(_tell, current)
-    except BaseException as error:
-        with suppress(Exception):
-            current.set_status(api.StatusCode.ERROR, type(error).__name__)
-        raise
-    finally:
-        if current is not None and manager is not None:
+
+    def __init__(self, name: str, **attributes: str | int | bool) -> None:
+        """Name the step.
+
+        Args:
+            name: Name of the span, such as ``workspace.run``.
+            **attributes: What is known when the step begins.
+        """
+        self._name = name
+        self._attributes = attributes
+        self._manager: Any = None
+        self._span: Any = None
+
+    def __enter__(self) -> Tell:
+        """Begin."""
+        api = _api()
+        if api is not None:
             with suppress(Exception):
-                manager.__exit__(None, None, None)
+                self._manager = api.get_tracer("skillsearch").start_as_current_span(
+                    self._name,
+                    attributes=self._attributes,
+                    record_exception=False,
+                    set_status_on_exception=False,
+                )
+                self._span = self._manager.__enter__()
+        return self._tell
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """End."""
+        if self._span is None:
+            return
+        if kind is not None:
+            with suppress(Exception):
+                self._span.set_status(_api().StatusCode.ERROR, kind.__name__)
+        with suppress(Exception):
+            self._manager.__exit__(None, None, None)
+
+    def _tell(self, **attributes: str | int | bool) -> None:
+        """Add attributes."""
+        if self._span is not None:
+            with suppress(Exception):
+                self._span.set_attributes(attributes)
 
 
 @functools.cache
 def _api() -> Any:
     """Import the API at the first span, once; None where it is missing or broken."""
-    try:
+    with suppress(Exception):  # whatever a broken installation raises, the run goes on
         from opentelemetry import trace
-    except Exception:  # noqa: BLE001 - whatever a broken installation raises, the run goes on
-        return None
-    return trace
 
-
-def _tell(current: Any, **attributes: str | int | bool) -> None:
-    """Add attributes to a span."""
-    if current is not None:
-        with suppress(Exception):
-            current.set_attributes(attributes)
+        return trace
+    return None

@@ -11,18 +11,22 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from skillsearch.errors import WorkspaceError
-from skillsearch.openat import FOLDER_FLAGS, READ_FLAGS, open_file
-from skillsearch.paths import printable
-
-MAX_ENTRIES = 5_000
-"""Files, folders and links of a skill."""
-MAX_DEPTH = 32
-MAX_FILE_BYTES = 64 << 20
-MAX_TOTAL_BYTES = 256 << 20
+from skillsearch.execution.files import (
+    MAX_DEPTH,
+    MAX_ENTRIES,
+    MAX_FILE_BYTES,
+    MAX_TOTAL_BYTES,
+    chunks_of,
+    open_plain,
+    reason,
+)
+from skillsearch.openat import CREATE_FLAGS, FOLDER_FLAGS, open_file, using
+from skillsearch.paths import shown
 
 LINKS = {"out": "../../out", "work": "../../work", "inputs": "../../work/inputs"}
 """What lies at the top of a staged skill, in the place of entries of these names."""
@@ -31,10 +35,11 @@ VERSION_CONTROL = frozenset({".git", ".hg", ".svn"})
 
 _SETTLED_NS = 2_000_000_000
 """The coarsest clock of a file system: two changes between its ticks have the same time."""
-_CHUNK = 1 << 20
-_GONE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EINVAL, errno.EACCES}
+_GONE = {
+    *(errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EINVAL),
+    *(errno.EACCES, errno.EPERM),
+}
 """How it shows that an entry has gone or changed its kind, or is not for us to read."""
-_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Parts = tuple[str, ...]
 
@@ -128,16 +133,17 @@ def digest_tree(folder: int, tree: Tree, into: int | None = None) -> tuple[str, 
     owner = os.fstat(folder).st_uid
     total = 0
     for parts in tree.files:
-        fd = _open_plain(folder, parts, owner)
-        if fd is None:
-            notes.append(f"{_shown(parts)} is no plain file that can be read; it is left out.")
-            continue
         try:
+            fd = open_plain(folder, parts, owner)
+        except OSError as exc:
+            notes.append(_left_out(parts, exc))
+            continue
+        with using(fd):
             digest.update(_on_disk(parts) + b"\0")
-            total = _read_file(fd, parts, total, digest.update, into)
+            for chunk in _read(fd, parts, total, into):
+                total += len(chunk)
+                digest.update(chunk)
             digest.update(b"\0")
-        finally:
-            os.close(fd)
     return digest.hexdigest(), tuple(notes)
 
 
@@ -157,7 +163,7 @@ class _Listing:
         """Add an open folder and what lies below it."""
         if len(above) > MAX_DEPTH:
             raise WorkspaceError(
-                f"{_shown(above)} lies more than {MAX_DEPTH} folders deep; make the skill flatter."
+                f"{_quoted(above)} lies more than {MAX_DEPTH} folders deep; make the skill flatter."
             )
         self._add_state(above, os.fstat(fd))
         inner: list[Parts] = []
@@ -180,7 +186,7 @@ class _Listing:
         self._add_state(parts, status, target)
         if len(parts) == 1 and parts[0] in LINKS:
             if target != LINKS[parts[0]]:
-                self.notes.append(f"{_shown(parts)} gives way to a folder of the workspace.")
+                self.notes.append(f"{_quoted(parts)} gives way to a folder of the workspace.")
             return
         self._count()
         if stat.S_ISDIR(status.st_mode):
@@ -191,7 +197,7 @@ class _Listing:
                 self.executables.append(parts)
         else:
             kind = "a link" if target else "a special file"
-            self.notes.append(f"{_shown(parts)} is {kind}; it is left out.")
+            self.notes.append(f"{_quoted(parts)} was left out: it is {kind}.")
 
     def _count(self) -> None:
         """Count an entry, and refuse too many."""
@@ -207,15 +213,11 @@ class _Listing:
         try:
             fd = os.open(parts[-1], FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=folder)
         except OSError as exc:
-            if exc.errno not in _GONE:
-                raise
-            self.notes.append(f"{_shown(parts)} is no folder that can be read; it is left out.")
+            self.notes.append(_left_out(parts, exc))
             return
-        try:
+        with using(fd):
             self.folders.append(parts)
             self.add_folder(fd, parts)
-        finally:
-            os.close(fd)
 
     def _add_state(self, parts: Parts, status: os.stat_result, target: str = "") -> None:
         """Add what tells an entry from a changed one."""
@@ -230,50 +232,28 @@ class _Listing:
         self.newest = max(self.newest, status.st_ctime_ns)
 
 
-def _open_plain(folder: int, parts: Parts, owner: int) -> int | None:
-    """Open a plain file; None where it is another thing, or a hard link to another user's file."""
-    try:
-        fd = open_file(folder, parts, READ_FLAGS)
-    except OSError as exc:
-        if exc.errno not in _GONE:
-            raise
-        return None
-    status = os.fstat(fd)
-    if stat.S_ISREG(status.st_mode) and (status.st_nlink == 1 or status.st_uid == owner):
-        return fd
-    os.close(fd)
-    return None
-
-
-def _read_file(
-    fd: int, parts: Parts, total: int, take: Callable[[bytes], None], into: int | None
-) -> int:
-    """Hand on an open file, and copy it; return the bytes of all files with those of this one."""
-    copy = None if into is None else open_file(into, parts, _CREATE_FLAGS)
-    try:
-        size = os.fstat(fd).st_size
-        _check_size(parts, size, total + size)
-        size = 0
-        while chunk := os.read(fd, _CHUNK):
+def _read(fd: int, parts: Parts, total: int, into: int | None) -> Iterator[bytes]:
+    """Yield what an open file holds, and copy it; `total` bytes were read of those before."""
+    size = 0
+    with (
+        nullcontext() if into is None else os.fdopen(open_file(into, parts, CREATE_FLAGS), "wb")
+    ) as copy:
+        for chunk in chunks_of(fd, MAX_FILE_BYTES + 1):
             size += len(chunk)
             _check_size(parts, size, total + size)
-            take(chunk)
+            yield chunk
             if copy is not None:
-                _write(copy, chunk)
+                copy.write(chunk)
         if copy is not None:
-            os.fchmod(copy, 0o555 if os.fstat(fd).st_mode & 0o111 else 0o444)
-    finally:
-        if copy is not None:
-            os.close(copy)
-    return total + size
+            os.fchmod(copy.fileno(), 0o555 if os.fstat(fd).st_mode & 0o111 else 0o444)
 
 
 def _check_size(parts: Parts, size: int, total: int) -> None:
     """Refuse a file that is too large, alone or with the others."""
     if size > MAX_FILE_BYTES:
         raise WorkspaceError(
-            f"{_shown(parts)} is larger than {MAX_FILE_BYTES >> 20} MiB, too large for a file of a "
-            "skill; give it to the command as an input."
+            f"{_quoted(parts)} is larger than {MAX_FILE_BYTES >> 20} MiB, too large for a file of"
+            " a skill; give it to the command as an input."
         )
     if total > MAX_TOTAL_BYTES:
         raise WorkspaceError(
@@ -282,18 +262,18 @@ def _check_size(parts: Parts, size: int, total: int) -> None:
         )
 
 
-def _write(fd: int, data: bytes) -> None:
-    """Write all of the bytes."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
-
-
 def _on_disk(parts: Parts) -> bytes:
     """Return a path as the file system has it, which is also what paths are ordered by."""
     return os.fsencode("/".join(parts))
 
 
-def _shown(parts: Parts) -> str:
+def _quoted(parts: Parts) -> str:
     """Return a path as messages quote it."""
-    return repr(printable("/".join(parts))[:200])
+    return shown("/".join(parts))
+
+
+def _left_out(parts: Parts, error: OSError) -> str:
+    """Return the note on what cannot be opened; raise the error where that is no fault of it."""
+    if error.errno not in _GONE:
+        raise error
+    return f"{_quoted(parts)} was left out: {reason(error)}."

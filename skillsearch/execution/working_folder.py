@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
+from skillsearch.execution.globs import take_variable
 from skillsearch.execution.tree import LINKS
 
-_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))(?=/|\Z)", re.ASCII)
 _TOP = ("skills", "work", "out", "runs")
 """What an absolute path may begin with."""
 
@@ -45,11 +44,8 @@ def _split(cwd: str, skill: str, variables: Mapping[str, str]) -> tuple[str, str
     """Return the folder that a path begins at, and the rest of it."""
     if cwd.startswith("/"):
         return ".", posixpath.normpath(cwd).lstrip("/")
-    found = _VARIABLE.match(cwd)
-    base = variables.get(found[1] or found[2]) if found else None
-    if found is None or base is None:
-        return skill, cwd
-    return base, cwd[found.end() :].lstrip("/")
+    base, rest = take_variable(cwd, variables) or (skill, cwd)
+    return base, rest.lstrip("/")
 
 
 def _without_links(path: PurePosixPath) -> PurePosixPath:

@@ -17,7 +17,8 @@ from skillsearch.execution.metadata import Record, WorkspaceMetadata, save_metad
 from skillsearch.execution.ownership import new_name, prepare, remove
 from skillsearch.execution.removal import open_owned, remove_tree
 from skillsearch.execution.tree import StagedCopy
-from skillsearch.openat import open_folder
+from skillsearch.openat import open_folder, using
+from skillsearch.paths import shown
 
 FOLDERS = (("skills",), ("work",), ("work", "inputs"), ("runs",), ("out",))
 """What every workspace holds, besides metadata.json."""
@@ -66,7 +67,7 @@ class Workspace:
             The workspace, which the caller closes.
 
         Raises:
-            WorkspaceError: When the folder cannot be made, or others may write to ``base``.
+            WorkspaceError: When the folder cannot be made, or others may enter ``base``.
         """
         base = prepare(base)
         try:
@@ -76,13 +77,13 @@ class Workspace:
         try:
             (base / name).mkdir(mode=0o700)
             workspace = cls(base / name, lock)
+            workspace.restore()
+            workspace._save(workspace.metadata)
         except OSError as exc:
             remove(base, name, lock)
             raise _unusable(base / name, exc) from exc
-        try:
-            workspace.restore()
         except WorkspaceError:
-            workspace.close()
+            remove(base, name, lock)
             raise
         return workspace
 
@@ -134,18 +135,17 @@ class Workspace:
             WorkspaceError: When the workspace itself is gone.
         """
         if not self.exists():
-            raise WorkspaceError(f"The workspace {self.path} is gone; run the command once more.")
-        base = open_folder(self.path.parent)
-        try:
+            raise WorkspaceError(
+                f"The workspace {shown(self.path)} is gone; run the command once more."
+            )
+        with using(open_folder(self.path.parent)) as base:
             top = open_owned(base, self.path.name)
-        finally:
-            os.close(base)
-        try:
+        with using(top):
             if not os.path.samestat(os.fstat(top), self._status):
-                raise WorkspaceError(f"The workspace {self.path} was replaced by another folder.")
+                raise WorkspaceError(
+                    f"The workspace {shown(self.path)} was replaced by another folder."
+                )
             return open_folder(top, parts, make=make)
-        finally:
-            os.close(top)
 
     def restore(self) -> None:
         """Make its own folders anew where a command removed, replaced or locked them.
@@ -154,19 +154,17 @@ class Workspace:
             WorkspaceError: When that is not possible.
         """
         try:
-            for *above, name in FOLDERS:
-                folder = self.open(*above)
-                try:
-                    _restore(folder, name)
-                finally:
-                    os.close(folder)
-            with self.guard:
-                self._save(self._metadata.used())
+            with using(self.open()) as top:
+                for *above, name in FOLDERS:
+                    with using(open_folder(top, above)) as folder:
+                        _restore(folder, name)
         except OSError as exc:
             raise _unusable(self.path, exc) from exc
 
     def new_run_dir(self) -> Path:
         """Make a folder for one run, with the time in its name: ``runs/run_20260824T121314.567``.
+
+        What a command did to the workspace's own folders and to metadata.json is undone.
 
         Returns:
             Its path; a run that begins in the same millisecond is said to begin in the next.
@@ -177,17 +175,18 @@ class Workspace:
         self.restore()
         at = datetime.now(UTC)
         try:
-            runs = self.open("runs")
-            try:
+            with self.guard:
+                self._save(self._metadata.used())
+            with using(self.open("runs")) as runs:
                 for later in range(_MAX_SAME_TIME):
                     name = _run_name(at + timedelta(milliseconds=later))
                     if _make(runs, name):
                         return self.runs / name
-            finally:
-                os.close(runs)
         except OSError as exc:
             raise _unusable(self.runs, exc) from exc
-        raise WorkspaceError(f"{self.runs} is full of runs of this moment; close the workspace.")
+        raise WorkspaceError(
+            f"{shown(self.runs)} is full of runs of this moment; close the workspace."
+        )
 
     def record(self, *records: Record) -> None:
         """Add records to the metadata, and write metadata.json.
@@ -219,11 +218,8 @@ class Workspace:
     def _save(self, metadata: WorkspaceMetadata) -> None:
         """Keep metadata and write it."""
         self._metadata = metadata
-        folder = self.open()
-        try:
+        with using(self.open()) as folder:
             save_metadata(folder, metadata)
-        finally:
-            os.close(folder)
 
 
 def _run_name(at: datetime) -> str:
@@ -254,6 +250,6 @@ def _restore(folder: int, name: str) -> None:
 def _unusable(path: Path, exc: OSError) -> WorkspaceError:
     """Return the error for a workspace that the system does not let us use."""
     return WorkspaceError(
-        f"The workspace {path} cannot be used ({exc.strerror}); check that its disk has space, and "
-        "that the folder is yours."
+        f"The workspace {shown(path)} cannot be used ({exc.strerror}); check that its disk has "
+        "space, and that the folder is yours."
     )

@@ -44,16 +44,14 @@ class Workspaces:
             session: Id of the session, any text.
 
         Returns:
-            The workspace, with its own folders in place.
+            The workspace; whatever commands did to its folders is undone by `new_run_dir`.
 
         Raises:
             WorkspaceError: When it cannot be made or used.
         """
         with self._guard:
             workspace = self._of.get(session)
-            if workspace is not None and workspace.exists():
-                workspace.restore()
-            else:
+            if workspace is None or not workspace.exists():
                 workspace = self._renew(session)
             self._of.move_to_end(session)
             surplus = self._surplus()

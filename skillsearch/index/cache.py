@@ -211,9 +211,8 @@ def write_atomically(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         Path(temporary).replace(path)
-    except BaseException:
+    finally:
         Path(temporary).unlink(missing_ok=True)
-        raise
     _sync_folder(path.parent)
 
 

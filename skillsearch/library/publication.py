@@ -23,7 +23,7 @@ from skillsearch.library.precedence import Shadowed
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.library.skill_uris import authorities, make_uri, skill_path, split_uri
 from skillsearch.library.strict_frontmatter import check_strict_name
-from skillsearch.paths import shorten
+from skillsearch.paths import shown
 from skillsearch.skills.frontmatter import Finding
 from skillsearch.types import Diagnostic
 
@@ -143,10 +143,10 @@ class Publisher:
         *path, file = split_uri(uri) or ("",)
         place = self._catalogue.by_path.get(tuple(path)) if file == SKILL_MD else None
         if place is None:
-            raise SkillError(f"No skill is served at {shorten(uri)}; list the skills.")
+            raise SkillError(f"No skill is served at {shown(uri)}; list the skills.")
         manifest = self._reader.manifest(place)
         if isinstance(manifest, Finding):
-            raise SkillError(f"No skill is served at {shorten(uri)}: {manifest.message}")
+            raise SkillError(f"No skill is served at {shown(uri)}: {manifest.message}")
         return manifest
 
     def read(self, uri: str) -> bytes:
@@ -165,7 +165,7 @@ class Publisher:
         for contents, path in self._skills_around(uri):
             if path in contents.files:
                 return read_published(contents.place, path)
-        raise SkillError(f"No file is served at {shorten(uri)}; list the skills.")
+        raise SkillError(f"No file is served at {shown(uri)}; list the skills.")
 
     def children(self, uri: str) -> tuple[Child, ...]:
         """List a folder of a published skill; one that holds no file does not count.
@@ -190,7 +190,7 @@ class Publisher:
                 base = split_uri(uri)
                 children = [Child(name, make_uri((*base, name)), sizes[name]) for name in sizes]
                 return tuple(sorted(children, key=lambda child: child.uri))
-        raise SkillError(f"{shorten(uri)} is not a directory of a skill that is served.")
+        raise SkillError(f"{shown(uri)} is not a directory of a skill that is served.")
 
     @property
     def _catalogue(self) -> _Catalogue:

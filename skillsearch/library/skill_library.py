@@ -205,8 +205,7 @@ class SkillLibrary:
         Raises:
             SkillError: As `get`.
         """
-        data, _ = read_skill_md(Path(self.find(name).path))
-        return decode_skill_md(data)[0]
+        return decode_skill_md(read_skill_md(Path(self.find(name).path))[0])[0]
 
     def files(self, name: str) -> tuple[tuple[str, ...], bool]:
         """List the files of a skill, SKILL.md aside.
@@ -331,8 +330,7 @@ class SkillLibrary:
         """
         before = self._source.documents
         self._source.refresh()
-        after = self._source.documents
-        return Changes() if before is after else Changes.between(before, after)
+        return Changes.between(before, self._source.documents)
 
     def register(self, content: str) -> Document:
         """Add a skill that lies in no root, for as long as this library lives.

@@ -54,7 +54,9 @@ class Changes:
 
     @classmethod
     def between(cls, before: DocumentStore, after: DocumentStore) -> Changes:
-        """Compare two states of a corpus."""
+        """Compare two states of a corpus; the same object has no changes."""
+        if before is after:
+            return cls()
         old = {document.doc_id: document.content_hash for document in before}
         new = {document.doc_id: document.content_hash for document in after}
         both = old.keys() & new.keys()

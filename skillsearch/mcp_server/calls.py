@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import queue
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import anyio
-from anyio import to_thread
 
 from skillsearch.errors import SkillSearchError
 from skillsearch.mcp_server.desk import Desk
@@ -25,7 +26,7 @@ INDEXING_PATIENCE = 20.0
 INDEXING_SECONDS = 0.05
 """How often is looked whether it is there."""
 MAX_SLOW = 4
-"""Commands of skills that may run at the same time; others wait."""
+"""Commands of skills that may run at the same time, one of each session; others wait."""
 
 Answer = dict[str, JsonValue]
 
@@ -45,7 +46,8 @@ class Calls:
         """Take the place where the library is used, and what is offered there."""
         self._desk = desk
         self._offers = offers
-        self._slow: anyio.CapacityLimiter | None = None
+        self._slow = ThreadPoolExecutor(MAX_SLOW, thread_name_prefix="skillsearch-run")
+        self._running: dict[str, Future[Any]] = {}
 
     async def answer(self, session: str, name: str, arguments: Mapping[str, Any]) -> Answer:
         """Answer a call.
@@ -65,11 +67,7 @@ class Calls:
             begun = await self._begin_once_indexed(session, name, arguments)
             if not isinstance(begun, _Begun):
                 return begun
-            if self._slow is None:  # it belongs to the event loop, which only runs by now
-                self._slow = anyio.CapacityLimiter(MAX_SLOW)
-            outcome = await to_thread.run_sync(
-                begun.deferred.outcome, limiter=self._slow, abandon_on_cancel=True
-            )
+            outcome = await self._outcome(session, begun.deferred)
             return await self._desk.run(begun.toolset.finish, name, begun.deferred, outcome)
         except (TimeoutError, queue.Full) as exc:
             return busy(exc)
@@ -84,6 +82,17 @@ class Calls:
             if not _is_indexing(begun) or anyio.current_time() > deadline:
                 return begun
             await anyio.sleep(INDEXING_SECONDS)
+
+    async def _outcome(self, session: str, deferred: Deferred) -> Any:
+        """Do the slow part of a call, when that of the session's call before is done.
+
+        Cancelled before, it is never begun; later it goes on, and the next one waits for it.
+        """
+        while (before := self._running.get(session)) and not before.done():
+            await asyncio.wait({asyncio.wrap_future(before)})
+        self._running = {key: one for key, one in self._running.items() if not one.done()}
+        self._running[session] = self._slow.submit(deferred.outcome)
+        return await asyncio.wrap_future(self._running[session])
 
     def _begin(self, session: str, name: str, arguments: Mapping[str, Any]) -> Answer | _Begun:
         """Begin a call at the desk; where a client has no toolset, say why."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
@@ -13,10 +13,10 @@ from skillsearch.errors import SkillSearchError
 from skillsearch.library.publication import Publisher
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.desk import Desk
+from skillsearch.mcp_server.faces import Record
 from skillsearch.mcp_server.served_library import ServedLibrary
 from skillsearch.tools.failures import failure, failure_of
 
-Record = dict[str, Any]
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 

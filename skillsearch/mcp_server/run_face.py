@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from skillsearch.mcp_server.faces import Face, list_of, object_of
+from skillsearch.mcp_server.faces import Face, Record, list_of, object_of
 from skillsearch.safe_text import one_line, visible
-
-Record = dict[str, Any]
 
 _TEXT: Record = {"type": "string"}
 _WHOLE: Record = {"type": "integer"}

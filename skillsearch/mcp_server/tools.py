@@ -9,7 +9,7 @@ from typing import Any
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from mcp_types import Tool as McpTool
 
-from skillsearch.mcp_server.faces import Face, list_of, object_of
+from skillsearch.mcp_server.faces import Face, Record, list_of, object_of
 from skillsearch.mcp_server.run_face import RUN_FACE
 from skillsearch.prompt import render_body
 from skillsearch.safe_text import one_line, visible
@@ -26,8 +26,6 @@ ERROR_KEY = "skillsearch/error"
 
 Not in the structured content: clients hold that against the output schema, errors included.
 """
-
-Record = dict[str, Any]
 
 
 def definition(tool: Tool, face: Face) -> McpTool:

@@ -16,6 +16,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
@@ -93,14 +94,16 @@ def extract(archive: Path, into: Path, limits: UnpackLimits = LIMITS, *, name: s
         OSError: When it cannot be read or written.
     """
     into.mkdir(mode=0o700)
-    try:
-        with archive.open("rb", buffering=0) as raw, _BoundedReader(raw) as file:
-            _unpack(file, into, limits)
-    except BaseException as exc:
-        shutil.rmtree(into, ignore_errors=True)
-        if problem := _problem(exc):
-            raise RootError(f"The archive {name or printable(archive)} is {problem}.") from exc
-        raise
+    with ExitStack() as undo:
+        undo.callback(shutil.rmtree, into, ignore_errors=True)
+        try:
+            with archive.open("rb", buffering=0) as raw, _BoundedReader(raw) as file:
+                _unpack(file, into, limits)
+        except (OSError, RefusedMemberError, *_DAMAGES) as exc:
+            if problem := _problem(exc):
+                raise RootError(f"The archive {name or printable(archive)} is {problem}.") from exc
+            raise
+        undo.pop_all()
 
 
 def _problem(error: BaseException) -> str:

@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from skillsearch.errors import RootError
+from skillsearch.openat import using
 from skillsearch.roots.archives import archive_kind, extract
 from skillsearch.roots.downloads import Downloaded, UnreachableError, check_url, fetch
 from skillsearch.roots.sources import MAX_READY_BYTES, READY, is_skill_md, shown
@@ -207,8 +208,7 @@ def _content(folder: Path) -> str:
 @contextmanager
 def _lock(folder: Path, name: str) -> Iterator[None]:
     """Keep other processes out; the lock of one that died is free."""
-    fd = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
+    with using(os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)) as fd:
         give_up = time.monotonic() + LOCK_SECONDS
         while not _try_lock(fd):
             if time.monotonic() > give_up:
@@ -218,8 +218,6 @@ def _lock(folder: Path, name: str) -> Iterator[None]:
                 )
             time.sleep(0.05)
         yield
-    finally:
-        os.close(fd)
 
 
 def _try_lock(fd: int) -> bool:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from skillsearch.openat import open_file, open_folder
+from skillsearch.openat import CREATE_FLAGS, open_file, open_folder, using
 from skillsearch.paths import MAX_PATH_CHARS
 from skillsearch.safe_text import visible
 
 MAX_PARTS = 32
 MAX_PART_BYTES = 255
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
 _FORBIDDEN = {"\\": "a backslash", ":": "a colon", "\t": "a tab", "\n": "a line break"}
 
 
@@ -130,11 +130,8 @@ class Unpacker:
 
     def _write(self, parts: tuple[str, ...], member: Member) -> None:
         """Write a file, counting what really comes."""
-        folder = open_folder(self._folder, parts[:-1], make=True)
-        try:
-            opened = open_file(folder, parts[-1:], _CREATE)
-        finally:
-            os.close(folder)
+        with using(open_folder(self._folder, parts[:-1], make=True)) as folder:
+            opened = open_file(folder, parts[-1:], CREATE_FLAGS)
         size = 0
         with os.fdopen(opened, "wb") as file:
             for block in member.content:

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 
 from skillsearch.errors import ParseError, SkillError
 from skillsearch.openat import READ_FLAGS, open_file
-from skillsearch.paths import confine, printable, shorten, unsafe_path
+from skillsearch.paths import confine, printable, shown, unsafe_path
 from skillsearch.skills.listing import list_files
 
 MAX_SKILL_MD_BYTES = 1024 * 1024
@@ -196,15 +196,15 @@ def _open_error(skill_dir: Path, relative: str, path: PurePosixPath, error: OSEr
     if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG}:
         return _cannot_read(relative, error)
     files, _ = list_files(skill_dir, limit=_MAX_COMPARED_FILES)
-    shown = [file for file in files if file.isprintable()]  # a name may hold what hides or misleads
-    near = difflib.get_close_matches(str(path)[:_MAX_COMPARED_CHARS], shown, n=5, cutoff=0.5)
+    plain = [file for file in files if file.isprintable()]  # a name may hold what hides or misleads
+    near = difflib.get_close_matches(str(path)[:_MAX_COMPARED_CHARS], plain, n=5, cutoff=0.5)
     hint = f"Did you mean: {', '.join(near)}?" if near else "List the skill's files first."
-    return SkillError(f"The skill has no file {shorten(str(path))}. {hint}")
+    return SkillError(f"The skill has no file {shown(path)}. {hint}")
 
 
 def _cannot_read(relative: str, error: OSError) -> SkillError:
     """Return the error for a file that the system does not let us read."""
-    return SkillError(f"The file {shorten(relative)} cannot be read: {error.strerror}.")
+    return SkillError(f"The file {shown(relative)} cannot be read: {error.strerror}.")
 
 
 def _meets_link(skill_dir: Path, path: PurePosixPath) -> bool:
@@ -240,7 +240,7 @@ def read_file(
     finally:
         os.close(fd)
     if data is None:
-        raise SkillError(f"The file {shorten(relative)} is larger than {limit} bytes; split it up.")
+        raise SkillError(f"The file {shown(relative)} is larger than {limit} bytes; split it up.")
     return data
 
 

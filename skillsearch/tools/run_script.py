@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, StringConstraints
 
-from skillsearch.execution.program import DEFAULT_TIMEOUT
-from skillsearch.execution.request import RunRequest
+from skillsearch.execution.program import DEFAULT_TIMEOUT, MAX_TIMEOUT
+from skillsearch.execution.request import MAX_COMMAND_BYTES, RunRequest
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.tools.tool import Deferred, Tool, ToolArguments
 
 if TYPE_CHECKING:
     from skillsearch.execution.runner import SkillRunner
 
-MAX_COMMAND_CHARS = 1 << 15
-MAX_STDIN_CHARS = 1 << 20
-MAX_PATTERNS = 100
-MAX_SECONDS = 3600
+MAX_TEXT_CHARS = 1 << 20
+"""Of stdin, of the text for an editor, and of a variable's value."""
+MAX_ITEMS = 100
+"""Inputs, patterns and variables that one call may name."""
+
 _MAX_NAME_CHARS = 256
 
 _Pattern = Annotated[str, StringConstraints(max_length=1024)]
@@ -31,14 +32,14 @@ class RunSkillScriptArgs(ToolArguments):
     skill: str = Field(max_length=_MAX_NAME_CHARS)
     command: str = Field(
         min_length=1,
-        max_length=MAX_COMMAND_CHARS,
+        max_length=MAX_COMMAND_BYTES,
         description="For bash, in the skill's folder: python3 scripts/x.py > out/x.txt",
     )
-    stdin: str = Field(default="", max_length=MAX_STDIN_CHARS)
+    stdin: str = Field(default="", max_length=MAX_TEXT_CHARS)
     output_files: list[_Pattern] = Field(
-        default=[], max_length=MAX_PATTERNS, description="Files to return, such as out/*.txt."
+        default=[], max_length=MAX_ITEMS, description="Files to return, such as out/*.txt."
     )
-    timeout: float = Field(default=DEFAULT_TIMEOUT, gt=0, le=MAX_SECONDS, description="Seconds.")
+    timeout: float = Field(default=DEFAULT_TIMEOUT, gt=0, le=MAX_TIMEOUT, description="Seconds.")
 
 
 def run_script_tool(

@@ -14,9 +14,10 @@ from pydantic import AliasChoices, AliasGenerator, ConfigDict, Field, StringCons
 from pydantic.alias_generators import to_pascal
 
 from skillsearch.errors import SkillNotLoadedError
-from skillsearch.execution.outputs import CEILINGS
-from skillsearch.execution.program import DEFAULT_TIMEOUT
+from skillsearch.execution.program import DEFAULT_TIMEOUT, MAX_TIMEOUT
 from skillsearch.execution.request import (
+    CEILINGS,
+    MAX_COMMAND_BYTES,
     MAX_FILE_BYTES,
     MAX_FILES,
     MAX_TOTAL_BYTES,
@@ -27,6 +28,7 @@ from skillsearch.execution.request import (
     RunRequest,
     RunResult,
 )
+from skillsearch.tools.run_script import MAX_ITEMS, MAX_TEXT_CHARS
 from skillsearch.tools.tool import Deferred, Tool, ToolArguments
 from skillsearch.toolsets.workspace_arguments import Name, OfSkillArgs, naming
 from skillsearch.types import JsonValue
@@ -34,12 +36,6 @@ from skillsearch.types import JsonValue
 if TYPE_CHECKING:
     from skillsearch.execution.runner import SkillRunner
 
-MAX_COMMAND_CHARS = 32 << 10
-MAX_TEXT_CHARS = 1 << 20
-"""Of stdin, of the text for an editor, and of a variable's value."""
-MAX_TIMEOUT = 3600
-MAX_ITEMS = 100
-"""Inputs, patterns and variables that one call may name."""
 
 _Text = Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARS)]
 
@@ -88,7 +84,7 @@ class RunArgs(OfSkillArgs):
     """The arguments of ``skill_run``."""
 
     command: str = Field(
-        min_length=1, max_length=MAX_COMMAND_CHARS, description="Shell command, run by bash -lc."
+        min_length=1, max_length=MAX_COMMAND_BYTES, description="Shell command, run by bash -lc."
     )
     cwd: Name = Field(default="", description="Folder to run in, below the skill's.")
     env: dict[Name, _Text] = Field(

@@ -23,7 +23,7 @@ from skillsearch.errors import (
 from skillsearch.execution.request import ArtifactRef
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.prompt import LoadedPrompt, render_loaded
-from skillsearch.safe_text import one_line
+from skillsearch.safe_text import listed, one_line
 from skillsearch.session.skill_session import SkillSession
 from skillsearch.session.types import LoadedEntry, StateDelta
 from skillsearch.setting_values import MAX_N
@@ -294,6 +294,4 @@ def _moment(entry: LoadedEntry) -> float:
 
 def _joined(names: Iterable[str]) -> str:
     """Join names on one line; of very many the first, with the number of the others."""
-    shown = [one_line(name, _MAX_SHOWN_CHARS) for name in names]
-    more = len(shown) - _MAX_SHOWN_DOCS
-    return ", ".join(shown[:_MAX_SHOWN_DOCS]) + (f" and {more:,} more" if more > 0 else "")
+    return listed((one_line(name, _MAX_SHOWN_CHARS) for name in names), _MAX_SHOWN_DOCS)

@@ -79,6 +79,7 @@ def test_it_is_detached_from_whoever_started_it(start):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.slow
 def test_a_signal_ends_it_and_its_socket(start, runtime, number):
     """In well under a second."""
     process = start()

@@ -271,9 +271,9 @@ def test_each_kind_has_a_limit_and_its_own_numbers():
 )
 def test_hostile_text_costs_little_time(text):
     """No pattern runs away."""
-    start = time.perf_counter()
+    start = time.thread_time()
     known_item_queries(make(f"## When to use {text}\n- {text}\n{text}:\n", description=text))
-    assert time.perf_counter() - start < 5
+    assert time.thread_time() - start < 5
 
 
 @given(st.text(alphabet="#-*`~\"“”'「」: \nab不磨[](){}<>_1.\x00\ud800", max_size=300))

@@ -15,6 +15,8 @@ import pytest
 from skillsearch.evaluation.page import render_page
 from skillsearch.evaluation.types import QueryExample, RankedDocument
 
+pytestmark = pytest.mark.slow
+
 DASH = "\u2013"
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 HOSTILE = "<script>alert(1)</script>\"'&amp;\u202eevil\x00\x1b[31m"

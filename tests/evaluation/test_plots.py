@@ -26,6 +26,7 @@ from skillsearch.evaluation.types import (
     SystemReport,
 )
 
+pytestmark = pytest.mark.slow
 NOTHING = Abstention({}, (), None, {}, {}, (), {})
 SIX = ("bm25", "dense", "hybrid", "hybrid-large", "tuned", "foreign-run")
 HOSTILE = {

@@ -35,6 +35,23 @@ NORMAL = {
 }
 
 
+def arrive(found, path):
+    """Go down a path, name by name."""
+    for name in path.split("/"):
+        found = found.below(name)
+    return found
+
+
+def matches(found, path):
+    """Say whether a path matches."""
+    return arrive(found, path).is_match
+
+
+def may_lie_below(found, folder):
+    """Say whether something below a folder may match."""
+    return arrive(found, folder).goes_on
+
+
 @pytest.mark.parametrize(("pattern", "plain"), NORMAL.items())
 def test_patterns_are_relative_to_the_workspace(pattern, plain):
     """Variables become folders, empty parts vanish, and a folder means what is below it."""
@@ -151,7 +168,7 @@ MATCHES = [
 @pytest.mark.parametrize(("pattern", "path", "expected"), MATCHES)
 def test_patterns_mean_what_doublestar_says(pattern, path, expected):
     """Worked by hand from the rules of the Go library."""
-    assert matcher((pattern,)).matches(path) is expected
+    assert matches(matcher((pattern,)), path) is expected
 
 
 NAMES = st.text("ab.-", min_size=1, max_size=4).filter(lambda name: name not in {".", ".."})
@@ -173,7 +190,7 @@ def test_matching_agrees_with_another_library(pattern, path):
         parts += ["*"]  # at the end wcmatch lets it stand for the folder itself only with a slash
         path += "/a"
     pattern = "/".join(parts)
-    assert matcher((pattern,)).matches(path) == oracle.globmatch(path, pattern, flags=FLAGS)
+    assert matches(matcher((pattern,)), path) == oracle.globmatch(path, pattern, flags=FLAGS)
 
 
 def matches_slowly(pattern, name):
@@ -189,16 +206,16 @@ def matches_slowly(pattern, name):
 def test_stars_agree_with_trying_everything(pattern, name):
     """Taking the first place where a stretch fits loses no match."""
     assume(pattern != "**")
-    assert matcher((pattern,)).matches(name) == matches_slowly(pattern, name)
+    assert matches(matcher((pattern,)), name) == matches_slowly(pattern, name)
 
 
 @given(st.text("ab*", min_size=1, max_size=3), st.lists(PATTERNS, min_size=1, max_size=4))
 def test_several_patterns_match_what_one_of_them_matches(name, patterns):
     """Also where they are written as one with braces."""
     assume(not any({".", ".."} & set(pattern.split("/")) for pattern in patterns))
-    expected = any(matcher((pattern,)).matches(f"a/{name}") for pattern in patterns)
-    assert matcher(patterns).matches(f"a/{name}") is expected
-    assert matcher((f"{{{','.join(patterns)}}}",)).matches(f"a/{name}") is expected
+    expected = any(matches(matcher((pattern,)), f"a/{name}") for pattern in patterns)
+    assert matches(matcher(patterns), f"a/{name}") is expected
+    assert matches(matcher((f"{{{','.join(patterns)}}}",)), f"a/{name}") is expected
 
 
 @given(PATTERNS, st.lists(NAMES, min_size=2, max_size=5))
@@ -206,15 +223,15 @@ def test_a_folder_of_a_match_is_one_to_look_into(pattern, names):
     """No match is missed by leaving folders out."""
     assume(not {".", ".."} & set(pattern.split("/")))
     found = matcher((pattern,))
-    if found.matches("/".join(names)):
-        assert all(found.may_lie_below("/".join(names[:end])) for end in range(1, len(names)))
+    if matches(found, "/".join(names)):
+        assert all(may_lie_below(found, "/".join(names[:end])) for end in range(1, len(names)))
 
 
 def test_folders_without_a_match_are_told_from_those_with_one():
     """Only the folders on the way are looked into."""
     found = matcher(("out/a/*.txt", "work/**/x"))
     looked_into = ("out", "out/a", "work", "work/b/c", "out/b", "out/a/b", "skills", "runs")
-    assert [found.may_lie_below(folder) for folder in looked_into] == [True] * 4 + [False] * 4
+    assert [may_lie_below(found, folder) for folder in looked_into] == [True] * 4 + [False] * 4
 
 
 def test_the_names_that_come_next_are_known_where_all_are_plain():
@@ -229,7 +246,7 @@ def test_the_names_that_come_next_are_known_where_all_are_plain():
 
 def test_no_patterns_match_nothing():
     """Nothing was asked for."""
-    assert not matcher(()).matches("a")
+    assert not matches(matcher(()), "a")
     assert not matcher(()).goes_on
 
 
@@ -245,22 +262,22 @@ HARD = [
 def test_hard_patterns_are_matched_fast(pattern, path):
     """Nothing is tried twice, however many stars there are."""
     found = matcher((pattern,))
-    begin = time.perf_counter()
-    assert not found.matches(path)
-    assert time.perf_counter() - begin < 0.5
+    begin = time.thread_time()
+    assert not matches(found, path)
+    assert time.thread_time() - begin < 0.5
 
 
 @given(st.text(max_size=60) | st.text("{},[]!-*?/.$ab", max_size=60))
 def test_any_text_is_a_pattern_or_refused(pattern):
     """Nothing but the one error is raised, neither by compiling nor by matching."""
     with suppress(WorkspaceError):
-        matcher((pattern,)).matches("out/a.txt")
+        matches(matcher((pattern,)), "out/a.txt")
 
 
 def test_patterns_at_the_limits_compile_in_bounded_time():
     """As many as are allowed, as long as they may be together."""
     patterns = [f"**/*{'?[ab]*' * 12}{number:03}" for number in range(MAX_PATTERNS)]
-    begin = time.perf_counter()
+    begin = time.thread_time()
     found = matcher(patterns)
-    assert time.perf_counter() - begin < 5
-    assert found.matches("x/" + "ab" * 12 + "042")
+    assert time.thread_time() - begin < 5
+    assert matches(found, "x/" + "ab" * 12 + "042")

@@ -20,7 +20,7 @@ from skillsearch.execution import copying
 from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.globs import FOLDERS
 from skillsearch.execution.inputs import InputStager
-from skillsearch.execution.request import InputSpec, StagedInput
+from skillsearch.execution.request import ArtifactRef, InputSpec, StagedInput
 from skillsearch.execution.staging import stage_skill
 from skillsearch.execution.workspace import Workspace
 
@@ -137,9 +137,8 @@ def test_an_artifact_is_written(stager, workspace, store):
     store.save("reports/a.bin", b"one", "application/x-one")
     store.save("reports/a.bin", b"two", "application/x-two")
     staged, _ = stage(stager, workspace, "artifact://reports/a.bin")
-    assert staged == StagedInput(
-        "work/inputs/a.bin", "artifact://reports/a.bin", 3, "application/x-two"
-    )
+    source, version = "artifact://reports/a.bin", ArtifactRef("reports/a.bin", 1)
+    assert staged == StagedInput("work/inputs/a.bin", source, 3, "application/x-two", version)
     assert (workspace.work / "inputs" / "a.bin").read_bytes() == b"two"
     stage(stager, workspace, "artifact://reports/a.bin@0")
     assert (workspace.work / "inputs" / "a.bin").read_bytes() == b"one"
@@ -519,7 +518,7 @@ def test_the_bytes_of_all_inputs_are_limited(stager, workspace, host, monkeypatc
 
 def test_the_files_of_all_inputs_are_limited(stager, workspace, host, monkeypatch):
     """Folders count as well, so that empty ones come to an end."""
-    monkeypatch.setattr(copying, "MAX_FILES", 3)
+    monkeypatch.setattr(copying, "MAX_ENTRIES", 3)
     stage(stager, workspace, f"host://{host}", "work/all")
     (host / "empty").mkdir()
     with pytest.raises(WorkspaceError, match="more than 3 files and folders"):

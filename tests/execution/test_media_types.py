@@ -149,9 +149,9 @@ def test_hostile_json_is_no_trouble(head):
 @pytest.mark.parametrize("text", ["<!-- -->" * 500, "<?xml " * 600, "<!--" * 1000, " <" * 2000])
 def test_hostile_markup_is_looked_at_fast(text):
     """No pattern is tried in more ways than one."""
-    begin = time.perf_counter()
+    begin = time.thread_time()
     media_type("a", text[:HEAD_BYTES].encode())
-    assert time.perf_counter() - begin < 0.1
+    assert time.thread_time() - begin < 0.1
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_the_folder_of_a_run_can_be_given_a_variable(workspace):
 
 def test_the_metadata_of_the_workspace_is_no_output(workspace):
     """Neither the file nor what it is written through; other files of the top are."""
-    (workspace.path / ".metadata-1234.tmp").write_bytes(b"{}")
+    (workspace.path / ".skillsearch-1234").write_bytes(b"{}")
     (workspace.path / "result.txt").write_bytes(b"x")
     (workspace.out / "metadata.json").write_bytes(b"{}")
     assert names(collect(workspace, OutputSpec(("**",)))) == ["out/metadata.json", "result.txt"]
@@ -200,15 +200,16 @@ def test_a_name_that_is_no_utf8_is_reported_and_shown_escaped(workspace):
     collected = collect(workspace, ALL)
     assert collected.files == ()
     assert collected.warnings == (
-        "'out/bad-\\\\udcff' was not collected: its name is not UTF-8.",
-        "'out/dir-\\\\udcfe' was not collected: its name is not UTF-8.",
+        r"'out/bad-\udcff' was not collected: its name is not UTF-8.",
+        r"'out/dir-\udcfe' was not collected: its name is not UTF-8.",
     )
 
 
 def test_a_name_in_a_warning_stays_on_one_line(workspace, secret):
-    """What would move a cursor or turn the writing is left out of it."""
+    """What would move a cursor or turn the writing is escaped in it."""
     (workspace.out / "a\n\x1b[2Jb\u202e").symlink_to(secret)
-    assert collect(workspace, ALL).warnings == ("'out/a [2Jb' was not collected: it is a link.",)
+    (warning,) = collect(workspace, ALL).warnings
+    assert warning == r"'out/a\n\x1b[2Jb\u202e' was not collected: it is a link."
 
 
 def test_a_file_is_cut_at_its_limit_and_no_earlier(workspace):
@@ -226,9 +227,9 @@ def test_a_sparse_file_of_five_gigabytes_costs_no_more_than_its_limit(workspace)
     """Its size is told."""
     with (workspace.out / "huge").open("wb") as file:
         file.truncate(5 << 30)
-    begin = time.perf_counter()
+    begin = time.thread_time()
     (huge,) = collect(workspace, ALL).files
-    assert time.perf_counter() - begin < 1
+    assert time.thread_time() - begin < 1
     assert (len(huge.data), huge.size, huge.truncated) == (4 << 20, 5 << 30, True)
 
 
@@ -369,9 +370,9 @@ def test_a_hundred_thousand_files_are_bounded_in_time_and_memory(workspace):
             os.close(os.open(f"file-{number}", os.O_CREAT | os.O_WRONLY, 0o600, dir_fd=folder))
     finally:
         os.close(folder)
-    begin = time.perf_counter()
+    begin = time.thread_time()
     collected = collect(workspace, ALL)
-    assert time.perf_counter() - begin < 2
+    assert time.thread_time() - begin < 2
     assert len(collected.files) == 100
     assert collected.warnings[0].startswith("Only 20,000 files and folders were looked at")
     assert collected.warnings[1].endswith("were not collected: 19,900.")

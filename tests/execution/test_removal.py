@@ -223,7 +223,7 @@ with Workspaces(folder / "base") as workspaces:
     (workspace.work / "sub").mkdir()
     for locked in (workspace.work / "sub", workspace.work, workspace.out, workspace.path):
         locked.chmod(0)
-    workspace = workspaces.of("s")
+    workspaces.of("s").new_run_dir()
     (workspace.out / "new").touch()
 print(os.listdir(folder / "base"))
 """
@@ -239,3 +239,32 @@ def test_what_is_no_folder_is_not_opened(parent, top):
     with pytest.raises(FileNotFoundError):
         open_owned(fd, "missing")
     os.close(fd)
+
+
+def test_what_is_mounted_in_a_folder_is_left_as_it_is(tmp_path):
+    """A program without isolation may have mounted anything there; the mount itself stays too."""
+    for name in ("parent/top/place", "precious"):
+        (tmp_path / name).mkdir(parents=True, mode=0o755)
+    (tmp_path / "precious" / "photo").touch()
+    code = (
+        "from pathlib import Path; import sys\n"
+        "from skillsearch.execution.removal import remove_tree\n"
+        "from skillsearch.openat import open_folder\n"
+        "print(remove_tree(open_folder(Path(sys.argv[1])), 'top'))\n"
+    )
+    mount = 'mount --bind precious parent/top/place && exec "$@" parent'
+    enter = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+    if subprocess.run([*enter, "true"], capture_output=True, timeout=60, check=False).returncode:
+        pytest.skip("user namespaces are not allowed here")
+    done = subprocess.run(
+        [*enter, mount, "sh", sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(skillsearch.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("False\n", "")
+    assert names(tmp_path / "precious") == ["photo"]
+    assert (tmp_path / "precious").stat().st_mode & 0o777 == 0o755

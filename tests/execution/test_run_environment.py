@@ -72,7 +72,7 @@ def test_a_run_is_told_its_folders(environment, workspace):
         "OUTPUT_DIR": f"{path}/out",
         "RUN_DIR": run_dir,
         "SKILL_NAME": "tea",
-        "HOME": f"{path}/work",
+        "HOME": run_dir,
         "TMPDIR": run_dir,
     }
 

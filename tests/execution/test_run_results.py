@@ -148,7 +148,7 @@ def test_empty_files_of_a_failed_run_are_left_out_with_a_warning():
 def test_a_file_name_cannot_break_a_warning():
     """It is one line, whatever it is called."""
     _, (warning,) = without_empty([collected("out/a\nb\x1b[2J", b"")])
-    assert warning.endswith(": 'out/a b[2J'.")
+    assert warning.endswith(r": 'out/a\nb\x1b[2J'.")
 
 
 def test_problems_and_truncated_streams_are_warnings():

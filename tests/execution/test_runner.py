@@ -1,5 +1,6 @@
 """Runs of a skill's command from request to result, with real files and processes."""
 
+import errno
 import json
 import re
 import shutil
@@ -9,7 +10,12 @@ from pathlib import Path
 import pytest
 
 import skillsearch
-from skillsearch.errors import CommandRefusedError, ExecutionError, WorkspaceError
+from skillsearch.errors import (
+    CommandRefusedError,
+    ExecutionError,
+    ExecutorError,
+    WorkspaceError,
+)
 from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.choosing import choose, describe
 from skillsearch.execution.commands import CommandPolicy
@@ -434,6 +440,17 @@ def test_an_editor_writes_the_text_that_was_given(run):
     assert found.stdout == "b"
 
 
+@pytest.mark.parametrize("name", ["a base", "a'base", "a:base"])
+def test_an_editor_has_a_place_of_any_name(skill, tmp_path, name):
+    """A shell splits what it takes from `$EDITOR`, and takes no quotes off."""
+    command = ("bash", "-c", 'sh -c "$EDITOR \\"\\$@\\"" editor out/a && cat out/a')
+    with SkillRunner(LocalExecutor(), workspaces=Workspaces(tmp_path / name)) as runner:
+        by_program = runner.run(RunRequest("tea-timer", skill, command, editor_text="x"))
+        assert by_program.stdout == "x"
+        by_shell = RunRequest("tea-timer", skill, "$EDITOR +3 out/b; cat out/b", editor_text="y")
+        assert runner.run(by_shell).stdout == "y"
+
+
 def test_there_is_no_editor_without_a_text(run):
     """The text may be empty all the same."""
     assert run('echo "[$EDITOR$VISUAL]"').stdout == "[]\n"
@@ -459,14 +476,16 @@ def test_lists_of_commands_decide_what_runs(make_runner, skill):
         runner.run(RunRequest("tea-timer", skill, "scripts/brew.sh", cwd="$WORK_DIR"))
 
 
-def test_a_workspace_that_vanished_is_made_anew(run, base):
+def test_a_workspace_that_vanished_is_made_anew(run, base, tmp_path):
     """The session goes on, without its files."""
     run("echo 1 > out/x")
-    shutil.rmtree(next(path for path in base.glob("ws_*") if path.is_dir()))
+    next(path for path in base.glob("ws_*") if path.is_dir()).rename(tmp_path / "vanished")
     assert (run("ls out").stdout, run("ls").exit_code) == ("", 0)
 
 
-def test_a_workspace_that_vanishes_while_it_is_prepared_is_made_anew(make_runner, skill, base):
+def test_a_workspace_that_vanishes_while_it_is_prepared_is_made_anew(
+    make_runner, skill, base, tmp_path
+):
     """Once."""
     vanished = []
 
@@ -474,7 +493,7 @@ def test_a_workspace_that_vanishes_while_it_is_prepared_is_made_anew(make_runner
         (workspace,) = (path for path in base.glob("ws_*") if path.is_dir())
         if len(vanished) < times:
             vanished.append(workspace)
-            shutil.rmtree(workspace)
+            workspace.rename(tmp_path / f"vanished-{len(vanished)}")
         return skill
 
     runner = make_runner(skill_folder=find)
@@ -517,6 +536,23 @@ def test_the_records_of_a_run_lie_in_the_workspace(run):
     assert (output["globs"], output["saved_as"], output["versions"]) == (["out/*"], ["out/x"], [0])
 
 
+def test_the_record_of_an_artifact_names_the_version_that_was_taken(run):
+    """Also where none was asked for."""
+    asked = InputSpec("artifact://out/x")
+    run("echo 1 > out/x", outputs=OutputSpec(("out/x",), save=True))
+    run("echo 2 > out/x", outputs=OutputSpec(("out/x",), save=True))
+    found = run("cat $WORKSPACE_DIR/metadata.json inputs/x", inputs=(asked,)).stdout
+    (record,) = json.loads(found.removesuffix("2\n"))["inputs"]
+    resolved = {"resolved": "artifact://out/x@1", "version": 1}
+    assert {**record, "ts": ""} == {
+        "from": "artifact://out/x",
+        "to": "work/inputs/x",
+        **resolved,
+        "mode": "copy",
+        "ts": "",
+    }
+
+
 def test_a_runner_that_is_closed_leaves_nothing(make_runner, skill, base):
     """As a context manager too; closing twice does no harm."""
     with make_runner() as runner:
@@ -524,6 +560,42 @@ def test_a_runner_that_is_closed_leaves_nothing(make_runner, skill, base):
         assert any(base.iterdir())
     assert not any(base.glob("ws_*"))
     runner.close()
+
+
+def test_a_runner_that_is_closed_runs_nothing_more(make_runner, skill, base):
+    """Its workspaces would be nobody's."""
+    runner = make_runner()
+    runner.close()
+    with pytest.raises(ExecutionError, match="is closed; make another"):
+        runner.run(RunRequest("tea-timer", skill, "true"))
+    assert not base.exists()
+
+
+def test_a_run_that_is_not_over_when_its_runner_is_closed_leaves_nothing(make_runner, skill, base):
+    """Also where it has just begun, and would make a workspace anew."""
+    closings = [lambda: runner.close()]
+
+    def find(name):
+        if closings:
+            closings.pop()()
+        return skill
+
+    runner = make_runner(skill_folder=find)
+    inputs = (InputSpec("skill://other/SKILL.md"),)
+    with pytest.raises(ExecutionError, match="is gone"):
+        runner.run(RunRequest("tea-timer", skill, "true", inputs=inputs))
+    assert not any(base.glob("ws_*"))
+
+
+def test_what_the_system_refuses_is_an_error_of_ours(make_runner, skill):
+    """Such as one open file too many."""
+
+    class Failing(LocalExecutor):
+        def run(self, program):
+            raise OSError(errno.EMFILE, "Too many open files")
+
+    with pytest.raises(ExecutorError, match="'local' cannot be used: Too many open files"):
+        make_runner(Failing()).run(RunRequest("tea-timer", skill, "true"))
 
 
 def test_sessions_that_are_over_cost_no_memory(make_runner, skill):

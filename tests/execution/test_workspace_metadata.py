@@ -120,7 +120,7 @@ def test_a_skill_has_one_record():
 
 
 def test_of_too_many_records_the_last_are_kept():
-    """A thousand of each kind."""
+    """A hundred of each kind."""
     numbers = range(MAX_RECORDS + 2)
     metadata = WorkspaceMetadata.new().with_records(
         *(SkillRecord(f"s{number}", "", "") for number in numbers),

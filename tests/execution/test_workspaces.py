@@ -1,6 +1,7 @@
 """Tests of workspaces: made once, in order again after any command, and gone in the end."""
 
 import errno
+import fcntl
 import logging
 import os
 import re
@@ -18,10 +19,13 @@ import skillsearch
 from skillsearch.config import cache_dir
 from skillsearch.errors import WorkspaceError
 from skillsearch.execution import workspace as workspace_module
+from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.ownership import prepare, safe_id, sweep
+from skillsearch.execution.staging import stage_skill
 from skillsearch.execution.workspace import Workspace
 from skillsearch.execution.workspaces import Workspaces
 from skillsearch.openat import open_folder
+from skillsearch.tools.failures import failure_of
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 """Lone surrogates included."""
@@ -295,12 +299,12 @@ def test_the_folder_of_the_workspaces_is_the_users_alone(tmp_path):
     assert base.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o720, 0o702])
-def test_a_folder_that_others_may_write_to_is_refused(base, mode):
-    """They could swap what runs there."""
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o720, 0o702, 0o755, 0o750, 0o701])
+def test_a_folder_that_others_may_enter_is_refused(base, mode):
+    """They could swap what runs there, or run a file that a command gave its user's rights."""
     base.mkdir()
     base.chmod(mode)
-    with pytest.raises(WorkspaceError, match="only you can write to"):
+    with pytest.raises(WorkspaceError, match="only you can enter"):
         Workspace.create(base, "s")
     assert names(base) == []
 
@@ -501,3 +505,38 @@ def test_no_open_file_is_left(base):
     fd = open_folder(base)
     os.close(fd)
     assert names(Path("/dev/fd")) == before
+
+
+def test_where_nothing_can_be_locked_no_file_stays_open(tmp_path, monkeypatch):
+    """Some network file systems have no locks."""
+
+    def refuse(fd, operation):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    before = len(list(Path("/dev/fd").iterdir()))
+    with pytest.raises(WorkspaceError, match="No locks available"):
+        Workspace.create(tmp_path / "base", "s")
+    sweep(tmp_path / "base")
+    assert len(list(Path("/dev/fd").iterdir())) == before
+
+
+@pytest.mark.parametrize("name", ["artifacts", "workspaces", "skills"])
+def test_what_a_model_is_told_of_an_error_has_no_folders(tmp_path, name):
+    """Also where the name of one has a blank in it."""
+    place = tmp_path / "Jo Doe" / name
+    place.parent.mkdir()
+    place.touch()
+    with Workspaces(tmp_path / "base") as workspaces:
+        failing = {
+            "artifacts": lambda: FolderArtifacts(place).save("a", b"", "text/plain"),
+            "workspaces": lambda: Workspace.create(place, "s"),
+            "skills": lambda: stage_skill(workspaces.of("s"), "tea", place),
+        }
+        with pytest.raises(WorkspaceError) as caught:
+            failing[name]()
+    assert "Jo Doe" in str(caught.value)
+    message = failure_of(caught.value)["error"]["message"]
+    assert "Doe" not in message
+    assert str(tmp_path) not in message
+    assert f"'{name}'" in message

@@ -283,6 +283,7 @@ class Gardener:
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
 def test_an_index_that_followed_many_changes_equals_one_built_from_scratch(
     tmp_path, run, fresh, seed
 ):

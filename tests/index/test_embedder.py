@@ -119,6 +119,7 @@ def test_texts_beyond_the_token_limit_are_counted_and_cut(packaged):
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("filler", ["word ", "x", "(", "\t", "日本"])
+@pytest.mark.slow
 def test_a_megabyte_costs_no_more_than_its_head(packaged, filler):
     """Huge texts are cut before they are tokenized, whatever they are made of."""
     huge = "find a skill " + filler * (1_000_000 // len(filler)) + "end"

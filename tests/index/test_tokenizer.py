@@ -182,13 +182,14 @@ def fastest(text):
     """Return the seconds of the fastest of three runs, for a text not seen before."""
     seconds = []
     for number in range(3):
-        started = time.perf_counter()
+        started = time.thread_time()
         terms(f"{text} {number}")
-        seconds.append(time.perf_counter() - started)
+        seconds.append(time.thread_time() - started)
     return min(seconds)
 
 
 @pytest.mark.parametrize("piece", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.slow
 def test_a_megabyte_of_anything_takes_linear_time(piece):
     """Four times the text takes at most some eight times as long."""
     repeats = 30_000 // len(piece.encode("utf-8", "surrogatepass"))
@@ -198,9 +199,9 @@ def test_a_megabyte_of_anything_takes_linear_time(piece):
 
 def test_a_long_run_of_unsorted_marks_does_not_stop_the_clock():
     """Sorting 100,000 combining marks would take a minute."""
-    started = time.perf_counter()
+    started = time.thread_time()
     assert terms("key a" + "\u0301" * 50_000 + "\u0327" * 50_000 + " word")[-1] == "word"
-    assert time.perf_counter() - started < 2
+    assert time.thread_time() - started < 2
 
 
 @given(st.text())

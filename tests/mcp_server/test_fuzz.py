@@ -74,6 +74,7 @@ def shown(value):
     ],
     ids=shown,
 )
+@pytest.mark.slow
 def test_a_bad_line_is_answered_by_an_error(host, line, code, request_id):
     """By its id where that can be read; the next request is answered as ever."""
     host.write(line + b"\n")
@@ -121,6 +122,7 @@ def test_a_call_that_is_cancelled_is_forgotten(host):
     assert is_alive(host)
 
 
+@pytest.mark.slow
 def test_a_message_may_have_no_end(wire, drinks):
     """The end of stdin is the end of it."""
     with wire(drinks) as host:

@@ -198,6 +198,7 @@ def test_the_token_may_come_from_a_variable(program, variables):
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+@pytest.mark.slow
 def test_a_signal_ends_it_while_a_stream_is_open(program, drinks, number, code):
     """Clients keep one open to be told of changes; stdout stays empty."""
 

@@ -1,8 +1,12 @@
 """Tests of commands of skills that clients run through the server."""
 
+import asyncio
 import json
 import signal
+import threading
 import time
+from functools import partial
+from types import SimpleNamespace
 
 import anyio
 import jsonschema
@@ -12,7 +16,12 @@ from skillsearch.errors import ConfigError
 from skillsearch.execution.local import LocalExecutor
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.workspaces import Workspaces
+from skillsearch.mcp_server.calls import Calls
+from skillsearch.mcp_server.desk import Desk
+from skillsearch.mcp_server.offers import Offer
 from skillsearch.mcp_server.tools import ERROR_KEY
+from skillsearch.tools.tool import Deferred, Tool, ToolArguments
+from skillsearch.tools.toolset import Toolset
 
 FIBONACCI = """\
 import sys
@@ -169,6 +178,57 @@ def test_files_stay_for_the_next_command_of_a_session(make_server, talk, maths, 
 
     result = talk(make_server(maths, runner=runner), say)
     assert result.structured_content["stdout"] == "42\n"
+
+
+def test_a_call_that_is_cancelled_while_it_waits_is_never_begun(wire, maths, tmp_path):
+    """Its client no longer wants it."""
+    begun, mark = tmp_path / "begun", tmp_path / "mark"
+    with wire(maths, "--allow-run", "--executor", "local") as host:
+
+        def call(command):
+            return {"name": "run_skill_script", "arguments": {"skill": "python-math", **command}}
+
+        host.send("tools/call", call({"command": f"touch {begun}; sleep 1"}), 1)
+        deadline = time.monotonic() + 60
+        while not begun.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        host.send("tools/call", call({"command": f"touch {mark}"}), 2)
+        time.sleep(0.3)
+        host.send("notifications/cancelled", {"requestId": 2})
+        answer = host.ask("tools/call", call({"command": "echo third"}), 3)
+    assert answer["result"]["structuredContent"]["stdout"] == "third\n"
+    assert not mark.exists()
+
+
+@pytest.mark.timeout(30)
+def test_the_calls_of_one_session_do_not_keep_others_waiting():
+    """However many they are, one of them is done at a time."""
+    let_go = threading.Event()
+
+    class Args(ToolArguments):
+        slow: bool
+
+    def answer(args):
+        return Deferred(lambda: args.slow and let_go.wait(20), lambda waited: waited)
+
+    toolset = Toolset([Tool("wait", "Wait.", Args, answer)])
+    desk = Desk()
+
+    async def talk():
+        calls = Calls(desk, SimpleNamespace(of=lambda session: Offer(toolset)))
+        ask = partial(calls.answer, name="wait")
+        slow = [asyncio.create_task(ask("a", arguments={"slow": True})) for _ in range(8)]
+        await asyncio.sleep(0.2)
+        quick = await asyncio.wait_for(ask("b", arguments={"slow": False}), 10)
+        let_go.set()
+        return quick, await asyncio.gather(*slow)
+
+    try:
+        quick, slow = asyncio.run(talk())
+    finally:
+        let_go.set()
+        desk.close()
+    assert (quick, slow) == ({"result": False}, [{"result": True}] * 8)
 
 
 def test_the_workspace_toolset_runs_what_is_loaded(make_server, talk, maths, runner):

@@ -114,7 +114,10 @@ def test_a_host_that_reads_no_more_ends_it(program, drinks):
 
 
 def test_what_else_is_printed_goes_to_stderr(variables, program, drinks, tmp_path):
-    """Stray prints, of Python and of whatever writes to the descriptor, are no messages."""
+    """Stray prints, of Python and of whatever writes to the descriptor, are no messages.
+
+    They begin when the server has taken the streams for itself.
+    """
     (tmp_path / "sitecustomize.py").write_text(
         "import atexit, os, threading, time\n"
         "def chatter():\n"
@@ -123,7 +126,9 @@ def test_what_else_is_printed_goes_to_stderr(variables, program, drinks, tmp_pat
         "        print('stray', flush=True)\n"
         "        os.write(1, b'low\\n')\n"
         "def later():\n"
-        "    time.sleep(1)\n"
+        "    pipe = os.fstat(1).st_ino\n"
+        "    while os.fstat(1).st_ino == pipe:\n"
+        "        time.sleep(0.01)\n"
         "    chatter()\n"
         "threading.Thread(target=later, daemon=True).start()\n"
     )

@@ -347,14 +347,16 @@ def test_no_text_is_lost_whatever_the_markup(body):
         "```\n",
     ],
 )
+@pytest.mark.slow
 def test_a_hostile_megabyte_takes_linear_time(unit):
     """A quadratic search would take minutes."""
     body = "<chunk id=a>" + unit * (MEGABYTE // len(unit))
-    started = time.perf_counter()
+    started = time.thread_time()
     parse_chunks(body)
-    assert time.perf_counter() - started < 10
+    assert time.thread_time() - started < 10
 
 
+@pytest.mark.slow
 def test_chunks_nest_as_deep_as_they_like():
     """A hundred thousand levels are no recursion."""
     depth = 100_000

@@ -241,6 +241,7 @@ UNITS = [
 
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("start", ["---\ndescription: x\n", "---\ndescription: x: y\nk: ", ""])
+@pytest.mark.slow
 def test_parsing_takes_bounded_time(start, unit):
     """The largest permitted frontmatter, and a body of a megabyte, cost a moment."""
     for size in (60_000, 900_000):

@@ -340,6 +340,7 @@ def test_a_library_can_be_opened_late(library):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
 @given(data=st.data())
+@pytest.mark.slow
 def test_nothing_that_a_model_sends_breaks_a_tool(library, data):
     """Any JSON value for any argument: a result or one of the errors that are the caller's."""
     name = data.draw(st.sampled_from(sorted(ARGUMENTS)))

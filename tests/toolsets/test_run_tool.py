@@ -7,17 +7,13 @@ import pytest
 from skillsearch.errors import SkillNotFoundError
 from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.choosing import choose
-from skillsearch.execution.request import ArtifactRef
+from skillsearch.execution.program import MAX_TIMEOUT
+from skillsearch.execution.request import MAX_COMMAND_BYTES, ArtifactRef
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.workspaces import Workspaces
+from skillsearch.tools.run_script import MAX_ITEMS, MAX_TEXT_CHARS
 from skillsearch.tools.toolset import Toolset
-from skillsearch.toolsets.run_tool import (
-    MAX_COMMAND_CHARS,
-    MAX_ITEMS,
-    MAX_TEXT_CHARS,
-    MAX_TIMEOUT,
-    run_tool,
-)
+from skillsearch.toolsets.run_tool import run_tool
 
 MIB = 1 << 20
 
@@ -139,7 +135,7 @@ def test_the_tool_changes_something(tool):
     "arguments",
     [
         {"command": ""},
-        {"command": "x" * (MAX_COMMAND_CHARS + 1)},
+        {"command": "x" * (MAX_COMMAND_BYTES + 1)},
         {"command": ["ls"]},
         {"cwd": "x" * 1025},
         {"env": {str(number): "" for number in range(MAX_ITEMS + 1)}},

@@ -787,6 +787,7 @@ STEPS = st.lists(
     max_loaded=st.none() | st.integers(1, 3),
     query=st.none() | st.text(max_size=20),
 )
+@pytest.mark.slow
 def test_the_message_holds_the_bodies_of_the_loaded_skills(
     open_workspace, steps, state, lifetime, max_loaded, query
 ):
