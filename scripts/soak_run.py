@@ -22,6 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from skillsearch.execution.capture import SUPERVISOR
 from skillsearch.execution.choosing import choose, describe
 from skillsearch.execution.program import Limits, Program
 from skillsearch.execution.request import RunRequest
@@ -137,7 +138,7 @@ def marked() -> list[str]:
             line = path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
         except OSError:  # it has ended
             continue
-        if MARK in line or "supervise.py" in line:
+        if MARK in line or str(SUPERVISOR) in line:
             found.append(line.strip())
     return found
 

@@ -301,10 +301,11 @@ def test_what_a_command_failed_for_is_explained_where_it_is_known(
     ],
 )
 def test_a_file_of_the_user_that_a_command_missed_is_an_input(
-    make_skill, tmp_path, word, capabilities, is_told
+    make_skill, tmp_path, monkeypatch, word, capabilities, is_told
 ):
     """Scripts tell of it in their own way, and may exit with 0 then."""
     folder = make_skill(tmp_path / "skills", "python-math").parent
+    monkeypatch.chdir(tmp_path)
     for name in ("people.csv", "SKILL.md", "out"):
         Path(name).touch()
     word = word.format(cwd=Path.cwd())
