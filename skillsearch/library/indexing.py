@@ -11,7 +11,8 @@ from skillsearch.errors import IndexingError, QueryError
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.types import Progress
 
-_ANY_QUERY = "a task"
+ANY_QUERY = "a task"
+"""Searched for where all that counts is that the first search, which is slow, is done."""
 
 
 class Indexer:
@@ -92,7 +93,7 @@ class _Job:
         """Make the index."""
         index = make(self._tell)
         with suppress(QueryError):
-            index.search(_ANY_QUERY, 1)
+            index.search(ANY_QUERY, 1)
         return index
 
     def _tell(self, stage: str, done: int, total: int) -> None:

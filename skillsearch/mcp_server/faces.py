@@ -8,6 +8,10 @@ from typing import Any
 
 Record = dict[str, Any]
 
+TEXT: Record = {"type": "string"}
+WHOLE: Record = {"type": "integer"}
+SWITCH: Record = {"type": "boolean"}
+
 
 @dataclass(frozen=True, slots=True)
 class Face:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from skillsearch.mcp_server.faces import Face, Record, list_of, object_of
+from skillsearch.mcp_server.faces import SWITCH, TEXT, WHOLE, Face, Record, list_of, object_of
 from skillsearch.safe_text import one_line, visible
 
-_TEXT: Record = {"type": "string"}
-_WHOLE: Record = {"type": "integer"}
-_SWITCH: Record = {"type": "boolean"}
 _FILE = object_of(
     {
-        "name": _TEXT,
-        "content": _TEXT,
-        "mime_type": _TEXT,
-        "size_bytes": _WHOLE,
-        "truncated": _SWITCH,
-        "ref": _TEXT,
+        "name": TEXT,
+        "content": TEXT,
+        "mime_type": TEXT,
+        "size_bytes": WHOLE,
+        "truncated": SWITCH,
+        "ref": TEXT,
     },
     "content",
 )
@@ -46,15 +43,15 @@ def run_text(record: Record) -> str:
 RUN_FACE = Face(
     object_of(
         {
-            "stdout": _TEXT,
-            "stderr": _TEXT,
-            "exit_code": _WHOLE,
-            "timed_out": _SWITCH,
-            "duration_ms": _WHOLE,
-            "executor": _TEXT,
+            "stdout": TEXT,
+            "stderr": TEXT,
+            "exit_code": WHOLE,
+            "timed_out": SWITCH,
+            "duration_ms": WHOLE,
+            "executor": TEXT,
             "output_files": list_of(_FILE),
             "primary_output": _FILE,
-            "warnings": list_of(_TEXT),
+            "warnings": list_of(TEXT),
         },
         "primary_output",
         "warnings",

@@ -10,11 +10,10 @@ from pathlib import Path
 from skillsearch.config import Settings, index_dir_for
 from skillsearch.errors import IndexingError, RootError
 from skillsearch.index.cache import IndexFolder
+from skillsearch.library.indexing import ANY_QUERY
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.library.source import Changes
 from skillsearch.roots.sources import place_of
-
-_ANY_QUERY = "a task"
 
 
 class ServedLibrary:
@@ -88,7 +87,7 @@ class ServedLibrary:
             SkillSearchError: When there is nothing to search.
         """
         with suppress(IndexingError):
-            self.get().search(_ANY_QUERY, 1)
+            self.get().search(ANY_QUERY, 1)
 
     def _of_roots(self) -> SkillLibrary:
         """Return the library of the roots, once at least one of them is there."""

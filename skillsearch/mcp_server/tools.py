@@ -9,7 +9,7 @@ from typing import Any
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from mcp_types import Tool as McpTool
 
-from skillsearch.mcp_server.faces import Face, Record, list_of, object_of
+from skillsearch.mcp_server.faces import SWITCH, TEXT, WHOLE, Face, Record, list_of, object_of
 from skillsearch.mcp_server.run_face import RUN_FACE
 from skillsearch.prompt import render_body
 from skillsearch.safe_text import one_line, visible
@@ -163,32 +163,29 @@ def _plain_text(record: Record) -> str:
     return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
 
 
-_TEXT: Record = {"type": "string"}
-_WHOLE: Record = {"type": "integer"}
-_SWITCH: Record = {"type": "boolean"}
 _HIT = object_of(
     {
-        "name": _TEXT,
-        "description": _TEXT,
+        "name": TEXT,
+        "description": TEXT,
         "score": {"type": "number"},
-        "path": _TEXT,
-        "chunk": _TEXT,
+        "path": TEXT,
+        "chunk": TEXT,
     },
     "chunk",
 )
-_NAMED = object_of({"name": _TEXT, "description": _TEXT})
+_NAMED = object_of({"name": TEXT, "description": TEXT})
 _BODY = object_of(
     {
-        "name": _TEXT,
-        "description": _TEXT,
-        "body": _TEXT,
-        "directory": _TEXT,
-        "files": list_of(_TEXT),
-        "files_truncated": _SWITCH,
-        "stale": _SWITCH,
-        "body_truncated": _SWITCH,
-        "chunks": list_of(object_of({"id": _TEXT, "description": _TEXT})),
-        "requires": list_of(_TEXT),
+        "name": TEXT,
+        "description": TEXT,
+        "body": TEXT,
+        "directory": TEXT,
+        "files": list_of(TEXT),
+        "files_truncated": SWITCH,
+        "stale": SWITCH,
+        "body_truncated": SWITCH,
+        "chunks": list_of(object_of({"id": TEXT, "description": TEXT})),
+        "requires": list_of(TEXT),
     },
     "body_truncated",
     "chunks",
@@ -196,22 +193,22 @@ _BODY = object_of(
 )
 _PAGE = object_of(
     {
-        "path": _TEXT,
-        "content": _TEXT,
+        "path": TEXT,
+        "content": TEXT,
         "encoding": {"enum": ["text", "base64"]},
-        "offset": _WHOLE,
+        "offset": WHOLE,
         "next_offset": {"type": ["integer", "null"]},
-        "size": _WHOLE,
-        "content_hash": _TEXT,
-        "stale": _SWITCH,
+        "size": WHOLE,
+        "content_hash": TEXT,
+        "stale": SWITCH,
     }
 )
 _LISTING = object_of(
-    {"skills": list_of(_NAMED), "next_cursor": {"type": ["string", "null"]}, "total": _WHOLE}
+    {"skills": list_of(_NAMED), "next_cursor": {"type": ["string", "null"]}, "total": WHOLE}
 )
 _FACES = {
     "search_skills": Face(
-        object_of({"skills": list_of(_HIT), "note": _TEXT}, "note"), _skills, _search_text
+        object_of({"skills": list_of(_HIT), "note": TEXT}, "note"), _skills, _search_text
     ),
     "load_skill": Face(_BODY, dict, _body_text),
     "read_skill_file": Face(_PAGE, dict, _page_text),
