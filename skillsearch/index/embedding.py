@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,9 @@ TRIGRAM_WEIGHT = 0.5
 """Of a hashed character trigram, against 1 for a whole word."""
 
 Row = NDArray[np.float32]
+
+Role = Literal["query", "passage"]
+"""What a text is to the other side of a comparison; some models embed the two differently."""
 
 
 class EmbeddedText(NamedTuple):
@@ -80,18 +83,25 @@ class Embedder(Protocol):
     def scripts(self) -> frozenset[str] | None:
         """Unicode scripts whose text it understands, such as ``Latin``; None for all."""
 
-    def embed_stream(self, texts: Sequence[str]) -> Iterator[EmbeddedText]:
+    def embed_stream(
+        self, texts: Sequence[str], *, role: Role = "passage"
+    ) -> Iterator[EmbeddedText]:
         """Embed `texts`, yielding each as it is ready, in any order."""
 
 
 def embed(
-    embedder: Embedder, texts: Sequence[str], *, progress: Callable[[int], None] | None = None
+    embedder: Embedder,
+    texts: Sequence[str],
+    *,
+    role: Role = "passage",
+    progress: Callable[[int], None] | None = None,
 ) -> Embedded:
     """Embed `texts` and wait for all of them.
 
     Args:
         embedder: What to embed with.
         texts: Any strings; the empty one too.
+        role: What all of them are; most embedders embed queries and passages alike.
         progress: Called with the number of texts done so far, after each.
 
     Returns:
@@ -99,7 +109,7 @@ def embed(
     """
     vectors = np.zeros((len(texts), embedder.dimensions), dtype=np.float32)
     truncated = 0
-    for done, text in enumerate(embedder.embed_stream(texts), start=1):
+    for done, text in enumerate(embedder.embed_stream(texts, role=role), start=1):
         vectors[text.position] = text.vector
         truncated += text.truncated
         if progress is not None:
@@ -128,8 +138,10 @@ class HashingEmbedder:
         """Short hexadecimal id of the method and its size."""
         return fingerprint_of(self.name)
 
-    def embed_stream(self, texts: Sequence[str]) -> Iterator[EmbeddedText]:
-        """Embed `texts` in order; nothing is ever cut."""
+    def embed_stream(
+        self, texts: Sequence[str], *, role: Role = "passage"
+    ) -> Iterator[EmbeddedText]:
+        """Embed `texts` in order, whatever their role; nothing is ever cut."""
         for position, text in enumerate(texts):
             vector = np.zeros(self.dimensions, dtype=np.float64)
             for feature, weight in _weigh_features(text).items():

