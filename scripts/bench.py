@@ -30,12 +30,12 @@ import numpy as np
 from rank_bm25 import BM25Okapi
 
 import skillsearch
-from skillsearch.index.embedder import load_embedder
+from skillsearch.index.embedder import load_embedder, multilingual_is_installed
 from skillsearch.index.embedding import embed
 from skillsearch.index.embedding_cache import EmbeddingCache
 from skillsearch.index.fields import field_texts
 from skillsearch.index.fitted import default_calibration
-from skillsearch.index.query_form import QueryForm
+from skillsearch.index.query_form import QueryForm, QueryView
 from skillsearch.index.ranker import best_first, find_candidates, score
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.tokenizer import terms
@@ -56,6 +56,18 @@ QUERIES = (
     "check our page with a screen reader",
     "group similar lines of this huge log",
     "the API answers 429 too many requests",
+)
+OTHER_QUERIES = (
+    "내 파드가 왜 계속 다시 시작하는지 모르겠어",
+    "把这份销售表格做成报告里的图表",
+    "ビルドを壊したコミットを見つけたい",
+    "rellenar el formulario de impuestos y guardarlo como PDF",
+    "какой индекс ускорит этот медленный запрос",
+    "rédiger les notes de version à partir des demandes fusionnées",
+    "احذف كلمة المرور من تاريخ المستودع",
+    "ตรวจสอบหน้าเว็บของเราด้วยโปรแกรมอ่านหน้าจอ",
+    "ähnliche Zeilen dieser riesigen Protokolldatei zusammenfassen",
+    "API बहुत ज़्यादा अनुरोध की त्रुटि देता है",
 )
 EXCHANGED_WORDS = 0.2
 NOISE = 0.35
@@ -115,8 +127,8 @@ def make_corpus(originals: Sequence[Skill], size: int, work: Path) -> Path:
     root, index_dir = work / f"skills-{size}", work / f"index-{size}"
     index_dir.mkdir(parents=True, exist_ok=True)
     embedder = load_embedder("onnx")
-    own = [field_texts(skill, embedder.scripts) for skill in originals]
-    metadata = embed(embedder, [texts.metadata_text for texts in own]).vectors
+    own = [field_texts(skill, [embedder.scripts]).embedded[0] for skill in originals]
+    metadata = embed(embedder, [texts.metadata for texts in own]).vectors
     bodies = embed(embedder, [texts.body_head for texts in own]).vectors
     rng = np.random.default_rng(0)
 
@@ -131,11 +143,8 @@ def make_corpus(originals: Sequence[Skill], size: int, work: Path) -> Path:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
             skill, _ = parse_skill(text.encode(), doc_id=name, path=path, root=root)
-            document = field_texts(skill, embedder.scripts).document
-            for key, vector in (
-                (document.metadata_key, metadata[source]),
-                (document.body_key, bodies[source]),
-            ):
+            keys = field_texts(skill, [embedder.scripts]).document.keys[0]
+            for key, vector in zip(keys, (metadata[source], bodies[source]), strict=True):
                 if cache.get(bytes.fromhex(key)) is None:
                     cache.add(bytes.fromhex(key), noisy(vector))
     # Younger than two seconds, a file's time proves nothing; a user's skills are older.
@@ -155,6 +164,11 @@ print(json.dumps([os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_s
 """
 """Starts a command from a small process: the kernel counts the size of whoever starts a program as
 the program's own peak."""
+
+
+def indexing(root: Path, index_dir: str, languages: str = "english") -> list[str]:
+    """Return the command that indexes a root; by default with the packaged model alone."""
+    return ["index", str(root), "--index-dir", index_dir, "--languages", languages, "--json"]
 
 
 def run_command(*args: str) -> Record:
@@ -190,6 +204,7 @@ def time_calls(call: Callable[[str], object], texts: Sequence[str] = QUERIES) ->
         "cpu_ms": statistics.median(cpu),
         "cpu_ms_p95": statistics.quantiles(cpu, n=20)[-1],
         "wall_ms": statistics.median(wall),
+        "wall_ms_p90": statistics.quantiles(wall, n=10)[-1],
         "wall_ms_p95": statistics.quantiles(wall, n=20)[-1],
     }
 
@@ -201,7 +216,8 @@ def bench_search(index: SkillIndex) -> Record:
     vectors = dict(zip(QUERIES, embed(embedder, QUERIES).vectors, strict=True))
 
     def without_embedding(query: str) -> None:
-        form = QueryForm(query, Counter(terms(query)), vectors[query], 1.0)
+        view = QueryView(vectors[query], 1.0)
+        form = QueryForm(query, "en", Counter(terms(query)), (view,))
         candidates = find_candidates(corpus, form, 5)
         scores = score(corpus, form, candidates, "hybrid", default_calibration())
         best_first(scores, candidates.documents)
@@ -230,7 +246,7 @@ def bench_bm25(index: SkillIndex, root: Path) -> Record:
     for document in index.documents():
         path = Path(document.path)
         skill, _ = parse_skill(path.read_bytes(), doc_id=document.doc_id, path=path, root=root)
-        path_texts.append(field_texts(skill, None, with_body=False).metadata_terms)
+        path_texts.append(field_texts(skill, [None]).metadata_terms)
     okapi = BM25Okapi(path_texts)
     ours = index.opened.corpus.lexical_metadata
     theirs_ms, difference = [], 0.0
@@ -257,13 +273,13 @@ def bench_size(originals: Sequence[Skill], size: int, work: Path) -> Record:
     root = make_corpus(originals, size, work)
     index_dir = str(work / f"index-{size}")
     shutil.rmtree(work / f"index-{size}" / "generations", ignore_errors=True)
-    first = run_command("index", str(root), "--index-dir", index_dir, "--json")
+    first = run_command(*indexing(root, index_dir))
     index = SkillIndex.open(index_dir)
     query = (QUERIES[0], "--index-dir", index_dir, "--json")
     return {
         "skills": len(index),
         "index_without_embedding": first,
-        "no_op_index": repeat_command("index", str(root), "--index-dir", index_dir, "--json"),
+        "no_op_index": repeat_command(*indexing(root, index_dir)),
         "cold_query": repeat_command("query", *query),
         "cold_query_no_refresh": repeat_command("query", *query, "--no-refresh"),
         "warm_query": bench_search(index),
@@ -273,7 +289,11 @@ def bench_size(originals: Sequence[Skill], size: int, work: Path) -> Record:
 
 
 def bench_throughput(originals: Sequence[Skill], work: Path) -> Record:
-    """Measure how many skills are indexed in a second, embedding included."""
+    """Measure how many skills are indexed in a second, embedding included.
+
+    Where the extra ``multilingual`` is installed, once more with both dense channels; and how fast
+    queries in English and in other languages are answered by either index.
+    """
     root = work / "throughput"
     count = min(len(originals), 300)
     for number, skill in enumerate(originals[:count]):
@@ -281,9 +301,22 @@ def bench_throughput(originals: Sequence[Skill], work: Path) -> Record:
         folder.mkdir(parents=True, exist_ok=True)
         head = f"---\nname: s{number}\ndescription: {json.dumps(skill.description)}\n---\n"
         (folder / "SKILL.md").write_text(f"{head}\n{skill.body}\n", encoding="utf-8")
-    with tempfile.TemporaryDirectory(dir=work) as index_dir:
-        run = run_command("index", str(root), "--index-dir", index_dir, "--json")
-    return {"skills": count, "skills_per_s": count / run["wall_s"], **run}
+    choices = ["english"]
+    if multilingual_is_installed():
+        load_embedder("multilingual")  # converts the weights, once for each user
+        choices.append("all")
+    found = {}
+    for languages in choices:
+        with tempfile.TemporaryDirectory(dir=work) as index_dir:
+            run = run_command(*indexing(root, index_dir, languages))
+            index = SkillIndex.open(index_dir)
+            found[languages] = {
+                **run,
+                "skills_per_s": count / run["wall_s"],
+                "english_queries": time_calls(index.search),
+                "other_queries": time_calls(index.search, OTHER_QUERIES),
+            }
+    return {"skills": count, "languages": found}
 
 
 def bench_evaluation(collection: Path, work: Path) -> Record:
@@ -302,7 +335,17 @@ def print_report(report: Record) -> None:
             f"eval of two systems on {row['collection']}: {row['queries']} queries, "
             f"{row['wall_s']:.1f} s, {row['cpu_s']:.1f} CPU s, {row['rss_mb']:.0f} MB"
         )
-    print(f"indexing with embedding: {report['throughput']['skills_per_s']:.0f} skills/s\n")
+    found = report["throughput"]["languages"]
+    for languages, row in found.items():
+        print(
+            f"--languages {languages}: {row['skills_per_s']:.1f} skills/s with embedding, "
+            f"{row['cpu_s']:.0f} CPU s ({row['cpu_s'] / found['english']['cpu_s']:.2f}x); queries "
+            + "; ".join(
+                f"{kind}: p50 {row[kind]['wall_ms']:.1f}, p90 {row[kind]['wall_ms_p90']:.1f} ms"
+                for kind in ("english_queries", "other_queries")
+            )
+        )
+    print()
     columns: dict[str, Callable[[Record], str]] = {
         "skills": lambda r: f"{r['skills']}",
         "rank-bm25 / ours": lambda r: f"{r['bm25']['ratio']:.0f}x",

@@ -2,6 +2,12 @@
 
 Usage: python scripts/fit_fusion.py COLLECTION... [--work DIR] [--output FILE]
 
+First everything is fitted on indexes with one dense channel. Then, on indexes with two, what tells
+the language of a query, and the numbers of the second channel; those of the first are held, so that
+a query in English has the score that it would have without the second. This part also asks the
+queries of ``scripts/cross_language``: our own, in 17 languages, over documents of the collections,
+and three small collections in Spanish, Russian and Chinese.
+
 Ranking weights are found by coordinate ascent on nDCG@10 (Metzler and Croft, 2007), the confidence
 by logistic regression with signs held, the lag by the calibration of the hits. What is printed was
 predicted for each collection by coefficients fitted without it and without its family, so it says
@@ -18,19 +24,22 @@ import argparse
 import datetime
 import json
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from fusion_samples import VARIANTS, Sample, Sampler, family
+from fusion_samples import VARIANTS, Sample, Sampler, cross_language, family, pooled
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
 from skillsearch.evaluation.abstention import auroc, expected_calibration_error
 from skillsearch.evaluation.collection import load_collection
+from skillsearch.evaluation.types import JudgedQuery
 from skillsearch.index.calibration import (
+    CLUES,
     DENSE_FEATURES,
     EVIDENCE,
     FEATURES,
@@ -41,7 +50,9 @@ from skillsearch.index.calibration import (
 )
 from skillsearch.index.evidence import find_evidence
 from skillsearch.index.fitted import PACKAGED
+from skillsearch.index.fluency import query_clues
 from skillsearch.index.ranker import best_first
+from skillsearch.languages import language_of
 
 Matrix = NDArray[np.float64]
 
@@ -64,8 +75,17 @@ START = {
     "name": 4.0,
     "cosine_metadata": 10.0,
     "cosine_body": 2.0,
+    "bm25_metadata_multilingual": 8.0,
+    "bm25_full_multilingual": 8.0,
+    "cosine_metadata_multilingual": 20.0,
+    "cosine_body_multilingual": 5.0,
 }
 """Where the ascent begins."""
+LEAST_QUERIES = 20
+"""Judged queries, in which the second channel has a say, that make a collection count for it."""
+SECOND = frozenset(name for name in (*START, *EVIDENCE) if name.endswith("multilingual"))
+"""Ranking features and evidence of the second dense channel."""
+CROSS_LANGUAGE = Path(__file__).with_name("cross_language")
 _NO_HIT = 1e9
 _CONSTANT = 1e-6
 """Evidence that deviates less tells nothing."""
@@ -116,18 +136,23 @@ def goodness(data: Sequence[RankingData], weights: Matrix) -> float:
     return total / len(data)
 
 
-def fit_ranking(data: Sequence[RankingData], fixed: Iterable[str] = ()) -> Matrix:
+def fit_ranking(
+    data: Sequence[RankingData], fixed: Iterable[str] = (), first: Calibration | None = None
+) -> Matrix:
     """Find ranking weights by coordinate ascent.
 
     Args:
         data: One block a collection; each counts the same.
         fixed: Features whose weight stays 0.
+        first: What was fitted for the first channel, where the second is to be fitted.
 
     Returns:
-        One weight a feature, none negative, that of the metadata's cosine as it began.
+        One weight a feature, none negative; that of the metadata's cosine as it began.
     """
-    held = {"cosine_metadata", *fixed}
-    weights = np.array([0.0 if name in fixed else START[name] for name in FEATURES])
+    held = {"cosine_metadata"} if first is None else set(FEATURES) - SECOND
+    start = START if first is None else {**START, **{n: first.weights[n] for n in held}}
+    held.update(fixed)
+    weights = np.array([0.0 if name in fixed else start[name] for name in FEATURES])
     best, step = goodness(data, weights), 1.5
     while step > 1.05:
         moved = False
@@ -193,7 +218,11 @@ def sample_weights(samples: Sequence[Sample]) -> Matrix:
 
 
 def fit_logistic(
-    rows: Matrix, outcomes: Matrix, weights: Matrix, left_out: Iterable[str] = ()
+    rows: Matrix,
+    outcomes: Matrix,
+    weights: Matrix,
+    left_out: Iterable[str] = (),
+    first: Calibration | None = None,
 ) -> tuple[Matrix, float]:
     """Fit log-odds as a sum of evidence with the signs that `Calibration` asks for.
 
@@ -202,6 +231,7 @@ def fit_logistic(
         outcomes: 1 where the best candidate is relevant, else 0.
         weights: Weight of each row.
         left_out: Evidence that must not be used.
+        first: What was fitted for the first channel, where the second is to be fitted.
 
     Returns:
         A coefficient for each column, and the intercept. Columns are held to unit deviation under
@@ -219,11 +249,15 @@ def fit_logistic(
         return float((weights * likelihood).sum() + (ridge**2).sum() / 2), gradient
 
     bounds: list[tuple[float | None, float | None]] = []
-    for name in EVIDENCE:
-        low, high = (0.0, None) if name in SUPPORTING else (None, None)
-        bounds.append((0.0, 0.0) if name in left_out else (low, 0.0 if name in OPPOSING else high))
-    start = np.zeros(scaled.shape[1])
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[*bounds, (None, None)])
+    for name, scale in zip(EVIDENCE, deviation.tolist(), strict=True):
+        low = 0.0 if name in SUPPORTING else None
+        bound = (low, 0.0 if name in OPPOSING else None)
+        if first is not None and name not in SECOND:
+            bound = (first.evidence[name] * scale,) * 2
+        bounds.append((0.0, 0.0) if name in left_out else bound)
+    bounds.append((None, None) if first is None else (first.intercept, first.intercept))
+    start = np.array([low or 0.0 for low, _ in bounds])
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
     return found.x[:-1] / deviation, float(found.x[-1])
 
 
@@ -248,12 +282,13 @@ def fit_confidence(
     answers: Answers,
     known: NDArray[np.bool_],
     left_out: Iterable[str] = (),
+    first: Calibration | None = None,
 ) -> Confidence:
     """Fit the second step on the known samples."""
     places = np.flatnonzero(known)
     weights = sample_weights([samples[place] for place in places.tolist()])
     outcomes = answers.relevant[places, 0].astype(float)
-    fitted = fit_logistic(answers.evidence[places], outcomes, weights, left_out)
+    fitted = fit_logistic(answers.evidence[places], outcomes, weights, left_out, first)
     return choose_lag(Confidence(*fitted, lag=0.0), samples, answers, known)
 
 
@@ -322,20 +357,23 @@ class Fold:
     answers: Answers
 
 
-def make_folds(samples: Sequence[Sample]) -> list[Fold]:
+def make_folds(samples: Sequence[Sample], first: Calibration | None = None) -> list[Fold]:
     """Fit a ranking without each family in turn."""
     folds = []
     for name in sorted({family(sample.collection) for sample in samples}):
         known = np.array([name not in (family(s.collection), family(s.source)) for s in samples])
         held = np.array([family(s.collection) == name and s.variant == "whole" for s in samples])
-        weights = fit_ranking(list(blocks(samples, known).values()))
+        weights = fit_ranking(list(blocks(samples, known).values()), (), first)
         answers = Answers.of(samples, weights)
         folds.append(Fold(held, known, blocks(samples, held), weights, answers))
     return folds
 
 
 def predict(
-    samples: Sequence[Sample], folds: Sequence[Fold], left_out: Iterable[str] = ()
+    samples: Sequence[Sample],
+    folds: Sequence[Fold],
+    left_out: Iterable[str] = (),
+    first: Calibration | None = None,
 ) -> tuple[Matrix, NDArray[np.bool_]]:
     """Score the whole collections, each by a confidence that saw nothing of its family.
 
@@ -345,7 +383,7 @@ def predict(
     scores = np.zeros((len(samples), HITS))
     relevant = np.zeros((len(samples), HITS), bool)
     for fold in folds:
-        confidence = fit_confidence(samples, fold.answers, fold.known, left_out)
+        confidence = fit_confidence(samples, fold.answers, fold.known, left_out, first)
         scores[fold.held] = confidence.scores(fold.answers)[fold.held]
         relevant[fold.held] = fold.answers.relevant[fold.held]
     return scores, relevant
@@ -382,7 +420,7 @@ def confidence_measures(
         "ece first": expected_calibration_error(tops["judged"], right[:, 0].tolist())[0],
         "ece hits": hit_error(hits, right),
         "foreign answered": float((foreign >= threshold).mean()) if len(foreign) else None,
-        "kept": float((found >= threshold).mean()),
+        "kept": float((found >= threshold).mean()) if len(found) else None,
         "dropped answered": float((np.array(tops["dropped"]) >= threshold).mean()),
     }
 
@@ -463,23 +501,107 @@ def print_ablation(
         print(f"{feature:24} {statistics.mean(values) - whole['hybrid']:+16.3f}", flush=True)
 
 
-def fit_all(samples: Sequence[Sample], threshold: float) -> tuple[Calibration, Table]:
+def fit_all(
+    samples: Sequence[Sample],
+    threshold: float,
+    clues: Mapping[str, float],
+    first: Calibration | None = None,
+) -> tuple[Calibration, Table]:
     """Fit both steps on everything, and measure the result on what it was fitted on."""
     every = np.ones(len(samples), bool)
     data = blocks(samples, every)
-    weights = fit_ranking(list(data.values())).round(2)
+    weights = fit_ranking(list(data.values()), (), first).round(2)
     answers = Answers.of(samples, weights)
-    confidence = fit_confidence(samples, answers, every)
+    confidence = fit_confidence(samples, answers, every, (), first)
+    lags = {"lag": confidence.lag, "lag_multilingual": confidence.lag}
     calibration = Calibration(
         dict(zip(FEATURES, weights.tolist(), strict=True)),
         dict(zip(EVIDENCE, confidence.coefficients.round(3).tolist(), strict=True)),
         round(confidence.intercept, 3),
-        round(confidence.lag, 3),
-        threshold,
+        threshold=threshold,
+        clues=clues,
+        **(lags if first is None else {**lags, "lag": first.lag}),
     )
     used = {name: (block, weights) for name, block in data.items()}
     scores = confidence.scores(answers)
     return calibration, measure(samples, used, scores, answers.relevant, threshold)
+
+
+def fit_clues(found: Iterable[tuple[JudgedQuery, float]]) -> dict[str, float]:
+    """Fit what tells that a query is in English, English and other queries weighing the same.
+
+    Args:
+        found: Queries of a known language, and how much of each its corpus knows.
+
+    Returns:
+        Log-odds of each of `CLUES`, and the intercept, by logistic regression under a light ridge.
+    """
+    pairs = list(found)
+    clues = [query_clues(q.text, language_of(q.text), overlap) for q, overlap in pairs]
+    rows = np.array([[one[name] for name in CLUES] + [1.0] for one in clues])
+    english = np.array([q.language.split("-")[0] == "en" for q, _ in pairs], float)
+    share = english.mean() if len(english) else 0.0
+    if share in (0.0, 1.0):
+        raise SystemExit("Give collections with queries whose lang is en, and with others.")
+    weights = np.where(english > 0, 0.5 / share, 0.5 / (1 - share))
+
+    def loss(values: Matrix) -> tuple[float, Matrix]:
+        odds = rows @ values
+        ridge = np.r_[values[:-1], 0.0] / 10
+        likelihood = weights * (np.logaddexp(0.0, odds) - english * odds)
+        gradient = rows.T @ (weights * (expit(odds) - english)) + ridge
+        return float(likelihood.sum() + 5 * (ridge**2).sum()), gradient
+
+    values = minimize(loss, np.zeros(rows.shape[1]), jac=True, method="L-BFGS-B").x
+    wrong = ((rows @ values > 0) != (english > 0)).mean()
+    print(f"\nof {len(pairs)} queries, {wrong:.1%} are taken for English wrongly, or for other")
+    return dict(zip((*CLUES, "intercept"), values.round(2).tolist(), strict=True))
+
+
+def frequent(samples: Sequence[Sample]) -> list[Sample]:
+    """Keep the samples of collections with at least `LEAST_QUERIES` judged queries among them."""
+    counts = Counter(sample.collection for sample in samples if _is(sample, "judged"))
+    return [sample for sample in samples if counts[sample.collection] >= LEAST_QUERIES]
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """One part of the fit: what came out, and what it predicts of collections left out of it."""
+
+    calibration: Calibration
+    left_out: Table
+
+
+def fit_part(
+    samples: Sequence[Sample],
+    clues: Mapping[str, float],
+    first: Calibration | None = None,
+    *,
+    ablation: bool = False,
+) -> Fitted:
+    """Fit one channel on all samples, print what it predicts of each family of collections.
+
+    Args:
+        samples: Searches of indexes with one channel; of two channels where `first` is given.
+        clues: What tells the language of a query.
+        first: What was fitted for the first channel, where the second is to be fitted.
+        ablation: Also print what each part is worth.
+
+    Returns:
+        The calibration and its measures.
+    """
+    folds = make_folds(samples, first)
+    scored = predict(samples, folds, (), first)
+    threshold = choose_threshold(samples, scored[0]) if first is None else first.threshold
+    weights = {name: (data, fold.weights) for fold in folds for name, data in fold.data.items()}
+    table = measure(samples, weights, *scored, threshold)
+    title = "first channel" if first is None else "second channel"
+    print_table(f"{title}, left out", table)
+    calibration, seen = fit_all(samples, threshold, clues, first)
+    print_table(f"{title}, fitted", seen)
+    if ablation and first is None:
+        print_ablation(samples, folds, weights, means(table), threshold)
+    return Fitted(calibration, table)
 
 
 def main() -> None:
@@ -488,30 +610,34 @@ def main() -> None:
     parser.add_argument("collections", nargs="+", type=Path)
     parser.add_argument("--work", type=Path, default=Path("build/fit"), help="folder of indexes")
     parser.add_argument("--output", type=Path, default=PACKAGED)
+    parser.add_argument(
+        "--cross-language", type=Path, default=CROSS_LANGUAGE, help="queries in other languages"
+    )
     parser.add_argument("--ablation", action="store_true", help="also fit without each part")
     args = parser.parse_args()
     collections = [load_collection(path) for path in args.collections]
-    samples = Sampler(collections, args.work).samples()
-    folds = make_folds(samples)
-    scored = predict(samples, folds)
-    threshold = choose_threshold(samples, scored[0])
-    weights = {name: (data, fold.weights) for fold in folds for name, data in fold.data.items()}
-    table = measure(samples, weights, *scored, threshold)
-    print_table("left out of the fit", table)
-    calibration, seen = fit_all(samples, threshold)
-    print_table("part of the fit", seen)
+    others = cross_language(args.cross_language, collections)
+    samples = Sampler(collections, args.work, "english").samples()
+    clues = fit_clues(Sampler([*collections, *others], args.work, "english").overlaps())
+    first = fit_part(samples, clues, ablation=args.ablation)
+    asked = [*collections, *others, *pooled([*collections, *others])]
+    both = Sampler(asked, args.work, "all", first.calibration).samples()
+    voted = frequent([sample for sample in both if sample.query.views[1].trust > 0])
+    second = fit_part(voted, clues, first.calibration)
     provenance = {
         "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
         "collections": {
-            c.name: {"documents": len(c.documents), "queries": len(c.queries)} for c in collections
+            c.name: {"documents": len(c.documents), "queries": len(c.queries)}
+            for c in [*collections, *others]
         },
-        "left_out_of_the_fit": {name: round(value, 4) for name, value in means(table).items()},
+        "left_out_of_the_fit": {
+            "first channel": {name: round(v, 4) for name, v in means(first.left_out).items()},
+            "second channel": {name: round(v, 4) for name, v in means(second.left_out).items()},
+        },
     }
-    record = {**calibration.to_dict(), "provenance": provenance}
+    record = {**second.calibration.to_dict(), "provenance": provenance}
     args.output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    print(f"\nthreshold {threshold}; written to {args.output}")
-    if args.ablation:
-        print_ablation(samples, folds, weights, means(table), threshold)
+    print(f"\nthreshold {second.calibration.threshold}; written to {args.output}")
 
 
 if __name__ == "__main__":

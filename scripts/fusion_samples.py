@@ -9,31 +9,58 @@ those of foreign collections; and names of skills, which people type too.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from json import loads
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skillsearch.evaluation.collection import load_collection
 from skillsearch.evaluation.judged_index import write_skills
+from skillsearch.evaluation.pool import pool_collections
+from skillsearch.evaluation.query_embedder import Embedders
 from skillsearch.evaluation.types import Collection, JudgedQuery
+from skillsearch.index.cache import IndexFolder
+from skillsearch.index.calibration import Calibration
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.duplicates import copies
 from skillsearch.index.query_form import QueryForm
 from skillsearch.index.ranker import Candidates, find_candidates
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.index.tokenizer import terms
+from skillsearch.languages import language_of
+from skillsearch.types import Languages
 
 Item = TypeVar("Item")
 
 FAMILIES = {"salesforce-variants": "salesforce", "metatool-multi": "metatool"}
 """Collections over the same documents: neither may see the other."""
 RELATED = (
-    {"one-liners", "metatool", "metatool-multi"},
+    {"one-liners", "metatool", "metatool-multi", "spanish", "russian", "chinese"},
+    {"korean", "spanish", "russian", "chinese"},
     {"swe", "translated"},
 )
-"""Collections of one domain (everyday tools, software engineering): not foreign to each other."""
+"""Collections of one domain (everyday tools, everyday life, software engineering): not foreign to
+each other."""
+CROSS = "-cross"
+"""Ends the name of queries in other languages over the documents of a collection."""
+POOL = "-pool"
+"""Ends the name of queries over the documents of several collections together."""
+POOLED = (
+    "korean",
+    "translated",
+    "one-liners",
+    "nvidia",
+    "metatool",
+    "spanish",
+    "russian",
+    "chinese",
+)
+"""Collections that are pooled: a sixth of the skills is then in other languages than English."""
 GENERAL = {"skill-evals"}
 """Collections whose documents come from everywhere: nothing is foreign to them."""
 
@@ -136,24 +163,87 @@ VARIANTS: Mapping[str, Variant] = {
 
 def family(collection: str) -> str:
     """Return the name that collections over the same documents share."""
-    return FAMILIES.get(collection, collection)
+    plain = _plain(collection)
+    return FAMILIES.get(plain, plain)
+
+
+def _plain(collection: str) -> str:
+    """Return the name of the collection that queries were made for."""
+    return collection.removesuffix(POOL).removesuffix(CROSS)
+
+
+def pooled(collections: Iterable[Collection]) -> list[Collection]:
+    """Let the documents of all of `POOLED` compete for the queries of each, as users' own do."""
+    members = [one for one in collections if _plain(one.name) in POOLED]
+    return [replace(one, name=f"{one.name}{POOL}") for one in pool_collections(members)]
+
+
+def cross_language(folder: Path, collections: Iterable[Collection]) -> list[Collection]:
+    """Load judged queries in other languages: whole collections, and queries over those given.
+
+    Args:
+        folder: A folder for each collection; one without a corpus.jsonl belongs to the collection
+            of its name.
+        collections: Those that queries may be about.
+
+    Returns:
+        The collections, sorted by folder; queries about a collection that is not given are left
+        out.
+    """
+    known = {collection.name: collection for collection in collections}
+    found = []
+    for place in sorted(path for path in folder.iterdir() if path.is_dir()):
+        if (place / "corpus.jsonl").is_file():
+            found.append(load_collection(place))
+        elif place.name in known:
+            found.append(_queries_over(known[place.name], place))
+    return found
+
+
+def _queries_over(collection: Collection, place: Path) -> Collection:
+    """Ask a collection the queries of a folder instead of its own."""
+    lines = (place / "queries.jsonl").read_text(encoding="utf-8").splitlines()
+    queries = tuple(JudgedQuery(q["_id"], q["text"], language=q["lang"]) for q in map(loads, lines))
+    qrels: dict[str, dict[str, int]] = {}
+    for line in (place / "qrels.tsv").read_text(encoding="utf-8").splitlines()[1:]:
+        query, document, grade = line.split("\t")
+        qrels.setdefault(query, {})[document] = int(grade)
+    name = f"{collection.name}{CROSS}"
+    return replace(collection, name=name, queries=queries, qrels=qrels, ignored={}, negatives=())
 
 
 def is_foreign(source: str, collection: str) -> bool:
     """Tell whether queries of one collection have no answer in another."""
-    same = family(source) == family(collection)
-    related = any({source, collection} <= group for group in RELATED)
-    return not same and not related and collection not in GENERAL
+    if source.endswith(POOL) or collection.endswith(POOL):
+        return False
+    one, other = _plain(source), _plain(collection)
+    related = any({one, other} <= group for group in RELATED)
+    return family(one) != family(other) and not related and other not in GENERAL
 
 
 class Sampler:
     """Turns collections into samples, each query embedded once."""
 
-    def __init__(self, collections: Sequence[Collection], work: Path) -> None:
-        """Take the collections and a folder for their indexes."""
+    def __init__(
+        self,
+        collections: Sequence[Collection],
+        work: Path,
+        languages: Languages,
+        calibration: Calibration | None = None,
+    ) -> None:
+        """Take the collections and how to search them.
+
+        Args:
+            collections: The collections.
+            work: Folder for their indexes.
+            languages: Which languages these are made for.
+            calibration: Tells which channels vote; by default that of the package.
+        """
         self._collections = {collection.name: collection for collection in collections}
         self._work = work
-        self._forms: dict[str, QueryForm] = {}
+        self._languages = languages
+        self._calibration = calibration
+        self._embedders = Embedders()
 
     def samples(self) -> list[Sample]:
         """Search every variant of every collection with every kind of query."""
@@ -161,6 +251,7 @@ class Sampler:
             sample
             for name in self._collections
             for variant in VARIANTS
+            if variant == "whole" or not name.endswith(POOL)
             for sample in self._of_variant(name, variant)
             if len(sample.candidates.documents)
         ]
@@ -168,67 +259,85 @@ class Sampler:
     def _of_variant(self, name: str, variant: str) -> list[Sample]:
         """Search one variant of a collection."""
         collection = VARIANTS[variant].change(self._collections[name])
-        searched = _Searched(collection, variant, self._work)
+        searched = _Searched(collection, variant, self._index(collection))
         part = 1 if variant == "whole" else 4
         made = []
         for query in _spread(collection.queries, QUERIES // part):
-            made += searched.judged(query, self._form(searched.index, query.text))
+            made += searched.judged(query)
         for document in _spread(list(searched.index.documents()), QUERIES // part // 4):
-            made.append(searched.named(document.name, self._form(searched.index, document.name)))
+            made.append(searched.named(document.name))
         for source, other in self._collections.items():
             if is_foreign(source, name):
                 for query in _spread(other.queries, FOREIGN // part):
-                    form = self._form(searched.index, query.text)
-                    made.append(searched.sample("foreign", form, source=source))
+                    made.append(searched.sample("foreign", query.text, source=source))
         return [replace(sample, collection=name) for sample in made]
 
-    def _form(self, index: SkillIndex, text: str) -> QueryForm:
-        """Analyse a query once: all indexes have one embedder."""
-        if text not in self._forms:
-            self._forms[text] = index.analyse(text)
-        return self._forms[text]
+    def overlaps(self) -> list[tuple[JudgedQuery, float]]:
+        """Return the queries whose language is known, and how much of them their corpus knows."""
+        found = []
+        for collection in self._collections.values():
+            corpus = self._index(collection)[0].opened.corpus
+            lexical = corpus.lexical_full or corpus.lexical_metadata
+            for query in _spread([q for q in collection.queries if q.language], QUERIES):
+                counts = Counter(terms(query.text, language_of(query.text)))
+                found.append((query, lexical.overlap(counts)))
+        return found
+
+    def _index(self, collection: Collection) -> tuple[SkillIndex, Mapping[str, str]]:
+        """Index a collection, unless that was done before; return its ids by those of the index."""
+        folders = write_skills(collection, self._work)
+        place = folders.work / f"index-{self._languages}"
+        built = SkillIndex.from_roots(folders.roots, index_dir=place, languages=self._languages)
+        models = [channel.model for channel in built.opened.settings.channels]
+        index = SkillIndex(
+            IndexFolder(built.folder),
+            built.opened,
+            {model: self._embedders.load(model) for model in models},
+            calibration=self._calibration,
+        )
+        return index, folders.ids
 
 
 class _Searched:
     """One variant of a collection, indexed."""
 
-    def __init__(self, collection: Collection, variant: str, work: Path) -> None:
-        """Index the collection, unless that was done before."""
-        folders = write_skills(collection, work)
-        self.index = SkillIndex.from_roots(folders.roots, index_dir=folders.work / "index")
+    def __init__(
+        self, collection: Collection, variant: str, indexed: tuple[SkillIndex, Mapping[str, str]]
+    ) -> None:
+        """Take a collection and its index."""
+        self.index, ids = indexed
         self._collection = collection
         self._variant = variant
         self._numbers = {
-            folders.ids[document.doc_id]: number
-            for number, document in enumerate(self.index.documents())
+            ids[document.doc_id]: number for number, document in enumerate(self.index.documents())
         }
 
-    def judged(self, query: JudgedQuery, form: QueryForm) -> list[Sample]:
+    def judged(self, query: JudgedQuery) -> list[Sample]:
         """Ask a judged query, and again with all that is right hidden."""
         grades = self._collection.qrels[query.query_id]
         relevant = self._numbers_of(doc_id for doc_id, grade in grades.items() if grade > 0)
         ignored = self._numbers_of(self._collection.ignored.get(query.query_id, ()))
         hidden = ignored | self._copies(relevant)
         return [
-            self.sample("judged", form, relevant, ignored),
-            self.sample("dropped", form, frozenset(), hidden),
+            self.sample("judged", query.text, relevant, ignored),
+            self.sample("dropped", query.text, frozenset(), hidden),
         ]
 
-    def named(self, name: str, form: QueryForm) -> Sample:
+    def named(self, name: str) -> Sample:
         """Ask for a name; all skills of that name are right."""
-        return self.sample("named", form, frozenset(self.index.opened.corpus.documents.named(name)))
+        return self.sample("named", name, frozenset(self.index.opened.corpus.documents.named(name)))
 
     def sample(
         self,
         kind: str,
-        form: QueryForm,
+        text: str,
         relevant: frozenset[int] = frozenset(),
         hidden: frozenset[int] = frozenset(),
         *,
         source: str = "",
     ) -> Sample:
         """Search one query."""
-        corpus = self.index.opened.corpus
+        corpus, form = self.index.opened.corpus, self.index.analyse(text)
         found = find_candidates(corpus, form, HITS_WANTED, hidden)
         mask = np.isin(found.documents, sorted(relevant))
         count = len(relevant - hidden)

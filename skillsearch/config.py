@@ -19,12 +19,14 @@ from typing import Any
 from skillsearch.errors import ConfigError
 from skillsearch.setting_values import PARSERS
 from skillsearch.surroundings import PREFIX, SEED_ROOT
-from skillsearch.types import JsonValue
+from skillsearch.types import JsonValue, Languages
 
 APP = "skillsearch"
 PROJECT_FILES = ("skillsearch.toml", "pyproject.toml")
-PROJECT_MODELS = frozenset({"onnx", "all-MiniLM-L6-v2", "hashing"})
-"""Models that a project file may choose: those that load nothing from elsewhere."""
+PROJECT_MODELS = frozenset(
+    {"onnx", "all-MiniLM-L6-v2", "hashing", "multilingual", "multilingual-e5-small"}
+)
+"""Models that a project file may choose: those that load nothing but what is installed."""
 
 MAX_QUERY_CHARS = 65_536
 """Far beyond any request to an agent; a longer text is a mistake that would cost seconds."""
@@ -51,6 +53,7 @@ class Settings:
         index_dir: Folder of the index.
         model: What the embedder is loaded by.
         fields: ``full``, or ``metadata`` to leave the bodies out.
+        languages: Which languages to index for; see `skillsearch.types.LANGUAGES`.
         n: Hits a query gives at most.
         threshold: Lowest accepted score; None for the default of the ranking system.
         refresh: Whether a query brings a changed index up to date first where that is cheap.
@@ -66,6 +69,7 @@ class Settings:
     index_dir: Path = Path()
     model: str = "onnx"
     fields: str = "full"
+    languages: Languages = "auto"
     n: int = 5
     threshold: float | None = None
     refresh: bool = True

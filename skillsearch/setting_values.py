@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from skillsearch.safe_text import one_line
-from skillsearch.types import JsonValue
+from skillsearch.types import LANGUAGES, JsonValue, Languages
 
 MAX_N = 1000
 """Hits that a query can ask for."""
@@ -78,6 +78,14 @@ def _parse_fields(value: JsonValue, base: Path) -> str:
     return str(value)
 
 
+def _parse_languages(value: JsonValue, base: Path) -> Languages:
+    """Read which languages to index for."""
+    for known in LANGUAGES:
+        if value == known:
+            return known
+    raise ValueError(f"must be {', '.join(map(repr, LANGUAGES[:-1]))} or {LANGUAGES[-1]!r}")
+
+
 def _parse_n(value: JsonValue, base: Path) -> int:
     """Read a number of hits."""
     number = int(value)
@@ -117,6 +125,7 @@ PARSERS: Mapping[str, Callable[[Any, Path], Any]] = {
     "index_dir": _parse_path,
     "model": _parse_text,
     "fields": _parse_fields,
+    "languages": _parse_languages,
     "n": _parse_n,
     "threshold": _parse_threshold,
     "refresh": _parse_switch,

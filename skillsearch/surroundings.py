@@ -55,3 +55,13 @@ def engine_variables() -> dict[str, str]:
 def skills_root() -> str:
     """Return where `SEED_ROOT` says that skills are; empty where it does not."""
     return os.environ.get(SEED_ROOT, "")
+
+
+def speaks_english() -> bool:
+    """Tell whether nothing says that the user speaks another language than English.
+
+    The first of ``LC_ALL``, ``LC_MESSAGES`` and ``LANG`` that is set counts, as POSIX has it.
+    """
+    names = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
+    locale = next(filter(None, names), "C")
+    return locale.partition(".")[0] in ("C", "POSIX") or locale.lower().startswith("en")

@@ -25,6 +25,11 @@ SYSTEMS: tuple[System, ...] = get_args(System)
 """Ways to rank. hybrid: calibrated fusion of all features; bm25, dense: one channel of it; rrf:
 both channels by reciprocal rank. Only hybrid's scores are probabilities."""
 
+Languages = Literal["auto", "english", "all"]
+LANGUAGES: tuple[Languages, ...] = get_args(Languages)
+"""Languages that an index is made for. english: those that its model reads; all: every other too,
+by a second dense channel; auto: all where skills or queries need it and it can be had."""
+
 Severity = Literal["error", "warning", "note"]
 """error: the skill cannot be indexed; warning: indexed, but mend it; note: worth knowing."""
 
@@ -241,6 +246,21 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
+class ChannelVote:
+    """How far a channel is trusted with a query.
+
+    Attributes:
+        channel: ``bm25``, or what the embedder of a dense channel is loaded by, such as ``onnx``.
+        trust: 0 to 1; 0 where it was not asked.
+        reason: Why, in words.
+    """
+
+    channel: str
+    trust: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class SearchResult(Sequence[Hit]):
     """The answer to one query: a sequence of its hits, false where there is none.
 
@@ -250,6 +270,7 @@ class SearchResult(Sequence[Hit]):
         hits: Best first, ties by document id; empty where nothing fits.
         abstained: True where no skill reached the threshold.
         seconds: Wall time of the search.
+        channels: Which channels had a vote, where the search was asked to explain.
     """
 
     query: str
@@ -257,6 +278,7 @@ class SearchResult(Sequence[Hit]):
     hits: tuple[Hit, ...]
     abstained: bool
     seconds: float
+    channels: tuple[ChannelVote, ...] = ()
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -271,14 +293,17 @@ class SearchResult(Sequence[Hit]):
         return self.hits[index]
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form of this result."""
-        return {
+        """Return the JSON form of this result; ``channels`` only where there are any."""
+        record = {
             "query": self.query,
             "threshold": self.threshold,
             "hits": [hit.to_dict() for hit in self.hits],
             "abstained": self.abstained,
             "seconds": self.seconds,
         }
+        if self.channels:
+            record["channels"] = [asdict(vote) for vote in self.channels]
+        return record
 
 
 @dataclass(frozen=True, slots=True)

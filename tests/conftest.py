@@ -34,7 +34,8 @@ def home(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder / "runtime"))
     for name in [name for name in os.environ if name.startswith(("SKILLSEARCH_", "SKILLS_"))]:
         monkeypatch.delenv(name)
-    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
+    locale = ("LC_ALL", "LC_MESSAGES", "LANG")
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", *locale):
         monkeypatch.delenv(name, raising=False)
     return folder
 
@@ -105,6 +106,45 @@ def indexed(cli, drinks, index_dir):
         return cli(command, "--index-dir", index_dir, *args, **kwargs)
 
     return run
+
+
+@pytest.fixture
+def mixed(drinks, make_skill):
+    """Add a Korean and a Chinese skill to the drinks."""
+    make_skill(drinks, "회의록", "회의 녹음을 글로 옮기고 요점을 정리합니다.", body="# 순서\n")
+    make_skill(drinks, "表格", "把销售表格做成图表并放进季度报告。", body="# 步骤\n")
+    return drinks
+
+
+@pytest.fixture
+def extra(monkeypatch):
+    """Say whether the extra ``multilingual`` is installed; at first it is not.
+
+    No model is loaded: ``hashing`` reads Latin letters alone, ``multilingual`` all.
+    """
+    from skillsearch.daemon import warm
+    from skillsearch.index import builder, channel_embedders
+    from skillsearch.index.embedding import HashingEmbedder
+    from skillsearch.index.multilingual import source
+
+    latin = HashingEmbedder(512, frozenset({"Latin"}))
+
+    def load(spec):
+        if spec == "multilingual":
+            source.require_weights()
+            return HashingEmbedder(256)
+        return latin
+
+    for module in (builder, channel_embedders, warm):
+        monkeypatch.setattr(module, "load_embedder", load)
+    monkeypatch.setattr(source, "looks_known", lambda path: path == Path("known"))
+
+    def set_installed(found):
+        path = None if found is None else Path(found)
+        monkeypatch.setattr(source, "find_weights", lambda: path)
+
+    set_installed(None)
+    return set_installed
 
 
 @pytest.fixture

@@ -1,12 +1,14 @@
 """Tests of ``skillsearch eval``: what it prints and writes, its exit codes, and bad input."""
 
 import json
+import re
 import sys
 
 import pytest
 
 from skillsearch.cli import evaluating
 from skillsearch.evaluation.measures import MEASURES
+from skillsearch.index.embedder import multilingual_is_installed
 
 SUBJECTS = ("tea", "coffee", "lemonade", "cocoa", "juice", "cider")
 HIDDEN = "\x1b[2J\u202e"
@@ -272,9 +274,9 @@ def test_a_second_run_embeds_no_document(evaluate, drinks_collection, tmp_path, 
     asked = []
     embed = HashingEmbedder.embed_stream
 
-    def note(self, texts):
+    def note(self, texts, **role):
         asked.extend(texts)
-        return embed(self, texts)
+        return embed(self, texts, **role)
 
     monkeypatch.setattr(HashingEmbedder, "embed_stream", note)
     evaluate(drinks_collection, "--system", "hybrid", "--system", "bm25")
@@ -334,6 +336,10 @@ def test_a_bad_collection_is_named_with_file_line_and_cure(
         (["{drinks}", "--min", "nDCG=1"], "'nDCG=1' is no minimum"),
         (["{drinks}", "--min", "nDCG@10=2"], "'nDCG@10=2' is no minimum"),
         (["{drinks}", "--foreign", "nowhere"], "nowhere is no folder"),
+        (["{drinks}", "--pool"], "name at least two"),
+        (["--self", "{own}", "--pool"], "name at least two"),
+        (["{drinks}", "--example", "--pool", "--drop-gold"], "--drop-gold goes without --pool"),
+        (["{drinks}", "--system", "x=languages:zh"], "use one of: auto, english, all"),
         (["{drinks}", "--kinds", "task"], "--kinds goes with --self alone"),
         (["--self", "{own}", "--example"], "one of the two"),
         (["{drinks}", "--save-collection", "x"], "--save-collection goes with --self alone"),
@@ -390,9 +396,126 @@ def test_the_example_goes_with_other_collections(parsed, drinks_collection):
     assert [one["collection"] for one in found["collections"]] == ["drinks", "example"]
 
 
+@pytest.fixture
+def chores(tmp_path):
+    """A judged collection in four languages; the second query crosses languages."""
+    place = tmp_path / "collections" / "chores"
+    place.mkdir(parents=True)
+    skills = {
+        "tidy": "Helps to tidy up a room and tells where each of the things should go.",
+        "plants": "Riega las plantas de la casa cuando hace falta y avisa si están enfermas.",
+        "cook": "教你用家里现有的蔬菜做一顿简单的晚饭。",
+        "wash": "빨래를 색깔별로 나누고 알맞은 세제를 골라 줍니다.",
+    }
+    queries = {
+        "q1": ("how do I tidy up the room of my children", "tidy"),
+        "q2": ("部屋の片付けを手伝ってください", "tidy"),
+        "q3": ("quiero regar las plantas de mi casa", "plants"),
+        "q4": ("用蔬菜做晚饭", "cook"),
+        "q5": ("빨래 세제를 골라 줘", "wash"),
+    }
+    rows = [{"_id": key, "name": key, "description": text} for key, text in skills.items()]
+    write_lines(place / "corpus.jsonl", rows)
+    asked = [{"_id": key, "text": text} for key, (text, _) in queries.items()]
+    write_lines(place / "queries.jsonl", asked)
+    judged = "".join(f"{key}\t{doc_id}\t1\n" for key, (_, doc_id) in queries.items())
+    (place / "qrels.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}", encoding="utf-8")
+    return place
+
+
+def test_languages_are_told_as_json(parsed, chores, drinks_collection):
+    """By language, and apart those that cross; one language has none of these keys."""
+    found = parsed(chores, "--system", "bm25", "--system", "dense")
+    assert {name: part["queries"] for name, part in found["languages"].items()} == {
+        "en": 1,
+        "es": 1,
+        "ja": 1,
+        "ko": 1,
+        "zh": 1,
+    }
+    assert found["same_language"]["queries"] == 4
+    assert found["same_language"]["systems"]["bm25"]["Success@1"] == 1.0
+    assert found["cross_language"]["queries"] == 1
+    assert found["cross_language"]["systems"]["bm25"] == dict.fromkeys(MEASURES, 0.0)
+    assert found["cross_language"]["comparisons"] == []
+    plain = parsed(drinks_collection, "--system", "bm25")
+    assert not plain.keys() & {"languages", "same_language", "cross_language"}
+
+
+def test_languages_have_rows_and_a_table(evaluate, chores, drinks_collection, monkeypatch):
+    """The language stands behind the name of the collection."""
+    result = evaluate(chores, drinks_collection, "--system", "bm25")
+    names = list(dict.fromkeys(line.split("\t")[0] for line in result.stdout.splitlines()))
+    groups = ("en", "es", "ja", "ko", "zh", "same language", "cross-language")
+    assert names == ["chores", *(f"chores: {group}" for group in groups), "drinks"]
+    monkeypatch.setattr(evaluating, "is_terminal", lambda: True)
+    table = evaluate(chores, drinks_collection, "--system", "bm25").stdout
+    assert table.count("By language of the query") == 1
+    assert re.search(r"^cross-language +1 +bm25 +0\.0 ", table, re.MULTILINE)
+
+
+def test_a_pool_lets_the_documents_of_all_collections_compete(
+    parsed, drinks_collection, metals, tmp_path
+):
+    """Each collection has a report of its own queries; all share one index."""
+    found = parsed(drinks_collection, metals, "--pool", "--system", "bm25", "--foreign", metals)
+    drinks, made_of_metal = found["collections"]
+    assert (drinks["collection"], made_of_metal["collection"]) == ("drinks", "metals")
+    assert (drinks["documents"], made_of_metal["documents"]) == (9, 9)
+    assert (drinks["queries"], made_of_metal["queries"]) == (6, 3)
+    assert drinks["unanswerable"] == {}
+    assert drinks["notes"][0].startswith("Asked among the 9 documents of 2 collections together.")
+    assert drinks["examples"]["bm25"]["worst"][0]["relevant"] == ["drinks/tea"]
+    assert len(list((tmp_path / "evaluations").glob("*/index-*"))) == 1
+
+
+def test_a_query_of_a_pool_may_lose_to_a_document_of_another_collection(
+    parsed, drinks_collection, tmp_path
+):
+    """Which without the pool nobody sees."""
+    rival = write_collection(tmp_path / "rival", ("some tea please",))
+    alone = parsed(drinks_collection, "--system", "bm25")
+    pooled = parsed(drinks_collection, rival, "--pool", "--system", "bm25")["collections"][0]
+    assert alone["systems"]["bm25"]["Success@1"] == 1.0
+    assert pooled["systems"]["bm25"]["Success@1"] == pytest.approx(5 / 6)
+
+
+def test_systems_of_other_languages_have_an_index_of_their_own(parsed, chores, tmp_path):
+    """What an index is made for is told with its settings."""
+    found = parsed(chores, "--system", "before=languages:english", "--system", "hybrid")
+    assert found["settings"] == {
+        "before": "hybrid, model hashing, fields full, languages english",
+        "hybrid": "hybrid, model hashing, fields full",
+    }
+    assert len(list((tmp_path / "evaluations").glob("*/index-*"))) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not multilingual_is_installed(), reason="needs the extra multilingual")
+def test_an_index_for_all_languages_can_be_compared_with_one_for_english(cli, chores, tmp_path):
+    """The skill that is asked for in another language than its own is found by the former alone."""
+    systems = (
+        "--system",
+        "before=system:dense,languages:english",
+        "--system",
+        "after=system:dense",
+    )
+    result = cli("eval", chores, "--work", tmp_path, *systems, "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert found["settings"]["before"] == "dense, model onnx, fields full, languages english"
+    assert found["settings"]["after"] == "dense, model onnx, fields full, languages all"
+    crossing = found["cross_language"]["systems"]
+    assert crossing["after"]["Success@1"] == 1.0 > crossing["before"]["Success@1"]
+    assert found["milliseconds"]["after"] > 0
+
+
 @pytest.mark.slow
 def test_the_example_is_evaluated_by_the_real_model(cli, tmp_path):
-    """As a new user would: the systems side by side, the hybrid one good."""
-    result = cli("eval", "--example", "--work", tmp_path, "--min", "Success@5=0.8", "--json")
+    """As a new user would: the systems side by side, the hybrid one good at English at least."""
+    result = cli("eval", "--example", "--work", tmp_path, "--min", "Success@5=0.6", "--json")
     assert result.exit_code == 0, result.stderr
-    assert json.loads(result.stdout)["settings"]["hybrid"].startswith("hybrid, model onnx")
+    found = json.loads(result.stdout)
+    assert found["settings"]["hybrid"].startswith("hybrid, model onnx")
+    assert found["languages"]["en"]["systems"]["hybrid"]["Success@5"] > 0.9
+    assert found["cross_language"]["queries"] > 50

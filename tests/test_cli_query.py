@@ -128,7 +128,8 @@ def test_explain_gives_features_terms_and_section(ask, indexed):
     assert "bean" in explain["matched_terms"]["body"]
     assert explain["section"] == "Grind"
     plain = indexed("query", "grind coffee beans", "--explain", "--threshold", "0", "-n", "1")
-    parts = dict(line.split("\t")[1:] for line in plain.stdout.splitlines()[1:])
+    below = plain.stdout.partition("\n1\t")[2]
+    parts = dict(line.split("\t")[1:] for line in below.splitlines()[1:])
     assert list(parts) == ["why", "confidence", "in metadata", "in body", "section"]
     added = explain["contributions"]
     for name, value in explain["features"].items():

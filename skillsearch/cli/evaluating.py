@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from skillsearch.evaluation.systems import SystemSpec
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
+_LEAST_POOLED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class _Wishes:
     drop_gold: bool
     example: bool
     own: bool
+    pool: bool
     kinds: str | None
     confusables: bool
     minimum: tuple[str, ...]
@@ -54,8 +56,8 @@ class _Wishes:
     multiple=True,
     metavar="TEXT",
     help="What to compare, the first being the baseline: hybrid, bm25, dense, rrf; "
-    "NAME=key:value,... with system, model, fields, threshold, calibration; NAME=@FILE for a TREC "
-    "run file. Give it several times. [default: hybrid, bm25, dense]",
+    "NAME=key:value,... with system, model, fields, threshold, calibration, languages; NAME=@FILE "
+    "for a TREC run file. Give it several times. [default: hybrid, bm25, dense]",
 )
 @click.option("--split", default="test", metavar="S", help="Read qrels/S.tsv. [default: test]")
 @click.option(
@@ -77,6 +79,11 @@ class _Wishes:
     "own",
     is_flag=True,
     help="COLLECTION is a folder of skills: judge them by their eval files and their own text.",
+)
+@click.option(
+    "--pool",
+    is_flag=True,
+    help="Ask the queries of each collection among the documents of all, as if they were one.",
 )
 @click.option(
     "--kinds",
@@ -142,6 +149,8 @@ def _check(wishes: _Wishes) -> None:
         )
     if wishes.own and wishes.example:
         raise click.UsageError("--example is a collection, --self judges skills; one of the two.")
+    if wishes.pool:
+        _check_pool(wishes)
     for name, value in (("--kinds", wishes.kinds), ("--save-collection", wishes.save_collection)):
         if value is not None and not wishes.own:
             raise click.UsageError(f"{name} goes with --self alone.")
@@ -155,6 +164,16 @@ def _check(wishes: _Wishes) -> None:
         wishes.save_runs.mkdir(parents=True, exist_ok=True)
 
 
+def _check_pool(wishes: _Wishes) -> None:
+    """Refuse a pool of one, and what means nothing in a pool."""
+    if wishes.own or len(wishes.places) + wishes.example < _LEAST_POOLED:
+        raise click.UsageError("--pool mixes the documents of collections: name at least two.")
+    if wishes.drop_gold:
+        raise click.UsageError(
+            "--drop-gold goes without --pool: another collection may answer what was dropped."
+        )
+
+
 def _judged_jobs(wishes: _Wishes) -> tuple[tuple[SystemSpec, ...], tuple[Job, ...]]:
     """Load the systems and collections that were named."""
     from skillsearch.evaluation.jobs import EXAMPLE, load_jobs
@@ -163,8 +182,13 @@ def _judged_jobs(wishes: _Wishes) -> tuple[tuple[SystemSpec, ...], tuple[Job, ..
     settings = load_settings()
     named = map(Path, wishes.places)
     places = (*named, EXAMPLE) if wishes.example else tuple(named)
-    specs = parse_systems(wishes.system, model=settings.model, fields=settings.fields)
-    return specs, load_jobs(places, foreign=wishes.foreign, split=wishes.split)
+    specs = parse_systems(
+        wishes.system,
+        model=settings.model,
+        fields=settings.fields,
+        languages=settings.languages,
+    )
+    return specs, load_jobs(places, foreign=wishes.foreign, split=wishes.split, pool=wishes.pool)
 
 
 def _own_jobs(wishes: _Wishes) -> tuple[tuple[SystemSpec, ...], tuple[Job, ...]]:
@@ -176,7 +200,9 @@ def _own_jobs(wishes: _Wishes) -> tuple[tuple[SystemSpec, ...], tuple[Job, ...]]
 
     request = choose_request(wishes.places, load_settings())
     fields = "full" if request.with_body else "metadata"
-    specs = parse_systems(wishes.system, model=request.model, fields=fields)
+    specs = parse_systems(
+        wishes.system, model=request.model, fields=fields, languages=request.languages
+    )
     kinds = KINDS if wishes.kinds is None else [kind.strip() for kind in wishes.kinds.split(",")]
     job = make_own_job(request.roots, kinds, foreign=wishes.foreign, split=wishes.split)
     if wishes.save_collection:
@@ -223,11 +249,14 @@ def _show(outcomes: Sequence[Outcome], wishes: _Wishes) -> None:
 
 def _print(outcomes: Sequence[Outcome]) -> None:
     """Print tables."""
-    from skillsearch.cli.evaluation_details import print_confusions, print_kinds
+    from skillsearch.cli.evaluation_details import print_confusions, print_kinds, print_languages
     from skillsearch.cli.evaluation_tables import print_report, print_summary
 
     for outcome in outcomes:
         print_report(outcome.report)
+        if outcome.report.languages:
+            click.echo()
+            print_languages(outcome.report)
         if outcome.kinds:
             click.echo()
             print_kinds(outcome.kinds)
@@ -246,7 +275,8 @@ def _emit(outcomes: Sequence[Outcome]) -> None:
     from skillsearch.cli.evaluation_tables import emit_report
 
     for outcome in outcomes:
-        for report in (outcome.report, *outcome.kinds.values()):
+        parts = (outcome.kinds, outcome.report.languages, outcome.report.crossing)
+        for report in (outcome.report, *(part for of in parts for part in of.values())):
             emit_report(report)
         emit_confusions(outcome.report.collection, outcome.confusions or ())
         for note in outcome.report.notes:

@@ -1,4 +1,4 @@
-"""What stands beside the reports of an evaluation: kinds of queries, and confusable skills."""
+"""What stands beside the reports of an evaluation: parts of the queries, and confusable skills."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rich.text import Text
 from skillsearch.cli.output import emit_rows
 from skillsearch.cli.tables import make_console
 from skillsearch.evaluation.assess import EXAMPLE_MEASURE
-from skillsearch.evaluation.wording import percent, score_digits, spread
+from skillsearch.evaluation.wording import against_baseline, percent, score_digits, spread
 from skillsearch.safe_text import one_line
 
 if TYPE_CHECKING:
     from skillsearch.evaluation.confusables import Confusion
     from skillsearch.evaluation.types import Report
 
-_KIND_MEASURES = (EXAMPLE_MEASURE, "Success@1", "R@5")
+_PART_MEASURES = (EXAMPLE_MEASURE, "Success@1", "R@5")
 _MAX_PAIRS = 20
 """Pairs shown on a terminal; --json has all."""
 _NAME_CHARS = 32
@@ -34,25 +34,27 @@ def print_kinds(kinds: Mapping[str, Report], console: Console | None = None) -> 
         kinds: A report a kind.
         console: Where to print, stdout by default.
     """
-    console = console or make_console()
-    table = Table(
-        title=Text("By kind of query, in percent", style="bold"),
-        title_justify="left",
-        box=None,
-        padding=(0, 2, 0, 0),
-        pad_edge=False,
-    )
-    for head in ("kind", "queries", "system", *_KIND_MEASURES[:1], "95 %", *_KIND_MEASURES[1:]):
-        is_text = head in ("kind", "system")
-        table.add_column(Text(head, style="dim"), justify="left" if is_text else "right")
-    for kind, report in kinds.items():
-        for place, system in enumerate(report.systems):
-            first, *others = (percent(system.means.get(name)) for name in _KIND_MEASURES)
-            ends = Text(spread(system.intervals.get(EXAMPLE_MEASURE)), style="dim")
-            heads = ("", "") if place else (one_line(kind), f"{report.queries:,}")
-            name = Text(one_line(system.name, _NAME_CHARS))
-            table.add_row(*map(Text, heads), name, first, ends, *others)
-    console.print(table)
+    table = _parts_table("By kind of query, in percent", "kind")
+    _add_parts(table, kinds)
+    (console or make_console()).print(table)
+
+
+def print_languages(report: Report, console: Console | None = None) -> None:
+    """Print the main measures by the language of queries, then of those that cross languages.
+
+    Args:
+        report: A report with languages.
+        console: Where to print, stdout by default.
+    """
+    table = _parts_table("By language of the query, in percent", "language")
+    if len(report.systems) > 1:
+        head = f"from {one_line(report.systems[0].name, _NAME_CHARS)}"
+        table.add_column(Text(head, style="dim"))
+    _add_parts(table, report.languages)
+    if report.crossing:
+        table.add_row()
+    _add_parts(table, report.crossing)
+    (console or make_console()).print(table)
 
 
 def print_confusions(
@@ -107,6 +109,34 @@ def emit_confusions(collection: str, confusions: Sequence[Confusion]) -> None:
         )
         for one in confusions
     )
+
+
+def _parts_table(title: str, head: str) -> Table:
+    """Return an empty table for parts of the queries."""
+    table = Table(
+        title=Text(title, style="bold"),
+        title_justify="left",
+        box=None,
+        padding=(0, 2, 0, 0),
+        pad_edge=False,
+    )
+    for name in (head, "queries", "system", *_PART_MEASURES[:1], "95 %", *_PART_MEASURES[1:]):
+        is_text = name in (head, "system")
+        table.add_column(Text(name, style="dim"), justify="left" if is_text else "right")
+    return table
+
+
+def _add_parts(table: Table, parts: Mapping[str, Report]) -> None:
+    """Add a row for each part and system, with as many cells as the table has columns."""
+    for part, report in parts.items():
+        for place, system in enumerate(report.systems):
+            first, *others = (percent(system.means.get(name)) for name in _PART_MEASURES)
+            ends = Text(spread(system.intervals.get(EXAMPLE_MEASURE)), style="dim")
+            heads = ("", "") if place else (one_line(part), f"{report.queries:,}")
+            name = Text(one_line(system.name, _NAME_CHARS))
+            cells: list[str | Text] = [*map(Text, heads), name, first, ends, *others]
+            cells.append(against_baseline(report, system.name))
+            table.add_row(*cells[: len(table.columns)])
 
 
 def _head(one: Confusion) -> Text:

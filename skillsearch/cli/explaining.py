@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from skillsearch.types import Explanation
+from skillsearch.types import ChannelVote, Explanation
+
+
+def channel_lines(votes: Sequence[ChannelVote]) -> list[tuple[str, str]]:
+    """Put the votes of all channels into labelled lines: how far each is trusted, and why."""
+    return [("channel", f"{vote.channel} {vote.trust:.2f}: {vote.reason}") for vote in votes]
 
 
 def explanation(explain: Explanation) -> list[tuple[str, str]]:

@@ -11,13 +11,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillsearch.cli.options import Root, command, index_dir_option, json_option, roots_argument
+from skillsearch.cli.options import (
+    Root,
+    command,
+    index_dir_option,
+    json_option,
+    languages_option,
+    roots_argument,
+)
 from skillsearch.cli.output import emit_json, say
 from skillsearch.config import Settings, load_settings, no_color, standard_roots
 
 if TYPE_CHECKING:
     from skillsearch.index.request import IndexRequest
-    from skillsearch.types import Diagnostic, IndexReport, Progress
+    from skillsearch.types import Diagnostic, IndexReport, Languages, Progress
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 _SHOWN_DIAGNOSTICS = 10
@@ -27,12 +34,15 @@ _STAGES = {"read": "Reading skills", "embed": "Embedding texts", "search": "Sear
 @command("index")
 @roots_argument()
 @index_dir_option
-@click.option("--model", metavar="M", help="onnx (default), hashing, onnx:FOLDER, st:NAME.")
+@click.option(
+    "--model", metavar="M", help="onnx (default), multilingual, hashing, onnx:FOLDER, st:NAME."
+)
 @click.option(
     "--fields",
     type=click.Choice(("metadata", "full")),
     help="metadata: names and descriptions only; full (default): the bodies too.",
 )
+@languages_option
 @click.option("--verify", is_flag=True, help="Hash every file, whatever its size and time say.")
 @click.option("--examples", is_flag=True, help="Index the example skills of this package.")
 @json_option
@@ -41,6 +51,7 @@ def index_command(
     index_dir: Path | None,
     model: str | None,
     fields: str | None,
+    languages: Languages | None,
     verify: bool,
     examples: bool,
     as_json: bool,
@@ -53,19 +64,24 @@ def index_command(
     Without ROOT: the folders of the settings, or those indexed before, or the places where agents
     keep skills (.agents/skills and .claude/skills, here and in the home folder).
     """
+    from skillsearch.index.cache import IndexFolder
     from skillsearch.index.skill_index import SkillIndex
+    from skillsearch.reports.languages import advice
 
     given = (*roots, EXAMPLES) if examples else roots
-    settings = load_settings(index_dir=index_dir, model=model, fields=fields)
+    settings = load_settings(index_dir=index_dir, model=model, fields=fields, languages=languages)
     request = choose_request(given, settings)
+    folder = settings.index_dir.absolute()
+    before = IndexFolder(folder).current()
     with progress_bars() as progress:
-        _, report = SkillIndex.build(
-            request, settings.index_dir.absolute(), verify=verify, progress=progress
-        )
+        index, report = SkillIndex.build(request, folder, verify=verify, progress=progress)
     if as_json:
         emit_json(report.to_dict())
     else:
         _show(report)
+    told = advice(index) if report.generation != before else ""
+    if told:
+        say(f"note: {told}")
 
 
 def choose_request(given: Sequence[Root], settings: Settings) -> IndexRequest:
@@ -76,7 +92,7 @@ def choose_request(given: Sequence[Root], settings: Settings) -> IndexRequest:
         settings: The settings that hold.
 
     Returns:
-        Folders, model and fields.
+        Folders, model, fields and languages.
 
     Raises:
         UsageError: When there is nothing to index.
@@ -91,8 +107,9 @@ def choose_request(given: Sequence[Root], settings: Settings) -> IndexRequest:
     if before is not None:
         model = settings.model if "model" in settings.sources else before.model
         with_body = with_body if "fields" in settings.sources else before.with_body
+        languages = settings.languages if "languages" in settings.sources else before.languages
         roots, sources = local_roots(before.sources or before.roots)
-        return IndexRequest(roots, model, with_body, sources)
+        return IndexRequest(roots, model, with_body, sources, languages)
     named = named or standard_roots()
     if not named:
         raise click.UsageError(
@@ -101,7 +118,7 @@ def choose_request(given: Sequence[Root], settings: Settings) -> IndexRequest:
             "--examples"
         )
     roots, sources = local_roots(named)
-    return IndexRequest(roots, settings.model, with_body, sources)
+    return IndexRequest(roots, settings.model, with_body, sources, settings.languages)
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from skillsearch.setting_values import is_url
+from skillsearch.types import LANGUAGES
 
 Root = Path | str
 """A folder or archive of skills, by its absolute path, or a URL."""
@@ -74,6 +75,16 @@ def index_dir_option(function: Decorated) -> Decorated:
         "--index-dir",
         type=click.Path(file_okay=False, path_type=Path),
         help="Folder of the index. [default: SKILLSEARCH_INDEX_DIR, the settings, user cache]",
+    )(function)
+
+
+def languages_option(function: Decorated) -> Decorated:
+    """Add ``--languages``."""
+    return click.option(
+        "--languages",
+        type=click.Choice(LANGUAGES),
+        help="Which to index for: english; all (slower, needs the extra multilingual); auto "
+        "(default): all where the skills or your locale need it and the extra is installed.",
     )(function)
 
 

@@ -10,7 +10,7 @@ import click
 
 from skillsearch.cli.asking import text_of
 from skillsearch.cli.batch import Query, read_queries
-from skillsearch.cli.explaining import explanation
+from skillsearch.cli.explaining import channel_lines, explanation
 from skillsearch.cli.opening import bring_up_to_date, open_index
 from skillsearch.cli.options import LOGGER, command, index_dir_option, json_option
 from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say
@@ -130,10 +130,15 @@ def _search(
     queries: Sequence[Query], settings: Settings, system: System, explain: bool
 ) -> Iterator[SearchResult]:
     """Search in this process."""
+    from skillsearch.reports.languages import query_notice
+
     index = open_index(settings.index_dir)
     if settings.refresh:
         bring_up_to_date(index)
     for _, text in queries:
+        notice = query_notice(index, text)
+        if notice:
+            say(notice)
         yield index.search(text, settings.n, settings.threshold, system=system, explain=explain)
 
 
@@ -141,7 +146,10 @@ def _show(result: SearchResult, *, as_json: bool) -> None:
     """Print the answer to one query."""
     if as_json:
         emit_json(result.to_dict())
-    elif not result:
+        return
+    if result.channels:
+        _print_channels(result)
+    if not result:
         say(
             f"No skill reaches the threshold {result.threshold:.2f}. Say it in other words, lower "
             "it (--threshold 0.1), or look at what there is: skillsearch list"
@@ -154,10 +162,22 @@ def _show(result: SearchResult, *, as_json: bool) -> None:
         _emit_plain(result)
 
 
+def _print_channels(result: SearchResult) -> None:
+    """Print which channels had a vote, and why."""
+    lines = channel_lines(result.channels)
+    if is_terminal():
+        from skillsearch.cli.tables import print_rows
+
+        print_rows(lines)
+        click.echo()
+    else:
+        emit_rows(("", *line) for line in lines)
+
+
 def _emit_plain(result: SearchResult) -> None:
     """Print one hit a line: rank, score, name, description, path, and its chunk where there is one.
 
-    Explanations stand below it.
+    Explanations stand below it, in rows whose first column is empty.
     """
     for hit in result:
         chunk = [hit.chunk] if hit.chunk else []

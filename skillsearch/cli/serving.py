@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillsearch.cli.options import Root, command, index_dir_option, roots_argument
+from skillsearch.cli.options import (
+    Root,
+    command,
+    index_dir_option,
+    languages_option,
+    roots_argument,
+)
 from skillsearch.cli.output import say
 from skillsearch.config import cache_dir, load_settings, mcp_token
 from skillsearch.errors import ConfigError, MissingDependencyError, SkillSearchError
@@ -29,6 +35,7 @@ if TYPE_CHECKING:
     from skillsearch.execution.runner import SkillRunner
     from skillsearch.mcp_server.listening import Listener
     from skillsearch.mcp_server.served_library import ServedLibrary
+    from skillsearch.types import Languages
 
 INTERRUPTED = 130
 
@@ -38,6 +45,7 @@ logger = logging.getLogger(__name__)
 @command("mcp")
 @roots_argument()
 @index_dir_option
+@languages_option
 @click.option("--http", "address", metavar="HOST:PORT", help="Serve over HTTP instead of stdio.")
 @click.option("--toolset", type=click.Choice(TOOLSETS), default="default", help="Which tools.")
 @click.option("--watch", is_flag=True, help="Follow changes of the folders; needs watchfiles.")
@@ -61,6 +69,7 @@ logger = logging.getLogger(__name__)
 def mcp_command(
     roots: tuple[Root, ...],
     index_dir: Path | None,
+    languages: Languages | None,
     address: str | None,
     toolset: str,
     watch: bool,
@@ -78,10 +87,15 @@ def mcp_command(
         raise click.UsageError("--allow-remote and --token-file are for a server with --http.")
     if executor and not allow_run:
         raise click.UsageError("--executor is for a server with --allow-run.")
-    _require(watch=watch)
+    if languages and not roots:
+        raise click.UsageError(
+            "--languages is for a server with ROOTs; an index made before is for those that "
+            f"it was made for: skillsearch index --languages {languages}"
+        )
+    _require(watch=watch, multilingual=languages == "all")
     from skillsearch.mcp_server.served_library import ServedLibrary
 
-    settings = load_settings(index_dir=index_dir)
+    settings = load_settings(index_dir=index_dir, languages=languages)
     served = ServedLibrary(roots, settings, index_dir)
     runner = _runner(executor or "auto", settings) if allow_run else None
     offers = Offers(toolset, served, runner)
@@ -110,7 +124,7 @@ def _runner(executor: str, settings: Settings) -> SkillRunner:
     )
 
 
-def _require(*, watch: bool) -> None:
+def _require(*, watch: bool, multilingual: bool) -> None:
     """Look for what the server needs, before anything is begun."""
     if importlib.util.find_spec("mcp") is None:
         raise MissingDependencyError("mcp", "mcp", "The MCP server")
@@ -118,6 +132,10 @@ def _require(*, watch: bool) -> None:
         from skillsearch.watcher import require_watchfiles
 
         require_watchfiles()
+    if multilingual:
+        from skillsearch.index.multilingual.source import require_weights
+
+        require_weights()
 
 
 def _listen(

@@ -12,21 +12,31 @@ from typing import TYPE_CHECKING
 import click
 
 from skillsearch.cli.indexing import choose_request, progress_bars
-from skillsearch.cli.options import Root, command, index_dir_option, json_option, roots_argument
+from skillsearch.cli.options import (
+    Root,
+    command,
+    index_dir_option,
+    json_option,
+    languages_option,
+    roots_argument,
+)
 from skillsearch.cli.output import emit_json, say
 from skillsearch.config import load_settings
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from skillsearch.types import IndexReport, Progress
+    from skillsearch.types import IndexReport, Languages, Progress
 
 
 @command("watch")
 @roots_argument()
 @index_dir_option
+@languages_option
 @json_option
-def watch_command(roots: tuple[Root, ...], index_dir: Path | None, as_json: bool) -> None:
+def watch_command(
+    roots: tuple[Root, ...], index_dir: Path | None, languages: Languages | None, as_json: bool
+) -> None:
     """Keep the index up to date until interrupted.
 
     Indexes first, the folders that "skillsearch index" would take, and then again whenever skills
@@ -38,7 +48,7 @@ def watch_command(roots: tuple[Root, ...], index_dir: Path | None, as_json: bool
     require_watchfiles()
     from skillsearch.index.skill_index import SkillIndex
 
-    settings = load_settings(index_dir=index_dir)
+    settings = load_settings(index_dir=index_dir, languages=languages)
     request = choose_request(roots, settings)
     stop = Event()
     with _ended_by_sigterm(stop):

@@ -16,6 +16,7 @@ from skillsearch.daemon.warm import WarmIndexes
 from skillsearch.errors import DaemonError, SkillSearchError
 from skillsearch.index.opening import bring_up_to_date
 from skillsearch.prompt import PromptSkill, render_overview
+from skillsearch.reports.languages import query_notice
 from skillsearch.surroundings import PLACES, variables
 from skillsearch.types import JsonValue
 
@@ -81,11 +82,12 @@ class Answers:
         _check(arguments, _SEARCH)
         with self._my_turn():
             index = self._warm.get(_absolute(arguments["index_dir"])).index
-            note = bring_up_to_date(index) if arguments["refresh"] else ""
+            notes = [bring_up_to_date(index) if arguments["refresh"] else ""]
+            notes.append(query_notice(index, arguments["query"]))
             asked = {name: arguments[name] for name in ("n", "threshold", "system", "explain")}
             result = index.search(arguments["query"], **asked)
             self.answered += 1
-        return {"result": result.to_dict(), "notes": [note] if note else []}
+        return {"result": result.to_dict(), "notes": list(filter(None, notes))}
 
     def overview(self, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """Render the skills that fit a prompt, for its reader; hidden and shadowed ones left out.

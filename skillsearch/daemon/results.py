@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from skillsearch.errors import DaemonError
-from skillsearch.types import Explanation, Hit, JsonValue, SearchResult
+from skillsearch.types import ChannelVote, Explanation, Hit, JsonValue, SearchResult
 
 
 def read_search(answer: Mapping[str, JsonValue]) -> tuple[SearchResult, tuple[str, ...]]:
@@ -23,7 +23,9 @@ def read_search(answer: Mapping[str, JsonValue]) -> tuple[SearchResult, tuple[st
     try:
         record = dict(answer["result"])
         hits = tuple(_hit(hit) for hit in record.pop("hits"))
-        return SearchResult(hits=hits, **record), tuple(str(note) for note in answer["notes"])
+        votes = tuple(ChannelVote(**vote) for vote in record.pop("channels", ()))
+        result = SearchResult(hits=hits, channels=votes, **record)
+        return result, tuple(str(note) for note in answer["notes"])
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
         raise DaemonError(f"The daemon's answer has an unknown form: {exc}") from exc
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from skillsearch.errors import DaemonError
 from skillsearch.index.cache import IndexFolder
-from skillsearch.index.corpus import OpenedIndex, open_current
-from skillsearch.index.embedder import load_embedder, model_identity
+from skillsearch.index.channels import MULTILINGUAL, ChannelSettings
+from skillsearch.index.corpus import open_current
+from skillsearch.index.embedder import (
+    load_embedder,
+    model_identity,
+    multilingual_is_installed,
+)
 from skillsearch.index.embedding import Embedder
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
@@ -25,14 +31,13 @@ class WarmIndex:
     Attributes:
         index: The index.
         library: The same skills by name, for what is offered to an agent.
-        embedder: The embedder, loaded.
-        model: Names the files that it was loaded from.
+        embedders: The embedders of its dense channels, by what names the files that each was
+            loaded from; that of the multilingual one only where it is installed.
     """
 
     index: SkillIndex
     library: SkillLibrary
-    embedder: Embedder
-    model: str
+    embedders: Mapping[str, Embedder]
 
 
 class WarmIndexes:
@@ -85,16 +90,21 @@ class WarmIndexes:
             raise place.not_found()
         if opened is None:
             raise DaemonError(f"The index in {place.path} has to be built anew.")
-        embedder, model = self._embedder(opened)
-        if embedder.fingerprint != opened.settings.fingerprint:
-            raise DaemonError(f"The index in {place.path} was made by another embedder.")
-        index = SkillIndex(place, opened, embedder)
-        return WarmIndex(index, SkillLibrary.of_index(index), embedder, model)
+        embedders, named = {}, {}
+        for channel in opened.settings.channels:
+            if channel.model == MULTILINGUAL and not multilingual_is_installed():
+                continue
+            identity = model_identity(channel.model)
+            embedder = self._embedder(channel, identity)
+            if embedder.fingerprint != channel.fingerprint:
+                raise DaemonError(f"The index in {place.path} was made by another embedder.")
+            embedders[identity] = named[channel.model] = embedder
+        index = SkillIndex(place, opened, named)
+        return WarmIndex(index, SkillLibrary.of_index(index), embedders)
 
-    def _embedder(self, opened: OpenedIndex) -> tuple[Embedder, str]:
-        """Return the embedder of an index, with what names its files; one that is loaded if any."""
-        model = model_identity(opened.settings.model)
+    def _embedder(self, channel: ChannelSettings, identity: str) -> Embedder:
+        """Return the embedder of a channel; one that is loaded from the same files if any."""
         for kept in self._kept.values():
-            if kept.model == model:
-                return kept.embedder, model
-        return load_embedder(opened.settings.model), model
+            if identity in kept.embedders:
+                return kept.embedders[identity]
+        return load_embedder(channel.model)

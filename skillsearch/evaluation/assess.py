@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 
 from skillsearch.errors import EvaluationError
@@ -14,6 +14,7 @@ from skillsearch.evaluation.measures import answerable_qrels, measure
 from skillsearch.evaluation.types import (
     Abstention,
     Collection,
+    JudgedQuery,
     PerQuery,
     Qrels,
     QueryExample,
@@ -82,6 +83,35 @@ def assess(
         comparisons=compare(list(values.items())),
         notes=(*collection.notes, *notes),
     )
+
+
+def assess_part(
+    collection: Collection,
+    systems: Sequence[SystemAnswers],
+    part: str,
+    queries: Sequence[JudgedQuery],
+    *,
+    examples: int = 5,
+) -> Report:
+    """Measure systems on some queries of a collection by themselves.
+
+    Args:
+        collection: The collection.
+        systems: What each system answered.
+        part: What those queries are, in words; the report is named after it.
+        queries: The queries, of which at least one has a relevant document.
+        examples: As in `assess`.
+
+    Returns:
+        The report; the notes of the collection are not repeated in it.
+
+    Raises:
+        EvaluationError: As `assess`.
+        MissingDependencyError: When ir_measures is not installed.
+    """
+    name = f"{collection.name}: {part}"
+    chosen = replace(collection, name=name, queries=tuple(queries), notes=())
+    return assess(chosen, systems, examples=examples)
 
 
 def report_dict(report: Report) -> dict[str, JsonValue]:

@@ -117,7 +117,13 @@ def save_collection(collection: Collection, folder: Path) -> None:
         for group in (collection.queries, collection.negatives)
     )
     documents = (
-        {"_id": d.doc_id, "name": d.name, "description": d.description, "body": d.body}
+        {
+            "_id": d.doc_id,
+            "name": d.name,
+            "description": d.description,
+            "body": d.body,
+            "lang": d.language,
+        }
         for d in collection.documents
     )
     graded = [(key, *pair) for key, row in collection.qrels.items() for pair in row.items()]
@@ -199,9 +205,11 @@ def _document(doc_id: str, record: _Record) -> JudgedDocument:
     """Read a document, in our spelling or BEIR's."""
     if "name" not in record.values and record.values.keys() & {"title", "text"}:
         title = record.text("title")
-        return JudgedDocument(doc_id, title if title.strip() else doc_id, record.text("text"))
+        name = title if title.strip() else doc_id
+        return JudgedDocument(doc_id, name, record.text("text"), language=record.text("lang"))
     name = record.text("name", required=True)
-    return JudgedDocument(doc_id, name, record.text("description"), record.text("body"))
+    texts = [record.text(key) for key in ("description", "body", "lang")]
+    return JudgedDocument(doc_id, name, *texts)
 
 
 def _query(query_id: str, record: _Record) -> JudgedQuery:

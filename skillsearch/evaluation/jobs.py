@@ -11,12 +11,14 @@ from pathlib import Path
 
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.assess import assess
+from skillsearch.evaluation.by_language import with_languages
 from skillsearch.evaluation.collection import load_collection
 from skillsearch.evaluation.judged_index import file_name
 from skillsearch.evaluation.lines import replace_file
 from skillsearch.evaluation.outcome import Outcome, assess_kinds
 from skillsearch.evaluation.own_files import read_own_collection
 from skillsearch.evaluation.page import render_page
+from skillsearch.evaluation.pool import pool_collections
 from skillsearch.evaluation.query_embedder import Embedders
 from skillsearch.evaluation.runs import write_run
 from skillsearch.evaluation.searching import NEGATIVES, answer_all, confusing_pairs
@@ -46,15 +48,20 @@ class Job:
 
 
 def load_jobs(
-    places: Sequence[Path], *, foreign: Sequence[Path] = (), split: str = "test"
+    places: Sequence[Path],
+    *,
+    foreign: Sequence[Path] = (),
+    split: str = "test",
+    pool: bool = False,
 ) -> tuple[Job, ...]:
     """Load collections.
 
     Args:
         places: Their folders.
         foreign: Folders of collections that nothing in the others answers; none of them is
-            foreign to itself.
+            foreign to itself, nor to a pool that it is in.
         split: As in `load_collection`.
+        pool: True to put the documents of all into one, as `pool_collections` does.
 
     Returns:
         A job for each, in their order; of several collections of one name the later are numbered.
@@ -63,13 +70,15 @@ def load_jobs(
         EvaluationError: When a collection cannot be used; names the file, the line and the cure.
     """
     others = _load_foreign(foreign, split)
-    return tuple(
-        Job(
-            collection,
-            tuple((one.name, one.queries) for path, one in others if not _same(path, place)),
-        )
-        for place, collection in zip(places, _load(places, split), strict=True)
-    )
+    collections = tuple(_load(places, split))
+
+    def job(collection: Collection, own: Sequence[Path]) -> Job:
+        named = ((one.name, one.queries) for path, one in others if not _is_in(path, own))
+        return Job(collection, tuple(named))
+
+    if pool:
+        return tuple(job(collection, places) for collection in pool_collections(collections))
+    return tuple(job(one, [place]) for place, one in zip(places, collections, strict=True))
 
 
 def make_own_job(
@@ -125,6 +134,7 @@ def evaluate(
         SkillSearchError: As `answer_all` and `assess`.
     """
     embedders = Embedders()
+    pooled = [query for job in jobs if job.collection.pool for query in job.collection.queries]
     outcomes = []
     for job in jobs:
         collection = job.collection
@@ -134,14 +144,16 @@ def evaluate(
             work=work,
             roots=job.roots,
             foreign=job.foreign,
+            asked=pooled if collection.pool else (),
             drop_gold=drop_gold,
             embedders=embedders,
             progress=progress,
         )
         systems = answered.systems
+        report = assess(collection, systems, notes=answered.notes)
         outcomes.append(
             Outcome(
-                report=assess(collection, systems, notes=answered.notes),
+                report=with_languages(report, collection, systems),
                 answers=systems,
                 kinds=assess_kinds(collection, systems) if job.roots else {},
                 confusions=(
@@ -208,9 +220,9 @@ def _load_foreign(places: Sequence[Path], split: str) -> list[tuple[Path, Collec
     return list(zip(places, _load(places, split), strict=True))
 
 
-def _same(one: Path, other: Path) -> bool:
-    """Tell whether two paths are one folder."""
-    return one.resolve() == other.resolve()
+def _is_in(path: Path, folders: Sequence[Path]) -> bool:
+    """Tell whether a path is one of some folders."""
+    return path.resolve() in {folder.resolve() for folder in folders}
 
 
 def _runs(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str, Answers]]:

@@ -19,7 +19,7 @@ from typing import Self
 from skillsearch.errors import StorageError
 from skillsearch.evaluation.collection import digest
 from skillsearch.evaluation.lines import shown
-from skillsearch.evaluation.query_embedder import QueryEmbedder
+from skillsearch.evaluation.query_embedder import Embedders
 from skillsearch.evaluation.systems import SystemSpec
 from skillsearch.evaluation.types import Collection, JudgedDocument, Ranking
 from skillsearch.index.cache import IndexFolder
@@ -70,7 +70,8 @@ def write_skills(collection: Collection, work: Path) -> SkillFolders:
         StorageError: When they cannot be written.
     """
     documents = collection.documents
-    folder = work.absolute() / f"{file_name(collection.name)}-{digest(documents)}"
+    name = file_name(collection.pool or collection.name)
+    folder = work.absolute() / f"{name}-{digest(documents)}"
     try:
         if not _is_complete(folder / _SKILLS, len(documents)):
             folder.mkdir(parents=True, exist_ok=True)
@@ -120,16 +121,16 @@ class JudgedIndex:
         notes: What a user should know of how it was made, a line each.
     """
 
-    def __init__(self, index: SkillIndex, embedder: QueryEmbedder, ids: Mapping[str, str]) -> None:
+    def __init__(self, index: SkillIndex, embedders: Embedders, ids: Mapping[str, str]) -> None:
         """Wrap an index; use `open` instead.
 
         Args:
             index: The index.
-            embedder: The embedder that it uses.
+            embedders: Those that it uses are among them.
             ids: Id in the collection by id in the index.
         """
         self._index = index
-        self._embedder = embedder
+        self._embedders = embedders
         known = [document for document in index.documents() if document.doc_id in ids]
         self._by_path = {document.path: ids[document.doc_id] for document in known}
         self._indexed = {ids[document.doc_id]: document.doc_id for document in known}
@@ -142,7 +143,7 @@ class JudgedIndex:
         cls,
         folders: SkillFolders,
         spec: SystemSpec,
-        embedder: QueryEmbedder,
+        embedders: Embedders,
         *,
         progress: Progress | None = None,
     ) -> Self:
@@ -150,23 +151,31 @@ class JudgedIndex:
 
         Args:
             folders: Where the skills lie.
-            spec: Says the model and the fields.
-            embedder: Embeds the queries.
+            spec: Says the model, the fields and the languages.
+            embedders: Embed the queries.
             progress: Called with the stage, how many are done, and how many there are.
 
         Returns:
-            The index, which is the same for all systems of that model and these fields.
+            The index, which is the same for all systems that agree in these three.
 
         Raises:
             RootError: When a folder cannot be indexed.
             EmbedderError: When the embedder cannot be loaded.
             StorageError: When the index cannot be written.
         """
-        place = folders.work / f"index-{_short_hash([spec.model, spec.fields])}"
-        request = IndexRequest(folders.roots, spec.model, spec.fields == "full")
+        settings = [spec.model, spec.fields]
+        settings += [] if spec.languages == "auto" else [spec.languages]
+        place = folders.work / f"index-{_short_hash(settings)}"
+        request = IndexRequest(
+            folders.roots, spec.model, spec.fields == "full", languages=spec.languages
+        )
         built, _ = SkillIndex.build(request, place, progress=progress)
-        index = SkillIndex(IndexFolder(built.folder), built.opened, embedder)
-        return cls(index, embedder, folders.ids)
+        channels = {
+            channel.model: embedders.load(channel.model)
+            for channel in built.opened.settings.channels
+        }
+        index = SkillIndex(IndexFolder(built.folder), built.opened, channels)
+        return cls(index, embedders, folders.ids)
 
     def __len__(self) -> int:
         return len(self._index)
@@ -207,9 +216,9 @@ class JudgedIndex:
         Raises:
             QueryError: When the query cannot be searched.
         """
-        self._embedder.take_saved_seconds()
+        self._embedders.take_saved_seconds()
         result = self._index.search(text, n, 0.0, system=system, exclude=hidden)
-        seconds = result.seconds + self._embedder.take_saved_seconds()
+        seconds = result.seconds + self._embedders.take_saved_seconds()
         ranking = [
             (self._by_path[path], hit.score)
             for hit in result

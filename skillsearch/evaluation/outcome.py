@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from skillsearch.evaluation.assess import assess, mean_systems, report_dict
+from skillsearch.evaluation.assess import assess_part, mean_systems, report_dict
 from skillsearch.evaluation.confusables import Confusion
 from skillsearch.evaluation.types import Collection, Report, SystemAnswers
 from skillsearch.types import Diagnostic, JsonValue
@@ -38,7 +38,15 @@ class Outcome:
         """Return the JSON form: that of the report, and what else there is under its own keys."""
         record = report_dict(self.report)
         if self.kinds:
-            record["kinds"] = {name: _kind_dict(report) for name, report in self.kinds.items()}
+            record["kinds"] = {name: _part_dict(report) for name, report in self.kinds.items()}
+        if self.report.languages:
+            record["languages"] = {
+                name: _part_dict(part, "comparisons")
+                for name, part in self.report.languages.items()
+            }
+        for name, part in self.report.crossing.items():
+            key = name.replace("-", "_").replace(" ", "_")
+            record[key] = _part_dict(part, "comparisons")
         if self.confusions is not None:
             record["confusables"] = [one.to_dict() for one in self.confusions]
         if self.diagnostics:
@@ -84,7 +92,8 @@ def assess_kinds(collection: Collection, systems: Sequence[SystemAnswers]) -> di
     kinds = dict.fromkeys(query.kind for query in collection.queries)
     if len(kinds) < 2:
         return {}
-    return {kind: assess(_of_kind(collection, kind), systems) for kind in kinds}
+    asked = {kind: [query for query in collection.queries if query.kind == kind] for kind in kinds}
+    return {kind: assess_part(collection, systems, kind, of) for kind, of in asked.items()}
 
 
 def shortfalls(
@@ -109,13 +118,7 @@ def shortfalls(
     )
 
 
-def _of_kind(collection: Collection, kind: str) -> Collection:
-    """Return a collection with the queries of one kind alone."""
-    queries = tuple(query for query in collection.queries if query.kind == kind)
-    return replace(collection, name=f"{collection.name}: {kind}", queries=queries, notes=())
-
-
-def _kind_dict(report: Report) -> dict[str, JsonValue]:
-    """Return the JSON form of the measures of one kind of query."""
+def _part_dict(report: Report, *keys: str) -> dict[str, JsonValue]:
+    """Return the JSON form of the measures of some of the queries."""
     record = report_dict(report)
-    return {name: record[name] for name in ("queries", "systems", "intervals")}
+    return {name: record[name] for name in ("queries", "systems", "intervals", *keys)}

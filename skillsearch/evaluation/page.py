@@ -12,6 +12,7 @@ from importlib.resources import files
 from skillsearch.evaluation import plots
 from skillsearch.evaluation.assess import EXAMPLE_MEASURE, mean_systems, system_means
 from skillsearch.evaluation.markup import cell, definitions, details, figures, row, table, text
+from skillsearch.evaluation.page_languages import language_section
 from skillsearch.evaluation.types import (
     Abstention,
     OperatingPoint,
@@ -135,6 +136,7 @@ def _collection(report: Report, place: int) -> Iterator[str]:
     yield from _measures(report)
     if report.comparisons:
         yield from _comparisons(report)
+    yield from language_section(report)
     yield _overview_figures(report, place)
     if any(system.abstention.top_scores for system in report.systems):
         yield from _abstention(report, place)

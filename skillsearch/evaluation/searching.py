@@ -28,7 +28,7 @@ from skillsearch.evaluation.types import (
 from skillsearch.index.calibration import Calibration
 from skillsearch.index.fitted import default_calibration, load_calibration
 from skillsearch.index.tokenizer import terms
-from skillsearch.types import Progress
+from skillsearch.types import Languages, Progress
 
 DEPTH = 50
 """Hits of a judged query, five times what measures look at; twice as many take twice the time."""
@@ -64,6 +64,7 @@ def answer_all(
     work: Path,
     roots: Sequence[Path] = (),
     foreign: Sequence[tuple[str, Sequence[JudgedQuery]]] = (),
+    asked: Sequence[JudgedQuery] = (),
     drop_gold: bool = False,
     embedders: Embedders | None = None,
     progress: Progress | None = None,
@@ -79,6 +80,8 @@ def answer_all(
         roots: The folders of skills that the collection was made from, if it was.
         foreign: Queries that nothing here answers, by the name of the collection they come from;
             of each at most `MAX_FOREIGN`, evenly spaced, are asked.
+        asked: All queries for which these documents are indexed, where they are more than those
+            of the collection; see `Embedders.languages`.
         drop_gold: Ask each judged query once more, the relevant documents and their copies hidden.
         embedders: Those of earlier evaluations in this process, which know many queries already.
         progress: Told how far it is.
@@ -97,14 +100,14 @@ def answer_all(
     answers = {spec.name: _from_run(collection, spec, spec.run) for spec in specs if spec.run}
     searched = [spec for spec in specs if not spec.run]
     calibrations = [_calibration(spec) for spec in searched]
-    for spec in searched:
-        embedders.load(spec.model)
+    asked = asked or collection.queries
+    searched = [replace(spec, languages=embedders.languages(spec, asked)) for spec in searched]
     indexes = _open_indexes(collection, searched, roots, work, embedders, progress)
     questions = _Questions(collection, _sample(foreign), drop_gold)
     steps = _Steps(progress, len(questions) * len(searched))
     notes: list[str] = []
     for spec, calibration in zip(searched, calibrations, strict=True):
-        index = indexes[spec.model, spec.fields].with_calibration(calibration)
+        index = indexes[spec.model, spec.fields, spec.languages].with_calibration(calibration)
         asker = _Asker(spec, index, steps)
         answers[spec.name] = asker.answer(questions, calibration)
         notes += (*index.notes, *asker.notes())
@@ -137,16 +140,16 @@ def _open_indexes(
     work: Path,
     embedders: Embedders,
     progress: Progress | None,
-) -> dict[tuple[str, str], JudgedIndex]:
-    """Open the indexes that some systems need, by model and fields."""
-    wanted = {(spec.model, spec.fields): spec for spec in specs}
+) -> dict[tuple[str, str, Languages], JudgedIndex]:
+    """Open the indexes that some systems need, by model, fields and languages."""
+    wanted = {(spec.model, spec.fields, spec.languages): spec for spec in specs}
     if not wanted:
         return {}
     folders: SkillFolders = (
         use_skills(collection, roots, work) if roots else write_skills(collection, work)
     )
     return {
-        key: JudgedIndex.open(folders, spec, embedders.load(spec.model), progress=progress)
+        key: JudgedIndex.open(folders, spec, embedders, progress=progress)
         for key, spec in wanted.items()
     }
 

@@ -11,7 +11,7 @@ from typing import Any
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.lines import shown
 from skillsearch.safe_text import one_line
-from skillsearch.types import SYSTEMS, System
+from skillsearch.types import LANGUAGES, SYSTEMS, Languages, System
 
 DEFAULT_SYSTEMS: tuple[System, ...] = ("hybrid", "bm25", "dense")
 """What is compared where nobody says what; the first is the baseline."""
@@ -34,6 +34,7 @@ class SystemSpec:
         fields: What is indexed: ``full``, or ``metadata`` for names and descriptions alone.
         threshold: Score from which it answers; None for the default of how it ranks.
         calibration: File with the calibration; None for that of the package.
+        languages: What its index is made for; see `skillsearch.types.LANGUAGES`.
         run: Run file with its answers; nothing is searched then, and the settings above are idle.
     """
 
@@ -43,21 +44,27 @@ class SystemSpec:
     fields: str = "full"
     threshold: float | None = None
     calibration: Path | None = None
+    languages: Languages = "auto"
     run: Path | None = None
 
     @property
     def settings(self) -> str:
-        """All settings in one line."""
+        """All settings in one line; of languages nothing where the index decides by itself."""
         if self.run is not None:
             return f"run file {self.run}"
         parts = [self.system, f"model {self.model}", f"fields {self.fields}"]
+        parts += [] if self.languages == "auto" else [f"languages {self.languages}"]
         parts += [] if self.threshold is None else [f"threshold {self.threshold:g}"]
         parts += [] if self.calibration is None else [f"calibration {self.calibration}"]
         return ", ".join(parts)
 
 
 def parse_systems(
-    texts: Iterable[str], *, model: str = "onnx", fields: str = "full"
+    texts: Iterable[str],
+    *,
+    model: str = "onnx",
+    fields: str = "full",
+    languages: Languages = "auto",
 ) -> tuple[SystemSpec, ...]:
     """Read the systems that are to be compared.
 
@@ -66,6 +73,7 @@ def parse_systems(
             are none.
         model: What the embedder of a system is loaded by unless it says otherwise.
         fields: What is indexed for a system unless it says otherwise.
+        languages: What its index is made for unless it says otherwise.
 
     Returns:
         The systems in the order given.
@@ -74,7 +82,8 @@ def parse_systems(
         EvaluationError: When one cannot be read, or two have the same name.
     """
     given = list(texts) or DEFAULT_SYSTEMS
-    specs = tuple(parse_system(text, model=model, fields=fields) for text in given)
+    usual: dict[str, Any] = {"model": model, "fields": fields, "languages": languages}
+    specs = tuple(parse_system(text, **usual) for text in given)
     seen: set[str] = set()
     for spec in specs:
         if spec.name in seen:
@@ -86,16 +95,20 @@ def parse_systems(
     return specs
 
 
-def parse_system(text: str, *, model: str = "onnx", fields: str = "full") -> SystemSpec:
+def parse_system(
+    text: str, *, model: str = "onnx", fields: str = "full", languages: Languages = "auto"
+) -> SystemSpec:
     """Read the description of a system.
 
     It is a name out of `SYSTEMS`; ``NAME=key:value,...`` with the keys ``system``, ``model``,
-    ``fields``, ``threshold`` and ``calibration``; or ``NAME=@FILE``. A value may hold colons.
+    ``fields``, ``languages``, ``threshold`` and ``calibration``; or ``NAME=@FILE``. A value may
+    hold colons.
 
     Args:
         text: The description.
         model: What the embedder is loaded by unless the text says otherwise.
         fields: What is indexed unless the text says otherwise.
+        languages: What the index is made for unless the text says otherwise.
 
     Returns:
         The system.
@@ -113,7 +126,8 @@ def parse_system(text: str, *, model: str = "onnx", fields: str = "full") -> Sys
         if rest == "@":
             raise _error(text, "no file stands behind the @")
         return SystemSpec(name, run=Path(rest[1:]))
-    given = {"model": model, "fields": fields, **(_settings(text, rest) if equals else {})}
+    usual = {"model": model, "fields": fields, "languages": languages}
+    given: dict[str, Any] = usual | (_settings(text, rest) if equals else {})
     if name in SYSTEMS and given.setdefault("system", name) != name:
         raise _error(text, f"{name} is the name of another way to search; choose another name")
     return SystemSpec(name, **given)
@@ -176,6 +190,7 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = {
     "system": _one_of(SYSTEMS),
     "model": _filled,
     "fields": _one_of(("full", "metadata")),
+    "languages": _one_of(LANGUAGES),
     "threshold": _threshold,
     "calibration": lambda value: Path(_filled(value)),
 }

@@ -28,12 +28,14 @@ class JudgedDocument:
         name: The skill's name.
         description: The skill's description, possibly empty.
         body: The skill's body, possibly empty.
+        language: Language tag as written, such as ``zh-CN``; empty where nothing says so.
     """
 
     doc_id: str
     name: str
     description: str
     body: str = ""
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ class Collection:
         negatives: Queries that no document of the collection answers.
         notes: What a user should know of how it was read, a line each.
         unjudged: Ids of the queries left out, which have no relevant document.
+        pool: Name of the documents where they are shared with other collections; empty where
+            they are its own.
     """
 
     name: str
@@ -76,6 +80,7 @@ class Collection:
     negatives: tuple[JudgedQuery, ...] = ()
     notes: tuple[str, ...] = ()
     unjudged: frozenset[str] = frozenset()
+    pool: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +274,10 @@ class Report:
         systems: One report a system, the baseline first.
         comparisons: Every other system against the baseline, every measure.
         notes: What a user should know of how this came about, a line each.
+        languages: The queries of each language by themselves, most first; empty where all queries
+            and what they ask for are in one language.
+        crossing: Then ``same language`` and ``cross-language``: the queries that a document in
+            their own language answers, and those that only documents in others do.
     """
 
     collection: str
@@ -278,3 +287,5 @@ class Report:
     systems: tuple[SystemReport, ...]
     comparisons: tuple[Comparison, ...]
     notes: tuple[str, ...] = ()
+    languages: Mapping[str, Report] = field(default_factory=dict)
+    crossing: Mapping[str, Report] = field(default_factory=dict)

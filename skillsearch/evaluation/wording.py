@@ -79,6 +79,24 @@ def verdict(comparison: Comparison) -> str:
     return "better" if comparison.difference > 0 else "worse"
 
 
+def against_baseline(report: Report, system: str) -> str:
+    """Say in a few words how a system differs from the first one by the main measure.
+
+    Args:
+        report: What was measured, be it of few queries.
+        system: Name of the system.
+
+    Returns:
+        Such as ``+3.2, better``; empty for the first system.
+    """
+    if system == report.systems[0].name:
+        return ""
+    for one in report.comparisons:
+        if (one.system, one.measure) == (system, EXAMPLE_MEASURE):
+            return f"{points(one.difference)}, {verdict(one)}"
+    return "too few queries"
+
+
 def best_systems(measure: str, means: Mapping[str, Mapping[str, float]]) -> frozenset[str]:
     """Return which systems have the highest mean, as far as the digits shown can tell.
 

@@ -10,12 +10,21 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
-from skillsearch.errors import RootError, StorageError
+from skillsearch.errors import EmbedderError, RootError, StorageError
 from skillsearch.index import fields as field_rules
 from skillsearch.index import tokenizer
 from skillsearch.index.cache import IndexFolder
+from skillsearch.index.channels import (
+    ChannelSettings,
+    channels_fit,
+    count_needed,
+    expects_others,
+    possible_models,
+)
 from skillsearch.index.chunk_index import ChunkIndex
 from skillsearch.index.corpus import (
     Corpus,
@@ -25,13 +34,14 @@ from skillsearch.index.corpus import (
     save_diagnostics,
 )
 from skillsearch.index.dense import DenseIndex
+from skillsearch.index.dense_fields import DenseFields
 from skillsearch.index.documents import DocumentStore
 from skillsearch.index.embedder import load_embedder, model_identity
 from skillsearch.index.embedding import Embedder
 from skillsearch.index.embedding_cache import EmbeddingCache
 from skillsearch.index.freshness import is_up_to_date
 from skillsearch.index.lexical import LexicalIndex, TermCounter, TermCounts, build_lexical
-from skillsearch.index.reading import Reading, chunk_keys, document_keys
+from skillsearch.index.reading import Reading, chunk_keys, document_keys, field_keys
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.snapshot import Snapshot
 from skillsearch.skills.discovery import Discovery, discover, make_roots
@@ -66,7 +76,7 @@ class Builder:
     """One run of indexing.
 
     Attributes:
-        embedder: The embedder, once the run had to load it.
+        embedders: The embedders that the run had to load, by what they are loaded by.
         unchanged: The opened and checked index, where the run left it as it was.
     """
 
@@ -93,9 +103,8 @@ class Builder:
         self._folder = folder
         self._request = request
         self._roots, self._root_diagnostics = resolve_roots(request.roots)
-        self._identity = model_identity(request.model)
         self._with_body = request.with_body
-        self.embedder: Embedder | None = None
+        self.embedders: dict[str, Embedder] = {}
         self.unchanged: OpenedIndex | None = None
         self._verify = verify
         self._progress: Progress = progress or _silent
@@ -126,9 +135,18 @@ class Builder:
         if index is None:
             return None
         settings = index.settings
-        wanted = (self._roots, self._identity, self._with_body, _ANALYSIS)
-        found = (settings.roots, settings.model_identity, settings.with_body, settings.analysis)
-        return index if found == wanted else None
+        wanted = (self._roots, self._with_body, self._request.languages, _ANALYSIS)
+        found = (settings.roots, settings.with_body, settings.languages, settings.analysis)
+        if found != wanted or settings.channels[0].model != self._request.model:
+            return None
+        same = all(model_identity(one.model) == one.model_identity for one in settings.channels)
+        fit = channels_fit(
+            settings.channels,
+            self._request.languages,
+            settings.could_add,
+            expected=expects_others(self._folder.path),
+        )
+        return index if same and fit else None
 
     def _unchanged(self, index: OpenedIndex) -> IndexReport:
         """Report a run that found nothing to do."""
@@ -151,31 +169,25 @@ class Builder:
         """Read what changed and write a new generation, unless it would equal the one before."""
         seen_at_ns = time.time_ns()
         discovery = discover(self._roots, leave_out=self._folder.path)
-        embedder = self.embedder = load_embedder(self._request.model)
-        if previous is not None and previous.settings.fingerprint != embedder.fingerprint:
-            previous = None
-        reading = Reading(
-            previous, self._folder, scripts=embedder.scripts, with_body=self._with_body
-        )
         try:
-            with EmbeddingCache(
-                self._folder.path, embedder.fingerprint, embedder.dimensions
-            ) as cache:
-                reading.read(discovery, cache, verify=self._verify, progress=self._progress)
+            with ExitStack() as stack:
+                channels, reading = self._read(discovery, previous, stack)
+                previous = reading.previous
                 diagnostics = self._diagnostics(discovery, reading)
                 if previous and reading.is_unchanged and diagnostics == previous.diagnostics():
                     self._save_snapshot(previous.name, discovery, reading, seen_at_ns)
                     return self._unchanged(previous)
-                embedded, truncated = _embed_missing(reading, embedder, cache, self._progress)
-                corpus = _assemble(reading, cache, self._with_body)
-                cache.compact(document_keys(reading.documents))
+                embedded, truncated = _embed_missing(reading, channels, self._progress)
+                corpus = _assemble(reading, [one.cache for one in channels], self._with_body)
+                for number, channel in enumerate(channels):
+                    channel.cache.compact(document_keys(reading.documents, number))
             self._request.save(self._folder.path)
         except OSError as exc:
             raise StorageError(
                 f"The index cannot be written to {self._folder.path}: {exc.strerror or exc}. "
                 "The index before is unchanged; free some space or choose another --index-dir."
             ) from exc
-        generation = self._write(corpus, diagnostics, embedder)
+        generation = self._write(corpus, diagnostics, channels)
         self._save_snapshot(generation, discovery, reading, seen_at_ns)
         gone = _ids(previous) - {document.doc_id for document in reading.documents}
         return IndexReport(
@@ -189,6 +201,48 @@ class Builder:
             generation=generation,
             seconds=time.monotonic() - self._started,
         )
+
+    def _read(
+        self, discovery: Discovery, previous: OpenedIndex | None, stack: ExitStack
+    ) -> tuple[list[_Channel], Reading]:
+        """Read all files for the channels that their languages need."""
+        model, languages = self._request.model, self._request.languages
+        first = self._open_channel(model, stack)
+        models = possible_models(model, first.embedder.scripts, languages)
+        expected = expects_others(self._folder.path)
+        channels = [first]
+        # What was taken over unread lacks the texts of a channel that was not there before.
+        count = len(previous.settings.channels) if previous else len(models)
+        while True:
+            try:
+                channels += [
+                    self._open_channel(one, stack) for one in models[len(channels) : count]
+                ]
+            except EmbedderError as exc:
+                if languages == "all":
+                    raise
+                logger.warning("indexed without the multilingual channel: %s", exc)
+                models, count = models[:1], 1
+            known = [channel.embedder.fingerprint for channel in channels]
+            if previous and known != [one.fingerprint for one in previous.settings.channels]:
+                previous = None
+            scripts = [channel.embedder.scripts for channel in channels]
+            reading = Reading(previous, self._folder, scripts=scripts, with_body=self._with_body)
+            caches = [channel.cache for channel in channels]
+            reading.read(discovery, caches, verify=self._verify, progress=self._progress)
+            needed = count_needed(models, languages, reading.documents, expected=expected)
+            if needed <= count:
+                break
+            previous, count = None, needed
+        kept = count if previous else needed
+        reading.keep_channels(kept)
+        return channels[:kept], reading
+
+    def _open_channel(self, model: str, stack: ExitStack) -> _Channel:
+        """Load an embedder and open the cache of its vectors."""
+        embedder = self.embedders[model] = load_embedder(model)
+        cache = EmbeddingCache(self._folder.path, embedder.fingerprint, embedder.dimensions)
+        return _Channel(model, embedder, stack.enter_context(cache))
 
     def _diagnostics(self, discovery: Discovery, reading: Reading) -> tuple[Diagnostic, ...]:
         """Gather everything worth reporting, by path."""
@@ -206,16 +260,19 @@ class Builder:
         )
 
     def _write(
-        self, corpus: Corpus, diagnostics: tuple[Diagnostic, ...], embedder: Embedder
+        self,
+        corpus: Corpus,
+        diagnostics: tuple[Diagnostic, ...],
+        channels: Sequence[_Channel],
     ) -> str:
         """Save a generation and return its name."""
+        first = channels[0].embedder
+        possible = possible_models(self._request.model, first.scripts, self._request.languages)
         settings = IndexSettings(
             roots=self._roots,
-            model=self._request.model,
-            model_identity=self._identity,
-            fingerprint=embedder.fingerprint,
-            dimensions=embedder.dimensions,
-            scripts=embedder.scripts,
+            channels=tuple(ChannelSettings.of(one.model, one.embedder) for one in channels),
+            languages=self._request.languages,
+            could_add=len(possible) > 1,
             with_body=self._with_body,
             analysis=_ANALYSIS,
         )
@@ -239,41 +296,58 @@ class Builder:
             logger.warning("the snapshot of %s was not saved: %s", self._folder.path, exc)
 
 
+@dataclass(frozen=True, slots=True)
+class _Channel:
+    """A dense channel at work: what its embedder is loaded by, the embedder, its vectors."""
+
+    model: str
+    embedder: Embedder
+    cache: EmbeddingCache
+
+
 def _embed_missing(
-    reading: Reading, embedder: Embedder, cache: EmbeddingCache, progress: Progress
+    reading: Reading, channels: Sequence[_Channel], progress: Progress
 ) -> tuple[int, int]:
-    """Embed the texts that the cache lacks; return how many, and how many of them were cut."""
-    missing = list(reading.texts)
-    truncated = 0
-    texts = list(reading.texts.values())
-    for done, result in enumerate(embedder.embed_stream(texts), start=1):
-        cache.add(missing[result.position], result.vector)
-        truncated += result.truncated
-        progress("embed", done, len(missing))
-    return len(missing), truncated
+    """Embed the texts that the caches lack; return how many, and how many of them were cut."""
+    total = sum(map(len, reading.texts))
+    done = truncated = 0
+    for channel, texts in zip(channels, reading.texts, strict=True):
+        missing = list(texts)
+        for result in channel.embedder.embed_stream(list(texts.values())):
+            channel.cache.add(missing[result.position], result.vector)
+            truncated += result.truncated
+            done += 1
+            progress("embed", done, total)
+    return total, truncated
 
 
-def _assemble(reading: Reading, cache: EmbeddingCache, with_body: bool) -> Corpus:
+def _assemble(reading: Reading, caches: Sequence[EmbeddingCache], with_body: bool) -> Corpus:
     """Put postings and vectors of all documents together."""
     documents = reading.documents
     previous = reading.previous.corpus if reading.previous else None
-    metadata = [bytes.fromhex(document.metadata_key) for document in documents]
-    bodies = [bytes.fromhex(document.body_key) for document in documents] if with_body else []
-    chunks = chunk_keys(documents)
 
     def lexical(counter: TermCounter, old: LexicalIndex | None) -> LexicalIndex:
         new = counter.counts()
         both = TermCounts.concatenate([old.counts(reading.renumber), new]) if old else new
         return build_lexical(both, len(documents))
 
+    def dense(number: int, cache: EmbeddingCache) -> DenseFields:
+        metadata = DenseIndex.build(cache.matrix(field_keys(documents, number, 0)))
+        if not with_body:
+            return DenseFields(metadata, None)
+        return DenseFields(
+            metadata, DenseIndex.build(cache.matrix(field_keys(documents, number, 1)))
+        )
+
     full = lexical(reading.full_counter, previous.lexical_full if previous else None)
     return Corpus(
         DocumentStore.build(documents),
         lexical(reading.metadata_counter, previous.lexical_metadata if previous else None),
         full if with_body else None,
-        DenseIndex.build(cache.matrix(metadata)),
-        DenseIndex.build(cache.matrix(bodies)) if with_body else None,
-        ChunkIndex.build(reading.chunk_terms(), len(documents), cache.matrix(chunks)),
+        tuple(dense(number, cache) for number, cache in enumerate(caches)),
+        ChunkIndex.build(
+            reading.chunk_terms(), len(documents), caches[0].matrix(chunk_keys(documents))
+        ),
     )
 
 

@@ -23,38 +23,64 @@ from skillsearch.types import JsonValue
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-LEXICAL_FEATURES = (
+FEATURES = (
     "bm25_metadata",
     "bm25_full",
     "bm25_metadata_alone",
     "name",
+    "cosine_metadata",
+    "cosine_body",
+    "bm25_metadata_multilingual",
+    "bm25_full_multilingual",
+    "cosine_metadata_multilingual",
+    "cosine_body_multilingual",
 )
-DENSE_FEATURES = ("cosine_metadata", "cosine_body")
-FEATURES = LEXICAL_FEATURES + DENSE_FEATURES
 """Order of the columns of every feature matrix.
 
 bm25_metadata, bm25_full: BM25 of the metadata, and of metadata and body together, as the share of
-    the query's attainable score, times the trust in the embedder.
-bm25_metadata_alone: the same of the metadata, times the distrust: all that speaks for a skill in
-    a script that the embedder cannot read.
-name: 1 where the query is the skill's name, less for a near spelling of it.
+    the query's attainable score, times the trust in the embedder of the first dense channel.
 cosine_metadata, cosine_body: cosine similarity to the metadata and to the head of the body, times
-    the trust in the embedder; negative ones count as 0.
+    the same trust; negative ones count as 0.
+NAME_multilingual: the same four, but by the second dense channel, times the trust in it: what the
+    trust in the first leaves where the index has a second, else 0.
+bm25_metadata_alone: BM25 of the metadata, times what both leave: all that speaks for a skill in
+    a script that no embedder of the index can read.
+name: 1 where the query is the skill's name, less for a near spelling of it.
 """
 
-SUPPORTING = ("bm25_full", "bm25_known_alone", "name", "cosine_metadata", "rarest_term")
+DENSE_FEATURES = tuple(name for name in FEATURES if name.startswith("cosine"))
+LEXICAL_FEATURES = tuple(name for name in FEATURES if name not in DENSE_FEATURES)
+
+CLUES = ("english", "other_language", "other_letters", "overlap")
+"""What tells whether the first channel knows the language of a query, where there is a second.
+
+english, other_language: 1 where its words and letters tell that it is English, that it is not.
+other_letters: share of its letters that are not ASCII.
+overlap: share of the weight of its terms that the corpus knows.
+"""
+
+SUPPORTING = (
+    "bm25_full",
+    "bm25_known_alone",
+    "name",
+    "cosine_metadata",
+    "rarest_term",
+    "bm25_full_multilingual",
+    "cosine_metadata_multilingual",
+)
 OPPOSING = ("corpus_size",)
-EVIDENCE = (*SUPPORTING, *OPPOSING, "distrust")
+EVIDENCE = (*SUPPORTING, *OPPOSING, "distrust", "multilingual")
 """What the confidence in the best candidate rests on.
 
-bm25_full, name, cosine_metadata: its ranking features.
+bm25_full, name, cosine_metadata, and those of the second channel: its ranking features.
 bm25_known_alone: bm25_metadata_alone, but terms in a script that the corpus does not use are left
     out of what is attainable: that a Korean word is unknown to an English corpus says nothing.
 rarest_term: idf of the rarest query term that occurs in it over the idf of a term in no document;
-    mean of metadata and full text, times the trust.
+    mean of metadata and full text, times the trust in the first channel.
 corpus_size: log2 of the number of documents, between `SIZE_RANGE`: the best of more skills that
     do not fit comes closer by chance.
-distrust: 1 minus the trust in the embedder; it moves the intercept and may have either sign.
+distrust, multilingual: what no channel is trusted with, and the trust in the second; they move
+    the intercept and may have either sign.
 """
 
 SIZE_RANGE = (16, 256)
@@ -75,14 +101,24 @@ class Calibration:
         evidence: Log-odds that each piece of `EVIDENCE` adds a unit.
         intercept: Log-odds of the best candidate without any evidence.
         lag: Log-odds that a candidate loses for each unit that its ranking sum lies behind.
+        lag_multilingual: The same where the second channel judges the best candidate.
         threshold: Lowest score that is a hit, unless the caller says otherwise.
+        clues: Log-odds that each of `CLUES` adds to the first channel knowing a query's language,
+            and those without any as ``intercept``.
     """
 
     weights: Mapping[str, float]
     evidence: Mapping[str, float]
     intercept: float
     lag: float
+    lag_multilingual: float
     threshold: float
+    clues: Mapping[str, float]
+
+    def fluency(self, clues: Mapping[str, float]) -> float:
+        """Return how likely the first channel knows the language of a query, by its `CLUES`."""
+        log_odds = self.clues["intercept"] + sum(self.clues[name] * clues[name] for name in CLUES)
+        return 1.0 / (1.0 + math.exp(-max(log_odds, _LOWEST)))
 
     def contributions(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return what each feature adds to the ranking sum, shaped as the features."""
@@ -102,6 +138,10 @@ class Calibration:
         parts = {name: self.evidence[name] * evidence[name] for name in EVIDENCE}
         return parts | {"intercept": self.intercept}
 
+    def lag_behind(self, evidence: Mapping[str, float]) -> float:
+        """Return the lag that holds, between both by the share of the second channel."""
+        return self.lag + (self.lag_multilingual - self.lag) * evidence["multilingual"]
+
     def scores(
         self, sums: NDArray[np.float64], evidence: Mapping[str, float]
     ) -> NDArray[np.float64]:
@@ -115,7 +155,8 @@ class Calibration:
             Scores between 0 and 1, float64, in the order of the sums.
         """
         best = sum(self.confidence(evidence).values())
-        log_odds = np.maximum(best - self.lag * (sums.max(initial=0.0) - sums), _LOWEST)
+        behind = self.lag_behind(evidence) * (sums.max(initial=0.0) - sums)
+        log_odds = np.maximum(best - behind, _LOWEST)
         probabilities: NDArray[np.float64] = 1.0 / (1.0 + np.exp(-log_odds))
         return probabilities
 
@@ -134,7 +175,9 @@ class Calibration:
             "evidence": dict(self.evidence),
             "intercept": self.intercept,
             "lag": self.lag,
+            "lag_multilingual": self.lag_multilingual,
             "threshold": self.threshold,
+            "clues": dict(self.clues),
         }
 
     @classmethod
@@ -153,15 +196,19 @@ class Calibration:
         """
         weights = _numbers(values, "weights", FEATURES)
         evidence = _numbers(values, "evidence", EVIDENCE)
-        single = _numbers({"it": values}, "it", ("intercept", "lag", "threshold"))
+        single = _numbers(
+            {"it": values}, "it", ("intercept", "lag", "lag_multilingual", "threshold")
+        )
+        clues = _numbers(values, "clues", (*CLUES, "intercept"))
         positive = [*weights.items(), *((name, evidence[name]) for name in SUPPORTING)]
         negated = [(name, -evidence[name]) for name in OPPOSING]
-        for name, value in [*positive, ("lag", single["lag"]), *negated]:
+        lags = [(name, single[name]) for name in ("lag", "lag_multilingual")]
+        for name, value in [*positive, *lags, *negated]:
             if value < 0:
                 raise ValueError(f"{name!r} has the wrong sign")
         if not 0 <= single["threshold"] <= 1:
             raise ValueError(f"threshold is {single['threshold']}, not between 0 and 1")
-        return cls(weights, evidence, **single)
+        return cls(weights, evidence, **single, clues=clues)
 
 
 def size_evidence(size: int) -> float:

@@ -20,7 +20,6 @@ from skillsearch.index.lexical import LexicalIndex, term_hash
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from skillsearch.index.query_form import QueryForm
     from skillsearch.types import EmbeddingMatrix
 
 LEAST_COSINE = 0.3
@@ -78,14 +77,16 @@ class ChunkIndex:
         """Number of documents."""
         return len(self.starts) - 1
 
-    def best(self, query: QueryForm, shares: TermShares, document: int, trust: float) -> int | None:
+    def best(
+        self, query: NDArray[np.float32], shares: TermShares, document: int, trust: float
+    ) -> int | None:
         """Find the chunk of a document that fits a query best.
 
         Its score is the trusted cosine similarity plus the share of the query's terms, by their
         weight, that it holds.
 
         Args:
-            query: The analysed query.
+            query: Vector of the query, float32, (dimensions,).
             shares: `term_shares` of the query.
             document: Number of the document.
             trust: How far the vectors of query and document can be trusted, 0 to 1.
@@ -95,7 +96,7 @@ class ChunkIndex:
             query or is similar to it.
         """
         begin, end = self.starts[document : document + 2].tolist()
-        cosines = trust * (self.vectors[begin:end].astype(np.float32) @ query.vector)
+        cosines = trust * (self.vectors[begin:end].astype(np.float32) @ query)
         held = self._shares_held(begin, end, shares)
         can_be_named = (held > 0) | (cosines >= LEAST_COSINE)
         if not can_be_named.any():

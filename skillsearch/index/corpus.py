@@ -10,11 +10,12 @@ from pathlib import Path
 
 from skillsearch.errors import CacheError
 from skillsearch.index.cache import Generation, IndexFolder
+from skillsearch.index.channels import ChannelSettings
 from skillsearch.index.chunk_index import ChunkIndex
-from skillsearch.index.dense import DenseIndex
+from skillsearch.index.dense_fields import DenseFields
 from skillsearch.index.documents import DocumentStore
 from skillsearch.index.lexical import LexicalIndex
-from skillsearch.types import Diagnostic, JsonValue, Root
+from skillsearch.types import LANGUAGES, Diagnostic, JsonValue, Languages, Root
 
 logger = logging.getLogger(__name__)
 
@@ -27,21 +28,17 @@ class IndexSettings:
 
     Attributes:
         roots: The roots, in the order of the user.
-        model: What the embedder was loaded by, such as ``onnx``.
-        model_identity: Names the files behind `model` without loading them.
-        fingerprint: The embedder's fingerprint.
-        dimensions: Length of its vectors.
-        scripts: Scripts that it reads, None for all.
+        channels: Its dense channels, that of its model first.
+        languages: Which languages it was asked for.
+        could_add: Whether it could have had another channel, had it needed one.
         with_body: False for an index of metadata alone.
         analysis: Versions of the tokenizer and of the field rules.
     """
 
     roots: tuple[Root, ...]
-    model: str
-    model_identity: str
-    fingerprint: str
-    dimensions: int
-    scripts: frozenset[str] | None
+    channels: tuple[ChannelSettings, ...]
+    languages: Languages
+    could_add: bool
     with_body: bool
     analysis: tuple[int, int]
 
@@ -49,11 +46,9 @@ class IndexSettings:
         """Return the JSON form, for a manifest."""
         return {
             "roots": [[str(root.path), root.alias] for root in self.roots],
-            "model": self.model,
-            "model_identity": self.model_identity,
-            "fingerprint": self.fingerprint,
-            "dimensions": self.dimensions,
-            "scripts": None if self.scripts is None else sorted(self.scripts),
+            "channels": [channel.to_dict() for channel in self.channels],
+            "languages": self.languages,
+            "could_add": self.could_add,
             "with_body": self.with_body,
             "analysis": list(self.analysis),
         }
@@ -72,15 +67,15 @@ class IndexSettings:
             CacheError: When it has another form.
         """
         try:
-            scripts = values["scripts"]
+            channels = tuple(map(ChannelSettings.from_dict, values["channels"]))
             first, second = values["analysis"]
+            if not channels or values["languages"] not in LANGUAGES:
+                raise ValueError("it has no channel, or is for unknown languages")
             return cls(
                 roots=tuple(Root(Path(path), str(alias)) for path, alias in values["roots"]),
-                model=str(values["model"]),
-                model_identity=str(values["model_identity"]),
-                fingerprint=str(values["fingerprint"]),
-                dimensions=int(values["dimensions"]),
-                scripts=None if scripts is None else frozenset(map(str, scripts)),
+                channels=channels,
+                languages=values["languages"],
+                could_add=bool(values["could_add"]),
                 with_body=bool(values["with_body"]),
                 analysis=(int(first), int(second)),
             )
@@ -96,16 +91,14 @@ class Corpus:
         documents: All documents, by id.
         lexical_metadata: BM25 over the metadata.
         lexical_full: BM25 over metadata and body; None in an index of metadata alone.
-        dense_metadata: Vectors of the metadata.
-        dense_body: Vectors of the heads of the bodies; None in an index of metadata alone.
+        dense: Vectors of each dense channel, that of the index's model first.
         chunks: The chunks of the bodies; None where no skill has any.
     """
 
     documents: DocumentStore
     lexical_metadata: LexicalIndex
     lexical_full: LexicalIndex | None
-    dense_metadata: DenseIndex
-    dense_body: DenseIndex | None
+    dense: tuple[DenseFields, ...]
     chunks: ChunkIndex | None
 
     def save(self, folder: Path) -> None:
@@ -119,19 +112,20 @@ class Corpus:
         """
         self.documents.save(folder)
         self.lexical_metadata.save(folder, "lexical-metadata")
-        self.dense_metadata.save(folder, "dense-metadata")
-        if self.lexical_full is not None and self.dense_body is not None:
+        if self.lexical_full is not None:
             self.lexical_full.save(folder, "lexical-full")
-            self.dense_body.save(folder, "dense-body")
+        for number, fields in enumerate(self.dense):
+            fields.save(folder, f"dense-{number}")
         if self.chunks is not None:
             self.chunks.save(folder)
 
     @classmethod
-    def load(cls, folder: Path, *, with_body: bool) -> Corpus:
+    def load(cls, folder: Path, *, channels: int, with_body: bool) -> Corpus:
         """Map what `save` wrote.
 
         Args:
             folder: Where the parts lie.
+            channels: How many dense channels there are.
             with_body: False for an index of metadata alone.
 
         Returns:
@@ -144,14 +138,16 @@ class Corpus:
             DocumentStore.load(folder),
             LexicalIndex.load(folder, "lexical-metadata"),
             LexicalIndex.load(folder, "lexical-full") if with_body else None,
-            DenseIndex.load(folder, "dense-metadata"),
-            DenseIndex.load(folder, "dense-body") if with_body else None,
+            tuple(
+                DenseFields.load(folder, f"dense-{number}", with_body=with_body)
+                for number in range(channels)
+            ),
             ChunkIndex.load(folder) if with_body else None,
         )
         sizes = {len(corpus.documents), corpus.lexical_metadata.size}
-        sizes.add(len(corpus.dense_metadata.vectors))
-        if corpus.lexical_full is not None and corpus.dense_body is not None:
-            sizes |= {corpus.lexical_full.size, len(corpus.dense_body.vectors)}
+        sizes.update(size for fields in corpus.dense for size in fields.sizes)
+        if corpus.lexical_full is not None:
+            sizes.add(corpus.lexical_full.size)
         if corpus.chunks is not None:
             sizes.add(corpus.chunks.size)
         if len(sizes) != 1:
@@ -189,7 +185,9 @@ class OpenedIndex:
             CacheError: When they are not what this version of the package writes.
         """
         settings = IndexSettings.from_dict(generation.settings)
-        corpus = Corpus.load(generation.folder, with_body=settings.with_body)
+        corpus = Corpus.load(
+            generation.folder, channels=len(settings.channels), with_body=settings.with_body
+        )
         return cls(generation.name, generation.folder, settings, corpus)
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:

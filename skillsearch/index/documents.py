@@ -6,6 +6,7 @@ import json
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,10 @@ from skillsearch.index.tokenizer import normalized
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+KNOWN = 0.5
+"""A skill of less fluency is in a language that a model for English does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +38,10 @@ class Document:
         content_hash: sha256 of the file, hexadecimal.
         body_hash: Digest of the body alone, empty for a body too short to tell skills apart.
         hidden: True where hosts are asked not to offer the skill.
-        metadata_key: Key of the embedded metadata text, hexadecimal.
-        body_key: Key of the embedded head of the body, hexadecimal; empty where none is embedded.
-        trust: How far the embedder can judge this skill, 0 to 1.
+        keys: Keys of the embedded texts, hexadecimal, a pair for each dense channel: metadata and
+            head of the body, the latter empty where none is embedded.
+        trust: How far the embedder of the first channel can judge this skill, 0 to 1.
+        language: What it is written in, as `skillsearch.languages.language_of` tells it.
         version: Version as written, or empty.
         requires: Skills that this one needs, as in `SkillMetadata.requires`.
         chunks: Id, description and key of the embedded text, hexadecimal, of each indexed chunk.
@@ -49,15 +55,16 @@ class Document:
     content_hash: str
     body_hash: str
     hidden: bool
-    metadata_key: str
-    body_key: str
+    keys: tuple[tuple[str, str], ...]
     trust: float
+    language: str = ""
     version: str = ""
     requires: tuple[str, ...] = ()
     chunks: tuple[tuple[str, str, str], ...] = ()
 
     def __post_init__(self) -> None:
         """Make tuples of the lists that JSON gave."""
+        object.__setattr__(self, "keys", tuple(map(tuple, self.keys)))
         object.__setattr__(self, "requires", tuple(self.requires))
         object.__setattr__(self, "chunks", tuple(map(tuple, self.chunks)))
 
@@ -66,12 +73,18 @@ class Document:
         """The short name of its root."""
         return self.doc_id.partition(":")[0]
 
+    @property
+    def fluency(self) -> float:
+        """How well a model that knows English alone can judge this skill, 0 to 1."""
+        return self.trust if is_english(self.language) else 0.0
+
 
 class DocumentStore(Sequence[Document]):
     """All documents in order of their ids; a record is parsed only when it is asked for.
 
     Attributes:
         trust: `Document.trust` of all documents, float32.
+        fluency: `Document.fluency` of all documents, float32.
         hidden: `Document.hidden` of all documents, bool.
         names: `name_hash` of all documents, uint64.
     """
@@ -82,6 +95,7 @@ class DocumentStore(Sequence[Document]):
         starts: NDArray[np.int64],
         *,
         trust: NDArray[np.float32],
+        fluency: NDArray[np.float32],
         hidden: NDArray[np.bool_],
         names: NDArray[np.uint64],
     ) -> None:
@@ -89,6 +103,7 @@ class DocumentStore(Sequence[Document]):
         self._records = records
         self._starts = starts
         self.trust = trust
+        self.fluency = fluency
         self.hidden = hidden
         self.names = names
 
@@ -102,12 +117,18 @@ class DocumentStore(Sequence[Document]):
             np.frombuffer(b"".join(lines), np.uint8),
             starts,
             trust=np.array([document.trust for document in documents], np.float32),
+            fluency=np.array([document.fluency for document in documents], np.float32),
             hidden=np.array([document.hidden for document in documents], np.bool_),
             names=np.array([name_hash(document.name) for document in documents], np.uint64),
         )
 
     def __len__(self) -> int:
         return len(self._starts) - 1
+
+    @cached_property
+    def other_share(self) -> float:
+        """Share of the documents in languages that a model for English does not know."""
+        return float(np.mean(self.fluency < KNOWN)) if len(self) else 0.0
 
     def __getitem__(self, number: int) -> Document:  # type: ignore[override]
         """Read one document.
@@ -167,14 +188,14 @@ class DocumentStore(Sequence[Document]):
         Raises:
             CacheError: When a file is missing or does not fit the others.
         """
-        names = ("records", "starts", "trust", "hidden", "names")
+        names = ("records", "starts", "trust", "fluency", "hidden", "names")
         arrays = [map_array(folder / f"documents-{name}.npy") for name in names]
-        records, starts, trust, hidden, hashes = arrays
-        types = (np.uint8, np.int64, np.float32, np.bool_, np.uint64)
+        records, starts, trust, fluency, hidden, hashes = arrays
+        types = (np.uint8, np.int64, np.float32, np.float32, np.bool_, np.uint64)
         are_right = (a.dtype == t and a.ndim == 1 for a, t in zip(arrays, types, strict=True))
-        if not all(are_right) or not (len(starts) - 1 == len(trust) == len(hidden) == len(hashes)):
+        if not all(are_right) or {len(one) for one in arrays[2:]} != {len(starts) - 1}:
             raise CacheError("the arrays of the documents do not fit each other")
-        return cls(records, starts, trust=trust, hidden=hidden, names=hashes)
+        return cls(records, starts, trust=trust, fluency=fluency, hidden=hidden, names=hashes)
 
     def _arrays(self) -> dict[str, NDArray[np.generic]]:
         """Name the arrays as their files are named."""
@@ -182,9 +203,15 @@ class DocumentStore(Sequence[Document]):
             "records": self._records,
             "starts": self._starts,
             "trust": self.trust,
+            "fluency": self.fluency,
             "hidden": self.hidden,
             "names": self.names,
         }
+
+
+def is_english(language: str) -> bool:
+    """Tell whether a text may be English: it was told to be, or its language cannot be told."""
+    return language in ("", "en")
 
 
 def name_hash(name: str) -> int:

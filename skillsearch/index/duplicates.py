@@ -9,7 +9,8 @@ import numpy as np
 
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.dense import DenseIndex
-from skillsearch.index.documents import Document
+from skillsearch.index.dense_fields import DenseFields
+from skillsearch.index.documents import KNOWN, Document
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,9 +75,10 @@ def copies(corpus: Corpus, numbers: Iterable[int]) -> frozenset[int]:
     for number in set(numbers):
         found.add(number)
         found.update(corpus.documents.named(corpus.documents[number].name))
-        found.update(_similar(corpus.dense_metadata, number, SAME_MEANING))
-        if corpus.dense_body is not None:
-            found.update(_similar(corpus.dense_body, number, _SAME_BODY))
+        fields = _known_fields(corpus, number)
+        found.update(_similar(fields.metadata, number, SAME_MEANING))
+        if fields.body is not None:
+            found.update(_similar(fields.body, number, _SAME_BODY))
     return frozenset(found)
 
 
@@ -87,6 +89,15 @@ def _similar(index: DenseIndex, number: int, least: float) -> list[int]:
     return np.flatnonzero(index.similarities(vector, every) >= least).tolist()
 
 
+def _known_fields(corpus: Corpus, *numbers: int) -> DenseFields:
+    """Return the vectors of the first channel if it knows some documents, else of the last.
+
+    To one that reads Latin letters alone, two Chinese skills with the same English term are equal.
+    """
+    is_known = all(float(corpus.documents.fluency[number]) >= KNOWN for number in numbers)
+    return corpus.dense[0 if is_known else -1]
+
+
 def _look_alike(one: Document, other: Document) -> bool:
     """Tell whether two documents have the same name or the same body."""
     same_body = bool(one.body_hash) and one.body_hash == other.body_hash
@@ -95,8 +106,8 @@ def _look_alike(one: Document, other: Document) -> bool:
 
 def _say_the_same(corpus: Corpus, one: int, other: int) -> bool:
     """Tell whether the metadata of two documents is as good as equal."""
-    if corpus.documents[one].metadata_key == corpus.documents[other].metadata_key:
+    if corpus.documents[one].keys[-1][0] == corpus.documents[other].keys[-1][0]:
         return True
-    dense = corpus.dense_metadata
+    dense = _known_fields(corpus, one, other).metadata
     vector = dense.vectors[one].astype(np.float32)
     return float(dense.similarities(vector, np.array([other]))[0]) > SAME_MEANING

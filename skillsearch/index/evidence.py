@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skillsearch.index.calibration import FEATURES, size_evidence
+from skillsearch.index.calibration import EVIDENCE, FEATURES, size_evidence
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.lexical import LexicalIndex
-from skillsearch.index.query_form import QueryForm
+from skillsearch.index.query_form import QueryForm, shares_of_trust
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,22 +30,24 @@ def find_evidence(
         Value of each piece of evidence.
     """
     named = dict(zip(FEATURES, features.tolist(), strict=True))
-    trust = float(corpus.documents.trust[document]) * query.trust
-    evidence = {name: named[name] for name in ("bm25_full", "name", "cosine_metadata")}
+    shares = shares_of_trust(corpus, query, np.array([document]))
+    first, second, neither = (float(share[0]) for share in shares)
+    evidence = {name: named[name] for name in EVIDENCE if name in named}
     return evidence | {
-        "bm25_known_alone": named["bm25_metadata_alone"] * _known_factor(corpus, query, trust),
-        "rarest_term": trust * _rarest_term(corpus, query, document),
+        "bm25_known_alone": named["bm25_metadata_alone"] * _known_factor(corpus, query, neither),
+        "rarest_term": first * _rarest_term(corpus, query, document),
         "corpus_size": size_evidence(len(corpus.documents)),
-        "distrust": 1.0 - trust,
+        "distrust": neither,
+        "multilingual": second,
     }
 
 
-def _known_factor(corpus: Corpus, query: QueryForm, trust: float) -> float:
+def _known_factor(corpus: Corpus, query: QueryForm, distrust: float) -> float:
     """Return what a share grows by where unknown terms count less.
 
     They count by how much of the corpus is in scripts that the embedder cannot read.
     """
-    if trust >= 1.0:
+    if distrust <= 0.0:
         return 1.0
     known, unknown = corpus.lexical_metadata.attainable_parts(query.counts)
     if known <= 0:

@@ -7,7 +7,7 @@ from skillsearch.index.corpus import Corpus
 from skillsearch.index.lexical import LexicalIndex
 from skillsearch.index.query_form import QueryForm
 from skillsearch.index.ranker import Candidates, best_evidence
-from skillsearch.index.tokenizer import terms
+from skillsearch.index.tokenizer import document_terms
 from skillsearch.markdown import sections
 from skillsearch.types import Explanation
 
@@ -39,12 +39,17 @@ def explain(
     contributions = calibration.contributions(candidates.features)
     sums = contributions.sum(axis=1)
     best, evidence = best_evidence(corpus, query, candidates, sums)
-    heading, snippet = best_section(body, query, corpus.lexical_full or corpus.lexical_metadata)
+    heading, snippet = best_section(
+        body,
+        query,
+        corpus.lexical_full or corpus.lexical_metadata,
+        corpus.documents[document].language,
+    )
     return Explanation(
         features=dict(zip(FEATURES, candidates.features[row].tolist(), strict=True)),
         contributions=dict(zip(FEATURES, contributions[row].tolist(), strict=True)),
         confidence=calibration.confidence(evidence),
-        behind=calibration.lag * float(sums[best] - sums[row]),
+        behind=calibration.lag_behind(evidence) * float(sums[best] - sums[row]),
         matched_terms=_matched_terms(corpus, query, document),
         section=heading,
         snippet=snippet,
@@ -63,13 +68,16 @@ def _matched_terms(corpus: Corpus, query: QueryForm, document: int) -> dict[str,
     return matched
 
 
-def best_section(body: str, query: QueryForm, index: LexicalIndex) -> tuple[str, str]:
+def best_section(
+    body: str, query: QueryForm, index: LexicalIndex, language: str = ""
+) -> tuple[str, str]:
     """Find the section whose distinct terms of the query weigh most.
 
     Args:
         body: Markdown.
         query: The analysed query.
         index: Gives the weight (idf) of each term.
+        language: What the document is written in.
 
     Returns:
         The section's heading and the beginning of its text, the first such section on a tie; both
@@ -78,7 +86,7 @@ def best_section(body: str, query: QueryForm, index: LexicalIndex) -> tuple[str,
     weights = {term: float(index.idf[row]) for term, row in index.rows(query.counts).items()}
     best, best_weight = ("", ""), 0.0
     for heading, text in sections(body):
-        found = set(terms(f"{heading}\n{text}"))
+        found = set(document_terms(f"{heading}\n{text}", language))
         weight = sum(weight for term, weight in weights.items() if term in found)
         if weight > best_weight:
             best, best_weight = (heading, _snippet(text)), weight

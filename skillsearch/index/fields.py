@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from skillsearch.index.documents import Document
 from skillsearch.index.embedding_cache import text_key
 from skillsearch.index.scripts import readable, trust
-from skillsearch.index.tokenizer import terms
+from skillsearch.index.tokenizer import document_terms
+from skillsearch.languages import language_of
 from skillsearch.skills.chunks import parse_chunks
 from skillsearch.types import Skill
 
@@ -32,13 +34,25 @@ _DISTINCT_BODY_CHARS = 200
 """Shorter bodies (a stub, a link) are equal by chance and do not make two skills duplicates."""
 
 
+class EmbeddedTexts(NamedTuple):
+    """What one dense channel embeds of a skill.
+
+    Attributes:
+        metadata: Its metadata.
+        body_head: The head of its body; empty where there is nothing readable.
+    """
+
+    metadata: str
+    body_head: str
+
+
 class ChunkTexts(NamedTuple):
     """The texts of one chunk.
 
     Attributes:
         record: What the document keeps of it.
         terms: Terms of its id, its description and its text.
-        head: What is embedded; empty where there is nothing readable.
+        head: What the first dense channel embeds; empty where there is nothing readable.
     """
 
     record: tuple[str, str, str]
@@ -54,39 +68,40 @@ class FieldTexts:
         document: What the index keeps of the skill.
         metadata_terms: Terms of the metadata field, repeats by weight.
         full_terms: Terms of metadata and body together, repeats by weight.
-        metadata_text: What is embedded of the metadata.
-        body_head: What is embedded of the body; empty where there is nothing readable.
+        embedded: What is embedded, for each dense channel.
         chunks: The texts of each of the document's chunks.
     """
 
     document: Document
     metadata_terms: list[str]
     full_terms: list[str]
-    metadata_text: str
-    body_head: str
+    embedded: tuple[EmbeddedTexts, ...]
     chunks: tuple[ChunkTexts, ...]
 
 
 def field_texts(
-    skill: Skill, scripts: frozenset[str] | None, *, with_body: bool = True
+    skill: Skill, scripts: Sequence[frozenset[str] | None], *, with_body: bool = True
 ) -> FieldTexts:
     """Split a skill into the texts of its fields.
 
     Args:
         skill: The skill.
-        scripts: Scripts that the embedder reads, None for all.
+        scripts: Scripts that the embedder of each dense channel reads, None for all.
         with_body: False to index the metadata alone.
 
     Returns:
         The texts, and the record that the index keeps.
     """
     name, about = skill.name[:_METADATA_CHARS], _about(skill)
-    name_terms, about_terms = terms(name), terms(about)
-    body_terms = terms(skill.body[:_BODY_CHARS]) if with_body else []
     metadata_text = f"{name}: {about}"
-    body_head = readable(skill.body[:_BODY_HEAD_CHARS], scripts) if with_body else ""
-    shown = readable(metadata_text, scripts)
-    chunks = _chunk_texts(skill.body, scripts) if with_body else ()
+    head = skill.body[:_BODY_HEAD_CHARS] if with_body else ""
+    language = language_of(f"{metadata_text}\n{head}")
+    name_terms, about_terms = document_terms(name, language), document_terms(about, language)
+    body_terms = document_terms(skill.body[:_BODY_CHARS], language) if with_body else []
+    embedded = tuple(
+        EmbeddedTexts(readable(metadata_text, known), readable(head, known)) for known in scripts
+    )
+    chunks = _chunk_texts(skill.body, scripts[0], language) if with_body else ()
     document = Document(
         doc_id=skill.doc_id,
         name=skill.name,
@@ -96,9 +111,12 @@ def field_texts(
         content_hash=skill.content_hash,
         body_hash=_body_hash(skill.body),
         hidden=skill.metadata.hidden,
-        metadata_key=text_key(shown).hex(),
-        body_key=text_key(body_head).hex() if with_body else "",
-        trust=trust(metadata_text, scripts),
+        keys=tuple(
+            (text_key(texts.metadata).hex(), text_key(texts.body_head).hex() if with_body else "")
+            for texts in embedded
+        ),
+        trust=trust(metadata_text, scripts[0]),
+        language=language,
         version=skill.metadata.version,
         requires=skill.metadata.requires,
         chunks=tuple(chunk.record for chunk in chunks),
@@ -107,8 +125,7 @@ def field_texts(
         document,
         metadata_terms=name_terms * NAME_WEIGHT + about_terms,
         full_terms=name_terms * NAME_WEIGHT + about_terms * METADATA_WEIGHT + body_terms,
-        metadata_text=shown,
-        body_head=body_head,
+        embedded=embedded,
         chunks=chunks,
     )
 
@@ -120,14 +137,16 @@ def _about(skill: Skill) -> str:
     return "\n".join(part for part in parts if part)[:_METADATA_CHARS]
 
 
-def _chunk_texts(body: str, scripts: frozenset[str] | None) -> tuple[ChunkTexts, ...]:
+def _chunk_texts(
+    body: str, scripts: frozenset[str] | None, language: str
+) -> tuple[ChunkTexts, ...]:
     """Return the texts of the chunks of a body."""
     found = []
     for chunk in parse_chunks(body).chunks[:_MAX_CHUNKS]:
         text = f"{chunk.id}: {chunk.description}\n{chunk.content}"
         head = readable(text[:_BODY_HEAD_CHARS], scripts)
         record = (chunk.id, chunk.description, text_key(head).hex())
-        found.append(ChunkTexts(record, terms(text[:_BODY_CHARS]), head))
+        found.append(ChunkTexts(record, document_terms(text[:_BODY_CHARS], language), head))
     return tuple(found)
 
 

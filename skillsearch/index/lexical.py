@@ -183,6 +183,11 @@ class LexicalIndex:
         )
         return SATURATION_LIMIT * known, SATURATION_LIMIT * self.rarest_idf * unknown
 
+    def overlap(self, query: Counter[str]) -> float:
+        """Return the share of the weight of a query's terms that the corpus knows, 0 to 1."""
+        known, unknown = self.attainable_parts(query)
+        return known / (known + unknown) if known > 0 else 0.0
+
     def matches(self, term: str, document: int) -> bool:
         """Tell whether a term occurs in a document, by its postings and never by a score."""
         row = self.rows([term]).get(term)

@@ -10,12 +10,11 @@ import numpy as np
 
 from skillsearch.index.calibration import DENSE_FEATURES, FEATURES, LEXICAL_FEATURES, Calibration
 from skillsearch.index.corpus import Corpus
-from skillsearch.index.dense import DenseIndex
 from skillsearch.index.documents import DocumentStore
 from skillsearch.index.evidence import find_evidence
 from skillsearch.index.fusion import reciprocal_rank_fusion
 from skillsearch.index.lexical import LexicalIndex, top_documents
-from skillsearch.index.query_form import QueryForm
+from skillsearch.index.query_form import QueryForm, shares_of_trust
 from skillsearch.types import System
 
 if TYPE_CHECKING:
@@ -68,27 +67,29 @@ def find_candidates(
     if corpus.lexical_full is not None:
         full = _shares(corpus.lexical_full, query, hidden)
     pools = [top_documents(metadata, k), top_documents(full, k)]
-    if query.trust > 0 and query.vector.any():
-        # FAISS is not told what to leave out, but asked for that many more.
-        wanted = k + min(len(hidden), _MOST_HIDDEN)
-        pools.append(corpus.dense_metadata.search(query.vector, wanted)[0])
-        if corpus.dense_body is not None:
-            pools.append(corpus.dense_body.search(query.vector, wanted)[0])
+    for fields, view in zip(corpus.dense, query.views, strict=False):
+        if view.vector.any():
+            # FAISS is not told what to leave out, but asked for that many more.
+            pools += fields.nearest(view.vector, k + min(len(hidden), _MOST_HIDDEN))
     named = np.array(corpus.documents.named(query.text), np.int64)
     if len(corpus.documents) <= k:
         # BM25Okapi gives a term in half of a corpus the weight 0, and few are soon half.
         pools.append(np.arange(len(corpus.documents)))
     documents = _union([*pools, named])
     documents = documents[~np.isin(documents, hidden)]
-    trust = np.asarray(corpus.documents.trust[documents], np.float64) * query.trust
+    first, second, neither = shares_of_trust(corpus, query, documents)
     columns = {
-        "bm25_metadata": metadata[documents] * trust,
-        "bm25_full": full[documents] * trust,
-        "bm25_metadata_alone": metadata[documents] * (1.0 - trust),
+        "bm25_metadata": metadata[documents] * first,
+        "bm25_full": full[documents] * first,
+        "bm25_metadata_alone": metadata[documents] * neither,
         "name": _name_match(corpus.documents, query, documents, named),
-        "cosine_metadata": _cosines(corpus.dense_metadata, query, documents) * trust,
-        "cosine_body": _cosines(corpus.dense_body, query, documents) * trust,
+        "bm25_metadata_multilingual": metadata[documents] * second,
+        "bm25_full_multilingual": full[documents] * second,
     }
+    for number, share, suffix in ((0, first, ""), (1, second, "_multilingual")):
+        metadata_cosines, body_cosines = _cosines(corpus, query, number, documents)
+        columns[f"cosine_metadata{suffix}"] = metadata_cosines * share
+        columns[f"cosine_body{suffix}"] = body_cosines * share
     features = np.stack([columns[name] for name in FEATURES], axis=1)
     return Candidates(documents, features)
 
@@ -157,12 +158,18 @@ def _shares(
 
 
 def _cosines(
-    index: DenseIndex | None, query: QueryForm, documents: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Return the similarity of each document, no less than 0; all 0 without an index."""
-    if index is None:
-        return np.zeros(len(documents))
-    return np.maximum(index.similarities(query.vector, documents).astype(np.float64), 0.0)
+    corpus: Corpus, query: QueryForm, channel: int, documents: NDArray[np.int64]
+) -> list[NDArray[np.float64]]:
+    """Return what a channel makes of metadata and bodies, no less than 0; 0 where it has no say."""
+    if channel >= len(query.views) or not query.views[channel].vector.any():
+        return [np.zeros(len(documents))] * 2
+    fields, vector = corpus.dense[channel], query.views[channel].vector
+    return [
+        np.maximum(field.similarities(vector, documents).astype(np.float64), 0.0)
+        if field is not None
+        else np.zeros(len(documents))
+        for field in (fields.metadata, fields.body)
+    ]
 
 
 def _name_match(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,7 +35,7 @@ class Reading:
         renumber: The number in `documents` of each document of the index before, -1 for those that
             were not taken over.
         reused: How many were taken over.
-        texts: What the cache lacks of the documents that were read, by its key.
+        texts: What the cache of each dense channel lacks of the documents that were read, by key.
         metadata_counter: Terms of the metadata of the documents that were read.
         full_counter: Terms of their metadata and bodies.
         diagnostics: What was reported, of documents taken over as well.
@@ -46,7 +47,7 @@ class Reading:
         previous: OpenedIndex | None,
         folder: IndexFolder,
         *,
-        scripts: frozenset[str] | None,
+        scripts: Sequence[frozenset[str] | None],
         with_body: bool,
     ) -> None:
         """Prepare to read.
@@ -54,7 +55,7 @@ class Reading:
         Args:
             previous: The index to take over from, where there is one.
             folder: The index folder.
-            scripts: Scripts that the embedder reads, None for all.
+            scripts: Scripts that the embedder of each dense channel reads, None for all.
             with_body: False to index the metadata alone.
         """
         self._previous = previous
@@ -70,7 +71,7 @@ class Reading:
             self._old_diagnostics.setdefault(diagnostic.path, []).append(diagnostic)
         self.renumber = np.full(len(documents), -1, np.int32)
         self.documents: list[Document] = []
-        self.texts: dict[bytes, str] = {}
+        self.texts: tuple[dict[bytes, str], ...] = tuple({} for _ in scripts)
         self.metadata_counter = TermCounter()
         self.full_counter = TermCounter()
         self._chunk_terms: dict[int, list[NDArray[np.uint64]]] = {}
@@ -95,33 +96,47 @@ class Reading:
         kept = before.term_sets(self.renumber) if before else {}
         return kept | self._chunk_terms
 
+    def keep_channels(self, count: int) -> None:
+        """Leave out what was read for the dense channels after the first `count`."""
+        self.texts = self.texts[:count]
+        self.documents = [replace(one, keys=one.keys[:count]) for one in self.documents]
+
     def read(
-        self, discovery: Discovery, cache: EmbeddingCache, *, verify: bool, progress: Progress
+        self,
+        discovery: Discovery,
+        caches: Sequence[EmbeddingCache],
+        *,
+        verify: bool,
+        progress: Progress,
     ) -> None:
         """Go through all files that were discovered.
 
         Args:
             discovery: The files, by document id.
-            cache: The vectors; a skill that lacks one is read again.
+            caches: The vectors of each channel; a skill that lacks one is read again.
             verify: Hash every file, whatever its stat says.
             progress: Told how far the reading is.
         """
         total = len(discovery.files)
         for done, file in enumerate(discovery.files, start=1):
-            if verify or not self._take_over_by_stat(file, cache):
-                self._read_file(file, cache)
+            if verify or not self._take_over_by_stat(file, caches):
+                self._read_file(file, caches)
             progress("read", done, total)
 
-    def _take_over_by_stat(self, file: SkillFile, cache: EmbeddingCache) -> bool:
+    def _take_over_by_stat(self, file: SkillFile, caches: Sequence[EmbeddingCache]) -> bool:
         """Take over a skill without opening its file, where its stat is unchanged."""
         seen = self._snapshot.files.get(str(file.path)) if self._snapshot else None
         stat = FileStat(file.size, file.mtime_ns, file.inode)
         if seen is None or seen.stat != stat or not seen.content_hash:
             return False
-        return self._take_over(file, stat, seen.content_hash, cache)
+        return self._take_over(file, stat, seen.content_hash, caches)
 
     def _take_over(
-        self, file: SkillFile, stat: FileStat, content_hash: str, cache: EmbeddingCache
+        self,
+        file: SkillFile,
+        stat: FileStat,
+        content_hash: str,
+        caches: Sequence[EmbeddingCache],
     ) -> bool:
         """Take over a skill whose bytes, place and vectors are those of the index before."""
         path = str(file.path)
@@ -131,8 +146,9 @@ class Reading:
         document = self._previous.corpus.documents[number]
         if (document.doc_id, document.content_hash) != (file.doc_id, content_hash):
             return False
-        if any(cache.get(key) is None for key in document_keys([document])):
-            return False
+        for channel, cache in enumerate(caches):
+            if any(cache.get(key) is None for key in document_keys([document], channel)):
+                return False
         self.renumber[number] = len(self.documents)
         self.documents.append(document)
         self.diagnostics.extend(self._old_diagnostics.get(path, ()))
@@ -140,7 +156,7 @@ class Reading:
         self.reused += 1
         return True
 
-    def _read_file(self, file: SkillFile, cache: EmbeddingCache) -> None:
+    def _read_file(self, file: SkillFile, caches: Sequence[EmbeddingCache]) -> None:
         """Read a file; what cannot be indexed is reported and the run goes on."""
         path = str(file.path)
         try:
@@ -154,7 +170,7 @@ class Reading:
             return
         stat = FileStat(status.st_size, status.st_mtime_ns, status.st_ino)
         content_hash = hash_bytes(data)
-        if self._take_over(file, stat, content_hash, cache):
+        if self._take_over(file, stat, content_hash, caches):
             return
         self.seen[path] = SeenFile(stat, content_hash)
         try:
@@ -165,35 +181,40 @@ class Reading:
             self._skip(path, exc)
             return
         self.diagnostics.extend(diagnostics)
-        self._add(field_texts(skill, self._scripts, with_body=self._with_body), cache)
+        self._add(field_texts(skill, self._scripts, with_body=self._with_body), caches)
 
     def _skip(self, path: str, error: ParseError) -> None:
         """Report a file that cannot be indexed."""
         self.diagnostics.append(Diagnostic(error.code, "error", str(error), path, error.line))
 
-    def _add(self, texts: FieldTexts, cache: EmbeddingCache) -> None:
+    def _add(self, texts: FieldTexts, caches: Sequence[EmbeddingCache]) -> None:
         """Number a skill that was read, count its terms, keep the texts that are to be embedded."""
         number = len(self.documents)
         document = texts.document
         self.documents.append(document)
         self.metadata_counter.add(number, texts.metadata_terms)
-        embedded = [(document.metadata_key, texts.metadata_text)]
         if self._with_body:
             self.full_counter.add(number, texts.full_terms)
-            embedded.append((document.body_key, texts.body_head))
         if texts.chunks:
             self._chunk_terms[number] = [term_set(chunk.terms) for chunk in texts.chunks]
-            embedded += [(chunk.record[2], chunk.head) for chunk in texts.chunks]
-        for key, text in embedded:
-            if cache.get(bytes.fromhex(key)) is None:
-                self.texts[bytes.fromhex(key)] = text
+        for channel, cache in enumerate(caches):
+            embedded = list(zip(document.keys[channel], texts.embedded[channel], strict=True))
+            if channel == 0:
+                embedded += [(chunk.record[2], chunk.head) for chunk in texts.chunks]
+            for key, text in embedded:
+                if key and cache.get(bytes.fromhex(key)) is None:
+                    self.texts[channel][bytes.fromhex(key)] = text
 
 
-def document_keys(documents: Sequence[Document]) -> list[bytes]:
-    """Return the keys of all texts that documents embed."""
-    keys = [bytes.fromhex(document.metadata_key) for document in documents]
-    keys += [bytes.fromhex(d.body_key) for d in documents if d.body_key]
-    return keys + chunk_keys(documents)
+def document_keys(documents: Sequence[Document], channel: int) -> list[bytes]:
+    """Return the keys of all texts of documents that a dense channel embeds."""
+    keys = [bytes.fromhex(key) for one in documents for key in one.keys[channel] if key]
+    return keys + chunk_keys(documents) if channel == 0 else keys
+
+
+def field_keys(documents: Sequence[Document], channel: int, field: int) -> list[bytes]:
+    """Return the keys of one field of documents in a dense channel: 0 metadata, 1 body."""
+    return [bytes.fromhex(document.keys[channel][field]) for document in documents]
 
 
 def chunk_keys(documents: Sequence[Document]) -> list[bytes]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from skillsearch.errors import CacheError
 from skillsearch.index.cache import read_record, write_record
+from skillsearch.types import LANGUAGES, Languages
 
 logger = logging.getLogger(__name__)
 
@@ -24,12 +25,14 @@ class IndexRequest:
         with_body: False for an index of metadata alone.
         sources: The roots as they were named, one for each where any is an archive or a URL; to
             index them again is to look at these again.
+        languages: Which languages it is for; see `skillsearch.types.LANGUAGES`.
     """
 
     roots: tuple[Path, ...]
     model: str
     with_body: bool
     sources: tuple[str, ...] = ()
+    languages: Languages = "auto"
 
     def save(self, folder: Path) -> None:
         """Write the request into an index folder.
@@ -45,6 +48,7 @@ class IndexRequest:
             "model": self.model,
             "with_body": self.with_body,
             "sources": list(self.sources),
+            "languages": self.languages,
         }
         write_record(folder / _FILE, record)
 
@@ -55,7 +59,10 @@ class IndexRequest:
             record = read_record(folder / _FILE)
             roots = tuple(Path(root) for root in record["roots"])
             sources = tuple(map(str, record.get("sources", ())))
-            return cls(roots, str(record["model"]), bool(record["with_body"]), sources)
+            languages = record.get("languages", "auto")
+            if languages not in LANGUAGES:
+                raise ValueError(f"no languages are called {languages!r}")
+            return cls(roots, str(record["model"]), bool(record["with_body"]), sources, languages)
         except (CacheError, ValueError, KeyError, TypeError) as exc:
             logger.info("no request in %s: %s", folder, exc)
             return None

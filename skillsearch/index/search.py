@@ -14,7 +14,7 @@ from skillsearch.index.corpus import Corpus
 from skillsearch.index.documents import Document
 from skillsearch.index.duplicates import collapse
 from skillsearch.index.names import read_skill
-from skillsearch.index.query_form import QueryForm
+from skillsearch.index.query_form import QueryForm, shares_of_trust
 from skillsearch.index.ranker import best_first, find_candidates, score
 from skillsearch.setting_values import MAX_N
 from skillsearch.types import SYSTEMS, Hit, System
@@ -131,7 +131,8 @@ def _best_chunk(corpus: Corpus, form: QueryForm, number: int, document: Document
     if corpus.chunks is None or corpus.lexical_full is None:
         return ""
     shares = term_shares(form.counts, corpus.lexical_full)
-    place = corpus.chunks.best(form, shares, number, document.trust * form.trust)
+    first, _, _ = shares_of_trust(corpus, form, np.array([number]))
+    place = corpus.chunks.best(form.views[0].vector, shares, number, float(first[0]))
     return "" if place is None else document.chunks[place][0]
 
 

@@ -4,30 +4,39 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from skillsearch import config
 from skillsearch.errors import CacheError, IndexNotFoundError
 from skillsearch.index.cache import IndexFolder
 from skillsearch.index.calibration import Calibration
+from skillsearch.index.channel_embedders import ChannelEmbedders
 from skillsearch.index.corpus import OpenedIndex, open_current
 from skillsearch.index.documents import Document
 from skillsearch.index.duplicates import copies
-from skillsearch.index.embedder import load_embedder
 from skillsearch.index.embedding import Embedder, embed
 from skillsearch.index.fitted import default_calibration
 from skillsearch.index.freshness import Differences, compare, is_up_to_date
 from skillsearch.index.names import find_by_name, read_skill
 from skillsearch.index.query_form import QueryForm, analyse
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.scripts import readable, trust
 from skillsearch.index.search import SearchRequest, run
-from skillsearch.types import Diagnostic, IndexReport, Progress, SearchResult, Skill, System
+from skillsearch.types import (
+    ChannelVote,
+    Diagnostic,
+    IndexReport,
+    Languages,
+    Progress,
+    SearchResult,
+    Skill,
+    System,
+)
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -44,7 +53,7 @@ class SkillIndex:
         self,
         folder: IndexFolder,
         opened: OpenedIndex,
-        embedder: Embedder | None = None,
+        embedders: Mapping[str, Embedder] | None = None,
         *,
         calibration: Calibration | None = None,
     ) -> None:
@@ -53,12 +62,12 @@ class SkillIndex:
         Args:
             folder: Where the index lies.
             opened: The generation in use.
-            embedder: The embedder, where it is loaded already.
+            embedders: Embedders that are loaded already, by what they are loaded by.
             calibration: What weighs features and evidence; by default that of the package.
         """
         self._folder = folder
         self._opened = opened
-        self._loaded_embedder = embedder
+        self._embedders = ChannelEmbedders(embedders)
         self._calibration = calibration or default_calibration()
 
     @classmethod
@@ -69,6 +78,7 @@ class SkillIndex:
         index_dir: str | Path | None = None,
         model: str = "onnx",
         with_body: bool = True,
+        languages: Languages = "auto",
         progress: Progress | None = None,
     ) -> SkillIndex:
         """Index folders of skills, or bring their index up to date, and open it.
@@ -79,6 +89,7 @@ class SkillIndex:
             index_dir: Folder of the index; by default one for these roots in the user's cache.
             model: What to load the embedder by: ``onnx``, ``hashing``, ``st:NAME``, a folder.
             with_body: False to index names and descriptions alone.
+            languages: Which languages to index for; see `skillsearch.types.LANGUAGES`.
             progress: Called with the stage, how many are done, and how many there are.
 
         Returns:
@@ -96,7 +107,9 @@ class SkillIndex:
         paths, sources = local_roots(given)
         place = Path(index_dir) if index_dir else config.index_dir_for(paths, model)
         index, _ = cls.build(
-            IndexRequest(paths, model, with_body, sources), place.absolute(), progress=progress
+            IndexRequest(paths, model, with_body, sources, languages),
+            place.absolute(),
+            progress=progress,
         )
         return index
 
@@ -137,7 +150,7 @@ class SkillIndex:
                 f"The index in {index_dir} was damaged right after it was written; "
                 "check the disk, or choose another --index-dir."
             )
-        return cls(folder, opened, builder.embedder), report
+        return cls(folder, opened, builder.embedders), report
 
     @classmethod
     def open(cls, index_dir: str | Path | None = None) -> SkillIndex:
@@ -226,11 +239,14 @@ class SkillIndex:
         """
         settings = self._opened.settings
         request = IndexRequest.load(self.folder) or IndexRequest(
-            tuple(root.path for root in settings.roots), settings.model, settings.with_body
+            tuple(root.path for root in settings.roots),
+            settings.channels[0].model,
+            settings.with_body,
+            languages=settings.languages,
         )
         renewed, report = self.build(request, self.folder, verify=verify, progress=progress)
         self._opened = renewed._opened
-        self._loaded_embedder = renewed._loaded_embedder or self._loaded_embedder
+        self._embedders.loaded.update(renewed._embedders.loaded)
         return report
 
     def search(
@@ -269,12 +285,25 @@ class SkillIndex:
         calibration = self._calibration
         form = self.analyse(query) if len(self) else None
         hits = run(request, self._opened.corpus, form, calibration) if form else ()
+        votes: tuple[ChannelVote, ...] = ()
+        if explain and form:
+            from skillsearch.index.votes import channel_votes
+
+            votes = channel_votes(form, self._opened)
         seconds = time.perf_counter() - started
-        return SearchResult(query, request.cut(calibration), hits, not hits, seconds)
+        return SearchResult(query, request.cut(calibration), hits, not hits, seconds, votes)
 
     def analyse(self, query: str) -> QueryForm:
         """Return a query as the channels see it: its terms, its vector and the trust in that."""
-        return analyse(query, self._embed_query)
+        opened = self._opened
+        usable = self._embedders.count_usable(opened.settings.channels)
+        form = analyse(query, opened, self._calibration, self._embed_query, channels=usable)
+        # An embedder that changed makes a new index, maybe of other channels; one may be damaged.
+        if self._opened is opened and usable == self._embedders.count_usable(
+            opened.settings.channels
+        ):
+            return form
+        return self.analyse(query)
 
     def copies(self, doc_ids: Iterable[str]) -> frozenset[str]:
         """Return documents together with all that could stand for one of them.
@@ -293,7 +322,7 @@ class SkillIndex:
     def with_calibration(self, calibration: Calibration) -> SkillIndex:
         """Return the same opened index under another calibration."""
         return SkillIndex(
-            self._folder, self._opened, self._loaded_embedder, calibration=calibration
+            self._folder, self._opened, self._embedders.loaded, calibration=calibration
         )
 
     def get(self, name: str) -> Skill:
@@ -331,16 +360,24 @@ class SkillIndex:
         roots = [str(root.path) for root in self._opened.settings.roots]
         return find_by_name(name, self._opened.corpus.documents, roots)
 
-    def _embedder(self) -> Embedder:
-        """Return the embedder of this index; where that has changed, renew the index first."""
-        embedder = self._loaded_embedder or load_embedder(self._opened.settings.model)
-        self._loaded_embedder = embedder
-        if embedder.fingerprint != self._opened.settings.fingerprint:
-            self.refresh(verify=True)
-        return self._loaded_embedder
+    def lacks_channel(self) -> bool:
+        """Tell whether a dense channel cannot be asked, for want of its library.
 
-    def _embed_query(self, text: str) -> tuple[NDArray[np.float32], float]:
-        """Embed what the embedder can read of a query."""
-        embedder = self._embedder()
-        vector = embed(embedder, [readable(text, embedder.scripts)]).vectors[0]
-        return vector, trust(text, embedder.scripts)
+        Who asks can tell the user: `search` does not log it any more.
+        """
+        channels = self._opened.settings.channels
+        self._embedders.is_quiet = True
+        return self._embedders.count_usable(channels) < len(channels)
+
+    def _embed_query(self, channel: int, text: str) -> NDArray[np.float32]:
+        """Embed a query with the embedder of a channel; where that has changed, renew the index."""
+        settings = self._opened.settings.channels[channel]
+        load = self._embedders.first if channel == 0 else self._embedders.second
+        embedder = load(settings)
+        if embedder is None:
+            return np.zeros(settings.dimensions, np.float32)
+        if embedder.fingerprint != settings.fingerprint:
+            self.refresh(verify=True)
+            embedder = self._embedders.loaded[settings.model]
+        vector: NDArray[np.float32] = embed(embedder, [text], role="query").vectors[0]
+        return vector

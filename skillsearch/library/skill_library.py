@@ -20,7 +20,7 @@ from skillsearch.skills.listing import list_files
 from skillsearch.skills.pages import read_page
 from skillsearch.skills.parser import decode_skill_md
 from skillsearch.skills.resources import read_skill_md, script_path
-from skillsearch.types import Diagnostic, FileContent, Hit, Root, SearchResult, Skill
+from skillsearch.types import Diagnostic, FileContent, Hit, Languages, Root, SearchResult, Skill
 
 _DOC_SUFFIXES = (".md", ".txt")
 
@@ -50,6 +50,7 @@ class SkillLibrary:
         *,
         index_dir: str | Path | None = None,
         model: str = "onnx",
+        languages: Languages = "auto",
         executor: Executor | None = None,
     ) -> SkillLibrary:
         """Read the metadata of all skills below some folders.
@@ -61,8 +62,8 @@ class SkillLibrary:
             roots: Folders, archives, and URLs of an archive or a SKILL.md, in order of precedence.
             index_dir: Folder of the index; by default one for these roots in the user's cache.
             model: What to load the embedder by, as in `SkillIndex.from_roots`.
-            executor: Makes the index, and no call waits for it: until then searches use the one
-                before, or where there is none raise `IndexingError`.
+            languages: Which languages to index for, likewise.
+            executor: Makes the index; until then searches use that before or raise `IndexingError`.
 
         Returns:
             The library.
@@ -73,7 +74,7 @@ class SkillLibrary:
         given = [roots] if isinstance(roots, str | Path) else roots
         paths = [local_root(root) for root in given]
         place = Path(index_dir).absolute() if index_dir else None
-        return cls(ScannedSource(paths, place, model, executor))
+        return cls(ScannedSource(paths, place, model, executor, languages=languages))
 
     @classmethod
     def open(

@@ -21,7 +21,7 @@ from skillsearch.library.catalogue import scan
 from skillsearch.library.indexing import Indexer
 from skillsearch.skills.parser import parse_skill
 from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
-from skillsearch.types import Diagnostic, JsonValue, Progress, Root
+from skillsearch.types import Diagnostic, JsonValue, Languages, Progress, Root
 
 _REGISTERED = "registered"
 _FOLDER_CHARS = 64
@@ -188,6 +188,8 @@ class ScannedSource:
         index_dir: Path | None,
         model: str,
         executor: Executor | None = None,
+        *,
+        languages: Languages = "auto",
     ) -> None:
         """Scan the folders.
 
@@ -196,10 +198,12 @@ class ScannedSource:
             index_dir: Folder of the index; None for one of its own in the user's cache.
             model: What to load the embedder by.
             executor: Makes the index; None for the caller.
+            languages: Which languages to index for.
         """
         self._paths = tuple(paths)
         self._chosen_index_dir = index_dir
         self._model = model
+        self._languages = languages
         self._catalogue = scan(self._paths)
         self._indexer = Indexer(executor)
         self._private: Path | None = None
@@ -232,7 +236,8 @@ class ScannedSource:
         """Return the index of these skills, brought up to date after a change."""
         if not self.roots:
             return None
-        request = IndexRequest(tuple(root.path for root in self.roots), self._model, True)
+        paths = tuple(root.path for root in self.roots)
+        request = IndexRequest(paths, self._model, True, languages=self._languages)
         index_dir = self._index_dir()
 
         def make(progress: Progress) -> SkillIndex:

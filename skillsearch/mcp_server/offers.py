@@ -163,6 +163,7 @@ def _environment(client: _Client) -> Offer:
         client.served.roots[0],
         index_dir=client.served.index_dir,
         model=settings.model,
+        languages=settings.languages,
         threshold=settings.threshold,
     )
     return Offer(environment.toolset())

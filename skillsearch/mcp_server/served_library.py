@@ -96,6 +96,7 @@ class ServedLibrary:
                 self._named,
                 index_dir=self.index_dir,
                 model=self.settings.model,
+                languages=self.settings.languages,
                 executor=self._indexing,
             )
         elif not self._library.roots:

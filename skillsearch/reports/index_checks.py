@@ -18,6 +18,7 @@ from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.publication import describe
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.reports.check import Check, Verdict
+from skillsearch.reports.languages import advice, count_languages, in_words, install_line
 from skillsearch.roots.sources import is_bundle, shown, source_of, unpacked_from
 from skillsearch.skills.discovery import make_roots
 from skillsearch.types import Root
@@ -55,6 +56,7 @@ def check_index(settings: Settings) -> Iterator[Check]:
     yield Check("index", "ok", f"{len(index)} skills, checksums good, generation {opened.name}")
     yield from _check_roots([root.path for root in opened.settings.roots])
     yield _check_freshness(index)
+    yield from _check_languages(index)
     yield from _check_diagnostics(index)
     yield from _check_library(SkillLibrary.of_index(index))
 
@@ -104,6 +106,15 @@ def _check_freshness(index: SkillIndex) -> Check:
         return Check("index = disk", "ok", "nothing came, changed or went")
     detail = f"{differences}; run: skillsearch index"
     return Check("index = disk", "warning", detail)
+
+
+def _check_languages(index: SkillIndex) -> Iterator[Check]:
+    """Count the skills by language, and look whether the dense channels know all of them."""
+    told = in_words(count_languages(index)) or "no skill"
+    needed = advice(index)
+    if index.lacks_channel():
+        needed = f"the channel for other languages cannot be asked: {install_line()}"
+    yield Check("languages", "warning" if needed else "ok", f"{told}; {needed}" if needed else told)
 
 
 def _check_diagnostics(index: SkillIndex) -> Iterator[Check]:

@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from skillsearch.index.builder import count_skipped
 from skillsearch.index.cache import IndexFolder
+from skillsearch.index.channels import MULTILINGUAL
+from skillsearch.index.embedder import PACKAGED_NAME, multilingual_is_installed
 from skillsearch.index.freshness import Differences
+from skillsearch.index.multilingual.source import NAME as MULTILINGUAL_NAME
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.reports.languages import advice, count_languages
 from skillsearch.reports.validation import count_severities
-from skillsearch.types import JsonValue, Root
+from skillsearch.types import JsonValue, Languages, Root
+
+_NAMES = {"onnx": PACKAGED_NAME, MULTILINGUAL: MULTILINGUAL_NAME}
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelStatus:
+    """A dense channel of an index.
+
+    Attributes:
+        model: What its embedder is loaded by.
+        name: Name of the embedder.
+        dimensions: Length of its vectors.
+        vectors: How many there are.
+        asked_about: Which queries and skills it has a vote on, in words.
+        usable: False where its library is not installed, so that it cannot be asked.
+    """
+
+    model: str
+    name: str
+    dimensions: int
+    vectors: int
+    asked_about: str
+    usable: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +49,10 @@ class Status:
         generation: Name of the generation in use.
         model: What its embedder is loaded by.
         fields: ``full``, or ``metadata`` for an index without bodies.
+        languages: Which languages it was asked for; see `skillsearch.types.LANGUAGES`.
+        channels: Its dense channels, that of its model first.
+        skills_by_language: How many skills are in each language, most first.
+        advice: What to do about skills in languages that no channel knows; empty for nothing.
         indexed: Skills in it.
         skipped: SKILL.md files that could not be indexed.
         diagnostics: How many problems were reported, by severity.
@@ -34,6 +65,10 @@ class Status:
     generation: str
     model: str
     fields: str
+    languages: Languages
+    channels: tuple[ChannelStatus, ...]
+    skills_by_language: dict[str, int]
+    advice: str
     indexed: int
     skipped: int
     diagnostics: dict[str, int]
@@ -53,6 +88,10 @@ class Status:
             "generation": self.generation,
             "model": self.model,
             "fields": self.fields,
+            "languages": self.languages,
+            "channels": [asdict(channel) for channel in self.channels],
+            "skills_by_language": self.skills_by_language,
+            "advice": self.advice,
             "indexed": self.indexed,
             "skipped": self.skipped,
             "diagnostics": self.diagnostics,
@@ -77,8 +116,12 @@ def status(index: SkillIndex) -> Status:
     return Status(
         index_dir=index.folder,
         generation=index.generation,
-        model=settings.model,
+        model=settings.channels[0].model,
         fields="full" if settings.with_body else "metadata",
+        languages=settings.languages,
+        channels=_channels(index),
+        skills_by_language=count_languages(index),
+        advice=advice(index),
         indexed=len(index),
         skipped=count_skipped(diagnostics),
         diagnostics=count_severities(diagnostics),
@@ -86,3 +129,30 @@ def status(index: SkillIndex) -> Status:
         roots=settings.roots,
         differences=index.differences(verify=True),
     )
+
+
+def _channels(index: SkillIndex) -> tuple[ChannelStatus, ...]:
+    """Describe the dense channels."""
+    settings, corpus = index.opened.settings, index.opened.corpus
+    found = []
+    for number, (channel, fields) in enumerate(zip(settings.channels, corpus.dense, strict=True)):
+        if number:
+            asked_about = "all other languages"
+        elif len(settings.channels) > 1:
+            asked_about = "English"
+        elif channel.scripts is None:
+            asked_about = "all languages"
+        else:
+            asked_about = f"texts in {', '.join(sorted(channel.scripts))} letters"
+        chunks = len(corpus.chunks.vectors) if corpus.chunks and not number else 0
+        found.append(
+            ChannelStatus(
+                channel.model,
+                _NAMES.get(channel.model, channel.model),
+                channel.dimensions,
+                sum(fields.sizes) + chunks,
+                asked_about,
+                usable=not number or multilingual_is_installed(),
+            )
+        )
+    return tuple(found)

@@ -15,7 +15,7 @@ from skillsearch.safe_text import one_line, visible
 from skillsearch.session.records import scope
 from skillsearch.session.skill_session import SkillSession
 from skillsearch.toolsets.chunked_skill import Skill, SkillChunk, render_skills, take_apart
-from skillsearch.types import Diagnostic, SearchResult, SkillMetadata
+from skillsearch.types import Diagnostic, Languages, SearchResult, SkillMetadata
 
 __all__ = ["Skill", "SkillChunk", "SkillManager", "SkillMetadata"]
 
@@ -43,6 +43,7 @@ class SkillManager:
         library: SkillLibrary | None = None,
         index_dir: str | Path | None = None,
         model: str = "onnx",
+        languages: Languages = "auto",
     ) -> None:
         """Make a manager, without skills where no library is given.
 
@@ -54,9 +55,10 @@ class SkillManager:
             index_dir: Folder of the index that searches use where no library is given; by default
                 in the user's cache.
             model: What to load the embedder by, likewise.
+            languages: Which languages to index for, likewise.
         """
         self.library = (
-            SkillLibrary.from_roots((), index_dir=index_dir, model=model)
+            SkillLibrary.from_roots((), index_dir=index_dir, model=model, languages=languages)
             if library is None
             else library
         )

@@ -17,7 +17,7 @@ from skillsearch.safe_text import one_line
 from skillsearch.skills.parser import decode_skill_md
 from skillsearch.skills.resources import content_hash, read_skill_md
 from skillsearch.skills.versions import satisfies
-from skillsearch.types import Diagnostic, Hit
+from skillsearch.types import Diagnostic, Hit, Languages
 
 SKILLS_ROOT = Path(".skills")
 MAX_PRELOADED = 1_000
@@ -65,6 +65,7 @@ class SkillsLoader:
         library: SkillLibrary | None = None,
         index_dir: str | Path | None = None,
         model: str = "onnx",
+        languages: Languages = "auto",
     ) -> None:
         """Read the metadata of all skills; a folder that is missing has none, and may come later.
 
@@ -75,10 +76,11 @@ class SkillsLoader:
             library: Skills that are there already, in the place of all other arguments.
             index_dir: Folder of the index that searches use; by default in the user's cache.
             model: What to load the embedder by.
+            languages: Which languages to index for; see `skillsearch.types.LANGUAGES`.
         """
         roots = [root for root in (skills_root, global_root) if root is not None]
         self.library = (
-            SkillLibrary.from_roots(roots, index_dir=index_dir, model=model)
+            SkillLibrary.from_roots(roots, index_dir=index_dir, model=model, languages=languages)
             if library is None
             else library
         )

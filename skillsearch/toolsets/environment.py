@@ -15,7 +15,7 @@ from skillsearch.tools.tool import Tool
 from skillsearch.tools.toolset import Toolset
 from skillsearch.toolsets.environment_skills import SkillInfo, SkillLoader
 from skillsearch.toolsets.environment_tool import DESCRIPTION_CHARS, SkillChoice
-from skillsearch.types import JsonValue
+from skillsearch.types import JsonValue, Languages
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +34,7 @@ class Environment:
         *,
         index_dir: str | Path | None = None,
         model: str = "onnx",
+        languages: Languages = "auto",
         threshold: float | None = None,
         description_chars: int = DESCRIPTION_CHARS,
     ) -> None:
@@ -44,6 +45,7 @@ class Environment:
             skills_dir: Folder of its skills, which may be missing still; None for no skills.
             index_dir: Folder of the index that searches use; by default in the user's cache.
             model: What to load the embedder by.
+            languages: Which languages to index for; see `skillsearch.types.LANGUAGES`.
             threshold: Lowest accepted score of a search; None for the default.
             description_chars: Characters that the description of the tool may have.
 
@@ -54,7 +56,9 @@ class Environment:
         self.skills_loaded = False
         self._loader = None
         if skills_dir is not None:
-            self._loader = SkillLoader(skills_dir, index_dir=index_dir, model=model)
+            self._loader = SkillLoader(
+                skills_dir, index_dir=index_dir, model=model, languages=languages
+            )
         self._threshold = threshold
         self._description_chars = description_chars
         self._registered: dict[str, Tool] = {}

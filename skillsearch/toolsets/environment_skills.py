@@ -12,7 +12,7 @@ from skillsearch.paths import printable
 from skillsearch.safe_text import one_line, visible
 from skillsearch.skills.parser import decode_skill_md, read_sections
 from skillsearch.skills.resources import read_skill_md
-from skillsearch.types import Diagnostic, Hit
+from skillsearch.types import Diagnostic, Hit, Languages
 
 _MAX_NAME_CHARS = 200
 _MAX_DESCRIPTION_CHARS = 1024
@@ -75,6 +75,7 @@ class SkillLoader:
         *,
         index_dir: str | Path | None = None,
         model: str = "onnx",
+        languages: Languages = "auto",
     ) -> None:
         """Name the folder; nothing is read yet.
 
@@ -82,10 +83,12 @@ class SkillLoader:
             skills_dir: The folder, which may be missing still.
             index_dir: Folder of the index that searches use; by default in the user's cache.
             model: What to load the embedder by.
+            languages: Which languages to index for; see `skillsearch.types.LANGUAGES`.
         """
         self.skills_dir = Path(skills_dir).expanduser().absolute()
         self._index_dir = index_dir
         self._model = model
+        self._languages = languages
         self._library: SkillLibrary | None = None
         self._skills: list[SkillInfo] = []
         self._logged: frozenset[Diagnostic] = frozenset()
@@ -125,7 +128,10 @@ class SkillLoader:
         """Return the library of the folder, made when it is first needed."""
         if self._library is None:
             self._library = SkillLibrary.from_roots(
-                self.skills_dir, index_dir=self._index_dir, model=self._model
+                self.skills_dir,
+                index_dir=self._index_dir,
+                model=self._model,
+                languages=self._languages,
             )
         return self._library
 

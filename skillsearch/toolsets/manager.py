@@ -17,7 +17,7 @@ from skillsearch.roots.sources import place_of
 from skillsearch.safe_text import one_line
 from skillsearch.setting_values import MAX_N
 from skillsearch.tools.tool import Tool, ToolArguments
-from skillsearch.types import JsonValue
+from skillsearch.types import JsonValue, Languages
 
 ASSET_FOLDERS = ("references", "assets", "scripts")
 """The only folders of a skill that the tools read from."""
@@ -62,6 +62,7 @@ class SkillsManager:
         library: SkillLibrary | None = None,
         index_dir: str | Path | None = None,
         model: str = "onnx",
+        languages: Languages = "auto",
     ) -> None:
         """Look at a folder, which may be missing still.
 
@@ -70,6 +71,7 @@ class SkillsManager:
             library: Skills that are there already, in the place of all other arguments.
             index_dir: Folder of the index that searches use; by default in the user's cache.
             model: What to load the embedder by.
+            languages: Which languages to index for; see `skillsearch.types.LANGUAGES`.
         """
         if library is not None:
             self.roots = tuple(root.path for root in library.roots)
@@ -80,7 +82,9 @@ class SkillsManager:
         else:
             named = (skills_root,)
         self.roots = tuple(place_of(root) for root in named)
-        self.library = SkillLibrary.from_roots(named, index_dir=index_dir, model=model)
+        self.library = SkillLibrary.from_roots(
+            named, index_dir=index_dir, model=model, languages=languages
+        )
 
     def create_root(self) -> Path:
         """Make the folder where it is missing, with a README that says what belongs into it.

@@ -125,7 +125,9 @@ class ServerEnvironment(Environment):
         self._take(())
         if _is_inside(settings.environments, name):
             skills_dir = settings.environments / name / "skills"
-            self._loader = SkillLoader(skills_dir, model=settings.model)
+            self._loader = SkillLoader(
+                skills_dir, model=settings.model, languages=settings.languages
+            )
         else:
             logger.warning("Failed to read skills directory: %s leads out of its folder", name)
         self.load_skills()

@@ -180,7 +180,39 @@ def test_an_index_stays_open_and_shares_its_embedder(index_dir, indexed, cli, dr
     warm = WarmIndexes()
     first = warm.get(index_dir)
     assert warm.get(index_dir) is first
-    assert warm.get(tmp_path / "other").embedder is first.embedder
+    (embedder,) = first.embedders.values()
+    (other,) = warm.get(tmp_path / "other").embedders.values()
+    assert other is embedder
+
+
+def test_both_embedders_of_an_index_are_loaded_and_shared(cli, mixed, extra, tmp_path):
+    """That of the second channel too."""
+    extra("known")
+    for name in ("one", "two"):
+        cli("index", mixed, "--index-dir", tmp_path / name, "--model", "hashing")
+    warm = WarmIndexes()
+    first, second = warm.get(tmp_path / "one"), warm.get(tmp_path / "two")
+    assert [embedder.dimensions for embedder in first.embedders.values()] == [512, 256]
+    assert [*first.embedders.values()] == [*second.embedders.values()]
+    assert first.index.search("회의 녹음", 1, 0.0)[0].name == "회의록"
+
+
+def test_a_channel_without_its_library_is_not_loaded(cli, mixed, extra, tmp_path):
+    """The other one answers."""
+    extra("known")
+    cli("index", mixed, "--index-dir", tmp_path / "one", "--model", "hashing")
+    extra(None)
+    warm = WarmIndexes().get(tmp_path / "one")
+    assert [embedder.dimensions for embedder in warm.embedders.values()] == [512]
+    assert warm.index.search("brew filter coffee", 1)[0].name == "brew-coffee"
+
+
+def test_what_a_query_lacks_for_its_language_is_told_once(extra, answers, question):
+    """The client shows it to its user."""
+    asked = question(query="차를 우려 주세요")
+    (note,) = answers.search(asked)["notes"]
+    assert note.startswith("note: the embedder of this index does not know Korean")
+    assert answers.search(asked)["notes"] == []
 
 
 # Overviews.

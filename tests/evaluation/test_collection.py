@@ -107,6 +107,20 @@ def test_a_folder_of_beir_is_read_as_it_is(write):
     assert "Splits there: dev, test" in problem(folder, split="train")
 
 
+def test_a_document_may_name_its_language(write):
+    """In our form and in BEIR's; it is no text, so that it is no part of the digest."""
+    lines = (
+        '{"_id": "pdf", "name": "fill-pdf", "lang": "pt-BR"}',
+        '{"_id": "csv", "title": "T", "text": "x", "lang": "de"}',
+        '{"_id": "c", "name": "c", "lang": null}',
+    )
+    found = load_collection(write(corpus_jsonl="\n".join(lines))).documents
+    assert [document.language for document in found] == ["pt-BR", "de", ""]
+    assert digest(found) == digest([replace(document, language="") for document in found])
+    wrong = '{"_id": "pdf", "name": "fill-pdf", "lang": ["pt"]}'
+    assert "\"lang\" is ['pt']; it must be a text" in problem(write(corpus_jsonl=wrong))
+
+
 def test_our_judgments_come_before_those_of_a_split(write):
     """With qrels.tsv, the folder qrels is not looked at."""
     folder = write()
@@ -352,7 +366,7 @@ def collections(draw):
     return Collection(
         name="saved",
         documents=tuple(
-            JudgedDocument(key, draw(TEXTS), draw(texts), draw(texts)) for key in doc_ids
+            JudgedDocument(key, draw(TEXTS), *(draw(texts) for _ in range(3))) for key in doc_ids
         ),
         queries=tuple(JudgedQuery(key, draw(TEXTS), draw(texts), draw(texts)) for key in asked),
         qrels=qrels,

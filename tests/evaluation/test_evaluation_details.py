@@ -6,7 +6,12 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from skillsearch.cli.evaluation_details import emit_confusions, print_confusions, print_kinds
+from skillsearch.cli.evaluation_details import (
+    emit_confusions,
+    print_confusions,
+    print_kinds,
+    print_languages,
+)
 from skillsearch.evaluation.confusables import ConfusingWord, Confusion
 
 PAIR = Confusion(
@@ -48,6 +53,33 @@ def test_kinds_have_a_row_for_each_system(report, system_report, width):
     ]
     assert [row[0] for row in cells[1::2]] == ["bm25", "bm25"]
     assert cells[0][3] == f"{100 * systems[0].means['nDCG@10']:.1f}"
+
+
+def test_languages_have_a_row_for_each_system(report, system_report):
+    """Then those that cross languages; each system against the first, if queries are enough."""
+    systems = [system_report("hybrid", queries=40), system_report("bm25", 1, 0.7, queries=40)]
+    made = report(*systems)
+    few = replace(made, queries=3, comparisons=())
+    whole = replace(made, languages={"zh": made, "ko": few}, crossing={"cross-language": made})
+    lines = printed(print_languages, whole, width=100)
+    assert lines[0] == "By language of the query, in percent"
+    assert lines[1].endswith("from hybrid")
+    zh, zh_bm25, ko, ko_bm25, blank, cross, cross_bm25 = lines[2:]
+    assert (zh.split()[:3], ko.split()[:3]) == (["zh", "40", "hybrid"], ["ko", "3", "hybrid"])
+    assert zh.split()[3] == f"{100 * systems[0].means['nDCG@10']:.1f}"
+    assert zh_bm25.endswith(f"{100 * made.comparisons[0].difference:+.1f}, better")
+    assert (ko_bm25.split()[0], ko_bm25.endswith("too few queries"), blank) == ("bm25", True, "")
+    assert cross.split()[:3] == ["cross-language", "40", "hybrid"]
+    assert cross_bm25.split()[0] == "bm25"
+    assert "too few" in "\n".join(printed(print_languages, whole, width=80))
+
+
+def test_languages_of_one_system_differ_from_nothing(report, system_report):
+    """The table ends with the measures."""
+    made = report(system_report("hybrid"))
+    lines = printed(print_languages, replace(made, languages={"zh": made}))
+    assert lines[1].split()[-1] == "R@5"
+    assert len(lines) == 3
 
 
 def test_a_confusion_says_who_loses_how_much_and_why():

@@ -1,5 +1,6 @@
 """The collection that comes with the package."""
 
+from collections import Counter
 from pathlib import Path
 
 import skillsearch
@@ -26,8 +27,8 @@ def test_every_skill_is_asked_for_and_some_queries_have_no_answer():
     collection = load_collection(EXAMPLE)
     asked = [doc_id for grades in collection.qrels.values() for doc_id in grades]
     assert set(asked) == {document.doc_id for document in collection.documents}
-    assert len(asked) == len(collection.queries) == 66
-    assert len(collection.negatives) == 25
+    assert len(asked) == len(collection.queries) == 126
+    assert len(collection.negatives) == 39
     texts = [query.text for query in (*collection.queries, *collection.negatives)]
     assert len(set(texts)) == len(texts)
 
@@ -39,3 +40,25 @@ def test_no_query_names_its_skill():
     for query in collection.queries:
         (right,) = collection.qrels[query.query_id]
         assert names[right] not in query.text.casefold()
+
+
+def test_english_skills_are_asked_for_in_other_languages():
+    """Most of those in another script hold no Latin word; seven languages have negatives too."""
+    collection = load_collection(EXAMPLE)
+    english = {d.doc_id for d in collection.documents if d.description.isascii()}
+    foreign = [query for query in collection.queries if query.language != "en"]
+    crossing = [
+        query for query in foreign if not english.isdisjoint(collection.qrels[query.query_id])
+    ]
+    asked = Counter(query.language for query in crossing)
+    refused = Counter(query.language for query in collection.negatives)
+    for language in ("zh", "ja", "ko", "es", "ru", "ar", "th"):
+        assert asked[language] >= 6
+        assert refused[language] >= 2
+    for language in ("pt", "fr", "de", "hi", "vi", "tr"):
+        assert asked[language] >= 3
+    other_script = [
+        q.text for q in crossing if q.language in ("zh", "ja", "ko", "ru", "ar", "th", "hi")
+    ]
+    with_latin = [text for text in other_script if any(c.isascii() and c.isalpha() for c in text)]
+    assert len(with_latin) < len(other_script) / 3

@@ -51,7 +51,7 @@ def open_index(tmp_path):
     def run(collection=None, *, system="hybrid", place=None):
         folders = place or write_skills(collection or collect(), tmp_path / "work")
         spec = parse_system(system, model="hashing")
-        return JudgedIndex.open(folders, spec, Embedders().load("hashing"))
+        return JudgedIndex.open(folders, spec, Embedders())
 
     return run
 

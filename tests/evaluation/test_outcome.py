@@ -1,10 +1,11 @@
 """What belongs beside a report: kinds of queries, confusable skills, and least means."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from skillsearch.evaluation.assess import assess, report_dict
+from skillsearch.evaluation.assess import assess, assess_part, report_dict
 from skillsearch.evaluation.confusables import confusables
 from skillsearch.evaluation.outcome import Outcome, assess_kinds, shortfalls
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery, SystemAnswers
@@ -82,6 +83,23 @@ def test_the_json_form_is_that_of_the_report_and_more():
     assert full["diagnostics"] == [found.to_dict()]
     assert json.loads(json.dumps(full))["collection"] == "own skills"
     assert outcome(GOOD, confusions=()).to_dict()["confusables"] == []
+
+
+def test_languages_have_keys_of_their_own():
+    """Each with its queries, means, intervals and comparisons; without languages there are none."""
+    plain = outcome(GOOD, BAD)
+    assert not plain.to_dict().keys() & {"languages", "same_language", "cross_language"}
+    part = assess_part(COLLECTION, (GOOD, BAD), "zh", COLLECTION.queries[:1])
+    report = replace(plain.report, languages={"zh": part}, crossing={"cross-language": part})
+    found = json.loads(json.dumps(replace(plain, report=report).to_dict()))
+    assert found["languages"].keys() == {"zh"}
+    assert found["languages"]["zh"] == found["cross_language"]
+    assert found["cross_language"].keys() == {"queries", "systems", "intervals", "comparisons"}
+    assert found["cross_language"]["queries"] == 1
+    assert found["cross_language"]["systems"]["bad"]["RR@10"] == 0
+    assert found["cross_language"]["intervals"]["good"]["RR@10"] == [1, 1]
+    assert found["cross_language"]["comparisons"][0]["difference"] == -1
+    assert "same_language" not in found
 
 
 def test_the_first_system_is_held_against_what_it_must_reach():

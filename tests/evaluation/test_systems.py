@@ -41,6 +41,18 @@ def test_a_way_to_search_can_have_settings_under_its_own_name():
     assert parse_system("bm25=fields:metadata") == SystemSpec("bm25", "bm25", fields="metadata")
 
 
+def test_the_languages_of_an_index_are_a_setting():
+    """Told where they are not left to the index."""
+    spec = parse_system("mine=system:dense,languages:english")
+    assert (spec.languages, spec.settings) == (
+        "english",
+        "dense, model onnx, fields full, languages english",
+    )
+    both = parse_systems(["a=languages:all", "bm25"], languages="english")
+    assert [spec.languages for spec in both] == ["all", "english"]
+    assert SystemSpec("hybrid").languages == "auto"
+
+
 def test_a_file_behind_an_at_sign_is_a_run():
     """Whatever signs its path has."""
     spec = parse_system("theirs=@runs/a=b,c:d.trec")
@@ -70,6 +82,7 @@ def test_the_settings_are_told_in_a_line():
         ("a=depth:5", "'depth:5' is no setting"),
         ("a=system:splade", "system is 'splade'; use one of: hybrid, bm25, dense, rrf"),
         ("a=fields:body", "fields is 'body'; use one of: full, metadata"),
+        ("a=languages:zh", "languages is 'zh'; use one of: auto, english, all"),
         ("a=threshold:1.1", "threshold is '1.1'; use a number from 0 to 1"),
         ("a=threshold:nan", "threshold is 'nan'"),
         ("a=threshold:low", "threshold is 'low'"),
@@ -92,7 +105,9 @@ def test_what_means_nothing_is_refused_with_the_piece_and_an_example(text, said)
 
 def test_an_unknown_key_is_answered_with_all_keys():
     """So that nobody has to look them up."""
-    with pytest.raises(EvaluationError, match="system, model, fields, threshold, calibration"):
+    with pytest.raises(
+        EvaluationError, match="system, model, fields, languages, threshold, calibration"
+    ):
         parse_system("a=depth:5")
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from skillsearch.evaluation.types import Comparison
 from skillsearch.evaluation.wording import (
+    against_baseline,
     best_systems,
     headline,
     percent,
@@ -106,3 +107,17 @@ def test_the_headline_names_the_best_and_whether_it_is_more_than_chance(report, 
 def test_without_the_main_measure_there_is_no_headline(report, system_report):
     """Nothing is said rather than something wrong."""
     assert headline(report(replace(system_report("bm25", is_empty=True), means={}))) == ""
+
+
+def test_a_system_is_told_against_the_first_in_a_few_words(report):
+    """By the main measure; of too few queries nothing is known."""
+    made = report()
+    names = [system.name for system in made.systems]
+    known = {one.system: one for one in made.comparisons if one.measure == "nDCG@10"}
+    assert [against_baseline(made, name) for name in names] == [
+        "",
+        f"{points(known['dense'].difference)}, may be chance",
+        f"{points(known['hybrid'].difference)}, better",
+    ]
+    few = replace(made, comparisons=())
+    assert [against_baseline(few, name) for name in names[:2]] == ["", "too few queries"]

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from skillsearch.errors import EmbedderError
+from skillsearch.index import builder, channel_embedders, channels
+from skillsearch.index.embedding import HashingEmbedder
 from skillsearch.index.skill_index import SkillIndex
 
 LONG_AGO_NS = 1_700_000_000_000_000_000
@@ -16,6 +19,41 @@ SKILLS = {
     "sql-tuning": ("Make slow SQL queries fast.", "# Plans\nRead the query plan, add an index."),
     "tea-timer": ("Remind somebody when the tea is ready.", "Green tea takes two minutes."),
 }
+
+CHINESE = {
+    "合同审查": ("审查合同条款并标出风险。", "# 步骤\n先通读全文。再逐条检查条款。"),
+    "会议纪要": ("把会议录音整理成纪要。", "# 步骤\n先听录音。再写要点和待办事项。"),
+}
+IN_ENGLISH = {"填写": "fill", "表单": "forms", "视频": "video", "剪辑": "cut", "密钥": "key"}
+
+
+class Polyglot:
+    """Embeds by words and knows some Chinese ones; stands for the multilingual model.
+
+    Attributes:
+        asked: What it was asked for, pairs of role and text.
+        is_installed: Whether it can be had.
+        is_damaged: Whether it cannot be loaded all the same.
+    """
+
+    name = "polyglot"
+    fingerprint = "polyglot"
+    dimensions = 256
+    scripts = None
+
+    def __init__(self):
+        self.asked = []
+        self.is_installed = True
+        self.is_damaged = False
+
+    def embed_stream(self, texts, *, role="passage"):
+        """Embed texts with the Chinese words it knows put into English."""
+        for position, text in enumerate(texts):
+            self.asked.append((role, text))
+            for word, english in IN_ENGLISH.items():
+                text = text.replace(word, f" {english} ")
+            (embedded,) = HashingEmbedder(self.dimensions).embed_stream([text])
+            yield embedded._replace(position=position)
 
 
 def write_skill(folder, name, description, body="", **more):
@@ -44,6 +82,44 @@ def add_skill():
 def settle():
     """The function `age`."""
     return age
+
+
+@pytest.fixture
+def english_user(monkeypatch):
+    """A user of whom nothing says that they speak another language."""
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def polyglot(monkeypatch, english_user):
+    """The embedder of the second channel; that of the first, ``hashing``, reads Latin alone."""
+    second = Polyglot()
+    models = {"hashing": HashingEmbedder(512, frozenset({"Latin"})), "multilingual": second}
+
+    def load(spec):
+        if spec == "multilingual" and second.is_damaged:
+            raise EmbedderError("its weights are damaged")
+        return models[spec]
+
+    for module in (builder, channel_embedders):
+        monkeypatch.setattr(module, "load_embedder", load)
+    for module in (builder, channels):
+        monkeypatch.setattr(module, "model_identity", str)
+    for module in (channels, channel_embedders):
+        monkeypatch.setattr(module, "multilingual_is_installed", lambda: second.is_installed)
+    return second
+
+
+@pytest.fixture
+def add_chinese():
+    """Add the Chinese skills above to a root."""
+
+    def add_chinese(root):
+        for name, (description, body) in CHINESE.items():
+            write_skill(root / name, name, description, body)
+
+    return add_chinese
 
 
 @pytest.fixture

@@ -22,8 +22,10 @@ FIVE_MINUTES_NS = 300_000_000_000
 def run(tmp_path):
     """Bring the index of some roots up to date and return the report."""
 
-    def run(*roots, index_dir="index", model="hashing", with_body=True, **options):
-        request = IndexRequest(tuple(roots), model, with_body)
+    def run(
+        *roots, index_dir="index", model="hashing", with_body=True, languages="auto", **options
+    ):
+        request = IndexRequest(tuple(roots), model, with_body, languages=languages)
         return Builder(IndexFolder(tmp_path / index_dir), request, **options).run()
 
     return run
@@ -282,20 +284,21 @@ class Gardener:
         path.rename(path.with_name("skill.md" if path.name == "SKILL.md" else "SKILL.md"))
 
 
+@pytest.mark.parametrize("languages", ["english", "all"])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.slow
 def test_an_index_that_followed_many_changes_equals_one_built_from_scratch(
-    tmp_path, run, fresh, seed
+    tmp_path, run, fresh, polyglot, seed, languages
 ):
-    """After each of 25 changes of two roots."""
+    """After each of 25 changes of two roots, with one dense channel and with two."""
     roots = [tmp_path / "mine", tmp_path / "theirs"]
     for root in roots:
         root.mkdir()
     gardener = Gardener(roots, seed)
     for _ in range(25):
         gardener.change()
-        report = run(*roots)
-        built = fresh(*roots)
+        report = run(*roots, languages=languages)
+        built = fresh(*roots, languages=languages)
         assert (report.generation, report.diagnostics) == (built.generation, built.diagnostics)
         assert (report.indexed, report.skipped) == (built.indexed, built.skipped)
 

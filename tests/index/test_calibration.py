@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.index.calibration import (
+    CLUES,
     DENSE_FEATURES,
     EVIDENCE,
     FEATURES,
@@ -22,12 +23,27 @@ from skillsearch.index.calibration import (
 from skillsearch.index.fitted import default_calibration
 
 BY_HAND = Calibration(
-    weights=dict(zip(FEATURES, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], strict=True)),
-    evidence=dict(zip(EVIDENCE, [1.0, 2.0, 3.0, 4.0, 5.0, -0.5, 7.0], strict=True)),
+    weights=dict(zip(FEATURES, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0], strict=True)),
+    evidence={
+        "bm25_full": 1.0,
+        "bm25_known_alone": 2.0,
+        "name": 3.0,
+        "cosine_metadata": 4.0,
+        "rarest_term": 5.0,
+        "bm25_full_multilingual": 6.0,
+        "cosine_metadata_multilingual": 7.0,
+        "corpus_size": -0.5,
+        "distrust": 8.0,
+        "multilingual": -9.0,
+    },
     intercept=-1.5,
     lag=0.5,
+    lag_multilingual=1.5,
     threshold=0.3,
+    clues=dict(zip(CLUES, [3.0, -2.0, -4.0, 1.0], strict=True)) | {"intercept": 0.5},
 )
+FREE = ("distrust", "multilingual")
+"""Evidence that moves the intercept alone."""
 WEIGHT = st.floats(0, 50)
 
 
@@ -45,11 +61,13 @@ CALIBRATIONS = st.one_of(
             lambda *parts: {name: value for part in parts for name, value in part.items()},
             table(SUPPORTING, WEIGHT),
             table(OPPOSING, st.floats(-50, 0)),
-            table(["distrust"], st.floats(-50, 50)),
+            table(FREE, st.floats(-50, 50)),
         ),
         st.floats(-20, 20),
         st.floats(0, 5),
+        st.floats(0, 5),
         st.floats(0, 1),
+        table((*CLUES, "intercept"), st.floats(-50, 50)),
     ),
 )
 VALUES = table(EVIDENCE, st.floats(0, 1)).map(
@@ -64,33 +82,46 @@ def best_score(evidence, calibration):
 
 
 def test_every_piece_of_evidence_speaks_for_or_against():
-    """But for the distrust, which moves the intercept; no name stands twice."""
-    assert sorted(EVIDENCE) == sorted({*SUPPORTING, *OPPOSING, "distrust"})
+    """But for what moves the intercept; no name stands twice."""
+    assert sorted(EVIDENCE) == sorted({*SUPPORTING, *OPPOSING, *FREE})
     assert len(EVIDENCE) == len(set(EVIDENCE))
     assert set(FEATURES) == {*LEXICAL_FEATURES, *DENSE_FEATURES}
 
 
 def test_contributions_by_hand():
     """Weight times feature."""
-    row = [0.5, 0.25, 0.0, 1.0, 0.2, 0.0]
+    row = [0.5, 0.25, 0.0, 1.0, 0.2, 0.0, 0.5, 0.0, 1.0, 0.1]
     assert BY_HAND.contributions(np.array([row])).tolist() == [
-        pytest.approx([0.5, 0.5, 0.0, 4.0, 1.0, 0.0])
+        pytest.approx([0.5, 0.5, 0.0, 4.0, 1.0, 0.0, 3.5, 0.0, 9.0, 1.0])
     ]
 
 
 def test_confidence_by_hand():
     """Coefficient times value, and the intercept beside them."""
-    found = BY_HAND.confidence(dict(zip(EVIDENCE, [0.5, 0, 0, 1, 0, 10, 0], strict=True)))
-    assert found == dict(zip(EVIDENCE, [0.5, 0, 0, 4, 0, -5, 0], strict=True)) | {"intercept": -1.5}
+    values = {"bm25_full": 0.5, "cosine_metadata": 1, "corpus_size": 10, "multilingual": 0.5}
+    expected = {"bm25_full": 0.5, "cosine_metadata": 4, "corpus_size": -5, "multilingual": -4.5}
+    nothing = dict.fromkeys(EVIDENCE, 0.0)
+    assert BY_HAND.confidence(nothing | values) == nothing | expected | {"intercept": -1.5}
 
 
 def test_scores_by_hand():
     """One over one plus e to the minus log-odds; half a unit of them for a unit behind the best."""
-    evidence = dict(zip(EVIDENCE, [0.5, 0, 0, 1, 0, 5, 0.5], strict=True))
-    log_odds = 0.5 + 4 - 2.5 + 3.5 - 1.5
+    evidence = dict.fromkeys(EVIDENCE, 0.0)
+    evidence |= {"bm25_full": 0.5, "cosine_metadata": 1, "corpus_size": 5, "distrust": 0.5}
+    log_odds = 0.5 + 4 - 2.5 + 4 - 1.5
     scores = BY_HAND.scores(np.array([3.0, 7.0, 6.0]), evidence)
     expected = [1 / (1 + math.exp(-(log_odds - 0.5 * behind))) for behind in (4, 0, 1)]
     assert scores.tolist() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.0, 0.5), (0.25, 0.75), (1.0, 1.5)])
+def test_the_lag_is_that_of_the_channel_which_judges_the_best(share, expected):
+    """Between both where both do: from 0.5 to 1.5 by the share of the second."""
+    evidence = dict.fromkeys(EVIDENCE, 0.0) | {"multilingual": share}
+    assert BY_HAND.lag_behind(evidence) == pytest.approx(expected)
+    first, second = BY_HAND.scores(np.array([5.0, 3.0]), evidence).tolist()
+    odds = math.log(first / (1 - first)) - math.log(second / (1 - second))
+    assert odds == pytest.approx(2 * expected)
 
 
 @given(CALIBRATIONS, SUMS, VALUES)
@@ -129,7 +160,7 @@ def test_confidence_and_lag_add_up_to_the_log_odds(sums, evidence):
     """What `explain` shows is the whole truth."""
     calibration = default_calibration()
     scores = calibration.scores(sums, evidence)
-    behind = calibration.lag * (sums.max() - sums)
+    behind = calibration.lag_behind(evidence) * (sums.max() - sums)
     expected = sum(calibration.confidence(evidence).values()) - behind
     assert np.log(scores / (1 - scores)) == pytest.approx(expected, abs=1e-4)
 
@@ -182,7 +213,7 @@ def test_a_channel_without_weight_scores_nothing():
     """An ablation may take all of its features."""
     weights = BY_HAND.weights | dict.fromkeys(DENSE_FEATURES, 0.0)
     calibration = replace(BY_HAND, weights=weights)
-    assert calibration.channel_scores(np.ones((1, 6)), DENSE_FEATURES).tolist() == [0.0]
+    assert calibration.channel_scores(np.ones((1, len(FEATURES))), DENSE_FEATURES).tolist() == [0.0]
 
 
 def test_no_candidate_has_no_score():
@@ -190,6 +221,36 @@ def test_no_candidate_has_no_score():
     calibration = default_calibration()
     sums = calibration.contributions(np.zeros((0, len(FEATURES)))).sum(axis=1)
     assert calibration.scores(sums, dict.fromkeys(EVIDENCE, 0.0)).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("clues", "log_odds"),
+    [
+        ({}, 0.5),
+        ({"english": 1, "overlap": 0.5}, 4.0),
+        ({"other_language": 1}, -1.5),
+        ({"other_language": 1, "other_letters": 1, "overlap": 1}, -4.5),
+        ({"other_letters": 0.125, "overlap": 0.25}, 0.25),
+    ],
+)
+def test_fluency_by_hand(clues, log_odds):
+    """One over one plus e to the minus weighted clues and intercept."""
+    found = BY_HAND.fluency(dict.fromkeys(CLUES, 0.0) | clues)
+    assert found == pytest.approx(1 / (1 + math.exp(-log_odds)))
+
+
+@given(CALIBRATIONS, table(CLUES, st.floats(0, 1)))
+def test_fluency_is_a_probability(calibration, clues):
+    """Whatever was fitted, and however many clues there are."""
+    assert 0 <= calibration.fluency(clues) <= 1
+
+
+def test_the_most_extreme_clues_give_a_number():
+    """No overflow, no division by zero."""
+    for size, expected in ((-1e6, 0.0), (1e6, 1.0)):
+        coefficients = dict.fromkeys((*CLUES, "intercept"), size)
+        found = replace(BY_HAND, clues=coefficients).fluency(dict.fromkeys(CLUES, 1.0))
+        assert found == pytest.approx(expected)
 
 
 @given(CALIBRATIONS)
@@ -202,7 +263,7 @@ def test_a_calibration_comes_back_from_json(calibration):
 def test_a_calibration_that_was_read_cannot_be_changed_by_accident():
     """It is one for the whole process."""
     calibration = Calibration.from_dict(BY_HAND.to_dict())
-    for numbers in (calibration.weights, calibration.evidence):
+    for numbers in (calibration.weights, calibration.evidence, calibration.clues):
         with pytest.raises(TypeError):
             numbers["name"] = 0.0
 
@@ -222,6 +283,7 @@ def changed(*path, value):
 NUMBERS = [
     *(("weights", name) for name in FEATURES),
     *(("evidence", name) for name in EVIDENCE),
+    *(("clues", name) for name in (*CLUES, "intercept")),
     ("intercept",),
     ("lag",),
     ("threshold",),
@@ -259,7 +321,10 @@ def test_a_wrong_sign_is_refused_by_name(path, value):
     assert Calibration.from_dict(changed(*path, value=0))
 
 
-@pytest.mark.parametrize("path", [("evidence", "distrust"), ("intercept",)])
+@pytest.mark.parametrize(
+    "path",
+    [*(("evidence", name) for name in FREE), *(("clues", name) for name in CLUES), ("intercept",)],
+)
 def test_the_intercept_and_what_moves_it_may_have_either_sign(path):
     """They are no evidence for a skill."""
     for value in (-3, 3):
@@ -273,7 +338,7 @@ def test_a_threshold_is_a_probability(value):
         Calibration.from_dict(changed("threshold", value=value))
 
 
-@pytest.mark.parametrize("name", ["weights", "evidence"])
+@pytest.mark.parametrize("name", ["weights", "evidence", "clues"])
 @pytest.mark.parametrize("value", [..., None, [], 3, "weights"])
 def test_a_table_that_is_none_is_refused_by_name(name, value):
     """Whatever stands in its place."""
@@ -286,6 +351,6 @@ def test_the_largest_coefficients_give_numbers():
     most = json.loads(json.dumps(BY_HAND.to_dict()))
     most |= {"lag": 1e6, "intercept": -1e6, "weights": dict.fromkeys(FEATURES, 1e6)}
     calibration = Calibration.from_dict(most)
-    sums = calibration.contributions(np.array([[0.0] * 6, [1.0] * 6])).sum(axis=1)
+    sums = calibration.contributions(np.array([[0.0] * 10, [1.0] * 10])).sum(axis=1)
     scores = calibration.scores(sums, dict.fromkeys(EVIDENCE, 1.0))
     assert 0 < scores[0] <= scores[1] < 1e-6

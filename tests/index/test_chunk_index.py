@@ -15,7 +15,6 @@ from skillsearch.index.corpus import Corpus
 from skillsearch.index.embedder import load_embedder
 from skillsearch.index.embedding import embed
 from skillsearch.index.lexical import TermCounter, build_lexical, term_hash
-from skillsearch.index.query_form import QueryForm
 from skillsearch.index.tokenizer import terms
 from skillsearch.skills.chunks import parse_chunks
 
@@ -131,9 +130,9 @@ def shares_of(*names):
     return TermShares(hashes, np.full(len(names), 1 / len(names)))
 
 
-def form(vector):
-    """Return a query with a vector."""
-    return QueryForm("", Counter(), np.array(vector, np.float32), 1.0)
+def query(*vector):
+    """Return the vector of a query."""
+    return np.array(vector, np.float32)
 
 
 def index_of(*documents):
@@ -162,15 +161,15 @@ def index_of(*documents):
 def test_the_best_chunk_by_example(chunks, trust, expected):
     """A tie goes to the first; without a term of the query only what is similar counts."""
     index = index_of([("a b", [1, 0])], chunks, [("a b", [1, 0])])
-    assert index.best(form([1, 0]), shares_of("a", "b"), 1, trust) == expected
+    assert index.best(query(1, 0), shares_of("a", "b"), 1, trust) == expected
 
 
 def test_a_query_without_terms_goes_by_similarity():
     """There is nothing to weigh."""
     index = index_of([("a", [0, 1]), ("b", [1, 0])])
     shares = term_shares([], build_lexical(TermCounter().counts(), 1))
-    assert index.best(form([1, 0]), shares, 0, 1.0) == 1
-    assert index.best(form([0, 0]), shares, 0, 1.0) is None
+    assert index.best(query(1, 0), shares, 0, 1.0) == 1
+    assert index.best(query(0, 0), shares, 0, 1.0) is None
 
 
 def test_terms_share_the_weight_by_their_idf():
@@ -195,7 +194,7 @@ def test_an_index_of_chunks_comes_back(tmp_path):
         np.testing.assert_array_equal(getattr(loaded, name), getattr(index, name))
     assert loaded.vectors.dtype == np.float16
     assert loaded.starts.tolist() == [0, 0, 2, 2, 3]
-    assert loaded.best(form([0, 1]), shares_of("c"), 3, 1.0) == 0
+    assert loaded.best(query(0, 1), shares_of("c"), 3, 1.0) == 0
 
 
 def test_terms_are_given_back_under_new_numbers():
@@ -258,7 +257,7 @@ def test_chunks_of_another_corpus_are_a_cache_error(workshop, root, build, tmp_p
     for path in smaller.opened.folder.glob("chunks-*"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     with pytest.raises(CacheError, match="differ in size"):
-        Corpus.load(tmp_path, with_body=True)
+        Corpus.load(tmp_path, channels=1, with_body=True)
 
 
 def test_chunks_of_unchanged_skills_are_taken_over_unread(

@@ -9,6 +9,7 @@ import pytest
 
 from skillsearch.errors import CacheError
 from skillsearch.index.cache import Generation, IndexFolder
+from skillsearch.index.channels import ChannelSettings
 from skillsearch.index.corpus import (
     Corpus,
     IndexSettings,
@@ -20,18 +21,26 @@ from skillsearch.types import Diagnostic, Root
 
 SETTINGS = IndexSettings(
     roots=(Root(Path("/a/skills"), "a/skills"), Root(Path("/b/数据"), "b/数据")),
-    model="hashing",
-    model_identity="hashing",
-    fingerprint="0123456789abcdef",
-    dimensions=512,
-    scripts=frozenset({"Latin", "Greek"}),
+    channels=(
+        ChannelSettings("onnx", "onnx 12", "0123456789abcdef", 384, frozenset({"Latin", "Greek"})),
+        ChannelSettings("multilingual", "multilingual 34", "fedcba9876543210", 384, None),
+    ),
+    languages="all",
+    could_add=True,
     with_body=True,
     analysis=(1, 2),
 )
 
+CHANNEL = SETTINGS.channels[0].to_dict()
+
 
 @pytest.mark.parametrize(
-    "settings", [SETTINGS, replace(SETTINGS, scripts=None, with_body=False, roots=())]
+    "settings",
+    [
+        SETTINGS,
+        replace(SETTINGS, channels=SETTINGS.channels[1:], with_body=False, roots=()),
+        replace(SETTINGS, channels=SETTINGS.channels[:1], languages="auto", could_add=False),
+    ],
 )
 def test_settings_come_back_from_json(settings):
     """Paths, sets and None included, and with the same bytes each time."""
@@ -49,14 +58,31 @@ def test_settings_that_lack_something_are_a_cache_error(name):
         IndexSettings.from_dict(values)
 
 
+@pytest.mark.parametrize("name", SETTINGS.channels[0].to_dict())
+def test_a_channel_that_lacks_something_is_a_cache_error(name):
+    """The second as the first."""
+    for place in (0, 1):
+        values = SETTINGS.to_dict()
+        del values["channels"][place][name]
+        with pytest.raises(CacheError, match="unknown form"):
+            IndexSettings.from_dict(values)
+
+
 @pytest.mark.parametrize(
     "change",
     [
         {"roots": 3},
         {"roots": [["/a"]]},
         {"roots": [[3, "a"]]},
-        {"dimensions": "many"},
-        {"scripts": 7},
+        {"channels": []},
+        {"channels": 7},
+        {"channels": [3]},
+        {"channels": [CHANNEL | {"dimensions": "many"}]},
+        {"channels": [CHANNEL | {"dimensions": None}]},
+        {"channels": [CHANNEL | {"scripts": 7}]},
+        {"languages": "chinese"},
+        {"languages": ["all"]},
+        {"languages": None},
         {"analysis": [1]},
         {"analysis": ["x", "y"]},
     ],
@@ -77,9 +103,11 @@ def test_a_saved_corpus_comes_back(index, tmp_path):
     """Documents, postings and vectors."""
     corpus = index.opened.corpus
     corpus.save(tmp_path)
-    loaded = Corpus.load(tmp_path, with_body=True)
+    loaded = Corpus.load(tmp_path, channels=1, with_body=True)
     assert list(loaded.documents) == list(corpus.documents)
-    np.testing.assert_array_equal(loaded.dense_body.vectors, corpus.dense_body.vectors)
+    for field in ("metadata", "body"):
+        found, expected = (getattr(one.dense[0], field).vectors for one in (loaded, corpus))
+        np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(loaded.lexical_full.impacts, corpus.lexical_full.impacts)
 
 
@@ -87,12 +115,14 @@ def test_a_corpus_of_metadata_alone_has_no_parts_of_bodies(root, build):
     """Neither on disk nor in memory."""
     index = build(root, with_body=False)
     assert index.opened.corpus.lexical_full is None
-    assert index.opened.corpus.dense_body is None
+    assert index.opened.corpus.dense[0].body is None
     assert not [path.name for path in index.opened.folder.iterdir() if "body" in path.name]
     assert not index.opened.settings.with_body
 
 
-@pytest.mark.parametrize("part", ["documents", "lexical-metadata", "dense-metadata", "dense-body"])
+@pytest.mark.parametrize(
+    "part", ["documents", "lexical-metadata", "dense-0-metadata", "dense-0-body"]
+)
 def test_parts_of_different_sizes_are_a_cache_error(index, root, build, tmp_path, part):
     """Each whole in itself, but of another corpus."""
     (root / "tea-timer" / "SKILL.md").unlink()
@@ -101,7 +131,13 @@ def test_parts_of_different_sizes_are_a_cache_error(index, root, build, tmp_path
     for path in smaller.opened.folder.glob(f"{part}*"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     with pytest.raises(CacheError, match="differ in size"):
-        Corpus.load(tmp_path, with_body=True)
+        Corpus.load(tmp_path, channels=1, with_body=True)
+
+
+def test_a_channel_whose_parts_are_missing_is_a_cache_error(index):
+    """The settings tell how many there are."""
+    with pytest.raises(CacheError):
+        Corpus.load(index.opened.folder, channels=2, with_body=True)
 
 
 def test_diagnostics_come_back(tmp_path):

@@ -19,8 +19,7 @@ DOCUMENT = Document(
     content_hash="ab" * 32,
     body_hash="",
     hidden=False,
-    metadata_key="cd" * 16,
-    body_key="",
+    keys=(("cd" * 16, ""),),
     trust=0.75,
 )
 DOCUMENTS = [
@@ -48,6 +47,24 @@ def test_documents_come_back_as_they_were(tmp_path):
         assert form.trust.tolist() == [0.75, 0.0, 1.0]
         assert form.hidden.tolist() == [False, True, False]
         assert len(form) == 3
+
+
+@pytest.mark.parametrize(
+    ("skills", "expected"),
+    [
+        ([], 0.0),
+        ([("en", 1.0), ("", 1.0)], 0.0),
+        ([("en", 0.5), ("en", 0.49)], 0.5),
+        ([("es", 1.0), ("zh", 0.2), ("en", 1.0), ("", 0.9)], 0.5),
+    ],
+)
+def test_the_share_of_skills_in_other_languages(skills, expected):
+    """By language where it can be told, else by the letters that the first channel reads."""
+    documents = [
+        replace(DOCUMENT, doc_id=f"a:{n}", language=language, trust=trust)
+        for n, (language, trust) in enumerate(skills)
+    ]
+    assert DocumentStore.build(documents).other_share == expected
 
 
 def test_a_store_may_be_empty(tmp_path):
@@ -154,6 +171,7 @@ def test_a_record_of_another_form_is_a_cache_error(record):
         np.frombuffer(record, np.uint8),
         starts,
         trust=store.trust,
+        fluency=store.fluency,
         hidden=store.hidden,
         names=store.names,
     )

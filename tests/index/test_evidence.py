@@ -1,7 +1,7 @@
 """The evidence for the best candidate, piece by piece."""
 
 import math
-from dataclasses import replace
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -9,8 +9,9 @@ import pytest
 from skillsearch.index.calibration import EVIDENCE, FEATURES
 from skillsearch.index.embedding import HashingEmbedder, embed
 from skillsearch.index.evidence import find_evidence
-from skillsearch.index.query_form import analyse
+from skillsearch.index.query_form import QueryForm, QueryView
 from skillsearch.index.ranker import find_candidates
+from skillsearch.index.tokenizer import terms
 
 ONE_OF_FIVE = math.log(4.5 / 1.5) / math.log(5.5 / 0.5)
 TWO_OF_FIVE = math.log(3.5 / 2.5) / math.log(5.5 / 0.5)
@@ -24,8 +25,9 @@ def corpus(index):
 
 
 def form(text, trust=1.0):
-    """Analyse a query with the embedder for tests."""
-    return analyse(text, lambda query: (embed(HashingEmbedder(), [query]).vectors[0], trust))
+    """Analyse a query as an index with one channel does, at a given trust in it."""
+    vector = embed(HashingEmbedder(), [text]).vectors[0]
+    return QueryForm(text, "", Counter(terms(text)), (QueryView(vector, trust),))
 
 
 def gather(corpus, query, name):
@@ -44,6 +46,7 @@ def test_every_piece_is_there_and_a_share(corpus, trust):
             evidence, _ = gather(corpus, form(text, trust), document.name)
             assert set(evidence) == set(EVIDENCE)
             assert evidence.pop("corpus_size") == 4
+            assert evidence["multilingual"] == evidence["bm25_full_multilingual"] == 0
             assert all(type(value) is float and 0 <= value <= 1 for value in evidence.values())
 
 
@@ -95,7 +98,7 @@ def test_evidence_counts_by_the_trust_in_query_and_skill(corpus):
     full, _ = gather(corpus, query, "pdf-forms")
     corpus.documents.trust = np.ones(5, np.float32)
     corpus.documents.trust[number] = 0.5
-    part, _ = gather(corpus, replace(query, trust=0.5), "pdf-forms")
+    part, _ = gather(corpus, form("flatten PDF forms", 0.5), "pdf-forms")
     assert (full["distrust"], part["distrust"]) == (0, 0.75)
     for name in ("rarest_term", "bm25_full", "cosine_metadata"):
         assert part[name] == pytest.approx(0.25 * full[name])

@@ -10,7 +10,7 @@ from skillsearch.index.evidence import find_evidence
 from skillsearch.index.explain import best_section, explain
 from skillsearch.index.fitted import default_calibration
 from skillsearch.index.lexical import TermCounter, build_lexical
-from skillsearch.index.query_form import QueryForm
+from skillsearch.index.query_form import QueryForm, QueryView
 from skillsearch.index.ranker import Candidates
 from skillsearch.index.tokenizer import terms
 
@@ -35,7 +35,8 @@ Write code.
 
 def form(text, dimensions=512):
     """Analyse a query without embedding it."""
-    return QueryForm(text, Counter(terms(text)), np.zeros(dimensions, np.float32), 1.0)
+    view = QueryView(np.zeros(dimensions, np.float32), 1.0)
+    return QueryForm(text, "en", Counter(terms(text)), (view,))
 
 
 def candidates(corpus, **rows):
@@ -43,6 +44,11 @@ def candidates(corpus, **rows):
     numbers = {corpus.documents.named(name.replace("_", "-"))[0]: name for name in rows}
     features = np.array([rows[numbers[number]] for number in sorted(numbers)], np.float64)
     return Candidates(np.array(sorted(numbers), np.int64), features)
+
+
+def all_of(value):
+    """Return a row of features that all have one value."""
+    return [value] * len(FEATURES)
 
 
 def index_of(*texts):
@@ -87,11 +93,12 @@ def test_a_long_snippet_is_cut():
 def test_an_explanation_names_features_terms_and_section(index):
     """Terms by field: what the metadata holds is not repeated for the body."""
     corpus = index.opened.corpus
-    only = candidates(corpus, pdf_forms=[0.5, 0.25, 0.0, 1.0, 0.5, 0.1])
+    values = np.linspace(0, 1, len(FEATURES)).tolist()
+    only = candidates(corpus, pdf_forms=values)
     query = form("list the fields of a form, please")
     calibration = default_calibration()
     found = explain(corpus, query, only, 0, calibration, BODY)
-    assert found.features == dict(zip(FEATURES, [0.5, 0.25, 0.0, 1.0, 0.5, 0.1], strict=True))
+    assert found.features == dict(zip(FEATURES, values, strict=True))
     for name, value in found.features.items():
         assert found.contributions[name] == pytest.approx(calibration.weights[name] * value)
     assert found.matched_terms == {"metadata": ("form",), "body": ("list", "field")}
@@ -101,7 +108,7 @@ def test_an_explanation_names_features_terms_and_section(index):
 def test_confidence_is_that_in_the_best_and_the_others_lie_behind(index):
     """By what the calibration says of the evidence for the best, and of the sums."""
     corpus = index.opened.corpus
-    rows = {"pdf_forms": [0.1] * 6, "sql_tuning": [0.9] * 6, "tea_timer": [0.0] * 6}
+    rows = {"pdf_forms": all_of(0.1), "sql_tuning": all_of(0.9), "tea_timer": all_of(0.0)}
     some = candidates(corpus, **rows)
     query, calibration = form("plan forms"), default_calibration()
     found = [explain(corpus, query, some, row, calibration, "") for row in range(3)]
@@ -116,7 +123,7 @@ def test_confidence_is_that_in_the_best_and_the_others_lie_behind(index):
 def test_of_equal_sums_the_first_document_is_the_best(index):
     """As in the ranking, though the evidence may favour the other."""
     corpus = index.opened.corpus
-    both = candidates(corpus, pdf_forms=[0.5] * 6, sql_tuning=[0.5] * 6)
+    both = candidates(corpus, pdf_forms=all_of(0.5), sql_tuning=all_of(0.5))
     query = form("plan")
     found = explain(corpus, query, both, 1, default_calibration(), "")
     evidence = find_evidence(corpus, query, int(both.documents[0]), both.features[0])
@@ -128,7 +135,7 @@ def test_of_equal_sums_the_first_document_is_the_best(index):
 def test_an_index_of_metadata_alone_explains_the_metadata(root, build):
     """There is no field of the body."""
     corpus = build(root, with_body=False).opened.corpus
-    only = candidates(corpus, pdf_forms=[0.0] * 6)
+    only = candidates(corpus, pdf_forms=all_of(0.0))
     found = explain(corpus, form("list forms"), only, 0, default_calibration(), "")
     assert found.matched_terms == {"metadata": ("form",)}
     assert (found.section, found.snippet) == ("", "")

@@ -27,6 +27,8 @@ SKILL = Skill(
     content_hash="ab" * 32,
 )
 LATIN = frozenset({"Latin"})
+ONE = [None]
+"""One dense channel, whose embedder reads everything."""
 
 
 def with_metadata(**changes):
@@ -37,38 +39,37 @@ def with_metadata(**changes):
 def test_the_metadata_field_holds_the_name_three_times_and_all_else_once():
     """Description, when to use, triggers, tags, in this order."""
     about = "Fill in PDF forms.\nWhen a form must be sent.\nfill this form\npdf\noffice"
-    texts = field_texts(SKILL, None)
+    texts = field_texts(SKILL, ONE)
     assert texts.metadata_terms == terms("pdf-forms") * 3 + terms(about)
-    assert texts.metadata_text == f"pdf-forms: {about}"
+    assert texts.embedded[0].metadata == f"pdf-forms: {about}"
 
 
 def test_the_full_field_holds_the_metadata_three_times_and_the_body_once():
     """So that a long body does not drown them."""
-    texts = field_texts(SKILL, None)
+    texts = field_texts(SKILL, ONE)
     about = texts.metadata_terms[len(terms("pdf-forms")) * 3 :]
     assert texts.full_terms == terms("pdf-forms") * 3 + about * 3 + terms(BODY)
-    assert texts.body_head == BODY
+    assert texts.embedded[0].body_head == BODY
 
 
 def test_the_record_shows_the_skill():
     """And the keys of what is embedded."""
-    texts = field_texts(SKILL, None)
+    texts = field_texts(SKILL, ONE)
     document = texts.document
     assert (document.doc_id, document.name, document.hidden) == (SKILL.doc_id, "pdf-forms", True)
     assert (document.path, document.root) == ("/skills/pdf-forms/SKILL.md", "/skills")
     assert document.description == "Fill in PDF forms."
     assert document.content_hash == "ab" * 32
-    assert document.metadata_key == text_key(texts.metadata_text).hex()
-    assert document.body_key == text_key(texts.body_head).hex()
+    assert document.keys == (tuple(text_key(text).hex() for text in texts.embedded[0]),)
     assert document.trust == 1.0
 
 
 def test_without_bodies_only_the_metadata_counts():
     """The digest of the body stays: it tells duplicates."""
-    texts = field_texts(SKILL, None, with_body=False)
-    assert (texts.body_head, texts.document.body_key) == ("", "")
+    texts = field_texts(SKILL, ONE, with_body=False)
+    assert (texts.embedded[0].body_head, texts.document.keys[0][1]) == ("", "")
     assert set(texts.full_terms) == set(texts.metadata_terms)
-    assert texts.document.body_hash == field_texts(SKILL, None).document.body_hash != ""
+    assert texts.document.body_hash == field_texts(SKILL, ONE).document.body_hash != ""
 
 
 CHUNKED = replace(
@@ -79,7 +80,7 @@ CHUNKED = replace(
 
 def test_each_chunk_has_texts_of_its_own():
     """Id, description and text; what the embedder cannot read is counted but not embedded."""
-    texts = field_texts(CHUNKED, LATIN)
+    texts = field_texts(CHUNKED, [LATIN])
     sign, other = texts.chunks
     assert sign.head == "sign: How to sign Press twice."
     assert sign.terms == terms("sign: How to sign\nPress 서명 twice.")
@@ -92,17 +93,17 @@ def test_each_chunk_has_texts_of_its_own():
 
 def test_chunks_change_no_text_of_the_skill():
     """The body is counted and embedded whole; an index of metadata alone has no chunks."""
-    texts = field_texts(CHUNKED, None)
-    assert texts.body_head == CHUNKED.body
+    texts = field_texts(CHUNKED, ONE)
+    assert texts.embedded[0].body_head == CHUNKED.body
     assert texts.full_terms[-len(terms(CHUNKED.body)) :] == terms(CHUNKED.body)
-    assert field_texts(CHUNKED, None, with_body=False).chunks == ()
-    assert field_texts(CHUNKED, None, with_body=False).document.chunks == ()
+    assert field_texts(CHUNKED, ONE, with_body=False).chunks == ()
+    assert field_texts(CHUNKED, ONE, with_body=False).document.chunks == ()
 
 
 def test_the_texts_of_a_chunk_are_cut_like_a_body():
     """The embedded head, and what is counted."""
     body = "<chunk id=a description=d>" + "x " * 300_000
-    (chunk,) = field_texts(replace(SKILL, body=body), None).chunks
+    (chunk,) = field_texts(replace(SKILL, body=body), ONE).chunks
     assert len(chunk.head) == 4096
     assert chunk.terms.count("x") == 99_998
 
@@ -110,21 +111,66 @@ def test_the_texts_of_a_chunk_are_cut_like_a_body():
 def test_what_the_embedder_cannot_read_is_not_embedded_but_counted():
     """BM25 finds it all the same, and the trust says so."""
     skill = replace(with_metadata(description="양식 PDF 작성하기", triggers=()), body="본문 only")
-    texts = field_texts(skill, LATIN)
-    assert texts.metadata_text == "pdf-forms: PDF When a form must be sent. pdf office"
-    assert texts.body_head == "only"
+    texts = field_texts(skill, [LATIN])
+    assert texts.embedded[0].metadata == "pdf-forms: PDF When a form must be sent. pdf office"
+    assert texts.embedded[0].body_head == "only"
     assert {"양식", "작성", "성하", "하기"} <= set(texts.metadata_terms)
     assert texts.document.trust == 1.0
     korean = replace(skill, metadata=SkillMetadata(name="양식", description="작성하기 pdf"))
-    assert field_texts(korean, LATIN).document.trust == pytest.approx(2 * 3 / 9)
-    assert field_texts(korean, None).document.trust == 1.0
+    assert field_texts(korean, [LATIN]).document.trust == pytest.approx(2 * 3 / 9)
+    assert field_texts(korean, ONE).document.trust == 1.0
+
+
+def test_each_channel_embeds_what_it_can_read():
+    """In the order of the channels; trust is that in the first, and chunks are its alone."""
+    skill = replace(
+        SKILL, metadata=SkillMetadata(name="양식", description="작성하기 pdf"), body="본문"
+    )
+    latin, every = field_texts(skill, [LATIN, None]).embedded
+    assert latin == (": pdf", "")
+    assert every == ("양식: 작성하기 pdf", "본문")
+    document = field_texts(skill, [LATIN, None]).document
+    assert document.keys == tuple(
+        (text_key(texts.metadata).hex(), text_key(texts.body_head).hex())
+        for texts in (latin, every)
+    )
+    assert document.trust == field_texts(skill, [LATIN]).document.trust < 1
+    chunks = field_texts(CHUNKED, [LATIN, None]).chunks
+    assert chunks == field_texts(CHUNKED, [LATIN]).chunks
+
+
+def test_another_channel_changes_no_term_and_no_text_of_the_first():
+    """Nor anything of the record but its keys."""
+    one, two = field_texts(CHUNKED, [LATIN]), field_texts(CHUNKED, [LATIN, None])
+    assert (two.metadata_terms, two.full_terms) == (one.metadata_terms, one.full_terms)
+    assert two.embedded[:1] == one.embedded
+    assert replace(two.document, keys=one.document.keys) == one.document
+
+
+@pytest.mark.parametrize(
+    ("description", "body", "language"),
+    [
+        ("Fill in the forms that you get.", "Open it and write what is asked for.", "en"),
+        ("Erstelle Rechnungen für Kunden.", "Lies die Angaben und trage sie in das Blatt.", "de"),
+        ("把合同里的条款整理成一份清单。", "先通读全文再标出日期和金额。", "zh"),
+        ("契約書の期限を一覧にまとめます。", "まず全文を読み、日付に印を付けます。", "ja"),
+        ("계약서의 기한을 표로 정리합니다.", "먼저 전체를 읽습니다.", "ko"),
+        ("x", "", ""),
+    ],
+)
+def test_the_record_tells_the_language(description, body, language):
+    """That of metadata and body together; whoever knows English alone knows only English."""
+    skill = replace(SKILL, metadata=SkillMetadata(name="x", description=description), body=body)
+    document = field_texts(skill, ONE).document
+    assert document.language == language
+    assert document.fluency == (document.trust if language in ("", "en") else 0.0)
 
 
 def test_equal_texts_have_equal_keys_wherever_the_skill_lies():
     """A moved skill is not embedded again."""
     moved = replace(SKILL, doc_id="b:x", path=Path("/x/SKILL.md"), root=Path("/"), content_hash="c")
-    one, other = (field_texts(skill, None).document for skill in (SKILL, moved))
-    assert (one.metadata_key, one.body_key) == (other.metadata_key, other.body_key)
+    one, other = (field_texts(skill, ONE).document for skill in (SKILL, moved))
+    assert one.keys == other.keys
 
 
 @pytest.mark.parametrize(
@@ -139,23 +185,23 @@ def test_equal_texts_have_equal_keys_wherever_the_skill_lies():
 )
 def test_bodies_are_compared_but_for_white_space(one, other, are_equal):
     """Short ones are equal by chance and tell nothing."""
-    hashes = [field_texts(replace(SKILL, body=b), None).document.body_hash for b in (one, other)]
+    hashes = [field_texts(replace(SKILL, body=b), ONE).document.body_hash for b in (one, other)]
     assert (hashes[0] == hashes[1] != "") == are_equal
 
 
 def test_excess_is_cut():
     """Of a name, of all else about it, of a body, of its embedded head."""
     huge = with_metadata(name="n" * 9000, description="word " * 5000, tags=("late",))
-    texts = field_texts(replace(huge, body="x " * 300_000), None)
-    assert len(texts.metadata_text) == 2 * 8192 + len(": ")
+    texts = field_texts(replace(huge, body="x " * 300_000), ONE)
+    assert len(texts.embedded[0].metadata) == 2 * 8192 + len(": ")
     assert "late" not in texts.metadata_terms
     assert texts.full_terms.count("x") == 100_000
-    assert len(texts.body_head) == 4096
+    assert len(texts.embedded[0].body_head) == 4096
     assert texts.document.name == "n" * 9000
 
 
 def test_lone_surrogates_do_no_harm():
     """They come from files that are no UTF-8."""
-    texts = field_texts(replace(with_metadata(name="a\ud800"), body="\udfff" * 300), LATIN)
+    texts = field_texts(replace(with_metadata(name="a\ud800"), body="\udfff" * 300), [LATIN])
     assert texts.document.body_hash != ""
-    assert texts.metadata_text.startswith("a\ud800: ")
+    assert texts.embedded[0].metadata.startswith("a\ud800: ")

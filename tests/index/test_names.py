@@ -23,8 +23,7 @@ DOCUMENT = Document(
     content_hash="",
     body_hash="",
     hidden=False,
-    metadata_key="",
-    body_key="",
+    keys=(),
     trust=1.0,
 )
 

@@ -12,15 +12,21 @@ from skillsearch.index.embedding import HashingEmbedder, embed
 from skillsearch.index.evidence import find_evidence
 from skillsearch.index.fitted import default_calibration
 from skillsearch.index.fusion import reciprocal_rank_fusion
-from skillsearch.index.query_form import QueryForm, analyse
+from skillsearch.index.query_form import QueryForm, QueryView
 from skillsearch.index.ranker import Candidates, best_first, find_candidates, score
 from skillsearch.index.tokenizer import terms
 from skillsearch.types import SYSTEMS
 
 
 def form(text, trust=1.0):
-    """Analyse a query with the embedder for tests."""
-    return analyse(text, lambda query: (embed(HashingEmbedder(), [query]).vectors[0], trust))
+    """Analyse a query as an index with one channel does, at a given trust in it."""
+    vector = embed(HashingEmbedder(), [text if trust else ""]).vectors[0]
+    return QueryForm(text, "", Counter(terms(text)), (QueryView(vector, trust),))
+
+
+def without_terms(text):
+    """Analyse a query that only the dense channel knows."""
+    return QueryForm(text, "", Counter(), form(text).views)
 
 
 def features(corpus, query, n=5):
@@ -32,14 +38,6 @@ def features(corpus, query, n=5):
         for name, row in zip(names, found.features, strict=True)
         if row.any()
     }
-
-
-def test_a_query_is_analysed_as_documents_are():
-    """Its terms are counted, its text embedded."""
-    query = form("Fill in the forms, all forms!")
-    assert query.counts == Counter(terms("fill forms forms"))
-    assert query.vector.shape == (512,)
-    assert (query.text, query.trust) == ("Fill in the forms, all forms!", 1.0)
 
 
 def test_lexical_features_are_shares_of_the_attainable(index):
@@ -63,10 +61,10 @@ def test_dense_features_are_cosines_no_less_than_zero(index):
     for skill, values in features(corpus, query).items():
         (number,) = corpus.documents.named(skill)
         for dense, name in (
-            (corpus.dense_metadata, "cosine_metadata"),
-            (corpus.dense_body, "cosine_body"),
+            (corpus.dense[0].metadata, "cosine_metadata"),
+            (corpus.dense[0].body, "cosine_body"),
         ):
-            cosine = float(dense.vectors[number] @ query.vector)
+            cosine = float(dense.vectors[number] @ query.views[0].vector)
             assert values[name] == pytest.approx(max(cosine, 0.0), abs=1e-6)
 
 
@@ -114,8 +112,7 @@ def test_a_name_matches_exactly_or_nearly(index, query, expected):
 
 def test_a_skill_asked_for_by_name_is_always_a_candidate(index):
     """Even where neither terms nor vector would find it."""
-    query = form("PDF-Forms", trust=0.0)
-    empty = type(query)(query.text, Counter(), np.zeros(512, np.float32), 0.0)
+    empty = QueryForm("PDF-Forms", "", Counter(), (QueryView(np.zeros(512, np.float32), 0.0),))
     assert features(index.opened.corpus, empty) == {
         "pdf-forms": dict.fromkeys(FEATURES, 0.0) | {"name": 1.0}
     }
@@ -214,7 +211,7 @@ def test_what_is_best_after_many_excluded_is_a_candidate(
     corpus = build(tmp_path / "s", with_body=with_body).opened.corpus
     query = form("rotate keys", trust=0.0)
     if channel == "dense":
-        query = QueryForm("rotate keys", Counter(), form("rotate keys").vector, 1.0)
+        query = without_terms("rotate keys")
     assert 200 not in find_candidates(corpus, query, 5).documents
     found = find_candidates(corpus, query, 5, range(200)).documents
     assert 200 in found
@@ -226,8 +223,7 @@ def test_more_hits_wanted_make_a_larger_pool(tmp_path, build, add_skill):
     for number in range(150):
         add_skill(tmp_path / "s" / f"s{number}", f"skill-{number}", f"Common word number {number}.")
     corpus = build(tmp_path / "s", with_body=False).opened.corpus
-    query = form("number 7", trust=0.0)
-    assert len(find_candidates(corpus, query, 5).documents) == 150
-    dense_only = type(query)("number 7", Counter(), query.vector, 1.0)
+    assert len(find_candidates(corpus, form("number 7", trust=0.0), 5).documents) == 150
+    dense_only = without_terms("number 7")
     assert len(find_candidates(corpus, dense_only, 5).documents) == 50
     assert len(find_candidates(corpus, dense_only, 30).documents) == 120

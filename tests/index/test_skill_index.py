@@ -25,8 +25,8 @@ from skillsearch.errors import (
     RootError,
     SkillNotFoundError,
 )
-from skillsearch.index import builder, embedding, skill_index
-from skillsearch.index.cache import IndexFolder
+from skillsearch.index import builder, channel_embedders, embedding, skill_index
+from skillsearch.index.cache import IndexFolder, write_record
 from skillsearch.index.calibration import FEATURES
 from skillsearch.index.embedder import HashingEmbedder
 from skillsearch.index.evidence import find_evidence
@@ -34,7 +34,7 @@ from skillsearch.index.fitted import default_calibration
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.tokenizer import terms
-from skillsearch.types import SYSTEMS, SearchResult
+from skillsearch.types import LANGUAGES, SYSTEMS, SearchResult
 
 LONG = "A body that is long enough to tell skills apart. " * 8
 
@@ -310,9 +310,10 @@ def test_an_index_may_be_opened_with_a_calibration(index):
 def test_a_query_is_analysed_by_the_embedder_of_the_index(index):
     """Terms, vector and trust."""
     form = index.analyse("Fill in forms")
-    assert (form.text, form.counts, form.trust) == ("Fill in forms", Counter(terms(form.text)), 1.0)
+    (view,) = form.views
+    assert (form.text, form.counts, view.trust) == ("Fill in forms", Counter(terms(form.text)), 1.0)
     expected = next(HashingEmbedder().embed_stream(["Fill in forms"])).vector
-    np.testing.assert_array_equal(form.vector, expected)
+    np.testing.assert_array_equal(view.vector, expected)
 
 
 SEARCH = """
@@ -564,7 +565,7 @@ def test_opening_nothing_says_how_to_make_an_index(tmp_path):
 def test_opening_a_damaged_index_rebuilds_it(index, caplog):
     """By the request that lies beside it; the log says so."""
     before = answers(index, "fill in a PDF form")
-    part = index.opened.folder / "dense-body.faiss"
+    part = index.opened.folder / "dense-0-body.faiss"
     part.write_bytes(part.read_bytes()[:-1])
     with caplog.at_level(logging.WARNING):
         opened = SkillIndex.open(index.folder)
@@ -597,7 +598,20 @@ def test_a_flipped_bit_in_the_request_makes_it_none(index):
 def test_a_request_comes_back(tmp_path):
     """Odd paths included."""
     request = IndexRequest((tmp_path / "数据", tmp_path / "b\udcff"), "hashing", False)
-    request.save(tmp_path)
+    for languages in LANGUAGES:
+        asked = replace(request, languages=languages)
+        asked.save(tmp_path)
+        assert IndexRequest.load(tmp_path) == asked
+
+
+def test_a_request_for_unknown_languages_is_none(tmp_path):
+    """One without any is of a version that had none to choose."""
+    request = IndexRequest((tmp_path,), "hashing", True)
+    for languages in ("chinese", "", 3, None, ["all"]):
+        replace(request, languages=languages).save(tmp_path)
+        assert IndexRequest.load(tmp_path) is None
+    record = {"roots": [str(tmp_path)], "model": "hashing", "with_body": True}
+    write_record(tmp_path / "request.json", record)
     assert IndexRequest.load(tmp_path) == request
 
 
@@ -677,11 +691,11 @@ def test_a_changed_embedder_renews_the_index(root, build, monkeypatch):
     """Vectors of two embedders cannot be compared: open, refreshed or searched for a while."""
     index = build(root)
     settled = answers(index, "fill in a PDF form")
-    for module in (builder, skill_index):
+    for module in (builder, channel_embedders):
         monkeypatch.setattr(module, "load_embedder", lambda spec: HashingEmbedder(64))
     opened = SkillIndex.open(index.folder)
     assert opened.search("fill in a PDF form")[0].name == "pdf-forms"
-    assert opened.opened.settings.dimensions == 64
+    assert opened.opened.settings.channels[0].dimensions == 64
     assert answers(index, "fill in a PDF form") == settled
     index.refresh(verify=True)
     assert index.search("fill in a PDF form")[0].name == "pdf-forms"
@@ -690,11 +704,11 @@ def test_a_changed_embedder_renews_the_index(root, build, monkeypatch):
 
 def test_a_new_version_of_the_embedding_renews_the_index(root, build, monkeypatch):
     """Though model, files and settings are the same."""
-    first = build(root).opened.settings.fingerprint
+    first = build(root).opened.settings.channels[0].fingerprint
     monkeypatch.setattr(embedding, "VERSION", 99)
     index = SkillIndex.open(root.parent / "index")
     assert names(index.search("fill in a PDF form"))[0] == "pdf-forms"
-    assert index.opened.settings.fingerprint != first
+    assert index.opened.settings.channels[0].fingerprint != first
 
 
 def test_threads_get_the_same_answers(index):
@@ -756,12 +770,12 @@ KOREAN = {
 def test_skills_in_scripts_that_the_model_cannot_read_are_found(
     tmp_path_factory, add_skill, query, name
 ):
-    """With the packaged model, among English skills."""
+    """With the packaged model alone, among English skills."""
     folder = tmp_path_factory.mktemp("cjk")
     for title, (description, body) in KOREAN.items():
         add_skill(folder / "s" / title, title, description, body)
     add_skill(folder / "s" / "minutes", "minutes", "Write the minutes of a meeting.", "Be brief.")
     add_skill(folder / "s" / "sql", "sql", "Make slow SQL queries fast.", "Add an index.")
-    index = SkillIndex.from_roots(folder / "s", index_dir=folder / "i")
+    index = SkillIndex.from_roots(folder / "s", index_dir=folder / "i", languages="english")
     assert index.search(query)[0].name == name
     assert index.search("summarise the meeting")[0].name == "minutes"

@@ -191,3 +191,17 @@ def test_a_real_executor_makes_it_in_its_thread(drinks, index_dir):
         with pytest.raises(IndexingError):
             library.search("tea")
     assert best(library) == "steep-tea"
+
+
+def test_a_library_indexes_for_the_languages_it_is_told(mixed, index_dir, extra):
+    """One that says nothing gets what its skills need."""
+    extra("known")
+    found = {}
+    for languages in ("english", "auto"):
+        place = index_dir / languages
+        library = SkillLibrary.from_roots(
+            mixed, index_dir=place, model="hashing", languages=languages
+        )
+        library.search("tea")
+        found[languages] = len(SkillIndex.open(place).opened.settings.channels)
+    assert found == {"english": 1, "auto": 2}

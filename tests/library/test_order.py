@@ -21,8 +21,7 @@ def make_document(name, requires=()):
         content_hash="",
         body_hash="",
         hidden=False,
-        metadata_key="",
-        body_key="",
+        keys=(),
         trust=0.0,
         requires=tuple(requires),
     )

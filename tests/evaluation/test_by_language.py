@@ -1,0 +1,230 @@
+"""Measures by the language of queries, and of those that cross languages."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from skillsearch.evaluation.assess import assess
+from skillsearch.evaluation.by_language import CROSS, FEW, SAME, UNKNOWN, query_languages
+from skillsearch.evaluation.by_language import with_languages as add_languages
+from skillsearch.evaluation.comparison import compare, interval
+from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery, SystemAnswers
+
+RIGHT_AT_2, RIGHT_AT_3 = 1 / math.log2(3), 1 / 2
+DOCUMENTS = (
+    JudgedDocument("bill", "bill", "Writes an invoice for a customer and sends it as a PDF file."),
+    JudgedDocument("save", "save", "Backs up a database every night and tests that it restores."),
+    JudgedDocument(
+        "poster", "poster", "Diseña carteles para las fiestas del barrio y los lleva a la imprenta."
+    ),
+    JudgedDocument("dinner", "dinner", "根据冰箱里剩下的食材推荐晚餐菜谱,并列出还需要买的东西。"),
+    JudgedDocument(
+        "train", "train", "기차 시간표를 찾아보고 원하는 좌석을 예약하는 방법을 알려 줍니다."
+    ),
+)
+ASKED = {
+    "en1": ("please send an invoice to the customer who called me today", "bill"),
+    "zh1": ("请每天夜里自动备份我的数据库", "save"),
+    "zh2": ("冰箱里的剩菜可以做什么晚饭", "dinner"),
+    "es1": ("quiero un cartel para la fiesta de mi calle", "poster"),
+    "es2": ("necesito mandar una factura a un cliente que no ha pagado", "bill"),
+    "ko1": ("내일 부산 가는 기차표 좀 예매해 줘", "train"),
+    "ko2": ("어제 백업한 데이터가 다시 살아나는지 확인해 줘", "save"),
+}
+COLLECTION = Collection(
+    "languages",
+    DOCUMENTS,
+    tuple(JudgedQuery(key, text) for key, (text, _) in ASKED.items()),
+    {key: {doc_id: 1} for key, (_, doc_id) in ASKED.items()},
+    notes=("a note",),
+)
+
+
+def system(name, **answers):
+    """Make a system; each answer is a text of document ids, best first."""
+    made = {
+        key: tuple((one, 0.9 - place / 10) for place, one in enumerate(of.split()))
+        for key, of in answers.items()
+    }
+    return SystemAnswers(name, name, made, {"negatives": {"n": ()}})
+
+
+GOOD = system(
+    "good",
+    en1="bill",
+    zh1="dinner save",
+    zh2="dinner",
+    es1="train dinner poster",
+    es2="bill",
+    ko1="train",
+    ko2="save",
+)
+BAD = system("bad", en1="bill", zh2="dinner", ko1="train")
+
+
+def measured(collection=COLLECTION, systems=(GOOD, BAD)):
+    """Return the report of a collection with its languages."""
+    return add_languages(assess(collection, systems), collection, systems)
+
+
+def tagged(*languages, collection=COLLECTION):
+    """Return the collection with a language tag for each query, in their order."""
+    pairs = zip(collection.queries, languages, strict=True)
+    return replace(collection, queries=tuple(replace(query, language=tag) for query, tag in pairs))
+
+
+def means(parts, place=0):
+    """Return the nDCG@10 of one system in each part."""
+    return {name: part.systems[place].means["nDCG@10"] for name, part in parts.items()}
+
+
+def english(count=4):
+    """Make a collection of English skills and queries, of which nothing is tagged."""
+    return Collection(
+        "english",
+        DOCUMENTS[:2],
+        tuple(
+            JudgedQuery(f"q{n}", f"please send the invoice number {n} to this customer of mine")
+            for n in range(count)
+        ),
+        {f"q{n}": {"bill": 1} for n in range(count)},
+    )
+
+
+def test_the_queries_of_each_language_are_measured_by_themselves():
+    """Worked by hand; the language with most queries comes first, ties by code."""
+    report = measured()
+    assert {name: part.queries for name, part in report.languages.items()} == {
+        "es": 2,
+        "ko": 2,
+        "zh": 2,
+        "en": 1,
+    }
+    assert list(report.languages) == ["es", "ko", "zh", "en"]
+    assert means(report.languages) == pytest.approx(
+        {"es": (RIGHT_AT_3 + 1) / 2, "ko": 1, "zh": (RIGHT_AT_2 + 1) / 2, "en": 1}
+    )
+    assert means(report.languages, 1) == {"es": 0, "ko": 0.5, "zh": 0.5, "en": 1}
+
+
+def test_queries_that_cross_languages_are_measured_apart():
+    """They and all that answers them are in different languages."""
+    crossing = measured().crossing
+    assert {name: part.queries for name, part in crossing.items()} == {SAME: 4, CROSS: 3}
+    assert list(crossing) == [SAME, CROSS]
+    assert means(crossing) == pytest.approx(
+        {SAME: (1 + 1 + RIGHT_AT_3 + 1) / 4, CROSS: (RIGHT_AT_2 + 1 + 1) / 3}
+    )
+    assert means(crossing, 1) == {SAME: 0.75, CROSS: 0}
+
+
+def test_one_answer_in_the_language_of_the_query_is_enough_to_be_the_same():
+    """Whatever else answers it; what is judged irrelevant does not count."""
+    qrels = {**COLLECTION.qrels, "zh1": {"save": 1, "dinner": 1}, "es2": {"bill": 1, "poster": 0}}
+    crossing = measured(replace(COLLECTION, qrels=qrels)).crossing
+    assert {name: part.queries for name, part in crossing.items()} == {SAME: 5, CROSS: 2}
+
+
+def test_each_part_is_named_and_says_nothing_that_the_whole_says():
+    """Neither notes nor examples nor what nothing answers."""
+    part = measured().languages["zh"]
+    assert (part.collection, part.notes, part.unanswerable) == ("languages: zh", (), {})
+    assert part.systems[0].worst == part.systems[0].best == ()
+    assert part.systems[0].abstention.auroc == {}
+
+
+def test_the_whole_stays_as_it_is():
+    """Languages are added to it."""
+    report = measured()
+    assert replace(report, languages={}, crossing={}) == assess(COLLECTION, (GOOD, BAD))
+
+
+@pytest.mark.parametrize("count", [FEW - 1, FEW])
+def test_systems_are_compared_on_enough_queries(count):
+    """The interval is told of any number."""
+    many = tuple(JudgedQuery(f"z{n}", ASKED["zh1"][0]) for n in range(count))
+    collection = Collection(
+        "many",
+        DOCUMENTS,
+        (*many, COLLECTION.queries[0]),
+        {"en1": {"bill": 1}} | {query.query_id: {"save": 1} for query in many},
+    )
+    good = system("good", **{query.query_id: "save" for query in many})
+    bad = system("bad", **{query.query_id: "dinner save" for query in many[1:]})
+    part = measured(collection, (good, bad)).languages["zh"]
+    expected = compare([(one.name, one.per_query) for one in part.systems])
+    assert part.comparisons == (expected if count == FEW else ())
+    values = [0.0, *[RIGHT_AT_2] * (count - 1)]
+    assert part.systems[1].intervals["nDCG@10"] == pytest.approx(interval(values))
+
+
+def test_a_collection_in_one_language_has_no_languages():
+    """Its report is what it was."""
+    collection = english()
+    answers = (system("good", q1="bill"),)
+    assert measured(collection, answers) == assess(collection, answers)
+
+
+def test_one_language_is_told_of_where_it_is_not_that_of_the_skills():
+    """All queries are in it, and all of them cross."""
+    only = replace(COLLECTION, queries=tuple(COLLECTION.queries[n] for n in (1, 6)))
+    report = measured(tagged("ko", "ko", collection=only))
+    assert list(report.languages) == ["ko"]
+    assert {name: part.queries for name, part in report.crossing.items()} == {CROSS: 2}
+
+
+def test_a_tag_decides_over_the_text():
+    """By its first part, in any case; one that names no language decides nothing."""
+    queries = tagged("EN", "zh-CN", "zh_Hant", "und", "?", "\x1b[2J", "fil").queries
+    assert query_languages(queries) == {
+        "en1": "en",
+        "zh1": "zh",
+        "zh2": "zh",
+        "es1": "es",
+        "es2": "es",
+        "ko1": "ko",
+        "ko2": "fil",
+    }
+
+
+def test_the_tag_of_a_document_decides_too():
+    """Bill is said to be Spanish, so that who asks in Spanish does not cross."""
+    documents = (replace(DOCUMENTS[0], language="es-MX"), *DOCUMENTS[1:])
+    crossing = measured(replace(COLLECTION, documents=documents)).crossing
+    # The query in English crosses instead.
+    assert means(crossing) == pytest.approx(
+        {SAME: (1 + RIGHT_AT_3 + 1 + 1) / 4, CROSS: (1 + RIGHT_AT_2 + 1) / 3}
+    )
+
+
+def test_queries_of_an_unknown_language_come_last_and_cross_nothing():
+    """They are in no other group, so that numbers can be added up."""
+    queries = (JudgedQuery("en1", "xkcd 927"), *COLLECTION.queries[1:])
+    report = measured(replace(COLLECTION, queries=queries))
+    assert list(report.languages) == ["es", "ko", "zh", UNKNOWN]
+    assert sum(part.queries for part in report.crossing.values()) == 6
+
+
+def test_what_asks_for_a_skill_in_an_unknown_language_crosses_nothing():
+    """It might be the same."""
+    documents = (DOCUMENTS[0], JudgedDocument("save", "save", "pg_dump"), *DOCUMENTS[2:])
+    crossing = measured(replace(COLLECTION, documents=documents)).crossing
+    assert {name: part.queries for name, part in crossing.items()} == {SAME: 4, CROSS: 1}
+
+
+def test_a_language_that_few_texts_suggest_is_not_believed():
+    """One in a hundred untagged queries may be misread; a tag is believed."""
+    collection = english(count=99)
+    odd = JudgedQuery("odd", ASKED["es1"][0])
+    assert query_languages((*collection.queries, odd))["odd"] == ""
+    assert query_languages((*collection.queries[:40], odd))["odd"] == "es"
+    said = replace(odd, language="es")
+    assert query_languages((*collection.queries, said))["odd"] == "es"
+
+
+def test_queries_without_a_relevant_document_are_in_no_language():
+    """Nothing could be measured of them."""
+    qrels = {**COLLECTION.qrels, "en1": {"bill": 0}}
+    report = measured(replace(COLLECTION, qrels=qrels))
+    assert list(report.languages) == ["es", "ko", "zh"]

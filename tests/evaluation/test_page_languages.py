@@ -1,0 +1,90 @@
+"""The section of a page on the languages of queries."""
+
+import re
+from dataclasses import replace
+from html import unescape
+
+import pytest
+
+from skillsearch.evaluation.page_languages import language_section
+
+HOSTILE = "<script>alert(1)</script>\"'\u202e\x1b[31m"
+MEASURES = ("nDCG@10", "R@5", "R@10", "Success@1", "Success@5", "RR@10", "Judged@10")
+
+
+def cells(html):
+    """Return the text of each cell, row by row."""
+    rows = re.findall(r"<tr>(.*?)</tr>", html, re.DOTALL)
+    return [
+        [
+            unescape(re.sub(r"<[^>]+>", " ", one)).replace("\u2013", "-").split()
+            for one in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)
+        ]
+        for row in rows
+    ]
+
+
+@pytest.fixture
+def part(report, system_report):
+    """Make the report of some queries, of which a few have no comparisons."""
+
+    def make(queries, mean=0.5, names=("hybrid", "bm25")):
+        systems = [
+            replace(
+                system_report(name, is_empty=True),
+                means=dict.fromkeys(MEASURES, mean + place / 10),
+                intervals=dict.fromkeys(MEASURES, (0.25, 0.75)),
+            )
+            for place, name in enumerate(names)
+        ]
+        made = report(*systems, unanswerable={}, queries=queries)
+        given = {"difference": 0.1, "p_holm": 0.01, "wins": 9, "losses": 2}
+        known = tuple(replace(one, **given) for one in made.comparisons)
+        return replace(made, comparisons=known if queries >= 10 else ())
+
+    return make
+
+
+def test_without_languages_there_is_no_section(part):
+    """The page of a collection in one language says nothing of it."""
+    assert list(language_section(part(40))) == []
+
+
+def test_each_language_has_a_group_of_rows(part):
+    """A row a system with every measure, its interval, and the difference from the first."""
+    whole = replace(
+        part(46),
+        languages={"zh": part(40), "ko": part(6, 0.25)},
+        crossing={"cross-language": part(1)},
+    )
+    heads, *rows = cells("\n".join(language_section(whole)))
+    assert [" ".join(head) for head in heads] == ["system", *MEASURES, "from hybrid"]
+    titles = [" ".join(row[0]) for row in rows if len(row) == 1]
+    assert titles == ["zh , 40 queries", "ko , 6 queries", "cross-language , 1 query"]
+    first, second = rows[1:3]
+    assert first == [["hybrid"], *[["50.0", "25.0-75.0"]] * 7, []]
+    assert second == [["bm25"], *[["60.0", "25.0-75.0"]] * 7, ["+10.0,", "better"]]
+    assert rows[5] == [["bm25"], *[["35.0", "25.0-75.0"]] * 7, ["too", "few", "queries"]]
+
+
+def test_the_best_means_are_bold(part):
+    """But for the measure of which more is not better."""
+    whole = replace(part(20), languages={"zh": part(20)})
+    (row,) = re.findall(r"<tr>.*bm25.*", "\n".join(language_section(whole)))
+    assert row.count("<b>60.0</b>") == 6
+
+
+def test_a_single_system_differs_from_nothing(part):
+    """No column without a word in it."""
+    one = part(20, names=("hybrid",))
+    heads, _, row = cells("\n".join(language_section(replace(one, languages={"zh": one}))))
+    assert len(heads) == len(row) == 1 + len(MEASURES)
+
+
+def test_hostile_names_are_shown_and_nothing_else(part):
+    """Those of languages too, though only hand-made reports have such."""
+    one = part(20, names=(HOSTILE, f"{HOSTILE}2"))
+    html = "\n".join(language_section(replace(one, languages={HOSTILE: one})))
+    assert "<script" not in html
+    assert not set("\x1b\u202e") & set(html)
+    assert html.count("&lt;script&gt;") == 4

@@ -1,0 +1,93 @@
+"""The documents of several collections as one corpus."""
+
+from skillsearch.evaluation.pool import pool_collections
+from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
+
+TEA = JudgedDocument("tea", "steep-tea", "Steep green tea.", "Use 80 C.")
+TEA_AGAIN = JudgedDocument("tea2", "steep-tea", "Steep green tea.", "Use 80 C.")
+JUICE = JudgedDocument("juice", "press-juice", "Press juice.", language="en")
+FIRST = Collection(
+    "first",
+    (TEA, TEA_AGAIN, JUICE),
+    (JudgedQuery("q", "make tea"),),
+    {"q": {"tea": 2, "juice": 0}},
+    ignored={"q": frozenset({"juice"})},
+    negatives=(JudgedQuery("n1", "fly a kite"), JudgedQuery("n2", "sing a song")),
+    notes=("a note",),
+)
+SECOND = Collection(
+    "second",
+    (
+        JudgedDocument("a", "steep-tea", "Steep green tea.", "Use 80 C."),
+        JudgedDocument("b", "steep-tea", "Steep green tea.", "Use 90 C."),
+        JudgedDocument("d", "boil-water", "Boil water."),
+    ),
+    (JudgedQuery("q", "a pot of tea"), JudgedQuery("r", "hot water")),
+    {"q": {"a": 1, "b": 1}, "r": {"d": 1}},
+    ignored={"r": frozenset({"a"})},
+)
+
+
+def ids(collection):
+    """Return the ids of the documents of a collection."""
+    return [document.doc_id for document in collection.documents]
+
+
+def test_every_collection_has_the_documents_of_all():
+    """Under the name of where they come from; texts and languages stay."""
+    first, second = pool_collections([FIRST, SECOND])
+    assert first.documents == second.documents
+    assert ids(first) == ["first/tea", "first/tea2", "first/juice", "second/b", "second/d"]
+    assert (first.documents[2].description, first.documents[2].language) == ("Press juice.", "en")
+    assert first.pool == second.pool != ""
+
+
+def test_each_keeps_its_name_its_queries_and_their_judgments():
+    """By the ids in the pool; what is not relevant or to be ignored stays so."""
+    first, second = pool_collections([FIRST, SECOND])
+    assert (first.name, first.queries) == ("first", FIRST.queries)
+    assert (second.name, second.queries) == ("second", SECOND.queries)
+    assert first.qrels == {"q": {"first/tea": 2, "first/juice": 0}}
+    assert first.ignored == {"q": {"first/juice"}}
+
+
+def test_the_same_document_of_an_earlier_collection_stands_for_a_later_one():
+    """With all its copies there; within one collection copies stay what they are."""
+    _, second = pool_collections([FIRST, SECOND])
+    assert second.qrels == {
+        "q": {"first/tea": 1, "first/tea2": 1, "second/b": 1},
+        "r": {"second/d": 1},
+    }
+    assert second.ignored == {"r": {"first/tea", "first/tea2"}}
+
+
+def test_of_several_judgments_of_one_document_the_highest_counts():
+    """Two copies in the later collection are one document of the earlier."""
+    copies = Collection(
+        "copies",
+        (TEA, TEA_AGAIN),
+        (JudgedQuery("q", "tea"),),
+        {"q": {"tea": 0, "tea2": 3}},
+    )
+    one = Collection("one", (TEA,), (JudgedQuery("p", "tea"),), {"p": {"tea": 1}})
+    _, pooled = pool_collections([one, copies])
+    assert pooled.qrels == {"q": {"one/tea": 3}}
+    assert ids(pooled) == ["one/tea"]
+
+
+def test_a_slash_in_an_id_makes_no_two_ids_the_same():
+    """The name of a collection, a folder, has none."""
+    documents = (JudgedDocument("b/c", "x", "x"), JudgedDocument("c", "y", "y"))
+    one = Collection("a", documents[:1], (JudgedQuery("q", "x"),), {"q": {"b/c": 1}})
+    other = Collection("b", documents[1:], (JudgedQuery("q", "y"),), {"q": {"c": 1}})
+    assert ids(pool_collections([one, other])[0]) == ["a/b/c", "b/c"]
+
+
+def test_negatives_are_left_out_and_that_is_said():
+    """Another collection may answer them."""
+    first, second = pool_collections([FIRST, SECOND])
+    assert (first.negatives, second.negatives) == ((), ())
+    pooled = "Asked among the 5 documents of 2 collections together."
+    left = "Its 2 negatives were not asked: another collection may answer them."
+    assert first.notes == ("a note", f"{pooled} {left}")
+    assert second.notes == (pooled,)

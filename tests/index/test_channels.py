@@ -1,0 +1,200 @@
+"""Which dense channels an index may have, needs and has."""
+
+import json
+
+import pytest
+
+from skillsearch.index import channels
+from skillsearch.index.channels import (
+    ASKED,
+    ChannelSettings,
+    channels_fit,
+    count_needed,
+    expects_others,
+    possible_models,
+)
+from skillsearch.index.documents import Document
+from skillsearch.index.embedding import HashingEmbedder
+from skillsearch.surroundings import speaks_english
+
+LATIN = frozenset({"Latin"})
+FIRST = ChannelSettings("onnx", "onnx 12", "0123", 384, LATIN)
+SECOND = ChannelSettings("multilingual", "multilingual 34", "4567", 384, None)
+BOTH = ("onnx", "multilingual")
+
+
+@pytest.fixture
+def install(monkeypatch):
+    """Say whether the multilingual embedder is installed."""
+
+    def install(is_installed):
+        monkeypatch.setattr(channels, "multilingual_is_installed", lambda: is_installed)
+
+    return install
+
+
+@pytest.fixture
+def speak(monkeypatch, english_user):
+    """Set what tells the language of the user."""
+
+    def speak(**variables):
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+
+    return speak
+
+
+def documents(*languages, trust=1.0):
+    """Return documents in some languages."""
+    return [
+        Document("s:x", "x", "", "", "", "", "", False, keys=(), trust=trust, language=language)
+        for language in languages
+    ]
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, True),
+        ({"LANG": ""}, True),
+        ({"LANG": "C"}, True),
+        ({"LANG": "C.UTF-8"}, True),
+        ({"LANG": "POSIX"}, True),
+        ({"LANG": "en_GB"}, True),
+        ({"LANG": "en_US.UTF-8"}, True),
+        ({"LANG": "zh_CN.UTF-8"}, False),
+        ({"LANG": "de"}, False),
+        ({"LANG": "es_ES@euro"}, False),
+        ({"LANG": "ca_ES.UTF-8"}, False),
+        ({"LANG": "zh_CN.UTF-8", "LC_MESSAGES": "en_US.UTF-8"}, True),
+        ({"LANG": "en_US.UTF-8", "LC_MESSAGES": "ko_KR.UTF-8"}, False),
+        ({"LANG": "en_US", "LC_MESSAGES": "en_US", "LC_ALL": "ja_JP.UTF-8"}, False),
+        ({"LANG": "ja_JP", "LC_MESSAGES": "ja_JP", "LC_ALL": "C"}, True),
+        ({"LANG": "ja_JP", "LC_MESSAGES": "", "LC_ALL": ""}, False),
+    ],
+)
+def test_who_speaks_english(speak, variables, expected):
+    """LC_ALL before LC_MESSAGES before LANG; what is empty is not set, and nothing is English."""
+    speak(**variables)
+    assert speaks_english() is expected
+
+
+@pytest.mark.parametrize(
+    ("languages", "is_installed", "scripts", "expected"),
+    [
+        ("auto", True, LATIN, BOTH),
+        ("auto", False, LATIN, BOTH[:1]),
+        ("all", True, LATIN, BOTH),
+        ("all", False, LATIN, BOTH),
+        ("english", True, LATIN, BOTH[:1]),
+        ("english", False, LATIN, BOTH[:1]),
+        ("auto", True, None, BOTH[:1]),
+        ("all", True, None, BOTH[:1]),
+    ],
+)
+def test_the_models_that_an_index_may_have(install, languages, is_installed, scripts, expected):
+    """A second one where it is wanted, can be had, and the first does not read everything."""
+    install(is_installed)
+    assert possible_models("onnx", scripts, languages) == expected
+
+
+@pytest.mark.parametrize(
+    ("other", "size", "expected"),
+    [(0, 100, 1), (1, 101, 1), (1, 100, 2), (2, 100, 2), (1, 1, 2), (0, 0, 1)],
+)
+def test_one_skill_in_a_hundred_needs_a_second_channel(other, size, expected):
+    """Where queries in English are expected."""
+    found = documents(*["zh"] * other, *["en"] * (size - other))
+    assert count_needed(BOTH, "auto", found, expected=False) == expected
+
+
+def test_a_skill_whose_language_cannot_be_told_needs_no_second_channel():
+    """It may be English."""
+    assert count_needed(BOTH, "auto", documents("", "", "en"), expected=False) == 1
+    assert count_needed(BOTH, "auto", documents("", "", "pt"), expected=False) == 2
+
+
+@pytest.mark.parametrize(("trust", "expected"), [(0.49, 2), (0.5, 1), (1.0, 1)])
+def test_a_skill_that_is_half_readable_needs_no_second_channel(trust, expected):
+    """Though it quotes another script."""
+    assert count_needed(BOTH, "auto", documents("en", trust=trust), expected=False) == expected
+
+
+def test_all_languages_need_all_channels():
+    """Whatever the skills are in; one that cannot be had is not needed."""
+    assert (
+        count_needed(BOTH, "all", documents("en"), expected=False)
+        == count_needed(BOTH, "all", [], expected=False)
+        == 2
+    )
+    assert count_needed(BOTH[:1], "english", documents("zh"), expected=False) == 1
+    assert count_needed(BOTH[:1], "auto", documents("zh"), expected=False) == 1
+
+
+def test_where_other_queries_are_expected_both_channels_are_needed():
+    """Whatever the skills are in."""
+    assert count_needed(BOTH, "auto", documents("en"), expected=True) == 2
+    assert count_needed(BOTH[:1], "auto", documents("en"), expected=True) == 1
+
+
+def test_other_queries_are_expected_by_locale_and_after_one_was_asked(speak, tmp_path):
+    """A mark in the index folder says the latter."""
+    speak(LANG="en_GB.UTF-8")
+    assert not expects_others(tmp_path)
+    (tmp_path / ASKED).touch()
+    assert expects_others(tmp_path)
+    speak(LANG="ko_KR.UTF-8")
+    assert expects_others(tmp_path / "absent")
+
+
+ALWAYS, NEVER = {0, 1}, set()
+"""Whether it could have had a second channel when it was made, does not matter."""
+
+
+@pytest.mark.parametrize(
+    ("languages", "is_installed", "expected", "has_one_if", "has_two_if"),
+    [
+        ("auto", True, False, {1}, ALWAYS),
+        ("auto", True, True, NEVER, ALWAYS),
+        ("auto", False, False, ALWAYS, NEVER),
+        ("auto", False, True, ALWAYS, NEVER),
+        ("all", True, False, NEVER, ALWAYS),
+        ("all", True, True, NEVER, ALWAYS),
+        ("all", False, False, NEVER, ALWAYS),
+        ("english", True, False, ALWAYS, NEVER),
+        ("english", True, True, ALWAYS, NEVER),
+        ("english", False, False, ALWAYS, NEVER),
+    ],
+)
+def test_an_index_that_lacks_a_channel_or_has_one_too_many_is_made_again(
+    install, languages, is_installed, expected, has_one_if, has_two_if
+):
+    """One channel is right where a second was looked at and not needed; two where they work."""
+    install(is_installed)
+    for could in (0, 1):
+        has_one = channels_fit([FIRST], languages, bool(could), expected=expected)
+        has_two = channels_fit([FIRST, SECOND], languages, bool(could), expected=expected)
+        assert (has_one, has_two) == (could in has_one_if, could in has_two_if)
+
+
+@pytest.mark.parametrize("languages", ["auto", "all", "english"])
+def test_a_model_that_reads_everything_is_enough(install, languages):
+    """Then one channel fits whatever is asked for."""
+    install(True)
+    assert channels_fit([SECOND], languages, could=False, expected=True)
+
+
+@pytest.mark.parametrize("channel", [FIRST, SECOND])
+def test_a_channel_comes_back_from_json(channel):
+    """Scripts or None, and with the same bytes each time."""
+    values = json.loads(json.dumps(channel.to_dict()))
+    assert ChannelSettings.from_dict(values) == channel
+    assert ChannelSettings.from_dict(values).to_dict() == channel.to_dict()
+
+
+def test_a_channel_is_described_by_its_embedder():
+    """And by the name that it was loaded by."""
+    embedder = HashingEmbedder(64, LATIN)
+    assert ChannelSettings.of("hashing", embedder) == ChannelSettings(
+        "hashing", "hashing", embedder.fingerprint, 64, LATIN
+    )

@@ -1,0 +1,142 @@
+"""A query as every channel sees it, and how far each is trusted."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from skillsearch.index.calibration import CLUES
+from skillsearch.index.embedding import HashingEmbedder, embed
+from skillsearch.index.fitted import default_calibration
+from skillsearch.index.query_form import QueryForm, QueryView, analyse, shares_of_trust
+from skillsearch.index.tokenizer import terms
+
+SHARE = st.floats(0, 1)
+
+
+def view(trust, dimensions=512):
+    """Return what a channel makes of a query, but for its vector."""
+    return QueryView(np.zeros(dimensions, np.float32), trust)
+
+
+def form(*trusts):
+    """Return a query that the channels are trusted with so far."""
+    return QueryForm("", "", Counter(), tuple(map(view, trusts)))
+
+
+def shares(index, query, *, trust, fluency):
+    """Return the shares of trust in a query about the first documents of an index."""
+    store = index.opened.corpus.documents
+    more = [1.0] * (len(store) - len(trust))
+    store.trust = np.array([*trust, *more], np.float32)
+    store.fluency = np.array([*fluency, *more], np.float32)
+    found = shares_of_trust(index.opened.corpus, query, np.arange(len(trust)))
+    return [part.tolist() for part in found]
+
+
+def test_one_channel_shares_with_nobody(index):
+    """By the scripts of query and skill, whatever their languages; the rest is nobody's."""
+    found = shares(index, form(0.5), trust=[1.0, 0.5, 0.0], fluency=[0.0, 0.0, 0.0])
+    assert found == [[0.5, 0.25, 0.0], [0.0, 0.0, 0.0], [0.5, 0.75, 1.0]]
+
+
+def test_two_channels_share_by_the_language(index):
+    """What is not English is the second's, and nothing is left."""
+    found = shares(index, form(0.5, 1.0), trust=[1.0] * 3, fluency=[1.0, 0.5, 0.0])
+    assert found == [[0.5, 0.25, 0.0], [0.5, 0.75, 1.0], [0.0, 0.0, 0.0]]
+
+
+def test_a_second_channel_that_is_not_asked_has_no_share(index):
+    """An English query of a corpus that has hardly any other skills."""
+    found = shares(index, form(1.0, 0.0), trust=[1.0] * 2, fluency=[1.0, 0.0])
+    assert found == [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(SHARE, min_size=1, max_size=2), SHARE, SHARE)
+def test_the_shares_sum_to_one(index, trusts, trust, fluency):
+    """And none is negative."""
+    found = shares(index, form(*trusts), trust=[trust], fluency=[fluency])
+    parts = [part for (part,) in found]
+    assert sum(parts) == pytest.approx(1)
+    assert min(parts) >= 0
+
+
+def ask(text, index, *, channels=2, heard=None, **clues):
+    """Analyse a query where only the given clues count, and add to a list what is embedded."""
+
+    def listen(channel, text):
+        if heard is not None:
+            heard.append((channel, text))
+        return np.full(512 if channel == 0 else 256, channel + 1, np.float32)
+
+    coefficients = dict.fromkeys((*CLUES, "intercept"), 0.0) | clues
+    calibration = replace(default_calibration(), clues=coefficients)
+    return analyse(text, index.opened, calibration, listen, channels=channels)
+
+
+def test_a_query_is_analysed_as_documents_are(index):
+    """Its terms are counted, its text embedded."""
+    text = "Fill in the forms, all forms!"
+    form = index.analyse(text)
+    (found,) = form.views
+    assert (form.text, form.language) == (text, "en")
+    assert form.counts == Counter(terms("fill forms forms"))
+    expected = embed(HashingEmbedder(), [text]).vectors[0]
+    np.testing.assert_array_equal(found.vector, expected)
+    assert found.trust == 1.0
+
+
+@pytest.fixture
+def both(root, build, polyglot):
+    """An index of the five English skills with two channels."""
+    return build(root, languages="all")
+
+
+@pytest.mark.parametrize(
+    ("log_odds", "heard", "trusts"),
+    [
+        (5.0, [0], [1.0, 0.0]),
+        (0.0, [0, 1], [0.5, 1.0]),
+        (-5.0, [1], [0.0, 1.0]),
+    ],
+)
+def test_only_a_channel_that_has_a_say_is_asked(both, log_odds, heard, trusts):
+    """The vector of another is zero."""
+    found, texts = [], ["video", "video формы"]
+    form = ask("video формы", both, heard=found, intercept=log_odds)
+    assert found == [(channel, texts[channel]) for channel in heard]
+    assert [view.trust for view in form.views] == trusts
+    assert [view.vector.max() for view in form.views] == [
+        (channel + 1) * (channel in heard) for channel in (0, 1)
+    ]
+    assert [len(view.vector) for view in form.views] == [512, 256]
+
+
+@pytest.mark.parametrize(
+    ("text", "clue", "expected"),
+    [
+        ("please cut the video for me", "english", 1.0),
+        ("please cut the video for me", "other_language", 0.0),
+        ("剪辑视频", "other_language", 1.0),
+        ("视频 ab", "other_letters", 0.5),
+        ("flatten forms", "overlap", 1.0),
+        ("zzz", "overlap", 0.0),
+    ],
+)
+def test_a_query_gives_its_clues(both, text, clue, expected):
+    """Language, letters, and how much of it the corpus knows."""
+    form = ask(text, both, **{clue: 1.0})
+    assert form.views[0].trust == pytest.approx(1 / (1 + np.exp(-expected)))
+
+
+def test_a_channel_that_cannot_be_asked_is_as_if_it_were_not_there(both):
+    """Scripts alone tell then how far the first is trusted."""
+    heard = []
+    form = ask("视频 ab", both, channels=1, heard=heard, intercept=-5.0)
+    assert [view.trust for view in form.views] == [1.0]
+    assert ask("剪辑视频", both, channels=1, heard=heard).views[0].trust == 0.0
+    assert heard == [(0, "ab")]

@@ -1,0 +1,457 @@
+"""An index with two dense channels: when it is made, what it holds, and what it finds."""
+
+import logging
+import shutil
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from skillsearch.errors import EmbedderError
+from skillsearch.index import builder, reading
+from skillsearch.index.builder import Builder
+from skillsearch.index.cache import IndexFolder
+from skillsearch.index.calibration import FEATURES
+from skillsearch.index.duplicates import collapse, copies
+from skillsearch.index.embedding import HashingEmbedder, embed
+from skillsearch.index.evidence import find_evidence
+from skillsearch.index.fields import field_texts
+from skillsearch.index.query_form import QueryForm, QueryView
+from skillsearch.index.ranker import find_candidates
+from skillsearch.index.request import IndexRequest
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.index.tokenizer import terms
+from skillsearch.types import SYSTEMS
+
+pytestmark = pytest.mark.usefixtures("polyglot")
+LATIN = frozenset({"Latin"})
+FILL_FORMS = "填写表单"
+ENGLISH = ("please fill in a PDF form for me", "cut the video clips", "rotate all of the API keys")
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Bring the index of a root up to date and return the report."""
+
+    def run(root, *, index_dir="index", languages="auto", with_body=True, **options):
+        request = IndexRequest((root,), "hashing", with_body, languages=languages)
+        return Builder(IndexFolder(tmp_path / index_dir), request, **options).run()
+
+    return run
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Open an index of this test."""
+    return lambda index_dir="index": SkillIndex.open(tmp_path / index_dir)
+
+
+@pytest.fixture
+def mixed(root, add_chinese, build):
+    """An index of five English skills and two Chinese ones."""
+    add_chinese(root)
+    return build(root)
+
+
+def models(index):
+    """Return what the embedders of the channels of an index are loaded by."""
+    return [channel.model for channel in index.opened.settings.channels]
+
+
+def scored(result):
+    """Return the ids of the hits and their scores."""
+    return [(hit.doc_id, hit.score) for hit in result]
+
+
+def parts_of(index, files_of):
+    """Return the parts of the generation in use, by name."""
+    found = files_of(index.opened.folder)
+    del found["manifest.json"]
+    return found
+
+
+def test_english_skills_have_one_channel(root, run, opened, polyglot, files_of):
+    """Nothing is embedded by the second, and nothing tells that it was thought of."""
+    assert run(root).embedded == 10
+    assert models(opened()) == ["hashing"]
+    assert opened().opened.settings.could_add
+    assert polyglot.asked == []
+    run(root, index_dir="english", languages="english")
+    assert parts_of(opened(), files_of) == parts_of(opened("english"), files_of)
+
+
+def test_a_chinese_skill_brings_the_second_channel(root, run, opened, add_skill, polyglot):
+    """It embeds every skill, and the index equals one built from scratch, byte for byte."""
+    run(root)
+    add_skill(root / "cn", "合同审查", "审查合同条款并标出风险。", "先通读全文。")
+    report = run(root)
+    index = opened()
+    assert models(index) == ["hashing", "multilingual"]
+    assert (report.indexed, report.embedded) == (6, 13)
+    assert len(polyglot.asked) == 12
+    assert len(index.opened.corpus.dense[1].metadata.vectors) == 6
+    assert report.generation == run(root, index_dir="fresh").generation
+
+
+def test_each_channel_holds_what_its_embedder_makes_of_each_skill(mixed, polyglot):
+    """Metadata and body, by number of the document."""
+    embedders = (HashingEmbedder(512, LATIN), polyglot)
+    texts = [
+        field_texts(mixed.get(document.doc_id), [LATIN, None]).embedded
+        for document in mixed.documents()
+    ]
+    for number, (fields, embedder) in enumerate(
+        zip(mixed.opened.corpus.dense, embedders, strict=True)
+    ):
+        for place, dense in enumerate((fields.metadata, fields.body)):
+            expected = embed(embedder, [each[number][place] for each in texts]).vectors
+            np.testing.assert_allclose(dense.vectors, expected, atol=1e-3)
+
+
+def test_chunks_are_embedded_by_the_first_channel_alone(root, run, add_skill, polyglot):
+    """They only tell where in a hit to read."""
+    body = "Intro.\n<chunk id=saw description=Saws>Let the blade work.</chunk>"
+    add_skill(root / "workshop", "workshop", "Work with wood.", body)
+    assert run(root, languages="all").embedded == 13 + 12
+    assert len(polyglot.asked) == 12
+
+
+def test_a_channel_that_is_there_is_kept(root, run, opened, add_chinese, files_of):
+    """Though the last skill that needed it is gone; without it the first run would have none."""
+    add_chinese(root)
+    run(root)
+    for name in ("合同审查", "会议纪要"):
+        shutil.rmtree(root / name)
+    report = run(root)
+    assert (report.indexed, report.embedded, report.removed) == (5, 0, 2)
+    assert models(opened()) == ["hashing", "multilingual"]
+    run(root, index_dir="all", languages="all")
+    assert parts_of(opened(), files_of) == parts_of(opened("all"), files_of)
+    assert run(root).generation == report.generation
+
+
+def test_english_drops_the_second_channel_and_all_brings_it_back(root, run, opened, add_chinese):
+    """Each as if built from scratch; what was embedded once is not embedded again."""
+    add_chinese(root)
+    first = run(root, languages="all")
+    dropped = run(root, languages="english")
+    assert models(opened()) == ["hashing"]
+    assert dropped.embedded == 0
+    assert dropped.generation == run(root, index_dir="one", languages="english").generation
+    again = run(root, languages="all")
+    assert models(opened()) == ["hashing", "multilingual"]
+    assert (again.generation, again.embedded) == (first.generation, 0)
+
+
+@pytest.mark.parametrize(("before", "after"), [("auto", "english"), ("english", "auto")])
+def test_other_languages_are_recorded_though_the_channels_are_the_same(
+    root, run, opened, add_chinese, before, after
+):
+    """What is refreshed later is for those asked for last."""
+    run(root, languages=before)
+    run(root, languages=after)
+    assert opened().opened.settings.languages == after
+    index = opened()
+    add_chinese(root)
+    index.refresh()
+    assert len(models(index)) == (2 if after == "auto" else 1)
+
+
+def test_an_unchanged_run_loads_no_embedder(root, run, add_chinese, settle, monkeypatch):
+    """Nor opens a file, with two channels as with one."""
+    add_chinese(root)
+    settle(root)
+    first = run(root)
+
+    def refuse(*arguments, **options):
+        raise AssertionError("looked closer than needed")
+
+    monkeypatch.setattr(reading, "read_skill_md", refuse)
+    for name in ("discover", "load_embedder"):
+        monkeypatch.setattr(builder, name, refuse)
+    second = run(root)
+    assert (second.reused, second.embedded, second.generation) == (7, 0, first.generation)
+
+
+def test_a_changed_skill_is_embedded_for_both_channels(root, run, add_skill, add_chinese):
+    """It alone; all else is taken over."""
+    add_chinese(root)
+    run(root)
+    add_skill(root / "tea-timer", "tea-timer", "Remind me of my coffee.", "Green tea takes long.")
+    report = run(root)
+    assert (report.embedded, report.reused) == (4, 6)
+    assert report.generation == run(root, index_dir="fresh").generation
+
+
+def test_an_index_made_without_the_extra_is_made_again_once_it_is_there(
+    root, run, opened, add_chinese, polyglot
+):
+    """Where skills need it; else it is only looked at, once."""
+    polyglot.is_installed = False
+    run(root)
+    assert not opened().opened.settings.could_add
+    polyglot.is_installed = True
+    looked = run(root)
+    assert (looked.reused, looked.embedded, models(opened())) == (0, 0, ["hashing"])
+    assert run(root).reused == 5
+    polyglot.is_installed = False
+    add_chinese(root)
+    assert run(root).indexed == 7
+    assert models(opened()) == ["hashing"]
+    polyglot.is_installed = True
+    run(root)
+    assert models(opened()) == ["hashing", "multilingual"]
+
+
+def test_who_speaks_another_language_gets_the_second_channel(root, run, opened, monkeypatch):
+    """For English skills, as soon as the index is looked at."""
+    run(root)
+    monkeypatch.setenv("LANG", "zh_CN.UTF-8")
+    assert run(root).embedded == 10
+    assert models(opened()) == ["hashing", "multilingual"]
+
+
+def test_an_index_whose_extra_vanished_is_searched_by_the_first_channel(
+    mixed, polyglot, build, root, caplog
+):
+    """With one warning that says what to install; the same answers as without the channel."""
+    polyglot.asked.clear()
+    polyglot.is_installed = False
+    index = SkillIndex.open(mixed.folder)
+    with caplog.at_level(logging.WARNING):
+        found = [scored(index.search(query, threshold=0.0)) for query in (*ENGLISH, FILL_FORMS)]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "pip install 'skillsearch[multilingual]'" in caplog.text
+    one = build(root, index_dir="one", languages="english")
+    assert found == [scored(one.search(query, threshold=0.0)) for query in (*ENGLISH, FILL_FORMS)]
+    assert polyglot.asked == []
+    index.refresh()
+    assert models(index) == ["hashing"]
+
+
+def test_an_embedder_that_cannot_be_loaded_leaves_one_channel(
+    root, run, opened, add_chinese, polyglot, caplog
+):
+    """And a warning; who asked for all languages gets an error instead."""
+    add_chinese(root)
+    polyglot.is_damaged = True
+    with caplog.at_level(logging.WARNING):
+        assert run(root).indexed == 7
+    assert "its weights are damaged" in caplog.text
+    assert models(opened()) == ["hashing"]
+    with pytest.raises(EmbedderError, match="its weights are damaged"):
+        run(root, languages="all")
+
+
+def test_an_embedder_that_is_damaged_later_leaves_the_first_to_answer(mixed, polyglot, caplog):
+    """With one warning, and the same answers as where it is not installed."""
+    queries = ("审查合同条款", *ENGLISH)
+    polyglot.is_installed = False
+    without = SkillIndex.open(mixed.folder)
+    expected = [scored(without.search(query, threshold=0.0)) for query in queries]
+    polyglot.is_installed, polyglot.is_damaged = True, True
+    caplog.clear()
+    damaged = SkillIndex.open(mixed.folder)
+    with caplog.at_level(logging.WARNING):
+        found = [scored(damaged.search(query, threshold=0.0)) for query in queries]
+    assert found == expected
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "its weights are damaged" in caplog.text
+
+
+@pytest.mark.parametrize("field", ["metadata", "body"])
+def test_a_damaged_part_of_the_second_channel_is_made_again(mixed, field, caplog):
+    """From the vectors that were kept."""
+    path = mixed.opened.folder / f"dense-1-{field}.faiss"
+    path.write_bytes(path.read_bytes()[:-1])
+    with caplog.at_level(logging.WARNING):
+        index = SkillIndex.open(mixed.folder)
+    assert "building it anew" in caplog.text
+    assert index.generation == mixed.generation
+    assert scored(index.search(FILL_FORMS)) == scored(mixed.search(FILL_FORMS))
+
+
+def test_an_interrupted_run_keeps_the_vectors_of_both_channels(root, run):
+    """Ctrl-C after three texts of the second: the next run embeds the other seven."""
+
+    def interrupt(stage, done, total):
+        if (stage, done) == ("embed", 13):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(root, languages="all", progress=interrupt)
+    assert run(root, languages="all").embedded == 7
+
+
+def test_progress_counts_the_texts_of_both_channels(root, run):
+    """Without a break between them."""
+    seen = []
+    run(root, languages="all", progress=lambda *step: seen.append(step))
+    assert [step for step in seen if step[0] == "embed"] == [
+        ("embed", done, 20) for done in range(1, 21)
+    ]
+
+
+def test_a_changed_second_embedder_renews_the_index(mixed, polyglot):
+    """When it is asked for the first time."""
+    polyglot.fingerprint = "another"
+    index = SkillIndex.open(mixed.folder)
+    assert index.search(FILL_FORMS, threshold=0.0)[0].name == "pdf-forms"
+    assert index.opened.settings.channels[1].fingerprint == "another"
+
+
+@pytest.mark.parametrize("system", ["hybrid", "dense", "rrf"])
+@pytest.mark.parametrize(("query", "name"), [(FILL_FORMS, "pdf-forms"), ("剪辑视频", "video-trim")])
+def test_a_chinese_query_finds_the_english_skill(mixed, query, name, system):
+    """By the second channel, though Chinese skills compete."""
+    assert mixed.search(query, threshold=0.0, system=system)[0].name == name
+
+
+def test_a_chinese_query_finds_the_chinese_skill(mixed):
+    """By its terms, or by both."""
+    for system in SYSTEMS:
+        assert mixed.search("审查合同条款", threshold=0.0, system=system)[0].name == "合同审查"
+
+
+def test_a_query_is_embedded_by_the_channels_that_have_a_say(root, build, polyglot, add_chinese):
+    """In an English corpus each asks one alone; in a mixed one the second is always asked."""
+    index = build(root, languages="all")
+    polyglot.asked.clear()
+    index.search(ENGLISH[0])
+    assert polyglot.asked == []
+    index.search(FILL_FORMS)
+    assert polyglot.asked == [("query", FILL_FORMS)]
+    add_chinese(root)
+    index.refresh()
+    polyglot.asked.clear()
+    index.search(ENGLISH[0])
+    assert polyglot.asked == [("query", ENGLISH[0])]
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_english_results_are_the_same_with_one_channel_and_with_two(root, build, system):
+    """Hit by hit, score by score."""
+    one, two = build(root, languages="english"), build(root, index_dir="two", languages="all")
+    for query in ENGLISH:
+        found = scored(two.search(query, threshold=0.0, system=system))
+        assert found == scored(one.search(query, threshold=0.0, system=system))
+        assert found
+
+
+def test_an_index_of_metadata_alone_has_two_channels_too(root, add_chinese, build):
+    """Neither has bodies."""
+    add_chinese(root)
+    index = build(root, with_body=False)
+    assert [fields.body for fields in index.opened.corpus.dense] == [None, None]
+    assert index.search(FILL_FORMS, threshold=0.0)[0].name == "pdf-forms"
+
+
+def form(text, polyglot, *trusts):
+    """Analyse a query for two channels at given trusts."""
+    vectors = (embed(embedder, [text]).vectors[0] for embedder in (HashingEmbedder(), polyglot))
+    return QueryForm(text, "", Counter(terms(text)), tuple(map(QueryView, vectors, trusts)))
+
+
+def test_the_features_of_both_channels_by_brute_force(mixed, polyglot):
+    """BM25 and cosines, each times the share of its channel; the name alone has no share."""
+    corpus = mixed.opened.corpus
+    query = form("填写表单 flatten 合同", polyglot, 0.5, 1.0)
+    found = find_candidates(corpus, query, 5)
+    assert found.documents.tolist() == list(range(7))
+    for document, row in zip(corpus.documents, found.features, strict=True):
+        number = corpus.documents.number_of(document.doc_id)
+        second = 0.5 if document.language == "en" else 1.0
+        values = dict(zip(FEATURES, row, strict=True))
+        for field, lexical in (
+            ("metadata", corpus.lexical_metadata),
+            ("full", corpus.lexical_full),
+        ):
+            share = float(lexical.scores(query.counts)[number]) / lexical.attainable(query.counts)
+            assert values[f"bm25_{field}"] == pytest.approx((1 - second) * share)
+            assert values[f"bm25_{field}_multilingual"] == pytest.approx(second * share)
+        for field in ("metadata", "body"):
+            cosines = [
+                max(float(getattr(fields, field).vectors[number] @ view.vector), 0.0)
+                for fields, view in zip(corpus.dense, query.views, strict=True)
+            ]
+            assert values[f"cosine_{field}"] == pytest.approx((1 - second) * cosines[0], abs=1e-6)
+            assert values[f"cosine_{field}_multilingual"] == pytest.approx(
+                second * cosines[1], abs=1e-6
+            )
+        assert values["bm25_metadata_alone"] == values["name"] == 0
+
+
+def test_a_channel_without_a_say_gives_no_candidate(tmp_path, build, add_skill, polyglot):
+    """And one with a say gives all of its best."""
+    for number in range(80):
+        about = "fill forms" if number == 70 else "cut clips"
+        add_skill(tmp_path / "s" / f"s{number}", f"tool-{number:02}", f"{about} {number}.")
+    corpus = build(tmp_path / "s", languages="all").opened.corpus
+    (wanted,) = corpus.documents.named("tool-70")
+    asked = form(FILL_FORMS, polyglot, 0.0, 1.0)
+    none = [QueryView(np.zeros_like(view.vector), 0.0) for view in asked.views]
+    silent = replace(asked, views=tuple(none))
+    assert find_candidates(corpus, silent, 5).documents.tolist() == []
+    found = find_candidates(corpus, replace(asked, views=(none[0], asked.views[1])), 5)
+    assert len(found.documents) >= 50
+    column = found.features[:, FEATURES.index("cosine_metadata_multilingual")]
+    assert found.documents[column.argmax()] == wanted
+
+
+def test_the_evidence_of_two_channels_by_hand(mixed, polyglot):
+    """Half of the trust in a half-known skill is a quarter; what the second leaves, distrust."""
+    corpus = mixed.opened.corpus
+    (number,) = corpus.documents.named("pdf-forms")
+    query = form("flatten forms", polyglot, 0.5, 0.8)
+    full = form("flatten forms", polyglot, 1.0, 0.0)
+    pieces = []
+    for asked, fluency in ((full, 1.0), (query, 0.5)):
+        corpus.documents.fluency = np.full(7, fluency, np.float32)
+        found = find_candidates(corpus, asked, 5)
+        row = found.features[found.documents.tolist().index(number)]
+        pieces.append((find_evidence(corpus, asked, number, row), row))
+    (first, _), (evidence, row) = pieces
+    assert evidence["multilingual"] == pytest.approx(0.8 * 0.75)
+    assert evidence["distrust"] == pytest.approx(0.2 * 0.75)
+    assert (first["multilingual"], first["distrust"]) == (0, 0)
+    for name in ("rarest_term", "bm25_full", "cosine_metadata"):
+        assert evidence[name] == pytest.approx(0.25 * first[name])
+        assert first[name] > 0
+    named = dict(zip(FEATURES, row, strict=True))
+    assert evidence["bm25_full_multilingual"] == named["bm25_full_multilingual"]
+    assert named["bm25_full_multilingual"] == pytest.approx(0.6 * first["bm25_full"])
+    cosine = named["cosine_metadata_multilingual"]
+    assert evidence["cosine_metadata_multilingual"] == cosine > 0
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "are_copies"),
+    [
+        ("把合同里的日期整理成表格。", "把合同里的日期整理成表格。", True),
+        ("把合同里的日期整理成表格。", "给花园里的植物按时浇水。", False),
+        ("Fill in the form and send it.", "Fill in the form and send it.", True),
+        ("Fill in the form and send it.", "Water the plants in my garden.", False),
+        ("Fill in the form and send it.", "给花园里的植物按时浇水。", False),
+    ],
+)
+def test_copies_say_the_same_to_a_channel_that_knows_them(
+    tmp_path, add_skill, build, one, other, are_copies
+):
+    """Two skills of one name whose Latin letters are the same are no copies for that."""
+    for number, about in enumerate((one, other)):
+        add_skill(tmp_path / "s" / f"s{number}", "helper", about, f"Body {number}.")
+    corpus = build(tmp_path / "s", languages="all").opened.corpus
+    groups = collapse(corpus, np.array([0, 1]), 5)
+    assert groups == ([(0, (1,))] if are_copies else [(0, ()), (1, ())])
+
+
+def test_another_skill_with_the_same_latin_letters_does_not_stand_for_one(
+    tmp_path, add_skill, build
+):
+    """Neither by metadata nor by body."""
+    add_skill(tmp_path / "s" / "a", "合同", "整理 pdf 合同里的日期。", "先打开 pdf 文件再通读。")
+    add_skill(tmp_path / "s" / "b", "浇水", "按时给 pdf 植物浇水。", "早上打开 pdf 水龙头。")
+    corpus = build(tmp_path / "s").opened.corpus
+    assert np.dot(*corpus.dense[0].metadata.vectors) >= 0.97
+    assert copies(corpus, [0]) == {0}
