@@ -117,13 +117,16 @@ def expects_others(folder: Path) -> bool:
 def count_needed(
     models: Sequence[str], languages: Languages, documents: Sequence[Document], *, expected: bool
 ) -> int:
-    """Return how many of the possible channels an index needs.
+    """Count the channels that an index needs.
 
     Args:
         models: From `possible_models`.
         languages: Which languages the index is for.
         documents: Its skills.
         expected: Whether queries in other languages are.
+
+    Returns:
+        How many of the models.
     """
     if len(models) == 1 or languages == "all" or expected:
         return len(models)
