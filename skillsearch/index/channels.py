@@ -110,6 +110,9 @@ def expects_others(folder: Path) -> bool:
 
     Args:
         folder: The index folder; `ASKED` in it marks that such a query came.
+
+    Returns:
+        Whether they are likely.
     """
     return not speaks_english() or (folder / ASKED).exists()
 

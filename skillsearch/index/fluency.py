@@ -10,8 +10,9 @@ from skillsearch.index.documents import is_english
 
 SURE = 0.9
 """From this fluency on the first channel answers alone, and from 1 minus this down the second."""
-MIXED_SHARE = 0.1
-"""Where this share of the skills is in other languages, the second channel always has a say."""
+MIXED_SHARE = 0.3
+"""Where this share of the skills is in other languages, the second channel always has a say. At a
+tenth, requests in English lost up to 8 points of nDCG@10 to skills that they rarely ask for."""
 
 
 def query_clues(text: str, language: str, overlap: float) -> dict[str, float]:

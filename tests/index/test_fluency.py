@@ -26,9 +26,9 @@ def test_who_is_sure_answers_alone(fluency, expected):
     assert trusts(fluency, 0.0) == expected
 
 
-@pytest.mark.parametrize(("share", "is_asked"), [(0, 0.0), (0.09, 0.0), (0.1, 1.0), (1, 1.0)])
+@pytest.mark.parametrize(("share", "is_asked"), [(0, 0.0), (0.29, 0.0), (0.3, 1.0), (1, 1.0)])
 def test_in_a_mixed_corpus_the_second_channel_always_has_a_say(share, is_asked):
-    """From a tenth of the skills on; the trust in the first is what it was."""
+    """From three tenths of the skills on; the trust in the first is what it was."""
     assert trusts(1.0, share) == (1.0, is_asked)
     assert trusts(0.6, share) == (0.6, 1.0)
     assert trusts(0.0, share) == (0.0, 1.0)

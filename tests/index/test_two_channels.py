@@ -314,7 +314,9 @@ def test_a_chinese_query_finds_the_chinese_skill(mixed):
         assert mixed.search("审查合同条款", threshold=0.0, system=system)[0].name == "合同审查"
 
 
-def test_a_query_is_embedded_by_the_channels_that_have_a_say(root, build, polyglot, add_chinese):
+def test_a_query_is_embedded_by_the_channels_that_have_a_say(
+    root, build, polyglot, add_chinese, make_skill
+):
     """In an English corpus each asks one alone; in a mixed one the second is always asked."""
     index = build(root, languages="all")
     polyglot.asked.clear()
@@ -323,6 +325,7 @@ def test_a_query_is_embedded_by_the_channels_that_have_a_say(root, build, polygl
     index.search(FILL_FORMS)
     assert polyglot.asked == [("query", FILL_FORMS)]
     add_chinese(root)
+    make_skill(root, "会议纪要", "把会议录音整理成纪要并列出待办事项。", body="# 步骤")
     index.refresh()
     polyglot.asked.clear()
     index.search(ENGLISH[0])
