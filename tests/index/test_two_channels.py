@@ -325,7 +325,7 @@ def test_a_query_is_embedded_by_the_channels_that_have_a_say(
     index.search(FILL_FORMS)
     assert polyglot.asked == [("query", FILL_FORMS)]
     add_chinese(root)
-    make_skill(root, "会议纪要", "把会议录音整理成纪要并列出待办事项。", body="# 步骤")
+    make_skill(root, "周报", "汇总本周的工作并写成周报。", body="# 步骤")
     index.refresh()
     polyglot.asked.clear()
     index.search(ENGLISH[0])

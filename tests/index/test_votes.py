@@ -66,7 +66,7 @@ def test_a_chinese_query_asks_the_second_alone(votes, root):
 def test_in_a_mixed_corpus_both_are_asked(votes, root, add_chinese, make_skill):
     """Three of eight skills are Chinese."""
     add_chinese(root)
-    make_skill(root, "会议纪要", "把会议录音整理成纪要并列出待办事项。", body="# 步骤")
+    make_skill(root, "周报", "汇总本周的工作并写成周报。", body="# 步骤")
     trust, reason = votes("list the fields of a form, please", root)
     assert trust == {"bm25": 1, "hashing": 1, "multilingual": 1}
     assert reason["multilingual"] == "38 % of the skills are in other languages, so both are asked"
