@@ -84,7 +84,7 @@ def languages_option(function: Decorated) -> Decorated:
         "--languages",
         type=click.Choice(LANGUAGES),
         help="Which to index for: english; all (slower, needs the extra multilingual); auto "
-        "(default): all where the skills or your locale need it and the extra is installed.",
+        "(default): all where skills, locale or earlier queries need it and the extra is there.",
     )(function)
 
 

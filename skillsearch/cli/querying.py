@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 @click.argument("words", nargs=-1, metavar="TEXT|-")
 @click.option("-n", "n", type=click.IntRange(1, MAX_N), help="Hits at most. [default: 5]")
 @click.option("--threshold", type=float, metavar="T", help="Lowest score, 0 to 1. [default: 0.3]")
-@click.option("--explain", is_flag=True, help="Say why each hit has its score.")
+@click.option(
+    "--explain", is_flag=True, help="Say which channels had a vote, and why each hit has its score."
+)
 @index_dir_option
 @click.option("--system", type=click.Choice(SYSTEMS), default="hybrid", help="How to rank.")
 @click.option(

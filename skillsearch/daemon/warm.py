@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillsearch.errors import DaemonError
+from skillsearch.errors import DaemonError, EmbedderError
 from skillsearch.index.cache import IndexFolder
 from skillsearch.index.channels import MULTILINGUAL, ChannelSettings
 from skillsearch.index.corpus import open_current
@@ -64,7 +64,8 @@ class WarmIndexes:
         """
         place = IndexFolder(folder)
         kept = self._kept.get(folder)
-        if kept is None or kept.index.generation != place.current():
+        came = kept is not None and kept.index.lacks_channel() and multilingual_is_installed()
+        if kept is None or came or kept.index.generation != place.current():
             kept = self._open(place)
             self._kept[folder] = kept
         self._kept.move_to_end(folder)
@@ -95,7 +96,12 @@ class WarmIndexes:
             if channel.model == MULTILINGUAL and not multilingual_is_installed():
                 continue
             identity = model_identity(channel.model)
-            embedder = self._embedder(channel, identity)
+            try:
+                embedder = self._embedder(channel, identity)
+            except EmbedderError:
+                if channel.model != MULTILINGUAL:
+                    raise
+                continue
             if embedder.fingerprint != channel.fingerprint:
                 raise DaemonError(f"The index in {place.path} was made by another embedder.")
             embedders[identity] = named[channel.model] = embedder

@@ -1,8 +1,8 @@
 """Roots → a new generation of the index, doing again only what changed.
 
-The result depends on the skills alone. A skill whose file is unchanged keeps its postings, every
-vector comes from the cache by the text that it embeds, and all is put in one order; so an index
-brought up to date is equal, byte for byte, to one built from scratch.
+A skill whose file is unchanged keeps its postings, every vector comes from the cache by the text
+that it embeds, and all is put in one order; so an index brought up to date is equal, byte for byte,
+to one built from scratch with the same dense channels. A channel that is there is kept.
 """
 
 from __future__ import annotations
@@ -14,7 +14,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillsearch.errors import EmbedderError, RootError, StorageError
+from skillsearch.errors import (
+    EmbedderError,
+    MissingDependencyError,
+    RootError,
+    StorageError,
+)
 from skillsearch.index import fields as field_rules
 from skillsearch.index import tokenizer
 from skillsearch.index.cache import IndexFolder
@@ -86,6 +91,7 @@ class Builder:
         request: IndexRequest,
         *,
         verify: bool = False,
+        keep_channels: bool = False,
         progress: Progress | None = None,
     ) -> None:
         """Prepare to index.
@@ -94,6 +100,7 @@ class Builder:
             folder: Where the index lies.
             request: What to index, and how.
             verify: Hash every file, whatever its stat says.
+            keep_channels: Add no dense channel, for which all skills would have to be embedded.
             progress: Told how far the run is.
 
         Raises:
@@ -107,6 +114,8 @@ class Builder:
         self.embedders: dict[str, Embedder] = {}
         self.unchanged: OpenedIndex | None = None
         self._verify = verify
+        self._keep_channels = keep_channels
+        self._could_add = False
         self._progress: Progress = progress or _silent
 
     def run(self) -> IndexReport:
@@ -146,7 +155,7 @@ class Builder:
             settings.could_add,
             expected=expects_others(self._folder.path),
         )
-        return index if same and fit else None
+        return index if same and (fit or self._keep_channels) else None
 
     def _unchanged(self, index: OpenedIndex) -> IndexReport:
         """Report a run that found nothing to do."""
@@ -210,19 +219,22 @@ class Builder:
         first = self._open_channel(model, stack)
         models = possible_models(model, first.embedder.scripts, languages)
         expected = expects_others(self._folder.path)
+        allowed = len(models)
+        if previous and self._keep_channels:
+            allowed = min(allowed, len(previous.settings.channels))
         channels = [first]
         # What was taken over unread lacks the texts of a channel that was not there before.
-        count = len(previous.settings.channels) if previous else len(models)
+        count = len(previous.settings.channels) if previous else allowed
         while True:
             try:
                 channels += [
                     self._open_channel(one, stack) for one in models[len(channels) : count]
                 ]
-            except EmbedderError as exc:
+            except (EmbedderError, MissingDependencyError) as exc:
                 if languages == "all":
                     raise
                 logger.warning("indexed without the multilingual channel: %s", exc)
-                models, count = models[:1], 1
+                models, count, allowed = models[:1], 1, 1
             known = [channel.embedder.fingerprint for channel in channels]
             if previous and known != [one.fingerprint for one in previous.settings.channels]:
                 previous = None
@@ -231,10 +243,12 @@ class Builder:
             caches = [channel.cache for channel in channels]
             reading.read(discovery, caches, verify=self._verify, progress=self._progress)
             needed = count_needed(models, languages, reading.documents, expected=expected)
-            if needed <= count:
+            if min(needed, allowed) <= count:
                 break
             previous, count = None, needed
-        kept = count if previous else needed
+        kept = count if previous else min(needed, allowed)
+        # Where one was not added but needed, the next run that may add it looks again.
+        self._could_add = len(models) > 1 and needed <= kept
         reading.keep_channels(kept)
         return channels[:kept], reading
 
@@ -266,13 +280,11 @@ class Builder:
         channels: Sequence[_Channel],
     ) -> str:
         """Save a generation and return its name."""
-        first = channels[0].embedder
-        possible = possible_models(self._request.model, first.scripts, self._request.languages)
         settings = IndexSettings(
             roots=self._roots,
             channels=tuple(ChannelSettings.of(one.model, one.embedder) for one in channels),
             languages=self._request.languages,
-            could_add=len(possible) > 1,
+            could_add=self._could_add,
             with_body=self._with_body,
             analysis=_ANALYSIS,
         )

@@ -48,7 +48,11 @@ bm25_metadata_alone: BM25 of the metadata, times what both leave: all that speak
 name: 1 where the query is the skill's name, less for a near spelling of it.
 """
 
-DENSE_FEATURES = tuple(name for name in FEATURES if name.startswith("cosine"))
+DENSE_CHANNELS = (
+    ("cosine_metadata", "cosine_body"),
+    ("cosine_metadata_multilingual", "cosine_body_multilingual"),
+)
+DENSE_FEATURES = DENSE_CHANNELS[0] + DENSE_CHANNELS[1]
 LEXICAL_FEATURES = tuple(name for name in FEATURES if name not in DENSE_FEATURES)
 
 CLUES = ("english", "other_language", "other_letters", "overlap")

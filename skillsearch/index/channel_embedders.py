@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from skillsearch.errors import EmbedderError
+from skillsearch.errors import EmbedderError, MissingDependencyError
 from skillsearch.index.channels import ChannelSettings
 from skillsearch.index.embedder import load_embedder, multilingual_is_installed
 from skillsearch.index.embedding import Embedder
@@ -61,10 +61,26 @@ class ChannelEmbedders:
         return self.loaded[channel.model]
 
     def second(self, channel: ChannelSettings) -> Embedder | None:
-        """Return the embedder of the second channel; None, from now on, where it is damaged."""
+        """Return the embedder of the second channel.
+
+        Args:
+            channel: What the channel was made with.
+
+        Returns:
+            The embedder; None where it is gone or damaged.
+        """
         try:
             return self.first(channel)
-        except EmbedderError as exc:
-            self._has_second = False
-            logger.warning("The multilingual channel cannot be asked: %s", exc)
+        except (EmbedderError, MissingDependencyError) as exc:
+            self.give_up(exc)
             return None
+
+    def give_up(self, reason: Exception) -> None:
+        """Do without the second channel until `renew`."""
+        self._has_second = False
+        logger.warning("The multilingual channel cannot be asked: %s", reason)
+
+    def renew(self, loaded: Mapping[str, Embedder]) -> None:
+        """Take over the embedders of a new index, and look again at which can be used."""
+        self.loaded.update(loaded)
+        self._has_second = None

@@ -30,7 +30,7 @@ class IndexSettings:
         roots: The roots, in the order of the user.
         channels: Its dense channels, that of its model first.
         languages: Which languages it was asked for.
-        could_add: Whether it could have had another channel, had it needed one.
+        could_add: Whether it could have had another channel, and was found to need none.
         with_body: False for an index of metadata alone.
         analysis: Versions of the tokenizer and of the field rules.
     """

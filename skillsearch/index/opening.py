@@ -54,7 +54,7 @@ def bring_up_to_date(index: SkillIndex) -> str:
     if len(index) > MAX_CHECKED_SKILLS or index.is_current():
         return ""
     differences = index.differences()
-    obstacle = _obstacle(differences) or _new_channel(index)
+    obstacle = _obstacle(differences)
     if obstacle:
         return f"warning: {obstacle}; searching the index as it was. To mend: skillsearch index"
     return _refresh(index, differences)
@@ -69,22 +69,6 @@ def _obstacle(differences: Differences) -> str:
     return ""
 
 
-def _new_channel(index: SkillIndex) -> str:
-    """Say that a refresh would embed all skills for a channel that the index lacks, or nothing."""
-    from skillsearch.index.channels import channels_fit, expects_others
-
-    settings = index.opened.settings
-    fit = channels_fit(
-        settings.channels,
-        settings.languages,
-        settings.could_add,
-        expected=expects_others(index.folder),
-    )
-    if fit or len(settings.channels) > 1:
-        return ""
-    return "it can have a channel for other languages now, which takes its time"
-
-
 def _refresh(index: SkillIndex, differences: Differences) -> str:
     """Refresh an index unless another process is at it, and say what changed."""
     from skillsearch.index.cache import IndexFolder
@@ -92,7 +76,7 @@ def _refresh(index: SkillIndex, differences: Differences) -> str:
     try:
         with IndexFolder(index.folder).lock(timeout=0):
             pass
-        index.refresh()
+        index.refresh(keep_channels=True)
     except LockTimeoutError:
         return "warning: another process is writing the index; searching it as it was"
     except SkillSearchError as exc:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skillsearch.index.calibration import DENSE_FEATURES, FEATURES, LEXICAL_FEATURES, Calibration
+from skillsearch.index.calibration import DENSE_CHANNELS, FEATURES, LEXICAL_FEATURES, Calibration
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.documents import DocumentStore
 from skillsearch.index.evidence import find_evidence
@@ -110,7 +110,9 @@ def score(
         _, evidence = best_evidence(corpus, query, candidates, sums)
         return calibration.scores(sums, evidence)
     lexical = calibration.channel_scores(features, LEXICAL_FEATURES)
-    dense = calibration.channel_scores(features, DENSE_FEATURES)
+    # Each dense channel judges its share: the sum of both stays between 0 and 1.
+    first, second = (calibration.channel_scores(features, names) for names in DENSE_CHANNELS)
+    dense = first + second
     if system == "bm25":
         return lexical
     return dense if system == "dense" else reciprocal_rank_fusion([lexical, dense])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skillsearch import config
-from skillsearch.errors import CacheError, IndexNotFoundError
+from skillsearch.errors import CacheError, IndexNotFoundError, SkillSearchError
 from skillsearch.index.cache import IndexFolder
 from skillsearch.index.calibration import Calibration
 from skillsearch.index.channel_embedders import ChannelEmbedders
@@ -47,6 +47,7 @@ class SkillIndex:
     """An index of skills on disk, opened for searching.
 
     Searches see the generation that was opened, whatever other processes write, until `refresh`.
+    One index belongs to one thread at a time.
     """
 
     def __init__(
@@ -120,6 +121,7 @@ class SkillIndex:
         index_dir: Path,
         *,
         verify: bool = False,
+        keep_channels: bool = False,
         progress: Progress | None = None,
     ) -> tuple[SkillIndex, IndexReport]:
         """Bring the index of a folder up to date and open it.
@@ -128,6 +130,7 @@ class SkillIndex:
             request: What to index, and how.
             index_dir: Folder of the index.
             verify: Hash every file, whatever its stat says.
+            keep_channels: As in `refresh`.
             progress: As in `from_roots`.
 
         Returns:
@@ -142,7 +145,9 @@ class SkillIndex:
         from skillsearch.index.builder import Builder
 
         folder = IndexFolder(index_dir)
-        builder = Builder(folder, request, verify=verify, progress=progress)
+        builder = Builder(
+            folder, request, verify=verify, keep_channels=keep_channels, progress=progress
+        )
         report = builder.run()
         opened = builder.unchanged or open_current(folder)
         if opened is None:
@@ -222,11 +227,18 @@ class SkillIndex:
         """
         return compare(self._opened, self._folder, verify=verify)
 
-    def refresh(self, *, verify: bool = False, progress: Progress | None = None) -> IndexReport:
+    def refresh(
+        self,
+        *,
+        verify: bool = False,
+        keep_channels: bool = False,
+        progress: Progress | None = None,
+    ) -> IndexReport:
         """Bring the index up to date with the disk and search the result from now on.
 
         Args:
             verify: Hash every file, whatever its stat says.
+            keep_channels: Add no dense channel, for which all skills would have to be embedded.
             progress: Called with the stage, how many are done, and how many there are.
 
         Returns:
@@ -244,9 +256,11 @@ class SkillIndex:
             settings.with_body,
             languages=settings.languages,
         )
-        renewed, report = self.build(request, self.folder, verify=verify, progress=progress)
+        renewed, report = self.build(
+            request, self.folder, verify=verify, keep_channels=keep_channels, progress=progress
+        )
         self._opened = renewed._opened
-        self._embedders.loaded.update(renewed._embedders.loaded)
+        self._embedders.renew(renewed._embedders.loaded)
         return report
 
     def search(
@@ -268,7 +282,7 @@ class SkillIndex:
             threshold: Lowest accepted score; by default 0.3 for ``hybrid``, whose score is a
                 probability, and 0 for the other systems.
             system: How to rank; see `skillsearch.types.SYSTEMS`.
-            explain: Add to each hit why it has its score.
+            explain: Add why each hit has its score, and which channels had a say in a hybrid one.
             include_hidden: False to leave out skills that ask not to be offered to models.
             exclude: Ids of documents to leave out, such as skills that are in use already.
 
@@ -286,7 +300,7 @@ class SkillIndex:
         form = self.analyse(query) if len(self) else None
         hits = run(request, self._opened.corpus, form, calibration) if form else ()
         votes: tuple[ChannelVote, ...] = ()
-        if explain and form:
+        if explain and form and system == "hybrid":
             from skillsearch.index.votes import channel_votes
 
             votes = channel_votes(form, self._opened)
@@ -295,13 +309,11 @@ class SkillIndex:
 
     def analyse(self, query: str) -> QueryForm:
         """Return a query as the channels see it: its terms, its vector and the trust in that."""
-        opened = self._opened
-        usable = self._embedders.count_usable(opened.settings.channels)
+        opened, channels = self._opened, self._opened.settings.channels
+        usable = self._embedders.count_usable(channels)
         form = analyse(query, opened, self._calibration, self._embed_query, channels=usable)
         # An embedder that changed makes a new index, maybe of other channels; one may be damaged.
-        if self._opened is opened and usable == self._embedders.count_usable(
-            opened.settings.channels
-        ):
+        if self._opened is opened and usable == self._embedders.count_usable(channels):
             return form
         return self.analyse(query)
 
@@ -361,10 +373,7 @@ class SkillIndex:
         return find_by_name(name, self._opened.corpus.documents, roots)
 
     def lacks_channel(self) -> bool:
-        """Tell whether a dense channel cannot be asked, for want of its library.
-
-        Who asks can tell the user: `search` does not log it any more.
-        """
+        """Tell whether a dense channel cannot be asked here; the caller is to tell the user."""
         channels = self._opened.settings.channels
         self._embedders.is_quiet = True
         return self._embedders.count_usable(channels) < len(channels)
@@ -377,7 +386,13 @@ class SkillIndex:
         if embedder is None:
             return np.zeros(settings.dimensions, np.float32)
         if embedder.fingerprint != settings.fingerprint:
-            self.refresh(verify=True)
+            try:
+                self.refresh(verify=True)
+            except SkillSearchError as exc:
+                if channel == 0:
+                    raise
+                self._embedders.give_up(exc)
+                return np.zeros(settings.dimensions, np.float32)
             embedder = self._embedders.loaded[settings.model]
         vector: NDArray[np.float32] = embed(embedder, [text], role="query").vectors[0]
         return vector

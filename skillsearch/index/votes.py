@@ -37,7 +37,7 @@ def channel_votes(query: QueryForm, index: OpenedIndex) -> tuple[ChannelVote, ..
     votes = [ChannelVote("bm25", 1.0, f"always asked; {known}")]
     for channel, view, reason in zip(channels, query.views, reasons, strict=False):
         votes.append(ChannelVote(channel.model, view.trust, reason))
-    missing = "not asked: it is not installed; pip install 'skillsearch[multilingual]'"
+    missing = "not asked: it cannot be used here; skillsearch doctor says why"
     votes += [ChannelVote(each.model, 0.0, missing) for each in channels[len(votes) - 1 :]]
     return tuple(votes)
 

@@ -65,7 +65,7 @@ def advice(index: SkillIndex) -> str:
     skills = "1 skill is" if count == 1 else f"{count:,} skills are"
     return (
         f"{skills} in languages that the embedder does not know ({in_words(unread)}), and found "
-        f"by shared words alone. To search by meaning: {_remedy(index, count)}"
+        f"by little more than shared words. To search by meaning: {_remedy(index, count)}"
     )
 
 
@@ -97,7 +97,8 @@ def query_notice(index: SkillIndex, query: str) -> str:
     other = int(np.count_nonzero(index.opened.corpus.documents.fluency < KNOWN))
     return (
         f"note: the embedder of this index does not know {name_of(language)}, so skills are found "
-        f"by shared words alone. To search by meaning: {_remedy(index, other)} (told once)"
+        "by little more than shared words. "
+        f"To search by meaning: {_remedy(index, other)} (told once)"
     )
 
 

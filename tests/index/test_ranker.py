@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.index.calibration import DENSE_FEATURES, FEATURES, LEXICAL_FEATURES
+from skillsearch.index.calibration import DENSE_CHANNELS, FEATURES, LEXICAL_FEATURES
 from skillsearch.index.embedding import HashingEmbedder, embed
 from skillsearch.index.evidence import find_evidence
 from skillsearch.index.fitted import default_calibration
@@ -145,7 +145,7 @@ def test_systems_score_by_the_same_calibration(index, candidates):
     best = int(sums.argmax())
     evidence = find_evidence(corpus, query, best, candidates.features[best])
     lexical = calibration.channel_scores(candidates.features, LEXICAL_FEATURES)
-    dense = calibration.channel_scores(candidates.features, DENSE_FEATURES)
+    dense = sum(calibration.channel_scores(candidates.features, c) for c in DENSE_CHANNELS)
     expected = {
         "hybrid": calibration.scores(sums, evidence),
         "bm25": lexical,

@@ -458,3 +458,64 @@ def test_another_skill_with_the_same_latin_letters_does_not_stand_for_one(
     corpus = build(tmp_path / "s").opened.corpus
     assert np.dot(*corpus.dense[0].metadata.vectors) >= 0.97
     assert copies(corpus, [0]) == {0}
+
+
+def test_a_second_embedder_that_changed_where_the_roots_are_gone_is_done_without(
+    mixed, polyglot, root, caplog
+):
+    """The first answers alone, and the log says why."""
+    polyglot.fingerprint = "another"
+    shutil.rmtree(root)
+    index = SkillIndex.open(mixed.folder)
+    assert index.search(ENGLISH[0], threshold=0.0)
+    index.search(FILL_FORMS, threshold=0.0)
+    assert "cannot be asked" in caplog.text
+    assert index.lacks_channel()
+
+
+def test_a_refresh_that_keeps_channels_adds_none(root, build, polyglot, add_chinese):
+    """Nor is it forgotten: the next run that may add one does."""
+    index = build(root)
+    add_chinese(root)
+    polyglot.asked.clear()
+    index.refresh(keep_channels=True)
+    assert len(index) == 7
+    assert len(index.opened.settings.channels) == 1
+    assert polyglot.asked == []
+    index.refresh()
+    assert len(index.opened.settings.channels) == 2
+
+
+def test_a_second_embedder_that_is_mended_is_used_from_the_next_run_on(
+    root, build, polyglot, add_chinese
+):
+    """Though no skill has changed."""
+    add_chinese(root)
+    polyglot.is_damaged = True
+    assert len(build(root).opened.settings.channels) == 1
+    polyglot.is_damaged = False
+    assert len(build(root).opened.settings.channels) == 2
+
+
+def test_a_channel_that_came_is_asked_after_a_refresh(mixed, polyglot, root):
+    """The same index, without opening it again."""
+    polyglot.is_installed = False
+    index = SkillIndex.open(mixed.folder)
+    assert index.lacks_channel()
+    polyglot.is_installed = True
+    (root / "tea-timer" / "SKILL.md").unlink()
+    index.refresh()
+    assert not index.lacks_channel()
+    assert index.search(FILL_FORMS, threshold=0.0)[0].name == "pdf-forms"
+
+
+def test_dense_scores_lie_between_0_and_1_with_one_channel_and_with_two(root, build):
+    """A perfect match of the first channel is one, whether there is a second or not."""
+    text = "key-rotation: " + next(
+        one.description for one in build(root).documents() if one.name == "key-rotation"
+    )
+    for languages in ("english", "all"):
+        index = build(root, index_dir=languages, languages=languages, with_body=False)
+        best = index.search(text, system="dense")[0]
+        assert best.name == "key-rotation"
+        assert best.score > 0.8

@@ -79,9 +79,16 @@ def test_a_language_that_cannot_be_told_is_not_guessed(votes, root):
 
 
 def test_a_channel_that_cannot_be_asked_is_named(root, build, polyglot):
-    """With what brings its library."""
+    """With where to look."""
     place = build(root, languages="all").folder
     polyglot.is_installed = False
     *_, last = SkillIndex.open(place).search("list forms", explain=True).channels
     assert (last.channel, last.trust) == ("multilingual", 0)
-    assert last.reason.endswith("pip install 'skillsearch[multilingual]'")
+    assert last.reason.endswith("skillsearch doctor says why")
+
+
+@pytest.mark.parametrize("system", ["bm25", "dense", "rrf"])
+def test_only_a_hybrid_result_has_votes(build, root, polyglot, system):
+    """The other systems do as they are told."""
+    found = build(root, languages="all").search("list forms", explain=True, system=system)
+    assert found.channels == ()
