@@ -469,11 +469,10 @@ def test_an_interrupt_ends_all_before_it_goes_on(run, marker, tmp_path):
     hand = threading.Thread(target=interrupt)
     # Workers that run tests side by side ignore the key.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    ends = []
+    ends, command = [], TREE + "touch started; wait"
     try:
         hand.start()
         with pytest.raises(KeyboardInterrupt):
-            command = TREE + "touch started; wait"
             run("bash", "-c", command, on_end=lambda: ends.append(alive(marker)))
         hand.join(10)
     finally:
