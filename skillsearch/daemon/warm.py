@@ -32,12 +32,14 @@ class WarmIndex:
         index: The index.
         library: The same skills by name, for what is offered to an agent.
         embedders: The embedders of its dense channels, by what names the files that each was
-            loaded from; that of the multilingual one only where it is installed.
+            loaded from; that of the multilingual one only where it can be used.
+        lacks_library: Whether the library of a channel was not installed.
     """
 
     index: SkillIndex
     library: SkillLibrary
     embedders: Mapping[str, Embedder]
+    lacks_library: bool
 
 
 class WarmIndexes:
@@ -64,7 +66,7 @@ class WarmIndexes:
         """
         place = IndexFolder(folder)
         kept = self._kept.get(folder)
-        came = kept is not None and kept.index.lacks_channel() and multilingual_is_installed()
+        came = kept is not None and kept.lacks_library and multilingual_is_installed()
         if kept is None or came or kept.index.generation != place.current():
             kept = self._open(place)
             self._kept[folder] = kept
@@ -91,9 +93,10 @@ class WarmIndexes:
             raise place.not_found()
         if opened is None:
             raise DaemonError(f"The index in {place.path} has to be built anew.")
-        embedders, named = {}, {}
+        embedders, named, lacks_library = {}, {}, False
         for channel in opened.settings.channels:
             if channel.model == MULTILINGUAL and not multilingual_is_installed():
+                lacks_library = True
                 continue
             identity = model_identity(channel.model)
             try:
@@ -106,7 +109,7 @@ class WarmIndexes:
                 raise DaemonError(f"The index in {place.path} was made by another embedder.")
             embedders[identity] = named[channel.model] = embedder
         index = SkillIndex(place, opened, named)
-        return WarmIndex(index, SkillLibrary.of_index(index), embedders)
+        return WarmIndex(index, SkillLibrary.of_index(index), embedders, lacks_library)
 
     def _embedder(self, channel: ChannelSettings, identity: str) -> Embedder:
         """Return the embedder of a channel; one that is loaded from the same files if any."""

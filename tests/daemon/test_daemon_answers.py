@@ -6,10 +6,19 @@ import threading
 import pytest
 
 from skillsearch.daemon import answers as answers_module
+from skillsearch.daemon import warm
 from skillsearch.daemon.answers import Answers
 from skillsearch.daemon.results import read_search
 from skillsearch.daemon.warm import MAX_INDEXES, WarmIndexes
-from skillsearch.errors import ConfigError, DaemonError, IndexNotFoundError, QueryError
+from skillsearch.errors import (
+    ConfigError,
+    DaemonError,
+    EmbedderError,
+    IndexNotFoundError,
+    QueryError,
+)
+from skillsearch.index import channel_embedders
+from skillsearch.index.embedding import HashingEmbedder
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.prompt import PromptSkill, render_overview
@@ -205,6 +214,40 @@ def test_a_channel_without_its_library_is_not_loaded(cli, mixed, extra, tmp_path
     warm = WarmIndexes().get(tmp_path / "one")
     assert [embedder.dimensions for embedder in warm.embedders.values()] == [512]
     assert warm.index.search("brew filter coffee", 1)[0].name == "brew-coffee"
+
+
+def test_an_index_is_opened_again_once_its_library_came(cli, mixed, extra, tmp_path):
+    """And kept open until then, and after."""
+    extra("known")
+    cli("index", mixed, "--index-dir", tmp_path / "one", "--model", "hashing")
+    extra(None)
+    indexes = WarmIndexes()
+    before = indexes.get(tmp_path / "one")
+    assert indexes.get(tmp_path / "one") is before
+    extra("known")
+    after = indexes.get(tmp_path / "one")
+    assert [embedder.dimensions for embedder in after.embedders.values()] == [512, 256]
+    assert indexes.get(tmp_path / "one") is after
+
+
+def test_an_index_with_a_damaged_channel_stays_open(cli, mixed, extra, tmp_path, monkeypatch):
+    """The other one answers, and nothing is loaded or checked anew for every question."""
+    extra("known")
+    cli("index", mixed, "--index-dir", tmp_path / "one", "--model", "hashing")
+
+    def load(spec):
+        if spec == "multilingual":
+            raise EmbedderError("its weights are damaged")
+        return HashingEmbedder(512, frozenset({"Latin"}))
+
+    for module in (warm, channel_embedders):
+        monkeypatch.setattr(module, "load_embedder", load)
+    indexes = WarmIndexes()
+    first = indexes.get(tmp_path / "one")
+    first.index.search("회의 녹음", 1, 0.0)
+    assert first.index.lacks_channel()
+    assert first.index.search("brew filter coffee", 1)[0].name == "brew-coffee"
+    assert indexes.get(tmp_path / "one") is first
 
 
 def test_what_a_query_lacks_for_its_language_is_told_once(extra, answers, question):
