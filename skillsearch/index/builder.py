@@ -243,10 +243,11 @@ class Builder:
             caches = [channel.cache for channel in channels]
             reading.read(discovery, caches, verify=self._verify, progress=self._progress)
             needed = count_needed(models, languages, reading.documents, expected=expected)
-            if min(needed, allowed) <= count:
+            wanted = min(needed, allowed)
+            if wanted <= count:
                 break
-            previous, count = None, needed
-        kept = count if previous else min(needed, allowed)
+            previous, count = None, wanted
+        kept = count if previous else wanted
         # Where one was not added but needed, the next run that may add it looks again.
         self._could_add = len(models) > 1 and needed <= kept
         reading.keep_channels(kept)

@@ -1,6 +1,8 @@
 """Small real skills and indexes for the tests of this folder."""
 
 import os
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -85,14 +87,24 @@ def settle():
 
 
 @pytest.fixture
-def english_user(monkeypatch):
-    """A user of whom nothing says that they speak another language."""
-    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
-        monkeypatch.delenv(name, raising=False)
+def run_python():
+    """Run code in a fresh interpreter with the same paths; return what it printed."""
+
+    def run(code, **environment):
+        return subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        ).stdout
+
+    return run
 
 
 @pytest.fixture
-def polyglot(monkeypatch, english_user):
+def polyglot(monkeypatch):
     """The embedder of the second channel; that of the first, ``hashing``, reads Latin alone."""
     second = Polyglot()
     models = {"hashing": HashingEmbedder(512, frozenset({"Latin"})), "multilingual": second}

@@ -34,7 +34,7 @@ def install(monkeypatch):
 
 
 @pytest.fixture
-def speak(monkeypatch, english_user):
+def speak(monkeypatch):
     """Set what tells the language of the user."""
 
     def speak(**variables):

