@@ -1,38 +1,41 @@
-"""Benchmark skillsearch: cold and warm queries, rank-bm25 in the same run, loading, indexing.
+"""Benchmark skillsearch: building, disk, cold and warm queries, updates; rivals in the same run.
 
-Usage: python scripts/bench.py [--skills DIR] [--sizes 1000,10000] [--work DIR] [--json]
+Usage: python scripts/bench.py [--skills DIR] [--sizes 10000,100000,1000000] [--work DIR] [--json]
+                               [--plot FILE.png] [--update COMMAND]
 
 Corpora of any size are made from the skills of a folder (the examples of the package by default):
 words of each copy are exchanged for others of the corpus, rare ones are made up, and the vectors of
 the copies are those of the originals with noise, so that 100,000 skills need no hours of embedding.
-Everything else is what a user runs: SKILL.md files on disk, the index, the command line.
+From 300,000 skills on they have no bodies and are indexed with ``--fields metadata``: a million
+whole ones would be 8 GB of files. Everything else is what a user runs: SKILL.md files on disk, the
+index, the command line.
 
-CPU seconds are of whole processes or of the calling thread; medians unless named p95.
+CPU seconds are of whole processes or of the calling thread; medians unless named p95 or p99.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import random
-import shutil
-import statistics
-import subprocess
-import sys
 import tempfile
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rank_bm25 import BM25Okapi
+from bench_corpus import Text, write_file
+from bench_measures import disk_bytes, median_of, repeat_command, run_command, time_calls
+from bench_plots import plot_growth
+from bench_report import SYNTHETIC, print_report
+from bench_rivals import compare
+from bench_search import break_down, recall
+from bench_vectors import HEAD_CHARS, make_corpus, noisy
 
 import skillsearch
 from skillsearch.index.embedder import load_embedder, multilingual_is_installed
 from skillsearch.index.embedding import embed
-from skillsearch.index.embedding_cache import EmbeddingCache
 from skillsearch.index.fields import field_texts
 from skillsearch.index.fitted import default_calibration
 from skillsearch.index.query_form import QueryForm, QueryView
@@ -42,7 +45,6 @@ from skillsearch.index.tokenizer import terms
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.parser import parse_skill
-from skillsearch.types import Skill
 
 EXAMPLES = Path(skillsearch.__file__).parent / "examples"
 QUERIES = (
@@ -69,144 +71,33 @@ OTHER_QUERIES = (
     "ähnliche Zeilen dieser riesigen Protokolldatei zusammenfassen",
     "API बहुत ज़्यादा अनुरोध की त्रुटि देता है",
 )
-EXCHANGED_WORDS = 0.2
-NOISE = 0.35
-"""Length of the noise added to a unit vector: copies are near, but no duplicates (cosine ~ .94)."""
-COLD_RUNS = 5
-WARM_ROUNDS = 5
 LOADED_SKILLS = 100
-SLOW_REFERENCE = 2.0
-"""Stop timing rank-bm25 after this many seconds a size; it needs no more for a median."""
-
+METADATA_FROM = 300_000
+"""Corpora of so many skills have no bodies."""
+SEARCH_ROUNDS = 20
+RECALL_QUERIES = 50
+UPDATES = 3
+UPDATE = "index {root} --index-dir {index} --languages english --fields {fields} --json"
 Record = dict[str, Any]
 
 
-def read_skills(folder: Path, limit: int) -> list[Skill]:
-    """Read up to a number of skills below a folder."""
+def read_skills(folder: Path, limit: int) -> list[Text]:
+    """Read the texts of up to a number of skills below a folder."""
     roots, _ = make_roots([folder])
-    skills = []
+    texts = []
     for file in discover(roots).files[:limit]:
         try:
             data = file.path.read_bytes()
-            skills.append(
-                parse_skill(data, doc_id=file.doc_id, path=file.path, root=file.root.path)[0]
-            )
+            skill, _ = parse_skill(data, doc_id=file.doc_id, path=file.path, root=file.root.path)
         except (skillsearch.SkillSearchError, OSError):
             continue
-    return skills
-
-
-def perturb(text: str, words: Sequence[str], rng: random.Random) -> str:
-    """Exchange some words of a text, one in ten of them for a word that no other text has."""
-    changed = []
-    for word in text.split(" "):
-        if rng.random() >= EXCHANGED_WORDS:
-            changed.append(word)
-        elif rng.random() < 0.1:
-            changed.append(f"{rng.choice(words)}{rng.randrange(10**6)}")
-        else:
-            changed.append(rng.choice(words))
-    return " ".join(changed)
-
-
-def copies(originals: Sequence[Skill], size: int) -> Iterator[tuple[int, str, str]]:
-    """Yield the original's number, the name and the SKILL.md of each copy."""
-    rng = random.Random(0)
-    words = [word for skill in originals for word in skill.body.split() if word.isalpha()]
-    for number in range(size):
-        source = number % len(originals)
-        skill = originals[source]
-        name = f"{skill.name[:40].strip()}-{number}"
-        about = json.dumps(perturb(skill.description, words, rng), ensure_ascii=False)
-        body = perturb(skill.body, words, rng)
-        yield source, name, f"---\nname: {json.dumps(name)}\ndescription: {about}\n---\n\n{body}\n"
-
-
-def make_corpus(originals: Sequence[Skill], size: int, work: Path) -> Path:
-    """Write the copies as skill folders and put their vectors into the cache of the index."""
-    root, index_dir = work / f"skills-{size}", work / f"index-{size}"
-    index_dir.mkdir(parents=True, exist_ok=True)
-    embedder = load_embedder("onnx")
-    own = [field_texts(skill, [embedder.scripts]).embedded[0] for skill in originals]
-    metadata = embed(embedder, [texts.metadata for texts in own]).vectors
-    bodies = embed(embedder, [texts.body_head for texts in own]).vectors
-    rng = np.random.default_rng(0)
-
-    def noisy(vector: np.ndarray) -> np.ndarray:
-        noise = rng.standard_normal(len(vector)).astype(np.float32)
-        moved = vector + NOISE * noise / np.linalg.norm(noise)
-        return np.asarray(moved / np.linalg.norm(moved), np.float32)
-
-    with EmbeddingCache(index_dir, embedder.fingerprint, embedder.dimensions) as cache:
-        for number, (source, name, text) in enumerate(copies(originals, size)):
-            path = root / f"{number // 1000:03}" / name / "SKILL.md"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-            skill, _ = parse_skill(text.encode(), doc_id=name, path=path, root=root)
-            keys = field_texts(skill, [embedder.scripts]).document.keys[0]
-            for key, vector in zip(keys, (metadata[source], bodies[source]), strict=True):
-                if cache.get(bytes.fromhex(key)) is None:
-                    cache.add(bytes.fromhex(key), noisy(vector))
-    # Younger than two seconds, a file's time proves nothing; a user's skills are older.
-    subprocess.run(["find", str(root), "-exec", "touch", "-d", "1 hour ago", "{}", "+"], check=True)
-    return root
-
-
-LAUNCHER = """
-import json, os, sys, time
-started = time.perf_counter()
-pid = os.posix_spawn(sys.executable, [sys.executable, "-m", "skillsearch", *sys.argv[1:]],
-    os.environ, file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)])
-_, status, usage = os.wait4(pid, 0)
-wall = time.perf_counter() - started
-print(json.dumps([os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, wall,
-    usage.ru_maxrss / 1024]))
-"""
-"""Starts a command from a small process: the kernel counts the size of whoever starts a program as
-the program's own peak."""
+        texts.append(Text(skill.name, skill.description, skill.body))
+    return texts
 
 
 def indexing(root: Path, index_dir: str, languages: str = "english") -> list[str]:
     """Return the command that indexes a root; by default with the packaged model alone."""
     return ["index", str(root), "--index-dir", index_dir, "--languages", languages, "--json"]
-
-
-def run_command(*args: str) -> Record:
-    """Run the command line in a process of its own; return its CPU seconds, wall time and RSS."""
-    launched = subprocess.run(
-        [sys.executable, "-S", "-E", "-c", LAUNCHER, *args],
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    code, cpu, wall, rss = json.loads(launched.stdout)
-    if code:
-        raise SystemExit(f"skillsearch {' '.join(args)} ended with {code}")
-    return {"cpu_s": cpu, "wall_s": wall, "rss_mb": rss}
-
-
-def repeat_command(*args: str) -> Record:
-    """Run a command several times; return the median of each figure."""
-    runs = [run_command(*args) for _ in range(COLD_RUNS)]
-    return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
-
-
-def time_calls(call: Callable[[str], object], texts: Sequence[str] = QUERIES) -> Record:
-    """Time a call over all texts, warmed up; milliseconds of CPU and wall time."""
-    for text in texts:
-        call(text)
-    cpu, wall = [], []
-    for text in [*texts] * WARM_ROUNDS:
-        cpu_before, wall_before = time.thread_time(), time.perf_counter()
-        call(text)
-        cpu.append(1000 * (time.thread_time() - cpu_before))
-        wall.append(1000 * (time.perf_counter() - wall_before))
-    return {
-        "cpu_ms": statistics.median(cpu),
-        "cpu_ms_p95": statistics.quantiles(cpu, n=20)[-1],
-        "wall_ms": statistics.median(wall),
-        "wall_ms_p90": statistics.quantiles(wall, n=10)[-1],
-        "wall_ms_p95": statistics.quantiles(wall, n=20)[-1],
-    }
 
 
 def bench_search(index: SkillIndex) -> Record:
@@ -220,11 +111,23 @@ def bench_search(index: SkillIndex) -> Record:
         form = QueryForm(query, "en", Counter(terms(query)), (view,))
         candidates = find_candidates(corpus, form, 5)
         scores = score(corpus, form, candidates, "hybrid", default_calibration())
-        best_first(scores, candidates.documents)
+        best_first(scores, corpus.documents.in_order(candidates.documents))
 
     return {
-        "all": time_calls(lambda query: index.search(query)),
-        "without_embedding": time_calls(without_embedding),
+        "all": time_calls(lambda query: index.search(query), QUERIES, SEARCH_ROUNDS),
+        "without_embedding": time_calls(without_embedding, QUERIES, SEARCH_ROUNDS),
+        "steps_ms": break_down(index, QUERIES, SEARCH_ROUNDS),
+    }
+
+
+def bench_recall(index: SkillIndex, originals: Sequence[Text]) -> Record:
+    """Compare dense retrieval with an exact scan, by our queries and by noisy descriptions."""
+    embedder = load_embedder("onnx")
+    descriptions = [text.description for text in originals[:RECALL_QUERIES]]
+    vectors = noisy(embed(embedder, descriptions).vectors, np.random.default_rng(1))
+    return {
+        "queries": recall(index, embed(embedder, QUERIES).vectors),
+        "noisy_descriptions": recall(index, vectors),
     }
 
 
@@ -241,54 +144,75 @@ def bench_loading(index: SkillIndex) -> Record:
 
 
 def bench_bm25(index: SkillIndex, root: Path) -> Record:
-    """Time rank-bm25 and our matrix over the same metadata texts, and compare their scores."""
-    path_texts = []
+    """Compare our matrix over the metadata texts with rank-bm25 and bm25s."""
+    with_body = index.opened.corpus.lexical_full is not None
+    texts = []
     for document in index.documents():
         path = Path(document.path)
         skill, _ = parse_skill(path.read_bytes(), doc_id=document.doc_id, path=path, root=root)
-        path_texts.append(field_texts(skill, [None]).metadata_terms)
-    okapi = BM25Okapi(path_texts)
-    ours = index.opened.corpus.lexical_metadata
-    theirs_ms, difference = [], 0.0
-    started = time.perf_counter()
-    for query in QUERIES:
-        before = time.thread_time()
-        expected = okapi.get_scores(terms(query))
-        theirs_ms.append(1000 * (time.thread_time() - before))
-        found = ours.scores(Counter(terms(query)))
-        difference = max(difference, float(np.abs(expected - found).max()))
-        if time.perf_counter() - started > SLOW_REFERENCE and len(theirs_ms) >= 3:
-            break
-    own = time_calls(lambda query: ours.scores(Counter(terms(query))))
-    return {
-        "rank_bm25_cpu_ms": statistics.median(theirs_ms),
-        "ours_cpu_ms": own["cpu_ms"],
-        "ratio": statistics.median(theirs_ms) / own["cpu_ms"],
-        "largest_difference": difference,
-    }
+        # The head of a body tells its language, by which the metadata is stemmed.
+        head = replace(skill, body=skill.body[:HEAD_CHARS])
+        texts.append(field_texts(head, [None], with_body=with_body).metadata_terms)
+    return compare(texts, index.opened.corpus.lexical_metadata, QUERIES)
 
 
-def bench_size(originals: Sequence[Skill], size: int, work: Path) -> Record:
+def bench_update(template: str, index: SkillIndex, root: Path, fields: str) -> Record:
+    """Change one skill a few times and have it indexed; in the end it is as it was."""
+    middle = len(index) // 2
+    document = next(one for at, one in enumerate(index.documents()) if at == middle)
+    path = Path(document.path)
+    before, age = path.read_bytes(), path.stat().st_mtime_ns
+    places = {"root": root, "index": index.folder, "path": path, "folder": path.parent}
+    command = [word.format(**places, fields=fields) for word in template.split()]
+    runs = []
+    for number in range(UPDATES):
+        about = json.dumps(f"{document.description} Changed the {number}th time.")
+        head, _, body = before.decode("utf-8", "replace").partition("\n---\n")
+        name = head.split("\n")[1]
+        text = f"---\n{name}\ndescription: {about}\n---\n{body}"
+        write_file(str(path), text.encode("utf-8", "replace"))
+        runs.append(run_command(*command))
+    changed = SkillIndex.open(index.folder).find(document.doc_id)
+    if changed.description == document.description:
+        raise SystemExit(f"{' '.join(command)} did not index the changed {path}")
+    write_file(str(path), before, age)
+    run_command(*command)
+    return median_of(runs)
+
+
+def bench_size(originals: Sequence[Text], size: int, work: Path, update: str = UPDATE) -> Record:
     """Measure everything at one corpus size."""
-    root = make_corpus(originals, size, work)
-    index_dir = str(work / f"index-{size}")
-    shutil.rmtree(work / f"index-{size}" / "generations", ignore_errors=True)
-    first = run_command(*indexing(root, index_dir))
+    with_body = size < METADATA_FROM
+    fields = "full" if with_body else "metadata"
+    root, folder = make_corpus(originals, size, work, with_body=with_body)
+    index_dir = str(folder)
+    command = [*indexing(root, index_dir), "--fields", fields]
+    told = work / "told.json"
+    first = run_command(*command, output=str(told))
+    report = json.loads(told.read_bytes())
+    told.unlink()
+    if report["indexed"] != size:
+        raise SystemExit(f"Of {size:,} skills {report['indexed']:,} were indexed.")
     index = SkillIndex.open(index_dir)
     query = (QUERIES[0], "--index-dir", index_dir, "--json")
     return {
         "skills": len(index),
-        "index_without_embedding": first,
-        "no_op_index": repeat_command(*indexing(root, index_dir)),
+        "fields": fields,
+        "corpus": SYNTHETIC,
+        "index_without_embedding": {**first, "embedded": report["embedded"]},
+        "disk_bytes": disk_bytes(folder),
+        "no_op_index": repeat_command(*command),
         "cold_query": repeat_command("query", *query),
         "cold_query_no_refresh": repeat_command("query", *query, "--no-refresh"),
         "warm_query": bench_search(index),
+        "recall_at_10": bench_recall(index, originals),
         "loading": bench_loading(index),
         "bm25": bench_bm25(index, root),
+        "update": bench_update(update, index, root, fields),
     }
 
 
-def bench_throughput(originals: Sequence[Skill], work: Path) -> Record:
+def bench_throughput(originals: Sequence[Text], work: Path) -> Record:
     """Measure how many skills are indexed in a second, embedding included.
 
     Where the extra ``multilingual`` is installed, once more with both dense channels; and how fast
@@ -313,7 +237,7 @@ def bench_throughput(originals: Sequence[Skill], work: Path) -> Record:
             found[languages] = {
                 **run,
                 "skills_per_s": count / run["wall_s"],
-                "english_queries": time_calls(index.search),
+                "english_queries": time_calls(index.search, QUERIES),
                 "other_queries": time_calls(index.search, OTHER_QUERIES),
             }
     return {"skills": count, "languages": found}
@@ -328,60 +252,35 @@ def bench_evaluation(collection: Path, work: Path) -> Record:
     return {"collection": collection.name, "queries": queries, **run_command(*command)}
 
 
-def print_report(report: Record) -> None:
-    """Print the figures as tables, ratios first."""
-    for row in report["evaluation"]:
-        print(
-            f"eval of two systems on {row['collection']}: {row['queries']} queries, "
-            f"{row['wall_s']:.1f} s, {row['cpu_s']:.1f} CPU s, {row['rss_mb']:.0f} MB"
-        )
-    found = report["throughput"]["languages"]
-    for languages, row in found.items():
-        print(
-            f"--languages {languages}: {row['skills_per_s']:.1f} skills/s with embedding, "
-            f"{row['cpu_s']:.0f} CPU s ({row['cpu_s'] / found['english']['cpu_s']:.2f}x); queries "
-            + "; ".join(
-                f"{kind}: p50 {row[kind]['wall_ms']:.1f}, p90 {row[kind]['wall_ms_p90']:.1f} ms"
-                for kind in ("english_queries", "other_queries")
-            )
-        )
-    print()
-    columns: dict[str, Callable[[Record], str]] = {
-        "skills": lambda r: f"{r['skills']}",
-        "rank-bm25 / ours": lambda r: f"{r['bm25']['ratio']:.0f}x",
-        "score diff": lambda r: f"{r['bm25']['largest_difference']:.1e}",
-        "cold CPU s": lambda r: f"{r['cold_query']['cpu_s']:.2f}",
-        "cold RSS MB": lambda r: f"{r['cold_query']['rss_mb']:.0f}",
-        "warm p50 ms": lambda r: f"{r['warm_query']['all']['wall_ms']:.1f}",
-        "warm p95 ms": lambda r: f"{r['warm_query']['all']['wall_ms_p95']:.1f}",
-        "search CPU ms": lambda r: f"{r['warm_query']['without_embedding']['cpu_ms']:.2f}",
-        "load p50 ms": lambda r: f"{r['loading']['body']['wall_ms']:.2f}",
-        "load p95 ms": lambda r: f"{r['loading']['body']['wall_ms_p95']:.2f}",
-        "no-op CPU s": lambda r: f"{r['no_op_index']['cpu_s']:.2f}",
-    }
-    print(*(f"{name:>16}" for name in columns))
-    for row in report["sizes"]:
-        print(*(f"{cell(row):>16}" for cell in columns.values()))
-
-
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--skills", type=Path, default=EXAMPLES, help="folder of real skills")
     parser.add_argument("--originals", type=int, default=1000, help="read at most so many of them")
     parser.add_argument("--sizes", default="1000,10000", help="corpus sizes, comma-separated")
     parser.add_argument("--eval", type=Path, nargs="*", default=[], help="judged collections")
     parser.add_argument("--work", type=Path, help="keep the corpora here for the next run")
+    parser.add_argument("--plot", type=Path, help="draw how times grow with the corpus")
+    parser.add_argument(
+        "--update",
+        default=UPDATE,
+        metavar="COMMAND",
+        help="command that indexes a changed skill, with {index}, {root}, {path}, {folder}, "
+        "{fields} (default: %(default)s)",
+    )
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     originals = read_skills(args.skills, args.originals)
     with tempfile.TemporaryDirectory() as temporary:
         work = (args.work or Path(temporary)).absolute()
-        report = {
+        sizes = map(int, args.sizes.split(","))
+        report: Record = {
             "throughput": bench_throughput(originals, work),
             "evaluation": [bench_evaluation(place.absolute(), work) for place in args.eval],
-            "sizes": [bench_size(originals, int(size), work) for size in args.sizes.split(",")],
+            "sizes": [bench_size(originals, size, work, args.update) for size in sizes],
         }
+    if args.plot:
+        plot_growth(report["sizes"], args.plot)
     if args.json:
         print(json.dumps(report, indent=1))
     else:

@@ -280,7 +280,7 @@ class Sampler:
             lexical = corpus.lexical_full or corpus.lexical_metadata
             for query in _spread([q for q in collection.queries if q.language], QUERIES):
                 counts = Counter(terms(query.text, language_of(query.text)))
-                found.append((query, lexical.overlap(counts)))
+                found.append((query, lexical.overlap(lexical.weigh(counts))))
         return found
 
     def _index(self, collection: Collection) -> tuple[SkillIndex, Mapping[str, str]]:

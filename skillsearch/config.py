@@ -28,6 +28,9 @@ PROJECT_MODELS = frozenset(
 )
 """Models that a project file may choose: those that load nothing but what is installed."""
 
+NOT_FOR_PROJECTS = frozenset({"allowed_commands", "denied_commands", "backend", "uri"})
+"""Settings that a checkout must not decide: what may be run, and whom queries are sent to."""
+
 MAX_QUERY_CHARS = 65_536
 """Far beyond any request to an agent; a longer text is a mistake that would cost seconds."""
 
@@ -54,6 +57,11 @@ class Settings:
         model: What the embedder is loaded by.
         fields: ``full``, or ``metadata`` to leave the bodies out.
         languages: Which languages to index for; see `skillsearch.types.LANGUAGES`.
+        device: Where models of sentence-transformers run: ``cpu``, ``cuda``, ``cuda:1``, ``mps``,
+            or ``auto`` for the best that torch sees. All others run on the CPU.
+        backend: Where the index lies: ``local``, in `index_dir`, or ``milvus``.
+        uri: Address of the Milvus server; it may hold a password, so it is never shown.
+        collection: Name of the index on that server.
         n: Hits a query gives at most.
         threshold: Lowest accepted score; None for the default of the ranking system.
         refresh: Whether a query brings a changed index up to date first where that is cheap.
@@ -70,6 +78,10 @@ class Settings:
     model: str = "onnx"
     fields: str = "full"
     languages: Languages = "auto"
+    device: str = "auto"
+    backend: str = "local"
+    uri: str = ""
+    collection: str = "skillsearch"
     n: int = 5
     threshold: float | None = None
     refresh: bool = True
@@ -288,7 +300,7 @@ def _check_project(settings: Settings, values: Mapping[str, JsonValue], path: Pa
     Raises:
         ConfigError: When the project file reaches outside its folder.
     """
-    listed = sorted({"allowed_commands", "denied_commands"} & values.keys())
+    listed = sorted(NOT_FOR_PROJECTS & values.keys())
     if listed:
         raise ConfigError(
             f"{path}: {listed[0]} is not for a project file to choose; use "

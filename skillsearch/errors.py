@@ -14,6 +14,7 @@ SkillSearchError
 ├─ IndexingError               the first index of a library is still being made
 ├─ StorageError                the index folder cannot be read or written
 ├─ LockTimeoutError            another process is writing the index
+├─ RemoteError                 Milvus does not answer, or refuses
 ├─ CacheError                  a damaged or foreign part; internal, answered by a rebuild
 ├─ EmbedderError               an embedder cannot be loaded or gave unusable vectors
 ├─ ConfigError                 a setting has a value that cannot be used
@@ -181,6 +182,10 @@ class StorageError(SkillSearchError):
 
 class LockTimeoutError(StorageError):
     """Another process kept the index locked for longer than we wait."""
+
+
+class RemoteError(SkillSearchError):
+    """Milvus cannot be reached, or did not do what it was asked for."""
 
 
 class CacheError(SkillSearchError):

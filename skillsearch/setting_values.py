@@ -14,9 +14,13 @@ from skillsearch.types import LANGUAGES, JsonValue, Languages
 MAX_N = 1000
 """Hits that a query can ask for."""
 
+BACKENDS = ("local", "milvus")
+"""Where an index can lie: in a folder of this machine, or on a Milvus server."""
+
 _MAX_NAME_BYTES = 255
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _WORD = re.compile(r"[^\s,]+")
+_DEVICE = re.compile(r"auto|cpu|cuda(?::[0-9]{1,3})?|mps")
 
 
 def is_environment_name(text: str) -> bool:
@@ -71,6 +75,13 @@ def _parse_daemon(value: JsonValue, base: Path) -> str:
     return str(value)
 
 
+def _parse_backend(value: JsonValue, base: Path) -> str:
+    """Read where the index lies."""
+    if value not in BACKENDS:
+        raise ValueError("must be 'local' or 'milvus'")
+    return str(value)
+
+
 def _parse_fields(value: JsonValue, base: Path) -> str:
     """Read which fields to index."""
     if value not in ("metadata", "full"):
@@ -84,6 +95,13 @@ def _parse_languages(value: JsonValue, base: Path) -> Languages:
         if value == known:
             return known
     raise ValueError(f"must be {', '.join(map(repr, LANGUAGES[:-1]))} or {LANGUAGES[-1]!r}")
+
+
+def _parse_device(value: JsonValue, base: Path) -> str:
+    """Read where a model of sentence-transformers runs."""
+    if not isinstance(value, str) or not _DEVICE.fullmatch(value):
+        raise ValueError("must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'")
+    return value
 
 
 def _parse_n(value: JsonValue, base: Path) -> int:
@@ -126,6 +144,10 @@ PARSERS: Mapping[str, Callable[[Any, Path], Any]] = {
     "model": _parse_text,
     "fields": _parse_fields,
     "languages": _parse_languages,
+    "device": _parse_device,
+    "backend": _parse_backend,
+    "uri": _parse_text,
+    "collection": _parse_text,
     "n": _parse_n,
     "threshold": _parse_threshold,
     "refresh": _parse_switch,

@@ -43,7 +43,7 @@ def require_watchfiles() -> ModuleType:
 
 def watch(
     paths: Iterable[Path],
-    on_change: Callable[[], object],
+    on_change: Callable[[frozenset[Path] | None], object],
     *,
     stop: Event,
     leave_out: Path | None = None,
@@ -58,7 +58,8 @@ def watch(
 
     Args:
         paths: The roots.
-        on_change: What to call; it finds out for itself what changed.
+        on_change: What to call with the SKILL.md files and folders that changed; None where it
+            has to find out for itself.
         stop: Ends the watch when it is set.
         leave_out: A folder whose changes do not count, such as that of the index.
         debounce_ms: How long nothing may change, in milliseconds, before `on_change` is called.
@@ -85,7 +86,7 @@ class _Watch:
     def __init__(
         self,
         paths: tuple[Path, ...],
-        on_change: Callable[[], object],
+        on_change: Callable[[frozenset[Path] | None], object],
         stop: Event,
         leave_out: Path | None,
         debounce_ms: int,
@@ -107,7 +108,7 @@ class _Watch:
                 self._follow(present)
             else:
                 if present != before:
-                    self._tell()
+                    self._tell(None)
                 self._stop.wait(TICK_MS / 1000)
             before = present
 
@@ -120,8 +121,9 @@ class _Watch:
             if changed & places or _present(self._paths) != roots:
                 return
             # All of them pass the sieve: it keeps account of the folders.
-            if any([sieve.matters(Path(path)) for path in changed]) or is_new:
-                self._tell()
+            matter = frozenset(path for path in map(Path, changed) if sieve.matters(path))
+            if matter or is_new:
+                self._tell(None if is_new else matter)
             is_new = False
 
     def _batches(self, places: Iterable[str]) -> Iterator[set[str]]:
@@ -152,12 +154,12 @@ class _Watch:
             self._polls = True
             self._stop.wait(TICK_MS / 1000)
 
-    def _tell(self) -> None:
+    def _tell(self, changed: frozenset[Path] | None) -> None:
         """Call what was asked for."""
         if self._stop.is_set():
             return
         try:
-            self._on_change()
+            self._on_change(changed)
         except (SkillSearchError, OSError) as exc:
             logger.warning("%s Still watching.", exc)
 

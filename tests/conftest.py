@@ -129,7 +129,7 @@ def extra(monkeypatch):
 
     latin = HashingEmbedder(512, frozenset({"Latin"}))
 
-    def load(spec):
+    def load(spec, **options):
         if spec == "multilingual":
             source.require_weights()
             return HashingEmbedder(256)

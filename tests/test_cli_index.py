@@ -6,6 +6,7 @@ import os
 import pytest
 
 from skillsearch.cli import indexing
+from skillsearch.index import amending
 from skillsearch.index.request import IndexRequest
 
 NEEDS_ORDINARY_USER = pytest.mark.skipif(
@@ -278,3 +279,28 @@ def test_a_bad_setting_in_a_project_file_is_named(cli, tmp_path, drinks):
     result = cli("index", drinks)
     assert result.exit_code == 2
     assert "skillsearch.toml: n = 0 must be a whole number from 1 to 1000" in result.stderr
+
+
+def test_only_what_is_named_is_looked_at_in_a_large_index(index, drinks, make_skill, monkeypatch):
+    """A file that changed and one that is gone; what else changed waits."""
+    monkeypatch.setattr(amending, "LEAST_DOCUMENTS", 2)
+    index(drinks)
+    first, second, third = sorted(path.parent.name for path in drinks.glob("*/SKILL.md"))
+    for name in (first, second):
+        with (drinks / name / "SKILL.md").open("a") as file:
+            file.write("More words.\n")
+    (drinks / third / "SKILL.md").unlink()
+    code, report = index(drinks, "--only", drinks / first / "SKILL.md", "--only", drinks / third)
+    assert code == 0
+    assert (report["indexed"], report["reused"], report["removed"]) == (2, 1, 1)
+    code, report = index(drinks)
+    assert (report["indexed"], report["reused"]) == (2, 1)
+
+
+def test_only_a_path_in_no_root_changes_nothing(index, drinks, tmp_path, monkeypatch):
+    """There is nothing of it in the index, and nothing comes."""
+    monkeypatch.setattr(amending, "LEAST_DOCUMENTS", 2)
+    _, before = index(drinks)
+    code, report = index(drinks, "--only", tmp_path / "elsewhere")
+    assert code == 0
+    assert (report["generation"], report["reused"]) == (before["generation"], 3)

@@ -84,7 +84,7 @@ def test_ctrl_c_exits_with_130_and_keeps_what_was_embedded(start, tmp_path, make
         make_skill(tmp_path / "many", f"skill-{number}", f"Does {number} things. " * 40)
     process = start("index", "many", "--index-dir", "i", preexec_fn=heed_interrupts)
     deadline = time.monotonic() + 60
-    while not any(file.stat().st_size for file in (tmp_path / "i").glob("embeddings-*.bin")):
+    while not any(file.stat().st_size for file in (tmp_path / "i").glob("embeddings-*.vectors")):
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -147,7 +147,7 @@ def test_sigterm_ends_the_first_indexing_too(start, tmp_path, make_skill):
         make_skill(tmp_path / "many", f"skill-{number}", f"Does {number} things. " * 40)
     watch = start("many", "--index-dir", "i", model="onnx")
     watch.until(
-        lambda: list((tmp_path / "i").glob("embeddings-*.bin")),
+        lambda: list((tmp_path / "i").glob("embeddings-*.vectors")),
         lambda found: any(file.stat().st_size for file in found),
     )
     assert watch.end(signal.SIGTERM) == 0

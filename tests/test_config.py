@@ -134,6 +134,9 @@ def test_an_empty_variable_is_as_good_as_none(project, monkeypatch):
         ("fields", "body", "must be 'metadata' or 'full'"),
         ("languages", "english, korean", "must be 'auto', 'english' or 'all'"),
         ("languages", True, "must be 'auto', 'english' or 'all'"),
+        ("device", "gpu", "must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'"),
+        ("device", "cuda:", "must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'"),
+        ("device", 1, "must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'"),
         ("model", " ", "must be a text"),
         ("refresh", "maybe", "must be true or false"),
         ("roots", "one", "must be a list of folders"),
@@ -201,6 +204,16 @@ def test_a_project_file_cannot_reach_outside_its_folder(project, text):
     (folder / "link").symlink_to("/etc")
     with pytest.raises(ConfigError, match="project file"):
         load_settings()
+
+
+@pytest.mark.parametrize("device", ["auto", "cpu", "cuda", "cuda:1", "mps"])
+def test_a_device_is_read_from_file_and_variable(project, monkeypatch, device):
+    """A variable comes before a file, a flag before both."""
+    project(f"device = '{device}'\n")
+    assert load_settings().device == device
+    monkeypatch.setenv("SKILLSEARCH_DEVICE", "cuda:7")
+    assert load_settings().device == "cuda:7"
+    assert load_settings(device=device).device == device
 
 
 def test_a_project_file_may_choose_the_languages(project, monkeypatch):

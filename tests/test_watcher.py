@@ -24,6 +24,7 @@ class Watched:
 
     def __init__(self, paths, **options):
         self.calls = 0
+        self.told = []
         self.fault = None
         self.has_ended = False
         self.stop = threading.Event()
@@ -38,8 +39,9 @@ class Watched:
         finally:
             self.has_ended = True
 
-    def _told(self):
+    def _told(self, changed):
         self.calls += 1
+        self.told.append(changed)
         if self.fault:
             raise self.fault
 
@@ -97,6 +99,8 @@ def test_a_skill_that_comes_changes_and_goes_is_told(start, root, make_skill):
     watched.wait(3)
     path.unlink()
     watched.wait(4)
+    assert watched.told[0] is None  # what happened before the watch, nobody saw
+    assert all(path.parent in told or path in told for told in watched.told[1:])
 
 
 def test_any_spelling_of_the_file_counts(start, root):

@@ -10,7 +10,7 @@ import click
 
 from skillsearch.cli.indexing import describe
 from skillsearch.cli.opening import open_index
-from skillsearch.cli.options import command, index_dir_option, json_option
+from skillsearch.cli.options import backend_options, command, index_dir_option, json_option
 from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say
 from skillsearch.config import load_settings
 
@@ -22,16 +22,35 @@ INVALID = 3
 
 @command("status")
 @index_dir_option
+@backend_options
 @json_option
 @click.pass_context
-def status_command(context: click.Context, index_dir: Path | None, as_json: bool) -> None:
+def status_command(
+    context: click.Context,
+    index_dir: Path | None,
+    backend: str | None,
+    uri: str | None,
+    collection: str | None,
+    as_json: bool,
+) -> None:
     """Prove that the index is what lies on disk, or say what differs.
 
-    Every file is hashed. Exits with 1 where something differs.
+    Every file is hashed. Exits with 1 where something differs. Of an index in Milvus it says what
+    it holds; no file is looked at.
     """
     from skillsearch.reports.status import status
 
-    report = status(open_index(load_settings(index_dir=index_dir).index_dir))
+    settings = load_settings(index_dir=index_dir, backend=backend, uri=uri, collection=collection)
+    if settings.backend == "milvus":
+        from skillsearch.cli.remote import status_in_milvus
+
+        rows = status_in_milvus(settings)
+        if as_json:
+            emit_json(rows)
+        else:
+            _print([(name, str(value)) for name, value in rows.items()])
+        return
+    report = status(open_index(settings.index_dir))
     if as_json:
         emit_json(report.to_dict())
     else:

@@ -13,6 +13,7 @@ import click
 
 from skillsearch.cli.options import (
     Root,
+    backend_options,
     command,
     index_dir_option,
     json_option,
@@ -43,7 +44,21 @@ _STAGES = {"read": "Reading skills", "embed": "Embedding texts", "search": "Sear
     help="metadata: names and descriptions only; full (default): the bodies too.",
 )
 @languages_option
+@click.option(
+    "--device",
+    metavar="D",
+    help="Where an st: model runs: cpu, cuda, cuda:1, mps; auto (default): the best there is.",
+)
 @click.option("--verify", is_flag=True, help="Hash every file, whatever its size and time say.")
+@click.option(
+    "--only",
+    "only",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Look at this SKILL.md or folder alone, there or gone; may be given several times.",
+)
+@backend_options
 @click.option("--examples", is_flag=True, help="Index the example skills of this package.")
 @json_option
 def index_command(
@@ -52,7 +67,12 @@ def index_command(
     model: str | None,
     fields: str | None,
     languages: Languages | None,
+    device: str | None,
     verify: bool,
+    only: tuple[Path, ...],
+    backend: str | None,
+    uri: str | None,
+    collection: str | None,
     examples: bool,
     as_json: bool,
 ) -> None:
@@ -69,16 +89,36 @@ def index_command(
     from skillsearch.reports.languages import advice
 
     given = (*roots, EXAMPLES) if examples else roots
-    settings = load_settings(index_dir=index_dir, model=model, fields=fields, languages=languages)
+    settings = load_settings(
+        index_dir=index_dir,
+        model=model,
+        fields=fields,
+        languages=languages,
+        device=device,
+        backend=backend,
+        uri=uri,
+        collection=collection,
+    )
     request = choose_request(given, settings)
+    if settings.backend == "milvus":
+        from skillsearch.cli.remote import index_in_milvus
+
+        with progress_bars() as progress:
+            report = index_in_milvus(request, settings, device=device, progress=progress)
+        _report(report, as_json=as_json)
+        return
     folder = settings.index_dir.absolute()
     before = IndexFolder(folder).current()
     with progress_bars() as progress:
-        index, report = SkillIndex.build(request, folder, verify=verify, progress=progress)
-    if as_json:
-        emit_json(report.to_dict())
-    else:
-        _show(report)
+        index, report = SkillIndex.build(
+            request,
+            folder,
+            verify=verify,
+            only=[path.absolute() for path in only],
+            device=device,
+            progress=progress,
+        )
+    _report(report, as_json=as_json)
     told = advice(index) if report.generation != before else ""
     if told:
         say(f"note: {told}")
@@ -153,8 +193,11 @@ def progress_bars() -> Iterator[Progress | None]:
         yield update
 
 
-def _show(report: IndexReport) -> None:
-    """Tell a person what was done."""
+def _report(report: IndexReport, *, as_json: bool) -> None:
+    """Tell what was done."""
+    if as_json:
+        emit_json(report.to_dict())
+        return
     show_diagnostics(report.diagnostics)
     click.echo(
         f"{report.indexed:,} skills in the index: {report.indexed - report.reused:,} read, "

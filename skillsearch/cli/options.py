@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from skillsearch.setting_values import is_url
+from skillsearch.setting_values import BACKENDS, is_url
 from skillsearch.types import LANGUAGES
 
 Root = Path | str
@@ -76,6 +76,25 @@ def index_dir_option(function: Decorated) -> Decorated:
         type=click.Path(file_okay=False, path_type=Path),
         help="Folder of the index. [default: SKILLSEARCH_INDEX_DIR, the settings, user cache]",
     )(function)
+
+
+def backend_options(function: Decorated) -> Decorated:
+    """Add ``--backend``, ``--uri`` and ``--collection``."""
+    for option in (
+        click.option(
+            "--collection", metavar="C", help="Name of the index in Milvus. [default: skillsearch]"
+        ),
+        click.option(
+            "--uri", metavar="U", help="Address of Milvus, such as http://127.0.0.1:19530."
+        ),
+        click.option(
+            "--backend",
+            type=click.Choice(BACKENDS),
+            help="local (default): a folder on this machine; milvus: a server (extra milvus).",
+        ),
+    ):
+        function = option(function)
+    return function
 
 
 def languages_option(function: Decorated) -> Decorated:

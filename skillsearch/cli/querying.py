@@ -12,7 +12,13 @@ from skillsearch.cli.asking import text_of
 from skillsearch.cli.batch import Query, read_queries
 from skillsearch.cli.explaining import channel_lines, explanation
 from skillsearch.cli.opening import bring_up_to_date, open_index
-from skillsearch.cli.options import LOGGER, command, index_dir_option, json_option
+from skillsearch.cli.options import (
+    LOGGER,
+    backend_options,
+    command,
+    index_dir_option,
+    json_option,
+)
 from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say
 from skillsearch.config import load_settings
 from skillsearch.daemon import client
@@ -24,6 +30,9 @@ from skillsearch.types import SYSTEMS
 if TYPE_CHECKING:
     from skillsearch.config import Settings
     from skillsearch.types import SearchResult, System
+
+_TOGETHER = 64
+"""Queries of a batch that are embedded together."""
 
 
 @command("query")
@@ -42,6 +51,7 @@ if TYPE_CHECKING:
     help='Ask many: JSON lines with "_id" and "text" in, one JSON object a line out.',
 )
 @click.option("--no-refresh", is_flag=True, help="Search the index as it is, changed or not.")
+@backend_options
 @click.option("--no-daemon", is_flag=True, help="Search in this process, daemon or not.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 where nothing was found.")
 @json_option
@@ -56,6 +66,9 @@ def query_command(
     system: System,
     batch: BinaryIO | None,
     no_refresh: bool,
+    backend: str | None,
+    uri: str | None,
+    collection: str | None,
     no_daemon: bool,
     exit_code: bool,
     as_json: bool,
@@ -72,10 +85,16 @@ def query_command(
         index_dir=index_dir,
         refresh=False if no_refresh else None,
         daemon="off" if no_daemon else None,
+        backend=backend,
+        uri=uri,
+        collection=collection,
     )
     queries = _queries(words, batch)
-    warm = None if batch else _ask_daemon(queries[0][1], settings, system, explain)
-    results = _search(queries, settings, system, explain) if warm is None else [warm]
+    if settings.backend == "milvus":
+        results = _search_milvus(queries, settings, system, explain)
+    else:
+        warm = None if batch else _ask_daemon(queries[0][1], settings, system, explain)
+        results = _search(queries, settings, system, explain) if warm is None else iter([warm])
     found = False
     for (key, _), result in zip(queries, results, strict=True):
         found = found or bool(result)
@@ -137,11 +156,26 @@ def _search(
     index = open_index(settings.index_dir)
     if settings.refresh:
         bring_up_to_date(index)
-    for _, text in queries:
-        notice = query_notice(index, text)
-        if notice:
-            say(notice)
-        yield index.search(text, settings.n, settings.threshold, system=system, explain=explain)
+    for begin in range(0, len(queries), _TOGETHER):
+        texts = [text for _, text in queries[begin : begin + _TOGETHER]]
+        for text in texts:
+            notice = query_notice(index, text)
+            if notice:
+                say(notice)
+        yield from index.search_many(
+            texts, n=settings.n, threshold=settings.threshold, system=system, explain=explain
+        )
+
+
+def _search_milvus(
+    queries: Sequence[Query], settings: Settings, system: System, explain: bool
+) -> Iterator[SearchResult]:
+    """Search the index on a server."""
+    from skillsearch.cli.remote import open_in_milvus
+
+    with open_in_milvus(settings) as index:
+        for _, text in queries:
+            yield index.search(text, settings.n, settings.threshold, system=system, explain=explain)
 
 
 def _show(result: SearchResult, *, as_json: bool) -> None:

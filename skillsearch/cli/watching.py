@@ -58,12 +58,12 @@ def watch_command(
             )
         _tell(report, as_json=as_json)
 
-        def refresh() -> None:
+        def refresh(changed: frozenset[Path] | None) -> None:
             """Bring the index up to date; tell where that made it another."""
             before = index.generation
-            if index.is_current():
+            if not changed and index.is_current():
                 return
-            report = index.refresh(progress=_until(stop))
+            report = index.refresh(only=sorted(changed or ()), progress=_until(stop))
             if index.generation != before:
                 _tell(report, as_json=as_json)
 

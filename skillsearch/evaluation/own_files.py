@@ -10,7 +10,7 @@ from skillsearch.errors import ParseError, SkillError
 from skillsearch.evaluation.own_skills import KINDS, own_collection
 from skillsearch.evaluation.trigger_evals import is_eval_file
 from skillsearch.evaluation.types import Collection
-from skillsearch.index.builder import resolve_roots
+from skillsearch.index.indexed_roots import resolve_roots
 from skillsearch.paths import printable
 from skillsearch.skills.discovery import discover
 from skillsearch.skills.frontmatter import load_yaml

@@ -10,7 +10,7 @@ import numpy as np
 from skillsearch.errors import CacheError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
 
 def save_array(path: Path, array: NDArray[Any]) -> None:
@@ -26,10 +26,61 @@ def save_array(path: Path, array: NDArray[Any]) -> None:
     Raises:
         OSError: When it cannot be written whole.
     """
-    header = np.lib.format.header_data_from_array_1_0(array)
-    with path.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, header)
-        file.write(np.ascontiguousarray(array).data)
+    writer = ArrayWriter(path, array.dtype, array.shape[1:])
+    writer.append(array)
+    writer.close()
+
+
+class ArrayWriter:
+    """Writes an array row by row, when nobody knows yet how many there will be."""
+
+    def __init__(self, path: Path, dtype: DTypeLike, row: tuple[int, ...] = ()) -> None:
+        """Begin a file.
+
+        Args:
+            path: The file, ending in ``.npy``.
+            dtype: Type of the numbers.
+            row: Shape of a row, empty for a single number.
+
+        Raises:
+            OSError: When it cannot be written.
+        """
+        self._dtype = np.dtype(dtype)
+        self._row = row
+        self._count = 0
+        self._file = path.open("wb")
+        self._write_header()
+
+    def append(self, rows: NDArray[Any]) -> None:
+        """Write rows behind those that are there.
+
+        Args:
+            rows: Of the shape and type that were announced.
+
+        Raises:
+            OSError: When they cannot be written whole.
+        """
+        self._count += len(rows)
+        self._file.write(np.ascontiguousarray(rows, self._dtype).data)
+
+    def close(self) -> None:
+        """Write how many rows there are, and end the file; a second time it does nothing.
+
+        Raises:
+            OSError: When that cannot be written.
+        """
+        if self._file.closed:
+            return
+        with self._file:
+            # NumPy leaves as much room in a header as the largest count would take.
+            self._file.seek(0)
+            self._write_header()
+
+    def _write_header(self) -> None:
+        """Write what is known of the array."""
+        shape = (self._count, *self._row)
+        described = {"descr": self._dtype.str, "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(self._file, described)
 
 
 def map_array(path: Path) -> NDArray[Any]:

@@ -9,79 +9,54 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
-from skillsearch.errors import (
-    EmbedderError,
-    MissingDependencyError,
-    RootError,
-    StorageError,
-)
+import numpy as np
+
+from skillsearch.errors import StorageError
 from skillsearch.index import fields as field_rules
 from skillsearch.index import tokenizer
+from skillsearch.index.amending import can_amend, ids_in
+from skillsearch.index.amending_pass import AmendingPass
 from skillsearch.index.cache import IndexFolder
-from skillsearch.index.channels import (
-    ChannelSettings,
-    channels_fit,
-    count_needed,
-    expects_others,
-    possible_models,
-)
-from skillsearch.index.chunk_index import ChunkIndex
-from skillsearch.index.corpus import (
-    Corpus,
-    IndexSettings,
-    OpenedIndex,
-    open_current,
-    save_diagnostics,
-)
-from skillsearch.index.dense import DenseIndex
-from skillsearch.index.dense_fields import DenseFields
-from skillsearch.index.documents import DocumentStore
-from skillsearch.index.embedder import load_embedder, model_identity
+from skillsearch.index.channel_choice import ChannelChoice
+from skillsearch.index.channels import ChannelSettings, channels_fit, expects_others
+from skillsearch.index.corpus import IndexSettings, OpenedIndex, open_current, save_diagnostics
+from skillsearch.index.diagnostics import in_order
+from skillsearch.index.documents import KNOWN
+from skillsearch.index.embedder import load_embedder, model_identity, require_device
 from skillsearch.index.embedding import Embedder
 from skillsearch.index.embedding_cache import EmbeddingCache
 from skillsearch.index.freshness import is_up_to_date
-from skillsearch.index.lexical import LexicalIndex, TermCounter, TermCounts, build_lexical
-from skillsearch.index.reading import Reading, chunk_keys, document_keys, field_keys
+from skillsearch.index.indexed_roots import resolve_roots
+from skillsearch.index.indexing_pass import IndexingPass, diagnostics_by_path
+from skillsearch.index.looking import look, store
+from skillsearch.index.reading import Comparison, compare_files, known_files
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.snapshot import Snapshot
-from skillsearch.skills.discovery import Discovery, discover, make_roots
-from skillsearch.types import Diagnostic, IndexReport, Progress, Root
+from skillsearch.index.run_reports import report_of, report_unchanged
+from skillsearch.index.snapshot import SeenFiles, Snapshot
+from skillsearch.index.text_embedding import Channel, TextEmbedding
+from skillsearch.skills.discovery import Discovery, discover, discover_at, inside
+from skillsearch.types import Diagnostic, IndexReport, JsonValue, Progress
 
 logger = logging.getLogger(__name__)
 
+Written = TypeVar("Written")
+
+_BLOCK = 4_096
+"""Documents whose vectors are looked for at a time."""
 _ANALYSIS = (tokenizer.VERSION, field_rules.VERSION)
-
-
-def resolve_roots(paths: Sequence[Path]) -> tuple[tuple[Root, ...], tuple[Diagnostic, ...]]:
-    """Check the folders that are to be indexed.
-
-    Args:
-        paths: Folders, in the order of the user.
-
-    Returns:
-        The roots, and what is odd about them.
-
-    Raises:
-        RootError: When one is missing, no folder, or unreadable: an index that silently lacks all
-            skills of a folder would be worse than none.
-    """
-    roots, diagnostics = make_roots(paths)
-    for diagnostic in diagnostics:
-        if diagnostic.severity == "error":
-            raise RootError(f"{diagnostic.path}: {diagnostic.message} Nothing was changed.")
-    return tuple(roots), tuple(diagnostics)
 
 
 class Builder:
     """One run of indexing.
 
     Attributes:
-        embedders: The embedders that the run had to load, by what they are loaded by.
+        embedders: The embedders that are loaded, by what they are loaded by.
         unchanged: The opened and checked index, where the run left it as it was.
     """
 
@@ -92,6 +67,9 @@ class Builder:
         *,
         verify: bool = False,
         keep_channels: bool = False,
+        only: Sequence[Path] = (),
+        device: str | None = None,
+        embedders: Mapping[str, Embedder] | None = None,
         progress: Progress | None = None,
     ) -> None:
         """Prepare to index.
@@ -101,21 +79,30 @@ class Builder:
             request: What to index, and how.
             verify: Hash every file, whatever its stat says.
             keep_channels: Add no dense channel, for which all skills would have to be embedded.
+            only: The SKILL.md files and folders that may have changed since the run before; none
+                where that is to be found out. In a small index all are looked at.
+            device: Where the model runs, as in `load_embedder`.
+            embedders: Embedders that are loaded already, by what they are loaded by; with
+                `verify` they are loaded anew.
             progress: Told how far the run is.
 
         Raises:
             RootError: When a root cannot be indexed.
+            ConfigError: When the model runs on the CPU only and another device is asked for.
         """
+        require_device(request.model, device)
         self._started = time.monotonic()
         self._folder = folder
         self._request = request
         self._roots, self._root_diagnostics = resolve_roots(request.roots)
         self._with_body = request.with_body
-        self.embedders: dict[str, Embedder] = {}
+        self.embedders: dict[str, Embedder] = {} if verify else dict(embedders or {})
         self.unchanged: OpenedIndex | None = None
         self._verify = verify
         self._keep_channels = keep_channels
-        self._could_add = False
+        self._only = tuple(only)
+        self._embedded = self._truncated = 0
+        self._device = device
         self._progress: Progress = progress or _silent
 
     def run(self) -> IndexReport:
@@ -129,18 +116,36 @@ class Builder:
             StorageError: When the index cannot be written; the one before is unchanged.
             LockTimeoutError: When another process does not finish writing it.
         """
-        previous = self._reusable()
-        if previous and not self._verify and is_up_to_date(previous, self._folder):
+        previous = None if self._only else self._reusable()
+        if previous and self._is_current(previous):
             return self._unchanged(previous)
         with self._folder.lock():
             previous = self._reusable()
-            if previous and not self._verify and is_up_to_date(previous, self._folder):
+            if previous and self._only and can_amend(previous.corpus, len(self._only)):
+                report = self._guarded(lambda: self._update(previous))
+                if report is not None:
+                    return report
+            if previous and self._is_current(previous):
                 return self._unchanged(previous)
-            return self._rebuild(previous)
+            return self._guarded(lambda: self._rebuild(previous))
+
+    def _is_current(self, index: OpenedIndex) -> bool:
+        """Tell whether an index needs no closer look."""
+        return not self._verify and is_up_to_date(index, self._folder)
+
+    def _guarded(self, write: Callable[[], Written]) -> Written:
+        """Call what writes the index, and say what to do where it cannot be written."""
+        try:
+            return write()
+        except OSError as exc:
+            raise StorageError(
+                f"The index cannot be written to {self._folder.path}: {exc.strerror or exc}. "
+                "The index before is unchanged; free some space or choose another --index-dir."
+            ) from exc
 
     def _reusable(self) -> OpenedIndex | None:
         """Open the index in use if parts of it can be used again."""
-        index = open_current(self._folder)
+        index = open_current(self._folder, verify=self._verify)
         if index is None:
             return None
         settings = index.settings
@@ -160,219 +165,225 @@ class Builder:
     def _unchanged(self, index: OpenedIndex) -> IndexReport:
         """Report a run that found nothing to do."""
         self.unchanged = index
-        diagnostics = index.diagnostics()
-        count = len(index.corpus.documents)
-        return IndexReport(
-            indexed=count,
-            embedded=0,
-            reused=count,
-            removed=0,
-            skipped=count_skipped(diagnostics),
-            truncated=0,
-            diagnostics=diagnostics,
-            generation=index.name,
-            seconds=time.monotonic() - self._started,
-        )
+        return report_unchanged(index, self._started)
 
     def _rebuild(self, previous: OpenedIndex | None) -> IndexReport:
-        """Read what changed and write a new generation, unless it would equal the one before."""
+        """Find out what changed; write a new generation unless it would equal the one before."""
         seen_at_ns = time.time_ns()
         discovery = discover(self._roots, leave_out=self._folder.path)
-        try:
-            with ExitStack() as stack:
-                channels, reading = self._read(discovery, previous, stack)
-                previous = reading.previous
-                diagnostics = self._diagnostics(discovery, reading)
-                if previous and reading.is_unchanged and diagnostics == previous.diagnostics():
-                    self._save_snapshot(previous.name, discovery, reading, seen_at_ns)
+        with ExitStack() as stack:
+            choice = self._choose_channels(previous, stack)
+            if previous and not choice.fits(previous.settings.channels):
+                previous = None
+                choice.start_over()
+            # What was taken over unread would lack the texts of a further channel.
+            if previous and choice.adds_one(*_count_others(previous)):
+                previous = None
+            while True:
+                comparison = self._compare(previous, discovery)
+                if previous and self._is_same(previous, comparison, discovery, choice):
+                    seen = comparison.all_seen()
+                    self._remember(previous.name, discovery, seen, seen_at_ns)
                     return self._unchanged(previous)
-                embedded, truncated = _embed_missing(reading, channels, self._progress)
-                corpus = _assemble(reading, [one.cache for one in channels], self._with_body)
-                for number, channel in enumerate(channels):
-                    channel.cache.compact(document_keys(reading.documents, number))
-            self._request.save(self._folder.path)
-        except OSError as exc:
-            raise StorageError(
-                f"The index cannot be written to {self._folder.path}: {exc.strerror or exc}. "
-                "The index before is unchanged; free some space or choose another --index-dir."
-            ) from exc
-        generation = self._write(corpus, diagnostics, channels)
-        self._save_snapshot(generation, discovery, reading, seen_at_ns)
-        gone = _ids(previous) - {document.doc_id for document in reading.documents}
-        return IndexReport(
-            indexed=len(reading.documents),
-            embedded=embedded,
-            reused=reading.reused,
-            removed=len(gone),
-            skipped=count_skipped(diagnostics),
-            truncated=truncated,
-            diagnostics=diagnostics,
-            generation=generation,
-            seconds=time.monotonic() - self._started,
+                if previous and can_amend(previous.corpus, comparison.count):
+                    reported = comparison.diagnostics(diagnostics_by_path(previous))
+                    amending = AmendingPass(
+                        previous,
+                        choice.channels,
+                        self._diagnostics(discovery, reported),
+                        with_body=self._with_body,
+                        progress=self._progress,
+                    )
+                    amending.read([discovery.files[place] for place in comparison.changed])
+                    report = self._amend(amending, choice, comparison.gone_ids(self._roots))
+                    if report is not None:
+                        seen = comparison.all_seen(amending.seen)
+                        self._remember(report.generation, discovery, seen, seen_at_ns)
+                        return report
+                    previous = None
+                    continue
+                run = IndexingPass(
+                    comparison,
+                    previous,
+                    choice.channels,
+                    with_body=self._with_body,
+                    progress=self._progress,
+                )
+                report = self._write(run, choice, discovery)
+                if report is not None:
+                    self._remember(report.generation, discovery, run.seen, seen_at_ns)
+                    return report
+                previous = None
+
+    def _remember(
+        self, generation: str, discovery: Discovery, seen: SeenFiles, seen_at_ns: int
+    ) -> None:
+        """Record what the disk looked like; without it the next run only takes longer."""
+        store(look(generation, discovery, seen, seen_at_ns), self._folder.path)
+
+    def _choose_channels(self, previous: OpenedIndex | None, stack: ExitStack) -> ChannelChoice:
+        """Open the channels that the run begins with."""
+
+        def open_channel(model: str) -> Channel:
+            """Load an embedder and open the cache of its vectors."""
+            embedder = self.embedders.get(model) or load_embedder(model, device=self._device)
+            self.embedders[model] = embedder
+            cache = EmbeddingCache(self._folder.path, embedder.fingerprint, embedder.dimensions)
+            return Channel(model, embedder, stack.enter_context(cache))
+
+        return ChannelChoice(
+            self._request,
+            open_channel,
+            expected=expects_others(self._folder.path),
+            before=previous.settings.channels if previous else (),
+            keep=self._keep_channels,
         )
 
-    def _read(
-        self, discovery: Discovery, previous: OpenedIndex | None, stack: ExitStack
-    ) -> tuple[list[_Channel], Reading]:
-        """Read all files for the channels that their languages need."""
-        model, languages = self._request.model, self._request.languages
-        first = self._open_channel(model, stack)
-        models = possible_models(model, first.embedder.scripts, languages)
-        expected = expects_others(self._folder.path)
-        allowed = len(models)
-        if previous and self._keep_channels:
-            allowed = min(allowed, len(previous.settings.channels))
-        channels = [first]
-        # What was taken over unread lacks the texts of a channel that was not there before.
-        count = len(previous.settings.channels) if previous else allowed
-        while True:
-            try:
-                channels += [
-                    self._open_channel(one, stack) for one in models[len(channels) : count]
-                ]
-            except (EmbedderError, MissingDependencyError) as exc:
-                if languages == "all":
-                    raise
-                logger.warning("indexed without the multilingual channel: %s", exc)
-                models, count, allowed = models[:1], 1, 1
-            known = [channel.embedder.fingerprint for channel in channels]
-            if previous and known != [one.fingerprint for one in previous.settings.channels]:
-                previous = None
-            scripts = [channel.embedder.scripts for channel in channels]
-            reading = Reading(previous, self._folder, scripts=scripts, with_body=self._with_body)
-            caches = [channel.cache for channel in channels]
-            reading.read(discovery, caches, verify=self._verify, progress=self._progress)
-            needed = count_needed(models, languages, reading.documents, expected=expected)
-            wanted = min(needed, allowed)
-            if wanted <= count:
-                break
-            previous, count = None, wanted
-        kept = count if previous else wanted
-        # Where one was not added but needed, the next run that may add it looks again.
-        self._could_add = len(models) > 1 and needed <= kept
-        reading.keep_channels(kept)
-        return channels[:kept], reading
+    def _compare(self, previous: OpenedIndex | None, discovery: Discovery) -> Comparison:
+        """Find out which files changed."""
+        known = known_files(previous, Snapshot.load(self._folder.path)) if previous else {}
+        return compare_files(discovery.files, known, verify=self._verify, progress=self._progress)
 
-    def _open_channel(self, model: str, stack: ExitStack) -> _Channel:
-        """Load an embedder and open the cache of its vectors."""
-        embedder = self.embedders[model] = load_embedder(model)
-        cache = EmbeddingCache(self._folder.path, embedder.fingerprint, embedder.dimensions)
-        return _Channel(model, embedder, stack.enter_context(cache))
+    def _is_same(
+        self,
+        previous: OpenedIndex,
+        comparison: Comparison,
+        discovery: Discovery,
+        choice: ChannelChoice,
+    ) -> bool:
+        """Tell whether a new generation would equal the one before."""
+        if not comparison.is_same():
+            return False
+        reported = diagnostics_by_path(previous)
+        if self._diagnostics(discovery, comparison.diagnostics(reported)) != previous.diagnostics():
+            return False
+        # Vectors that were lost are not needed before the next writing, but looked for on demand.
+        return not self._verify or _are_embedded(previous, choice.channels)
 
-    def _diagnostics(self, discovery: Discovery, reading: Reading) -> tuple[Diagnostic, ...]:
+    def _update(self, previous: OpenedIndex) -> IndexReport | None:
+        """Look at some paths alone; None where all must be looked at."""
+        seen_at_ns = time.time_ns()
+        discovery, scopes = discover_at(self._roots, self._only, leave_out=self._folder.path)
+        found = {file.doc_id for file in discovery.files}
+        covered = ids_in(previous.corpus.documents, scopes)
+        with ExitStack() as stack:
+            choice = self._choose_channels(previous, stack)
+            if not choice.fits(previous.settings.channels):
+                return None
+            is_inside = inside(scopes)
+            outside = (one for one in previous.diagnostics() if not is_inside(one.path))
+            amending = AmendingPass(
+                previous,
+                choice.channels,
+                in_order([*outside, *discovery.diagnostics]),
+                with_body=self._with_body,
+                progress=self._progress,
+            )
+            if not can_amend(previous.corpus, len(discovery.files) + len(covered - found)):
+                return None
+            amending.read(discovery.files)
+            report = self._amend(amending, choice, covered - found)
+        if report is not None:
+            looked = look(report.generation, discovery, amending.seen, seen_at_ns)
+            before = Snapshot.load(self._folder.path)
+            if before is not None and before.generation == previous.name:
+                store(before.amended(scopes, looked), self._folder.path)
+        return report
+
+    def _amend(
+        self, run: AmendingPass, choice: ChannelChoice, gone: Collection[str]
+    ) -> IndexReport | None:
+        """Write what changed beside an index; None where that needs a further channel."""
+        others, size = _count_others(run.previous)
+        if choice.adds_one(others + run.others, size + run.read_count):
+            return None
+        changes = run.changes(gone)
+        diagnostics = in_order([*run.reported, *run.diagnostics])
+        if not len(changes) and diagnostics == run.previous.diagnostics():
+            return self._unchanged(run.previous)
+
+        settings = self._settings(choice).to_dict()
+        generation = run.publish(self._folder, settings, changes, diagnostics)
+        return report_of(run, generation, diagnostics, self._started)
+
+    def _write(
+        self, run: IndexingPass, choice: ChannelChoice, discovery: Discovery
+    ) -> IndexReport | None:
+        """Save a generation; None where a further channel came, for which all must be read."""
+        settings: dict[str, JsonValue] = {}
+        diagnostics: tuple[Diagnostic, ...] = ()
+
+        def check(others: int, size: int) -> None:
+            """End the pass where it needs a further channel."""
+            if choice.adds_one(others, size):
+                raise _AnotherChannelError
+
+        def save(folder: Path) -> None:
+            """Write all parts; only then is it known what the settings are."""
+            nonlocal diagnostics
+            run.write(folder, check)
+            diagnostics = self._diagnostics(discovery, run.diagnostics)
+            save_diagnostics(folder, diagnostics)
+            settings.update(self._settings(choice).to_dict())
+            self._request.save(self._folder.path)
+
+        try:
+            generation = self._folder.write(save, settings)
+        except _AnotherChannelError:
+            return None
+        except KeyError as exc:
+            raise StorageError(
+                f"A vector in {self._folder.path} was damaged or removed meanwhile; "
+                "run it again, and only that one is made anew."
+            ) from exc
+        finally:
+            self._embedded += run.embedded
+            self._truncated += run.truncated
+        run.embedded, run.truncated = self._embedded, self._truncated
+        return report_of(run, generation, diagnostics, self._started)
+
+    def _settings(self, choice: ChannelChoice) -> IndexSettings:
+        """Return what decides the index beside its skills."""
+        return IndexSettings(
+            roots=self._roots,
+            channels=tuple(ChannelSettings.of(one.model, one.embedder) for one in choice.channels),
+            languages=self._request.languages,
+            could_add=choice.could_add,
+            with_body=self._with_body,
+            analysis=_ANALYSIS,
+        )
+
+    def _diagnostics(
+        self, discovery: Discovery, of_files: Iterable[Diagnostic]
+    ) -> tuple[Diagnostic, ...]:
         """Gather everything worth reporting, by path."""
-        found = [*self._root_diagnostics, *discovery.diagnostics, *reading.diagnostics]
+        found = [*self._root_diagnostics, *discovery.diagnostics, *of_files]
         if not discovery.files:
             message = "No SKILL.md lies below this root; check the path."
             found += [
                 Diagnostic("root-empty", "warning", message, str(root.path)) for root in self._roots
             ]
-        # What discovery said of a file is also among what is taken over with it: once is enough.
-        return tuple(
-            sorted(
-                set(found), key=lambda item: (item.path, item.line or 0, item.code, item.message)
-            )
-        )
-
-    def _write(
-        self,
-        corpus: Corpus,
-        diagnostics: tuple[Diagnostic, ...],
-        channels: Sequence[_Channel],
-    ) -> str:
-        """Save a generation and return its name."""
-        settings = IndexSettings(
-            roots=self._roots,
-            channels=tuple(ChannelSettings.of(one.model, one.embedder) for one in channels),
-            languages=self._request.languages,
-            could_add=self._could_add,
-            with_body=self._with_body,
-            analysis=_ANALYSIS,
-        )
-
-        def save(folder: Path) -> None:
-            corpus.save(folder)
-            save_diagnostics(folder, diagnostics)
-
-        return self._folder.write(save, settings.to_dict())
-
-    def _save_snapshot(
-        self, generation: str, discovery: Discovery, reading: Reading, seen_at_ns: int
-    ) -> None:
-        """Record what the disk looked like; without it the next run only takes longer."""
-        unreadable = {d.path for d in discovery.diagnostics if d.code == "folder-unreadable"}
-        folders = {path: -1 if path in unreadable else at for path, at in discovery.folders}
-        snapshot = Snapshot(generation, folders, reading.seen)
-        try:
-            snapshot.without_racy(seen_at_ns).save(self._folder.path)
-        except OSError as exc:
-            logger.warning("the snapshot of %s was not saved: %s", self._folder.path, exc)
+        return in_order(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Channel:
-    """A dense channel at work: what its embedder is loaded by, the embedder, its vectors."""
-
-    model: str
-    embedder: Embedder
-    cache: EmbeddingCache
+class _AnotherChannelError(Exception):
+    """A pass cannot end, for its skills need a channel that it had not."""
 
 
-def _embed_missing(
-    reading: Reading, channels: Sequence[_Channel], progress: Progress
-) -> tuple[int, int]:
-    """Embed the texts that the caches lack; return how many, and how many of them were cut."""
-    total = sum(map(len, reading.texts))
-    done = truncated = 0
-    for channel, texts in zip(channels, reading.texts, strict=True):
-        missing = list(texts)
-        for result in channel.embedder.embed_stream(list(texts.values())):
-            channel.cache.add(missing[result.position], result.vector)
-            truncated += result.truncated
-            done += 1
-            progress("embed", done, total)
-    return total, truncated
+def _count_others(index: OpenedIndex) -> tuple[int, int]:
+    """Return how many skills a model for English does not know, and how many there are."""
+    documents = index.corpus.documents
+    return int(np.sum(documents.fluency[documents.living] < KNOWN)), len(documents)
 
 
-def _assemble(reading: Reading, caches: Sequence[EmbeddingCache], with_body: bool) -> Corpus:
-    """Put postings and vectors of all documents together."""
-    documents = reading.documents
-    previous = reading.previous.corpus if reading.previous else None
-
-    def lexical(counter: TermCounter, old: LexicalIndex | None) -> LexicalIndex:
-        new = counter.counts()
-        both = TermCounts.concatenate([old.counts(reading.renumber), new]) if old else new
-        return build_lexical(both, len(documents))
-
-    def dense(number: int, cache: EmbeddingCache) -> DenseFields:
-        metadata = DenseIndex.build(cache.matrix(field_keys(documents, number, 0)))
-        if not with_body:
-            return DenseFields(metadata, None)
-        return DenseFields(
-            metadata, DenseIndex.build(cache.matrix(field_keys(documents, number, 1)))
-        )
-
-    full = lexical(reading.full_counter, previous.lexical_full if previous else None)
-    return Corpus(
-        DocumentStore.build(documents),
-        lexical(reading.metadata_counter, previous.lexical_metadata if previous else None),
-        full if with_body else None,
-        tuple(dense(number, cache) for number, cache in enumerate(caches)),
-        ChunkIndex.build(
-            reading.chunk_terms(), len(documents), caches[0].matrix(chunk_keys(documents))
-        ),
-    )
-
-
-def _ids(index: OpenedIndex | None) -> set[str]:
-    """Return the ids of all documents of an index."""
-    return {document.doc_id for document in index.corpus.documents} if index else set()
-
-
-def count_skipped(diagnostics: Sequence[Diagnostic]) -> int:
-    """Count the SKILL.md files that could not be indexed."""
-    errors = {d.path for d in diagnostics if d.severity == "error"}
-    return sum(Path(path).name.casefold() == "skill.md" for path in errors)
+def _are_embedded(index: OpenedIndex, channels: Sequence[Channel]) -> bool:
+    """Tell whether the vectors of all documents of an index can be read."""
+    documents = iter(index.corpus.documents)
+    with TextEmbedding(channels, _silent) as embedding:
+        while block := list(islice(documents, _BLOCK)):
+            if any(embedding.lacking(block)):
+                return False
+    return True
 
 
 def _silent(stage: str, done: int, total: int) -> None:

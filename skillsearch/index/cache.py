@@ -2,24 +2,24 @@
 
     INDEX_DIR/
       CURRENT              name of the generation in use, replaced atomically
-      generations/NAME/    one index: manifest.json and its parts
-      snapshot.json        how the folders looked when they were last compared (see `snapshot`)
-      embeddings-*.bin     vectors by the text that they embed (see `embedding_cache`)
+      generations/NAME/    one index: manifest.json, its parts, their seal (see `sealed_parts`)
+      snapshot.bin         how the folders looked when they were last compared (see `snapshot`)
+      embeddings-*         vectors by the text that they embed (see `embedding_cache`)
       lock                 held by the one process that writes
 
 A generation is named by the digest of its manifest, and the manifest holds the digest of every
-part: equal indexes have equal names, and a flipped bit anywhere is found before it is searched.
+part: equal indexes have equal names, and a part that was changed is found before it is searched.
 Digests are XXH3-128, which guards against damage; someone who may write here needs no collision.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
-import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,15 +27,25 @@ from pathlib import Path
 import xxhash
 
 from skillsearch.errors import CacheError, IndexNotFoundError, LockTimeoutError, StorageError
+from skillsearch.index.atomic_files import sync_file, sync_folder, write_atomically
+from skillsearch.index.sealed_parts import (
+    Part,
+    check_parts,
+    describe_parts,
+    seal_parts,
+    share_parts,
+)
 from skillsearch.types import JsonValue
 
 logger = logging.getLogger(__name__)
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 """Bump when a part's form or meaning changes; an index of another version is rebuilt."""
 LOCK_TIMEOUT = 600.0
 """Seconds to wait for another writer; embedding 10,000 new skills takes a few minutes."""
-_READ_BLOCK = 1 << 20
+_MANIFEST = "manifest.json"
+_REPLACED = ("CURRENT", "request.json", "snapshot.bin", "embeddings-*")
+"""Files of an index folder that are replaced in one step, by way of a file beside them."""
 _MANIFEST_LIMIT = 1 << 20
 
 
@@ -47,11 +57,13 @@ class Generation:
         name: Digest of the manifest.
         folder: Where the parts lie.
         settings: What the index was made with, as its builder wrote it.
+        parts: Bytes and digest of each part, by file name.
     """
 
     name: str
     folder: Path
     settings: Mapping[str, JsonValue]
+    parts: Mapping[str, Part]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +82,11 @@ class IndexFolder:
             f"There is no index in {self.path}. Make one: skillsearch index FOLDER"
         )
 
-    def open(self) -> Generation:
+    def open(self, *, verify: bool = False) -> Generation:
         """Open the generation in use after checking every part of it.
+
+        Args:
+            verify: Compare all digests, whatever the seal says.
 
         Returns:
             The generation; its files stay readable for as long as they are open or mapped.
@@ -79,23 +94,41 @@ class IndexFolder:
         Raises:
             CacheError: When there is none, or it is damaged or of another version.
         """
-        name = self._current()
-        try:
-            return _checked_generation(self.path / "generations" / name, name)
-        except CacheError:
-            # A writer may have replaced and removed it between the two reads.
-            if self._current() == name:
-                raise
-            return self.open()
+        while True:
+            stamp = self.stamp()
+            name = self._current()
+            try:
+                return _checked_generation(self.path / "generations" / name, name, verify=verify)
+            except CacheError:
+                # A writer may have replaced and removed it between the two reads.
+                if self.stamp() == stamp:
+                    raise
 
-    def write(self, save: Callable[[Path], None], settings: Mapping[str, JsonValue]) -> str:
+    def stamp(self) -> tuple[int, ...]:
+        """Return what changes whenever a generation is published, the same one once more too."""
+        try:
+            status = (self.path / "CURRENT").stat()
+        except OSError:
+            return ()
+        return (status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
+
+    def write(
+        self,
+        save: Callable[[Path], None],
+        settings: Mapping[str, JsonValue],
+        *,
+        before: Generation | None = None,
+        kept: Collection[str] = (),
+    ) -> str:
         """Write a new generation and make it the one in use.
 
         Call it under `lock`. The generation before stays on disk for readers that just opened it.
 
         Args:
-            save: Writes all parts into the folder it is given.
+            save: Writes all parts but those kept into the folder it is given.
             settings: What the index is made with; part of its identity.
+            before: The generation that parts are kept of.
+            kept: Names of its parts that are parts of the new one as they are.
 
         Returns:
             The name of the generation, the same for the same parts and settings.
@@ -109,7 +142,9 @@ class IndexFolder:
             folder = Path(tempfile.mkdtemp(prefix=".new-", dir=generations))
             try:
                 save(folder)
-                name = _write_manifest(folder, settings)
+                wanted = {part: before.parts[part] for part in kept} if before else {}
+                shared = share_parts(before.folder, wanted, folder) if before else {}
+                name = _write_manifest(folder, settings, shared)
                 self._publish(folder, name)
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -149,13 +184,15 @@ class IndexFolder:
                 "Choose another --index-dir."
             ) from exc
         try:
+            self._remove_litter()
             yield
         finally:
             lock.release()
 
     def size(self) -> int:
         """Return the bytes that everything in the folder takes."""
-        return sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file())
+        files = [file.stat() for file in self.path.rglob("*") if file.is_file()]
+        return sum({(one.st_dev, one.st_ino): one.st_size for one in files}.values())
 
     def _current(self) -> str:
         """Read which generation is in use."""
@@ -176,7 +213,7 @@ class IndexFolder:
         if target.exists():
             shutil.rmtree(target)
         folder.rename(target)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
         write_atomically(self.path / "CURRENT", name.encode("ascii") + b"\n")
         self._remove_generations(keep={name, before})
 
@@ -187,6 +224,13 @@ class IndexFolder:
         except CacheError:
             return None
 
+    def _remove_litter(self) -> None:
+        """Remove the beginnings of files that killed writers left."""
+        for name in _REPLACED:
+            for file in self.path.glob(f".{name}-*"):
+                with contextlib.suppress(OSError):
+                    file.unlink()
+
     def _remove_generations(self, keep: set[str | None]) -> None:
         """Remove generations nobody opens any more, and what killed writers left."""
         for folder in (self.path / "generations").iterdir():
@@ -194,94 +238,42 @@ class IndexFolder:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Replace a file in one step, so that a reader sees the old bytes or the new ones.
-
-    Args:
-        path: The file.
-        data: Its new content.
-
-    Raises:
-        OSError: When it cannot be written; the old file is untouched.
-    """
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
-    _sync_folder(path.parent)
-
-
-def write_record(path: Path, record: JsonValue) -> None:
-    """Replace a JSON file in one step, its first line the digest of the rest.
-
-    Args:
-        path: The file.
-        record: What to write.
-
-    Raises:
-        OSError: When it cannot be written; the old file is untouched.
-    """
-    data = json.dumps(record, separators=(",", ":")).encode()
-    write_atomically(path, xxhash.xxh3_128_hexdigest(data).encode() + b"\n" + data)
-
-
-def read_record(path: Path) -> JsonValue:
-    """Read what `write_record` wrote.
-
-    Args:
-        path: The file.
-
-    Returns:
-        The record.
-
-    Raises:
-        CacheError: When the file is missing or damaged.
-    """
-    try:
-        digest, _, data = path.read_bytes().partition(b"\n")
-        if xxhash.xxh3_128_hexdigest(data).encode() != digest:
-            raise CacheError(f"{path} is damaged")
-        return json.loads(data)
-    except (OSError, ValueError) as exc:
-        raise CacheError(f"{path} cannot be read: {exc}") from exc
-
-
-def _write_manifest(folder: Path, settings: Mapping[str, JsonValue]) -> str:
+def _write_manifest(
+    folder: Path, settings: Mapping[str, JsonValue], known: Mapping[str, Part]
+) -> str:
     """Describe all parts of a folder in its manifest and return the manifest's digest."""
-    parts = {}
-    for file in sorted(folder.iterdir()):
-        parts[file.name] = {"bytes": file.stat().st_size, "xxh3": _digest(file)}
-        _sync_file(file)
-    manifest = {"format": FORMAT_VERSION, "settings": dict(settings), "parts": parts}
+    parts = describe_parts(folder, known)
+    described = {name: {"bytes": part.size, "xxh3": part.digest} for name, part in parts.items()}
+    manifest = {"format": FORMAT_VERSION, "settings": dict(settings), "parts": described}
     data = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
-    path = folder / "manifest.json"
+    path = folder / _MANIFEST
     path.write_bytes(data)
-    _sync_file(path)
-    _sync_folder(folder)
+    sync_file(path)
+    seal_parts(folder, parts)
+    sync_folder(folder)
     return xxhash.xxh3_128_hexdigest(data)
 
 
-def _checked_generation(folder: Path, name: str) -> Generation:
-    """Open a generation after comparing all digests."""
+def _checked_generation(folder: Path, name: str, *, verify: bool = False) -> Generation:
+    """Open a generation after checking its parts."""
     try:
         manifest = _read_manifest(folder, name)
         if manifest["format"] != FORMAT_VERSION:
             raise CacheError(f"the index has format {manifest['format']}, not {FORMAT_VERSION}")
-        for part, expected in manifest["parts"].items():
-            _check_part(folder / Path(part).name, expected["bytes"], expected["xxh3"])
-        return Generation(name, folder, manifest["settings"])
+        parts = {
+            Path(part).name: Part(int(known["bytes"]), str(known["xxh3"]))
+            for part, known in manifest["parts"].items()
+        }
+        settings = manifest["settings"]
     except (KeyError, TypeError, AttributeError, ValueError) as exc:
-        raise CacheError(f"{folder / 'manifest.json'} has an unknown form") from exc
+        raise CacheError(f"{folder / _MANIFEST} has an unknown form") from exc
+    check_parts(folder, parts, verify=verify)
+    return Generation(name, folder, settings, parts)
 
 
 def _read_manifest(folder: Path, name: str) -> dict[str, JsonValue]:
     """Read a manifest whose digest is its generation's name."""
-    path = folder / "manifest.json"
+    path = folder / _MANIFEST
     try:
         with path.open("rb") as file:
             data = file.read(_MANIFEST_LIMIT + 1)
@@ -293,15 +285,6 @@ def _read_manifest(folder: Path, name: str) -> dict[str, JsonValue]:
     return manifest
 
 
-def _check_part(path: Path, size: int, digest: str) -> None:
-    """Compare a part with what the manifest says of it."""
-    try:
-        if path.stat().st_size != size or _digest(path) != digest:
-            raise CacheError(f"{path} is damaged")
-    except OSError as exc:
-        raise CacheError(f"{path} cannot be read: {exc.strerror}") from exc
-
-
 def _is_intact(folder: Path, name: str) -> bool:
     """Tell whether a generation could be opened."""
     try:
@@ -310,29 +293,3 @@ def _is_intact(folder: Path, name: str) -> bool:
         logger.warning("rebuilt over a damaged index: %s", exc)
         return False
     return True
-
-
-def _digest(path: Path) -> str:
-    """Digest a file without mapping it, so that its pages do not count as our memory."""
-    digest = xxhash.xxh3_128()
-    with path.open("rb", buffering=0) as file:
-        while block := file.read(_READ_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def _sync_file(path: Path) -> None:
-    """Have the system put a file on disk before anything refers to it."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-
-
-def _sync_folder(path: Path) -> None:
-    """Have the system put a folder's entries on disk; not every system can."""
-    if os.name == "nt":
-        return
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -24,9 +24,12 @@ class ChannelEmbedders:
         is_quiet: True where somebody else tells the user of a channel that is gone.
     """
 
-    def __init__(self, loaded: Mapping[str, Embedder] | None = None) -> None:
-        """Begin with the embedders that are loaded already."""
+    def __init__(
+        self, loaded: Mapping[str, Embedder] | None = None, *, device: str | None = None
+    ) -> None:
+        """Begin with the embedders that are loaded already; load others onto a device."""
         self.loaded = dict(loaded or {})
+        self._device = device
         self.is_quiet = False
         self._has_second: bool | None = None
 
@@ -57,7 +60,7 @@ class ChannelEmbedders:
             MissingDependencyError: When its library is not installed.
         """
         if channel.model not in self.loaded:
-            self.loaded[channel.model] = load_embedder(channel.model)
+            self.loaded[channel.model] = load_embedder(channel.model, device=self._device)
         return self.loaded[channel.model]
 
     def second(self, channel: ChannelSettings) -> Embedder | None:

@@ -131,10 +131,28 @@ def count_needed(
     Returns:
         How many of the models.
     """
+    others = sum(document.fluency < KNOWN for document in documents)
+    return count_needed_by(models, languages, others, len(documents), expected=expected)
+
+
+def count_needed_by(
+    models: Sequence[str], languages: Languages, others: int, size: int, *, expected: bool
+) -> int:
+    """Count the channels that an index needs, as `count_needed` does, of skills already counted.
+
+    Args:
+        models: From `possible_models`.
+        languages: Which languages the index is for.
+        others: Number of its skills in languages that a model for English does not know.
+        size: Number of its skills.
+        expected: Whether queries in other languages are.
+
+    Returns:
+        How many of the models.
+    """
     if len(models) == 1 or languages == "all" or expected:
         return len(models)
-    other = sum(document.fluency < KNOWN for document in documents)
-    return len(models) if other and other >= LEAST_SHARE * len(documents) else 1
+    return len(models) if others and others >= LEAST_SHARE * size else 1
 
 
 def channels_fit(

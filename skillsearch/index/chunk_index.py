@@ -6,7 +6,9 @@ no such part.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,13 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from skillsearch.errors import CacheError
-from skillsearch.index.arrays import map_array, save_array
-from skillsearch.index.lexical import LexicalIndex, term_hash
+from skillsearch.index.arrays import ArrayWriter, map_array, save_array
+from skillsearch.index.lexical import term_hash
+from skillsearch.index.lexical_field import LexicalField
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from skillsearch.types import EmbeddingMatrix
 
 LEAST_COSINE = 0.3
 """From this trusted similarity on a chunk is named that holds no term of the query."""
@@ -43,34 +45,6 @@ class ChunkIndex:
     vectors: NDArray[np.float16]
     term_starts: NDArray[np.int64]
     terms: NDArray[np.uint64]
-
-    @classmethod
-    def build(
-        cls,
-        term_sets: Mapping[int, Sequence[NDArray[np.uint64]]],
-        size: int,
-        vectors: EmbeddingMatrix,
-    ) -> ChunkIndex | None:
-        """Index chunks; the same chunks give the same bytes.
-
-        Args:
-            term_sets: `term_set` of each chunk of each document that has any, by its number.
-            size: Number of documents.
-            vectors: One row a chunk, in the order of the documents.
-
-        Returns:
-            The index; None where there are no chunks.
-        """
-        if not term_sets:
-            return None
-        counts = np.zeros(size, np.int64)
-        sets: list[NDArray[np.uint64]] = []
-        for number in sorted(term_sets):
-            counts[number] = len(term_sets[number])
-            sets.extend(term_sets[number])
-        terms = np.concatenate(sets)
-        lengths = np.array([len(terms) for terms in sets], np.int64)
-        return cls(_starts(counts), vectors.astype(np.float16), _starts(lengths), terms)
 
     @property
     def size(self) -> int:
@@ -104,41 +78,17 @@ class ChunkIndex:
         scores = np.round(cosines + held, _SCORE_DIGITS)
         return int(np.argmax(np.where(can_be_named, scores, -np.inf)))
 
-    def term_sets(self, renumber: NDArray[np.int32]) -> dict[int, list[NDArray[np.uint64]]]:
-        """Give back the terms that this index was made of.
-
-        Args:
-            renumber: The new number of each document, -1 to leave it out, int32, (documents,).
-
-        Returns:
-            As `build` takes them, of the documents kept, under their new numbers.
-        """
-        with_chunks = np.flatnonzero((np.diff(self.starts) > 0) & (renumber >= 0))
-        return {
-            int(renumber[number]): [
-                self._terms(row) for row in range(self.starts[number], self.starts[number + 1])
-            ]
-            for number in with_chunks
-        }
-
-    def save(self, folder: Path) -> None:
-        """Write the arrays as ``chunks-ARRAY.npy`` files.
-
-        Args:
-            folder: Where to write.
-
-        Raises:
-            OSError: When a file cannot be written whole.
-        """
-        for field in fields(self):
-            save_array(folder / f"chunks-{field.name}.npy", getattr(self, field.name))
+    def terms_of(self, document: int) -> list[NDArray[np.uint64]]:
+        """Return the terms of each chunk of a document, as a `ChunkWriter` takes them."""
+        return [self._terms(row) for row in range(*self.starts[document : document + 2].tolist())]
 
     @classmethod
-    def load(cls, folder: Path) -> ChunkIndex | None:
-        """Map the arrays that `save` wrote.
+    def load(cls, folder: Path, prefix: str = "") -> ChunkIndex | None:
+        """Map the arrays that a `ChunkWriter` wrote.
 
         Args:
             folder: Where they were written.
+            prefix: Stands before the file names.
 
         Returns:
             The index; None where there is none.
@@ -146,7 +96,7 @@ class ChunkIndex:
         Raises:
             CacheError: When an array is missing or does not fit the others.
         """
-        paths = [folder / f"chunks-{field.name}.npy" for field in fields(cls)]
+        paths = [folder / f"{prefix}chunks-{field.name}.npy" for field in fields(cls)]
         if not any(path.exists() for path in paths):
             return None
         index = cls(*map(map_array, paths))
@@ -183,6 +133,81 @@ class ChunkIndex:
         return np.bincount(chunks, weights, minlength=end - begin).astype(np.float64)
 
 
+class ChunkWriter:
+    """Writes a `ChunkIndex`: the terms of the chunks first, their vectors in the same order."""
+
+    def __init__(self, folder: Path, dimensions: int, prefix: str = "") -> None:
+        """Prepare to write; without any chunk there will be no file.
+
+        Args:
+            folder: Where `ChunkIndex.load` is to find the files.
+            dimensions: Length of a vector.
+            prefix: Stands before the file names.
+        """
+        self._folder = folder
+        self._dimensions = dimensions
+        self._prefix = prefix
+        self._counts: dict[int, int] = {}
+        self._lengths = array("q")
+        self._terms: ArrayWriter | None = None
+        self._vectors: ArrayWriter | None = None
+
+    def add(self, document: int, term_sets: Sequence[NDArray[np.uint64]]) -> None:
+        """Write the terms of the chunks of a document.
+
+        Args:
+            document: Its number, above that of the one before.
+            term_sets: `term_set` of each of its chunks; none is allowed.
+
+        Raises:
+            OSError: When they cannot be written.
+        """
+        if not len(term_sets):
+            return
+        if self._terms is None:
+            self._terms = ArrayWriter(self._path("terms"), np.uint64)
+        self._counts[document] = len(term_sets)
+        for terms in term_sets:
+            self._lengths.append(len(terms))
+            self._terms.append(terms)
+
+    def add_vectors(self, rows: NDArray[np.float32]) -> None:
+        """Write the vectors of the chunks that follow, float32, (chunks, dimensions)."""
+        if len(rows):
+            if self._vectors is None:
+                path = self._path("vectors")
+                self._vectors = ArrayWriter(path, np.float16, (self._dimensions,))
+            self._vectors.append(rows.astype(np.float16))
+
+    def close(self) -> None:
+        """Close what is open, as where the rest is not to be written."""
+        for writer in (self._terms, self._vectors):
+            if writer is not None:
+                writer.close()
+
+    def finish(self, size: int) -> None:
+        """Write the rest.
+
+        Args:
+            size: Number of documents.
+
+        Raises:
+            OSError: When it cannot be written whole.
+        """
+        if self._terms is None or self._vectors is None:
+            return
+        self._terms.close()
+        self._vectors.close()
+        counts = np.zeros(size, np.int64)
+        counts[list(self._counts)] = list(self._counts.values())
+        save_array(self._path("starts"), _starts(counts))
+        save_array(self._path("term_starts"), _starts(np.array(self._lengths, np.int64)))
+
+    def _path(self, name: str) -> Path:
+        """Return the file of an array."""
+        return self._folder / f"{self._prefix}chunks-{name}.npy"
+
+
 class TermShares(NamedTuple):
     """The distinct terms of a query, and the part that each has in the weight of all.
 
@@ -195,25 +220,21 @@ class TermShares(NamedTuple):
     shares: NDArray[np.float64]
 
 
-def term_shares(terms: Iterable[str], index: LexicalIndex) -> TermShares:
+def term_shares(terms: Iterable[str], field: LexicalField) -> TermShares:
     """Weigh terms by Lucene's idf, which stays above 0 for one that most documents have.
 
     Args:
         terms: Distinct terms.
-        index: Knows how many documents have each.
+        field: Knows how many documents have each.
 
     Returns:
         Their shares; those of unknown terms too.
     """
-    wanted = sorted(terms, key=term_hash)
-    rows = index.rows(wanted)
-    frequencies = np.zeros(len(wanted))
-    for place, term in enumerate(wanted):
-        if term in rows:
-            frequencies[place] = index.starts[rows[term] + 1] - index.starts[rows[term]]
-    weights = np.log1p((index.size - frequencies + 0.5) / (frequencies + 0.5))
-    hashes = np.fromiter(map(term_hash, wanted), np.uint64, len(wanted))
-    return TermShares(hashes, weights / weights.sum() if wanted else weights)
+    wanted = field.weigh(Counter(dict.fromkeys(sorted(terms, key=term_hash), 1)))
+    frequencies = wanted.document_frequencies
+    count = field.statistics.documents
+    weights = np.log1p((count - frequencies + 0.5) / (frequencies + 0.5))
+    return TermShares(wanted.hashes, weights / weights.sum() if len(weights) else weights)
 
 
 def term_set(terms: Iterable[str]) -> NDArray[np.uint64]:

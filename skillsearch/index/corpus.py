@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +12,11 @@ from skillsearch.errors import CacheError
 from skillsearch.index.cache import Generation, IndexFolder
 from skillsearch.index.channels import ChannelSettings
 from skillsearch.index.chunk_index import ChunkIndex
-from skillsearch.index.dense_fields import DenseFields
-from skillsearch.index.documents import DocumentStore
-from skillsearch.index.lexical import LexicalIndex
+from skillsearch.index.dense_channel import DenseChannel
+from skillsearch.index.document_store import DocumentStore
+from skillsearch.index.lexical_field import LexicalField
+from skillsearch.index.request import IndexRequest
+from skillsearch.index.segments import DELTA, FULL, METADATA, Revision, Segment, lexical_field
 from skillsearch.types import LANGUAGES, Diagnostic, JsonValue, Languages, Root
 
 logger = logging.getLogger(__name__)
@@ -41,6 +43,12 @@ class IndexSettings:
     could_add: bool
     with_body: bool
     analysis: tuple[int, int]
+
+    def request(self) -> IndexRequest:
+        """Return what makes an index of these settings."""
+        roots = tuple(root.path for root in self.roots)
+        model = self.channels[0].model
+        return IndexRequest(roots, model, self.with_body, languages=self.languages)
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form, for a manifest."""
@@ -87,44 +95,29 @@ class IndexSettings:
 class Corpus:
     """The parts of an opened index.
 
+    All parts number documents alike, through one segment, or through a large one and a small one
+    of what changed since the large one was made.
+
     Attributes:
-        documents: All documents, by id.
+        documents: All documents.
         lexical_metadata: BM25 over the metadata.
         lexical_full: BM25 over metadata and body; None in an index of metadata alone.
         dense: Vectors of each dense channel, that of the index's model first.
-        chunks: The chunks of the bodies; None where no skill has any.
+        chunks: The chunks of the bodies, one part a segment, None where no skill of it has any.
     """
 
     documents: DocumentStore
-    lexical_metadata: LexicalIndex
-    lexical_full: LexicalIndex | None
-    dense: tuple[DenseFields, ...]
-    chunks: ChunkIndex | None
-
-    def save(self, folder: Path) -> None:
-        """Write all parts into a folder.
-
-        Args:
-            folder: An empty folder.
-
-        Raises:
-            OSError: When one cannot be written whole.
-        """
-        self.documents.save(folder)
-        self.lexical_metadata.save(folder, "lexical-metadata")
-        if self.lexical_full is not None:
-            self.lexical_full.save(folder, "lexical-full")
-        for number, fields in enumerate(self.dense):
-            fields.save(folder, f"dense-{number}")
-        if self.chunks is not None:
-            self.chunks.save(folder)
+    lexical_metadata: LexicalField
+    lexical_full: LexicalField | None
+    dense: tuple[DenseChannel, ...]
+    chunks: tuple[ChunkIndex | None, ...]
 
     @classmethod
     def load(cls, folder: Path, *, channels: int, with_body: bool) -> Corpus:
-        """Map what `save` wrote.
+        """Map the parts of a generation.
 
         Args:
-            folder: Where the parts lie.
+            folder: Where they lie.
             channels: How many dense channels there are.
             with_body: False for an index of metadata alone.
 
@@ -134,25 +127,54 @@ class Corpus:
         Raises:
             CacheError: When a part is missing, damaged, or of another size than the others.
         """
-        corpus = cls(
-            DocumentStore.load(folder),
-            LexicalIndex.load(folder, "lexical-metadata"),
-            LexicalIndex.load(folder, "lexical-full") if with_body else None,
+        names = [""]
+        if (folder / f"{DELTA}documents-starts.npy").exists():
+            names.append(DELTA)
+        segments = [
+            Segment.load(folder, name, channels=channels, with_body=with_body) for name in names
+        ]
+        revision = Revision.load(folder, with_body=with_body) if len(segments) > 1 else None
+        return cls.of(segments, revision)
+
+    @classmethod
+    def of(cls, segments: Sequence[Segment], revision: Revision | None = None) -> Corpus:
+        """Put segments together.
+
+        Args:
+            segments: One, or a large one and a small one.
+            revision: What the second makes of the first; None where there is one.
+
+        Returns:
+            The corpus.
+
+        Raises:
+            CacheError: When the revision does not fit the segments.
+        """
+        documents = [segment.documents for segment in segments]
+        store = DocumentStore(documents)
+        if revision is not None:
+            store = DocumentStore(documents, revision.gone, revision.places)
+            if len(revision.places) != documents[1].size:
+                raise CacheError("the small segment of the index does not fit its revision")
+        full = FULL in segments[0].lexical
+        return cls(
+            store,
+            lexical_field(METADATA, segments, revision),
+            lexical_field(FULL, segments, revision) if full else None,
             tuple(
-                DenseFields.load(folder, f"dense-{number}", with_body=with_body)
-                for number in range(channels)
+                DenseChannel(fields)
+                for fields in zip(*(segment.dense for segment in segments), strict=True)
             ),
-            ChunkIndex.load(folder) if with_body else None,
+            tuple(segment.chunks for segment in segments),
         )
-        sizes = {len(corpus.documents), corpus.lexical_metadata.size}
-        sizes.update(size for fields in corpus.dense for size in fields.sizes)
-        if corpus.lexical_full is not None:
-            sizes.add(corpus.lexical_full.size)
-        if corpus.chunks is not None:
-            sizes.add(corpus.chunks.size)
-        if len(sizes) != 1:
-            raise CacheError(f"the parts of the index differ in size: {sorted(sizes)}")
-        return corpus
+
+    def chunks_of(self, number: int) -> tuple[ChunkIndex | None, int]:
+        """Return the chunks of the segment of a document, and its number there."""
+        for segment, chunks in zip(self.documents.segments, self.chunks, strict=True):
+            if number < segment.size:
+                return chunks, number
+            number -= segment.size
+        raise IndexError(number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,16 +182,24 @@ class OpenedIndex:
     """A generation with its settings and parts.
 
     Attributes:
-        name: Name of the generation.
-        folder: Where its parts lie.
+        generation: The generation.
         settings: What it was made with.
         corpus: Its parts.
     """
 
-    name: str
-    folder: Path
+    generation: Generation
     settings: IndexSettings
     corpus: Corpus
+
+    @property
+    def name(self) -> str:
+        """Name of the generation."""
+        return self.generation.name
+
+    @property
+    def folder(self) -> Path:
+        """Where its parts lie."""
+        return self.generation.folder
 
     @classmethod
     def load(cls, generation: Generation) -> OpenedIndex:
@@ -188,7 +218,7 @@ class OpenedIndex:
         corpus = Corpus.load(
             generation.folder, channels=len(settings.channels), with_body=settings.with_body
         )
-        return cls(generation.name, generation.folder, settings, corpus)
+        return cls(generation, settings, corpus)
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Read what was reported when this generation was made.
@@ -206,13 +236,17 @@ class OpenedIndex:
             raise CacheError(f"the diagnostics of the index cannot be read: {exc}") from exc
 
 
-def open_current(folder: IndexFolder) -> OpenedIndex | None:
+def open_current(folder: IndexFolder, *, verify: bool = False) -> OpenedIndex | None:
     """Open the generation in use, or None where there is none that can be used."""
-    try:
-        return OpenedIndex.load(folder.open())
-    except CacheError as exc:
-        logger.info("no usable index in %s: %s", folder.path, exc)
-        return None
+    while True:
+        stamp = folder.stamp()
+        try:
+            return OpenedIndex.load(folder.open(verify=verify))
+        except CacheError as exc:
+            # Writers may have removed it after it was checked.
+            if folder.stamp() == stamp:
+                logger.info("no usable index in %s: %s", folder.path, exc)
+                return None
 
 
 def save_diagnostics(folder: Path, diagnostics: tuple[Diagnostic, ...]) -> None:

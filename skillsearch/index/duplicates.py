@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skillsearch.index.corpus import Corpus
-from skillsearch.index.dense import DenseIndex
-from skillsearch.index.dense_fields import DenseFields
+from skillsearch.index.dense_channel import DenseChannel
 from skillsearch.index.documents import KNOWN, Document
 
 if TYPE_CHECKING:
@@ -19,6 +18,8 @@ SAME_MEANING = 0.97
 """Cosine similarity of two skills' metadata from which they say the same."""
 _SAME_BODY = 0.999
 """Cosine similarity of the heads of two bodies that are one text but for rounding."""
+_BLOCK = 16_384
+"""Documents that are compared at a time."""
 
 
 def collapse(
@@ -75,22 +76,26 @@ def copies(corpus: Corpus, numbers: Iterable[int]) -> frozenset[int]:
     for number in set(numbers):
         found.add(number)
         found.update(corpus.documents.named(corpus.documents[number].name))
-        fields = _known_fields(corpus, number)
-        found.update(_similar(fields.metadata, number, SAME_MEANING))
-        if fields.body is not None:
-            found.update(_similar(fields.body, number, _SAME_BODY))
+        metadata, body = _known_channel(corpus, number).vectors_of(number)
+        found.update(_similar(corpus, number, metadata, 0, SAME_MEANING))
+        if body is not None:
+            found.update(_similar(corpus, number, body, 1, _SAME_BODY))
     return frozenset(found)
 
 
-def _similar(index: DenseIndex, number: int, least: float) -> list[int]:
-    """Return the documents at least so similar to one."""
-    vector = index.vectors[number].astype(np.float32)
-    every = np.arange(len(index.vectors))
-    return np.flatnonzero(index.similarities(vector, every) >= least).tolist()
+def _similar(
+    corpus: Corpus, number: int, vector: NDArray[np.float32], field: int, least: float
+) -> Iterator[int]:
+    """Yield the documents at least so similar to a vector of one in a field, by its channel."""
+    channel, living = _known_channel(corpus, number), np.sort(corpus.documents.living)
+    for begin in range(0, len(living), _BLOCK):
+        documents = living[begin : begin + _BLOCK]
+        near = channel.cosines(vector, documents)[field] >= least
+        yield from documents[near].tolist()
 
 
-def _known_fields(corpus: Corpus, *numbers: int) -> DenseFields:
-    """Return the vectors of the first channel if it knows some documents, else of the last.
+def _known_channel(corpus: Corpus, *numbers: int) -> DenseChannel:
+    """Return the first channel if it knows some documents, else the last.
 
     To one that reads Latin letters alone, two Chinese skills with the same English term are equal.
     """
@@ -108,6 +113,6 @@ def _say_the_same(corpus: Corpus, one: int, other: int) -> bool:
     """Tell whether the metadata of two documents is as good as equal."""
     if corpus.documents[one].keys[-1][0] == corpus.documents[other].keys[-1][0]:
         return True
-    dense = _known_fields(corpus, one, other).metadata
-    vector = dense.vectors[one].astype(np.float32)
-    return float(dense.similarities(vector, np.array([other]))[0]) > SAME_MEANING
+    channel = _known_channel(corpus, one, other)
+    vector, _ = channel.vectors_of(one)
+    return float(channel.cosines(vector, np.array([other]))[0][0]) > SAME_MEANING

@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from skillsearch.errors import EmbedderError
+from skillsearch import config
+from skillsearch.errors import ConfigError, EmbedderError
 from skillsearch.index.embedding import (
     Embedded,
     EmbeddedText,
@@ -45,7 +46,7 @@ SPECS = "onnx, hashing, multilingual, onnx:FOLDER, st:NAME_OR_FOLDER"
 """What `load_embedder` understands, for error messages."""
 
 
-def load_embedder(spec: str) -> Embedder:
+def load_embedder(spec: str, *, device: str | None = None) -> Embedder:
     """Load the embedder that `spec` names.
 
     Args:
@@ -53,6 +54,8 @@ def load_embedder(spec: str) -> Embedder:
             ``multilingual`` or ``multilingual-e5-small`` for the one of the extra
             ``multilingual``; ``onnx:FOLDER`` or just a folder for a local ONNX model;
             ``st:NAME_OR_FOLDER`` or ``sentence-transformers/NAME`` for sentence-transformers.
+        device: Where a model of sentence-transformers runs, as in `config.Settings.device`; None
+            for what the settings say. All others run on the CPU.
 
     Returns:
         An embedder that is ready to use.
@@ -60,6 +63,7 @@ def load_embedder(spec: str) -> Embedder:
     Raises:
         EmbedderError: When nothing has that name, or its files cannot be used.
         MissingDependencyError: When the embedder's extra is not installed.
+        ConfigError: When the settings are asked for the device and cannot be read.
     """
     kind, _, rest = spec.partition(":")
     if spec in ("onnx", PACKAGED_NAME):
@@ -72,13 +76,38 @@ def load_embedder(spec: str) -> Embedder:
         return MultilingualEmbedder.load()
     if kind == "onnx" and rest:
         return OnnxEmbedder.load(Path(rest))
-    if kind == "st" and rest:
-        return SentenceTransformerEmbedder.load(rest)
-    if spec.startswith("sentence-transformers/"):
-        return SentenceTransformerEmbedder.load(spec)
+    if _runs_on_devices(spec):
+        return SentenceTransformerEmbedder.load(
+            spec.removeprefix("st:"), device or config.load_settings().device
+        )
     if spec and Path(spec).is_dir():
         return OnnxEmbedder.load(Path(spec))
     raise EmbedderError(f"No embedder is called {spec!r}; use one of: {SPECS}")
+
+
+def require_device(spec: str, device: str | None) -> None:
+    """Refuse a device that was asked for by name where the model runs on the CPU only.
+
+    Args:
+        spec: As in `load_embedder`.
+        device: As in `load_embedder`.
+
+    Raises:
+        ConfigError: When the device would be without effect.
+    """
+    if device not in (None, "auto", "cpu") and not _runs_on_devices(spec):
+        raise ConfigError(
+            f"The device {device!r} is for models of sentence-transformers; {spec!r} runs on the "
+            "CPU only. Choose another one, such as --model "
+            "st:sentence-transformers/all-MiniLM-L6-v2 (pip install 'skillsearch[st]'), or leave "
+            "out the device."
+        )
+
+
+def _runs_on_devices(spec: str) -> bool:
+    """Tell whether sentence-transformers loads a model."""
+    kind, _, rest = spec.partition(":")
+    return (kind == "st" and rest != "") or spec.startswith("sentence-transformers/")
 
 
 def model_identity(spec: str) -> str:

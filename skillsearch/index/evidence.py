@@ -8,7 +8,7 @@ import numpy as np
 
 from skillsearch.index.calibration import EVIDENCE, FEATURES, size_evidence
 from skillsearch.index.corpus import Corpus
-from skillsearch.index.lexical import LexicalIndex
+from skillsearch.index.lexical_field import LexicalField
 from skillsearch.index.query_form import QueryForm, shares_of_trust
 
 if TYPE_CHECKING:
@@ -49,10 +49,11 @@ def _known_factor(corpus: Corpus, query: QueryForm, distrust: float) -> float:
     """
     if distrust <= 0.0:
         return 1.0
-    known, unknown = corpus.lexical_metadata.attainable_parts(query.counts)
+    field = corpus.lexical_metadata
+    known, unknown = field.attainable_parts(field.weigh(query.counts))
     if known <= 0:
         return 1.0
-    foreign = 1.0 - float(np.asarray(corpus.documents.trust, np.float64).mean())
+    foreign = 1.0 - corpus.documents.mean_trust
     return (known + unknown) / (known + foreign * unknown)
 
 
@@ -62,8 +63,8 @@ def _rarest_term(corpus: Corpus, query: QueryForm, document: int) -> float:
     return sum(_rarest_in(field, query, document) for field in fields) / len(fields)
 
 
-def _rarest_in(index: LexicalIndex, query: QueryForm, document: int) -> float:
+def _rarest_in(field: LexicalField, query: QueryForm, document: int) -> float:
     """Return the highest idf of the query terms in a document over that of an unknown term."""
-    rows = sorted(index.rows(query.counts).values(), key=lambda row: -float(index.idf[row]))
-    found = next((row for row in rows if index.holds(row, document)), None)
-    return 0.0 if found is None else max(float(index.idf[found]), 0.0) / index.rarest_idf
+    weights = sorted(field.idf_of(query.counts).items(), key=lambda item: -item[1])
+    found = next((weight for term, weight in weights if field.holds(term, document)), 0.0)
+    return max(found, 0.0) / field.rarest_idf

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skillsearch.index.calibration import FEATURES, Calibration
 from skillsearch.index.corpus import Corpus
-from skillsearch.index.lexical import LexicalIndex
+from skillsearch.index.lexical_field import LexicalField
 from skillsearch.index.query_form import QueryForm
 from skillsearch.index.ranker import Candidates, best_evidence
 from skillsearch.index.tokenizer import document_terms
@@ -59,31 +59,31 @@ def explain(
 def _matched_terms(corpus: Corpus, query: QueryForm, document: int) -> dict[str, tuple[str, ...]]:
     """Return the query terms that a document has in its metadata, and those only in its body."""
     matched = {
-        "metadata": tuple(t for t in query.counts if corpus.lexical_metadata.matches(t, document))
+        "metadata": tuple(t for t in query.counts if corpus.lexical_metadata.holds(t, document))
     }
     if corpus.lexical_full is not None:
         full = corpus.lexical_full
-        in_full = (term for term in query.counts if full.matches(term, document))
+        in_full = (term for term in query.counts if full.holds(term, document))
         matched["body"] = tuple(term for term in in_full if term not in matched["metadata"])
     return matched
 
 
 def best_section(
-    body: str, query: QueryForm, index: LexicalIndex, language: str = ""
+    body: str, query: QueryForm, field: LexicalField, language: str = ""
 ) -> tuple[str, str]:
     """Find the section whose distinct terms of the query weigh most.
 
     Args:
         body: Markdown.
         query: The analysed query.
-        index: Gives the weight (idf) of each term.
+        field: Gives the weight (idf) of each term.
         language: What the document is written in.
 
     Returns:
         The section's heading and the beginning of its text, the first such section on a tie; both
         empty where no term occurs.
     """
-    weights = {term: float(index.idf[row]) for term, row in index.rows(query.counts).items()}
+    weights = field.idf_of(query.counts)
     best, best_weight = ("", ""), 0.0
     for heading, text in sections(body):
         found = set(document_terms(f"{heading}\n{text}", language))

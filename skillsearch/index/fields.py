@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from skillsearch.index.documents import Document
-from skillsearch.index.embedding_cache import text_key
+from skillsearch.index.embedding_keys import text_key
 from skillsearch.index.scripts import readable, trust
 from skillsearch.index.tokenizer import document_terms
 from skillsearch.languages import language_of

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from skillsearch.errors import AmbiguousNameError, SkillNotFoundError, VersionNotFoundError
-from skillsearch.index.documents import Document, DocumentStore
+from skillsearch.index.document_store import DocumentStore
+from skillsearch.index.documents import Document
 from skillsearch.safe_text import one_line
 from skillsearch.skills.resources import read_skill_md
 from skillsearch.skills.versions import newest, satisfies, split_requirement

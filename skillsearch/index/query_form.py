@@ -100,7 +100,8 @@ def analyse(
     if channels == 1:
         weights: tuple[float, ...] = (trust(text, known[0].scripts),)
     else:
-        overlap = (index.corpus.lexical_full or index.corpus.lexical_metadata).overlap(counts)
+        lexical = index.corpus.lexical_full or index.corpus.lexical_metadata
+        overlap = lexical.overlap(lexical.weigh(counts))
         fluency = calibration.fluency(query_clues(text, language, overlap))
         weights = trusts(fluency, index.corpus.documents.other_share)
     views = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,10 +10,9 @@ import numpy as np
 
 from skillsearch.index.calibration import DENSE_CHANNELS, FEATURES, LEXICAL_FEATURES, Calibration
 from skillsearch.index.corpus import Corpus
-from skillsearch.index.documents import DocumentStore
+from skillsearch.index.document_store import DocumentStore
 from skillsearch.index.evidence import find_evidence
 from skillsearch.index.fusion import reciprocal_rank_fusion
-from skillsearch.index.lexical import LexicalIndex, top_documents
 from skillsearch.index.query_form import QueryForm, shares_of_trust
 from skillsearch.types import System
 
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 _MIN_CANDIDATES = 50
 """Candidates taken from each channel before their features are compared; with twice as many, no
 measure of any collection changes."""
-_MOST_HIDDEN = 1_000
-"""Hidden documents that dense search makes up for: more than that are hardly all the nearest."""
 _NAME_QUERY_TERMS = 4
 """Longer queries are no spelling of a name."""
 _NEAR_NAME = 0.6
@@ -47,7 +44,11 @@ class Candidates:
 
 
 def find_candidates(
-    corpus: Corpus, query: QueryForm, n: int, excluded: Collection[int] = ()
+    corpus: Corpus,
+    query: QueryForm,
+    n: int,
+    excluded: Collection[int] = (),
+    near: Sequence[NDArray[np.int64]] | None = None,
 ) -> Candidates:
     """Take the best documents of every channel and compute all features of each.
 
@@ -56,35 +57,37 @@ def find_candidates(
         query: The analysed query.
         n: Hits wanted in the end; more of them make a larger pool.
         excluded: Numbers of documents that must not be candidates.
+        near: What `nearest_documents` found for the query, where that is known.
 
     Returns:
         The candidates; every document that is best in some channel is among them.
     """
-    k = max(_MIN_CANDIDATES, 4 * n)
-    hidden = np.array(sorted(excluded), np.int64)
-    metadata = _shares(corpus.lexical_metadata, query, hidden)
-    full = metadata
-    if corpus.lexical_full is not None:
-        full = _shares(corpus.lexical_full, query, hidden)
-    pools = [top_documents(metadata, k), top_documents(full, k)]
-    for fields, view in zip(corpus.dense, query.views, strict=False):
-        if view.vector.any():
-            # FAISS is not told what to leave out, but asked for that many more.
-            pools += fields.nearest(view.vector, k + min(len(hidden), _MOST_HIDDEN))
+    k, left_out = _pool_size(n), _left_out(corpus, excluded)
+    fields = [corpus.lexical_metadata, corpus.lexical_full or corpus.lexical_metadata]
+    weighed = [field.weigh(query.counts) for field in fields]
+    matches = [
+        field.best(weights, k, left_out) for field, weights in zip(fields, weighed, strict=True)
+    ]
+    pools = [found.documents for found in matches]
+    pools += nearest_documents(corpus, [query], n, excluded)[0] if near is None else near
     named = np.array(corpus.documents.named(query.text), np.int64)
     if len(corpus.documents) <= k:
         # BM25Okapi gives a term in half of a corpus the weight 0, and few are soon half.
-        pools.append(np.arange(len(corpus.documents)))
+        pools.append(corpus.documents.living)
     documents = _union([*pools, named])
-    documents = documents[~np.isin(documents, hidden)]
+    documents = documents[~np.isin(documents, left_out)]
+    metadata, full = (
+        _shares(found.scores_of(documents), field.attainable(weights))
+        for found, field, weights in zip(matches, fields, weighed, strict=True)
+    )
     first, second, neither = shares_of_trust(corpus, query, documents)
     columns = {
-        "bm25_metadata": metadata[documents] * first,
-        "bm25_full": full[documents] * first,
-        "bm25_metadata_alone": metadata[documents] * neither,
+        "bm25_metadata": metadata * first,
+        "bm25_full": full * first,
+        "bm25_metadata_alone": metadata * neither,
         "name": _name_match(corpus.documents, query, documents, named),
-        "bm25_metadata_multilingual": metadata[documents] * second,
-        "bm25_full_multilingual": full[documents] * second,
+        "bm25_metadata_multilingual": metadata * second,
+        "bm25_full_multilingual": full * second,
     }
     for number, share, suffix in ((0, first, ""), (1, second, "_multilingual")):
         metadata_cosines, body_cosines = _cosines(corpus, query, number, documents)
@@ -92,6 +95,47 @@ def find_candidates(
         columns[f"cosine_body{suffix}"] = body_cosines * share
     features = np.stack([columns[name] for name in FEATURES], axis=1)
     return Candidates(documents, features)
+
+
+def nearest_documents(
+    corpus: Corpus, queries: Sequence[QueryForm], n: int, excluded: Collection[int] = ()
+) -> list[list[NDArray[np.int64]]]:
+    """Find the documents nearest to queries in each dense channel that is asked.
+
+    Args:
+        corpus: The opened index.
+        queries: The analysed queries.
+        n: Hits wanted in the end.
+        excluded: Numbers of documents that must not be among them.
+
+    Returns:
+        For each query, for each channel that has its vector, document numbers, ascending.
+    """
+    left_out = _left_out(corpus, excluded)
+    found: list[list[NDArray[np.int64]]] = [[] for _ in queries]
+    for number, channel in enumerate(corpus.dense):
+        asked = [
+            place
+            for place, query in enumerate(queries)
+            if number < len(query.views) and query.views[number].vector.any()
+        ]
+        if not asked:
+            continue
+        vectors = np.stack([queries[place].views[number].vector for place in asked])
+        near = channel.nearest_to_each(vectors, _pool_size(n), left_out)
+        for place, documents in zip(asked, near, strict=True):
+            found[place].append(documents)
+    return found
+
+
+def _pool_size(n: int) -> int:
+    """Return how many candidates each channel gives."""
+    return max(_MIN_CANDIDATES, 4 * n)
+
+
+def _left_out(corpus: Corpus, excluded: Collection[int]) -> NDArray[np.int64]:
+    """Return the documents that must not be candidates, those that are gone included."""
+    return np.array(sorted({*excluded, *corpus.documents.gone.tolist()}), np.int64)
 
 
 def score(
@@ -122,19 +166,19 @@ def best_evidence(
     corpus: Corpus, query: QueryForm, candidates: Candidates, sums: NDArray[np.float64]
 ) -> tuple[int, dict[str, float]]:
     """Return which candidate has the highest ranking sum, and the evidence for it."""
-    best = int(best_first(sums, candidates.documents)[0])
+    best = int(best_first(sums, corpus.documents.in_order(candidates.documents))[0])
     document = int(candidates.documents[best])
     return best, find_evidence(corpus, query, document, candidates.features[best])
 
 
-def best_first(scores: NDArray[np.float64], documents: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the places of scores from the highest to the lowest, ties by document number.
+def best_first(scores: NDArray[np.float64], order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the places of scores from the highest to the lowest, ties by the order of ids.
 
     Sums of floats differ in their last bits with what else is scored: ties must not.
     """
     mantissas, exponents = np.frexp(scores)
     rounded = np.ldexp(np.rint(np.ldexp(mantissas, _TIE_BITS)), exponents)
-    return np.lexsort((documents, -rounded))
+    return np.lexsort((order, -rounded))
 
 
 def _union(pools: list[NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -147,15 +191,11 @@ def _union(pools: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     return distinct
 
 
-def _shares(
-    index: LexicalIndex, query: QueryForm, hidden: NDArray[np.int64]
-) -> NDArray[np.float32]:
-    """Return each document's BM25 score as a share of what the query can attain, 0 if hidden."""
-    attainable = index.attainable(query.counts)
+def _shares(scores: NDArray[np.float32], attainable: float) -> NDArray[np.float32]:
+    """Return BM25 scores as shares of what the query can attain."""
     if attainable <= 0:
-        return np.zeros(index.size, np.float32)
-    shares: NDArray[np.float32] = index.scores(query.counts) / np.float32(attainable)
-    shares[hidden] = 0
+        return np.zeros_like(scores)
+    shares: NDArray[np.float32] = scores / np.float32(attainable)
     return shares
 
 
@@ -165,13 +205,8 @@ def _cosines(
     """Return what a channel makes of metadata and bodies, no less than 0; 0 where it has no say."""
     if channel >= len(query.views) or not query.views[channel].vector.any():
         return [np.zeros(len(documents))] * 2
-    fields, vector = corpus.dense[channel], query.views[channel].vector
-    return [
-        np.maximum(field.similarities(vector, documents).astype(np.float64), 0.0)
-        if field is not None
-        else np.zeros(len(documents))
-        for field in (fields.metadata, fields.body)
-    ]
+    found = corpus.dense[channel].cosines(query.views[channel].vector, documents)
+    return [np.maximum(cosines.astype(np.float64), 0.0) for cosines in found]
 
 
 def _name_match(

@@ -1,222 +1,210 @@
-"""Files on disk → the skills of one run of indexing, those unchanged taken over unread."""
+"""Files on disk → what has changed since the index before, and the texts of a skill.
+
+Which files changed is found out first, mostly by their stat; nothing is parsed for that but files
+that could not be indexed before.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
-import numpy as np
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
 from skillsearch.errors import ParseError
-from skillsearch.index.cache import IndexFolder
-from skillsearch.index.chunk_index import term_set
 from skillsearch.index.corpus import OpenedIndex
-from skillsearch.index.documents import Document
-from skillsearch.index.embedding_cache import EmbeddingCache
 from skillsearch.index.fields import FieldTexts, field_texts
-from skillsearch.index.lexical import TermCounter
-from skillsearch.index.snapshot import UNKNOWN_STAT, FileStat, SeenFile, Snapshot
-from skillsearch.skills.discovery import Discovery
+from skillsearch.index.snapshot import UNKNOWN_STAT, FileStat, SeenFile, SeenFiles, Snapshot
+from skillsearch.skills.discovery import id_of
 from skillsearch.skills.parser import parse_skill
-from skillsearch.skills.resources import content_hash as hash_bytes
-from skillsearch.skills.resources import read_skill_md
-from skillsearch.types import Diagnostic, Progress, SkillFile
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from skillsearch.skills.resources import content_hash, read_skill_md
+from skillsearch.types import Diagnostic, Progress, Root, Skill, SkillFile
 
 
-class Reading:
-    """The skills of one run, read anew or taken over, in order of their ids.
+class ReadFile(NamedTuple):
+    """What came of reading a SKILL.md.
 
     Attributes:
-        documents: All documents.
-        renumber: The number in `documents` of each document of the index before, -1 for those that
-            were not taken over.
-        reused: How many were taken over.
-        texts: What the cache of each dense channel lacks of the documents that were read, by key.
-        metadata_counter: Terms of the metadata of the documents that were read.
-        full_counter: Terms of their metadata and bodies.
-        diagnostics: What was reported, of documents taken over as well.
-        seen: Every SKILL.md as it was found, by path.
+        seen: How it looked.
+        skill: The skill; None where it cannot be indexed.
+        diagnostics: What there is to report.
     """
 
-    def __init__(
-        self,
-        previous: OpenedIndex | None,
-        folder: IndexFolder,
-        *,
-        scripts: Sequence[frozenset[str] | None],
-        with_body: bool,
-    ) -> None:
-        """Prepare to read.
+    seen: SeenFile
+    skill: Skill | None
+    diagnostics: Sequence[Diagnostic]
 
-        Args:
-            previous: The index to take over from, where there is one.
-            folder: The index folder.
-            scripts: Scripts that the embedder of each dense channel reads, None for all.
-            with_body: False to index the metadata alone.
-        """
-        self._previous = previous
-        self._scripts = scripts
-        self._with_body = with_body
-        snapshot = Snapshot.load(folder.path) if previous else None
-        is_ours = snapshot and previous and snapshot.generation == previous.name
-        self._snapshot = snapshot if is_ours else None
-        documents = previous.corpus.documents if previous else ()
-        self._old_numbers = {document.path: n for n, document in enumerate(documents)}
-        self._old_diagnostics: dict[str, list[Diagnostic]] = {}
-        for diagnostic in previous.diagnostics() if previous else ():
-            self._old_diagnostics.setdefault(diagnostic.path, []).append(diagnostic)
-        self.renumber = np.full(len(documents), -1, np.int32)
-        self.documents: list[Document] = []
-        self.texts: tuple[dict[bytes, str], ...] = tuple({} for _ in scripts)
-        self.metadata_counter = TermCounter()
-        self.full_counter = TermCounter()
-        self._chunk_terms: dict[int, list[NDArray[np.uint64]]] = {}
-        self.diagnostics: list[Diagnostic] = []
-        self.seen: dict[str, SeenFile] = {}
-        self.reused = 0
+    def texts(
+        self, scripts: Sequence[frozenset[str] | None], *, with_body: bool
+    ) -> FieldTexts | None:
+        """Return the texts of the skill as `field_texts` gives them; None where there is none."""
+        return field_texts(self.skill, scripts, with_body=with_body) if self.skill else None
 
-    @property
-    def is_unchanged(self) -> bool:
-        """True where every skill of the index before was taken over, and no other is there."""
-        before = len(self._previous.corpus.documents) if self._previous else -1
-        return self.reused == len(self.documents) == before
 
-    @property
-    def previous(self) -> OpenedIndex | None:
-        """The index that postings are taken over from."""
-        return self._previous
-
-    def chunk_terms(self) -> dict[int, list[NDArray[np.uint64]]]:
-        """Return the terms of all chunks as `ChunkIndex.build` takes them, those kept unread."""
-        before = self._previous.corpus.chunks if self._previous else None
-        kept = before.term_sets(self.renumber) if before else {}
-        return kept | self._chunk_terms
-
-    def keep_channels(self, count: int) -> None:
-        """Leave out what was read for the dense channels after the first `count`."""
-        self.texts = self.texts[:count]
-        self.documents = [replace(one, keys=one.keys[:count]) for one in self.documents]
-
-    def read(
-        self,
-        discovery: Discovery,
-        caches: Sequence[EmbeddingCache],
-        *,
-        verify: bool,
-        progress: Progress,
-    ) -> None:
-        """Go through all files that were discovered.
-
-        Args:
-            discovery: The files, by document id.
-            caches: The vectors of each channel; a skill that lacks one is read again.
-            verify: Hash every file, whatever its stat says.
-            progress: Told how far the reading is.
-        """
-        total = len(discovery.files)
-        for done, file in enumerate(discovery.files, start=1):
-            if verify or not self._take_over_by_stat(file, caches):
-                self._read_file(file, caches)
-            progress("read", done, total)
-
-    def _take_over_by_stat(self, file: SkillFile, caches: Sequence[EmbeddingCache]) -> bool:
-        """Take over a skill without opening its file, where its stat is unchanged."""
-        seen = self._snapshot.files.get(str(file.path)) if self._snapshot else None
-        stat = FileStat(file.size, file.mtime_ns, file.inode)
-        if seen is None or seen.stat != stat or not seen.content_hash:
-            return False
-        return self._take_over(file, stat, seen.content_hash, caches)
-
-    def _take_over(
-        self,
-        file: SkillFile,
-        stat: FileStat,
-        content_hash: str,
-        caches: Sequence[EmbeddingCache],
-    ) -> bool:
-        """Take over a skill whose bytes, place and vectors are those of the index before."""
-        path = str(file.path)
-        number = self._old_numbers.get(path)
-        if number is None or self._previous is None:
-            return False
-        document = self._previous.corpus.documents[number]
-        if (document.doc_id, document.content_hash) != (file.doc_id, content_hash):
-            return False
-        for channel, cache in enumerate(caches):
-            if any(cache.get(key) is None for key in document_keys([document], channel)):
-                return False
-        self.renumber[number] = len(self.documents)
-        self.documents.append(document)
-        self.diagnostics.extend(self._old_diagnostics.get(path, ()))
-        self.seen[path] = SeenFile(stat, content_hash)
-        self.reused += 1
-        return True
-
-    def _read_file(self, file: SkillFile, caches: Sequence[EmbeddingCache]) -> None:
-        """Read a file; what cannot be indexed is reported and the run goes on."""
-        path = str(file.path)
-        try:
-            data, status = read_skill_md(file.path)
-        except ParseError as exc:
-            # Permissions change no file's stat, so an unreadable file is tried again each time.
-            found = FileStat(file.size, file.mtime_ns, file.inode)
-            stat = UNKNOWN_STAT if exc.code == "file-unreadable" else found
-            self.seen[path] = SeenFile(stat, "")
-            self._skip(path, exc)
-            return
+def read_file(file: SkillFile) -> ReadFile:
+    """Read a SKILL.md; what is wrong with it is told by diagnostics."""
+    path = str(file.path)
+    seen = SeenFile(_stat_of(file), "", is_indexed=False)
+    try:
+        data, status = read_skill_md(file.path)
         stat = FileStat(status.st_size, status.st_mtime_ns, status.st_ino)
-        content_hash = hash_bytes(data)
-        if self._take_over(file, stat, content_hash, caches):
-            return
-        self.seen[path] = SeenFile(stat, content_hash)
-        try:
-            skill, diagnostics = parse_skill(
-                data, doc_id=file.doc_id, path=file.path, root=file.root.path
-            )
-        except ParseError as exc:
-            self._skip(path, exc)
-            return
-        self.diagnostics.extend(diagnostics)
-        self._add(field_texts(skill, self._scripts, with_body=self._with_body), caches)
-
-    def _skip(self, path: str, error: ParseError) -> None:
-        """Report a file that cannot be indexed."""
-        self.diagnostics.append(Diagnostic(error.code, "error", str(error), path, error.line))
-
-    def _add(self, texts: FieldTexts, caches: Sequence[EmbeddingCache]) -> None:
-        """Number a skill that was read, count its terms, keep the texts that are to be embedded."""
-        number = len(self.documents)
-        document = texts.document
-        self.documents.append(document)
-        self.metadata_counter.add(number, texts.metadata_terms)
-        if self._with_body:
-            self.full_counter.add(number, texts.full_terms)
-        if texts.chunks:
-            self._chunk_terms[number] = [term_set(chunk.terms) for chunk in texts.chunks]
-        for channel, cache in enumerate(caches):
-            embedded = list(zip(document.keys[channel], texts.embedded[channel], strict=True))
-            if channel == 0:
-                embedded += [(chunk.record[2], chunk.head) for chunk in texts.chunks]
-            for key, text in embedded:
-                if key and cache.get(bytes.fromhex(key)) is None:
-                    self.texts[channel][bytes.fromhex(key)] = text
+        seen = SeenFile(stat, content_hash(data), is_indexed=False)
+        skill, diagnostics = parse_skill(
+            data, doc_id=file.doc_id, path=file.path, root=file.root.path
+        )
+    except ParseError as exc:
+        if exc.code == "file-unreadable":
+            # Permissions change no file's stat, so an unreadable file is tried again each time.
+            seen = seen._replace(stat=UNKNOWN_STAT)
+        return ReadFile(seen, None, [Diagnostic(exc.code, "error", str(exc), path, exc.line)])
+    return ReadFile(seen._replace(is_indexed=True), skill, diagnostics)
 
 
-def document_keys(documents: Sequence[Document], channel: int) -> list[bytes]:
-    """Return the keys of all texts of documents that a dense channel embeds."""
-    keys = [bytes.fromhex(key) for one in documents for key in one.keys[channel] if key]
-    return keys + chunk_keys(documents) if channel == 0 else keys
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What has become of the files since the index before.
+
+    Attributes:
+        files: All files that were discovered, by document id.
+        is_kept: For each, 1 where its document can be taken over unread.
+        refused: By place, files that could not be indexed and cannot now either.
+        known: How files looked before, by path.
+        gone: How many skills of the index before have no file any more.
+    """
+
+    files: Sequence[SkillFile]
+    is_kept: bytearray
+    refused: Mapping[int, ReadFile]
+    known: Mapping[str, SeenFile]
+    gone: int
+
+    @property
+    def changed(self) -> list[int]:
+        """Places of the files that came or changed."""
+        return [
+            place
+            for place, is_kept in enumerate(self.is_kept)
+            if not is_kept and place not in self.refused
+        ]
+
+    def is_same(self) -> bool:
+        """Tell whether the skills are those of the index before."""
+        return not self.gone and len(self.refused) + sum(self.is_kept) == len(self.files)
+
+    def diagnostics(self, reported: Mapping[str, Sequence[Diagnostic]]) -> Iterator[Diagnostic]:
+        """Yield what there is to report of the files that are kept or refused.
+
+        Args:
+            reported: What was reported before, by path.
+
+        Yields:
+            The diagnostics.
+        """
+        for place, file in enumerate(self.files):
+            if self.is_kept[place]:
+                yield from reported.get(str(file.path), ())
+            elif place in self.refused:
+                yield from self.refused[place].diagnostics
+
+    @property
+    def count(self) -> int:
+        """How many skills came, changed or went."""
+        return len(self.changed) + self.gone
+
+    def gone_ids(self, roots: Sequence[Root]) -> set[str]:
+        """Return the ids of the skills of the index before that have no file any more."""
+        if not self.gone:
+            return set()
+        paths = self.known.keys() - {str(file.path) for file in self.files}
+        indexed = (Path(path) for path in paths if self.known[path].is_indexed)
+        return {doc_id for path in indexed if (doc_id := id_of(roots, path)) is not None}
+
+    def all_seen(self, read: Mapping[str, SeenFile] | None = None) -> SeenFiles:
+        """Return how all files look.
+
+        Args:
+            read: Those that came or changed, by path.
+
+        Returns:
+            The files, by path.
+        """
+        found, again = SeenFiles(), read or {}
+        for place, file in enumerate(self.files):
+            path = str(file.path)
+            found.add(path, again.get(path) or self.seen(place))
+        return found
+
+    def seen(self, place: int) -> SeenFile:
+        """Return how a file that is kept or refused looks."""
+        if place in self.refused:
+            return self.refused[place].seen
+        file = self.files[place]
+        return self.known[str(file.path)]._replace(stat=_stat_of(file))
 
 
-def field_keys(documents: Sequence[Document], channel: int, field: int) -> list[bytes]:
-    """Return the keys of one field of documents in a dense channel: 0 metadata, 1 body."""
-    return [bytes.fromhex(document.keys[channel][field]) for document in documents]
+def compare_files(
+    files: Sequence[SkillFile], known: Mapping[str, SeenFile], *, verify: bool, progress: Progress
+) -> Comparison:
+    """Find out which files changed.
+
+    Args:
+        files: All files that were discovered, by document id.
+        known: How the files of an index looked, by path; empty where there is none.
+        verify: Hash every file, whatever its stat says.
+        progress: Told how far it is, where there is anything to compare with.
+
+    Returns:
+        What has become of each.
+    """
+    is_kept = bytearray(len(files))
+    refused: dict[int, ReadFile] = {}
+    indexed = 0
+    for place, file in enumerate(files if known else ()):
+        seen = known.get(str(file.path))
+        if seen and seen.is_indexed:
+            indexed += 1
+            is_kept[place] = _is_same(file, seen, verify=verify)
+        elif seen:
+            again = read_file(file)
+            if again.skill is None:
+                refused[place] = again
+        progress("read", place + 1, len(files))
+    gone = sum(seen.is_indexed for seen in known.values()) - indexed
+    return Comparison(files, is_kept, refused, known, gone)
 
 
-def chunk_keys(documents: Sequence[Document]) -> list[bytes]:
-    """Return the keys of the texts of all chunks, in the order of the documents."""
-    return [bytes.fromhex(key) for document in documents for _, _, key in document.chunks]
+def known_files(previous: OpenedIndex, snapshot: Snapshot | None) -> Mapping[str, SeenFile]:
+    """Return how the files of an index looked when it was made.
+
+    Args:
+        previous: The index.
+        snapshot: The snapshot of its folder.
+
+    Returns:
+        By path; with unknown stat, and without those that could not be indexed, where the snapshot
+        is not of this index.
+    """
+    if snapshot and snapshot.generation == previous.name:
+        return snapshot.files
+    return {
+        document.path: SeenFile(UNKNOWN_STAT, document.content_hash)
+        for document in previous.corpus.documents
+    }
+
+
+def _is_same(file: SkillFile, seen: SeenFile, *, verify: bool) -> bool:
+    """Tell whether a file has the bytes that it had."""
+    if seen.stat == _stat_of(file) and not verify:
+        return True
+    if seen.stat != UNKNOWN_STAT and seen.stat.size != file.size:
+        return False
+    try:
+        data, _ = read_skill_md(file.path)
+    except ParseError:
+        return False
+    return content_hash(data) == seen.content_hash
+
+
+def _stat_of(file: SkillFile) -> FileStat:
+    """Return the stat that a file had when it was discovered."""
+    return FileStat(file.size, file.mtime_ns, file.inode)

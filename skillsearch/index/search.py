@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import numpy as np
 
@@ -10,14 +12,28 @@ from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.errors import ParseError, QueryError
 from skillsearch.index.calibration import Calibration
 from skillsearch.index.chunk_index import term_shares
-from skillsearch.index.corpus import Corpus
+from skillsearch.index.corpus import Corpus, OpenedIndex
 from skillsearch.index.documents import Document
 from skillsearch.index.duplicates import collapse
 from skillsearch.index.names import read_skill
 from skillsearch.index.query_form import QueryForm, shares_of_trust
-from skillsearch.index.ranker import best_first, find_candidates, score
+from skillsearch.index.ranker import best_first, find_candidates, nearest_documents, score
 from skillsearch.setting_values import MAX_N
-from skillsearch.types import SYSTEMS, Hit, System
+from skillsearch.types import SYSTEMS, ChannelVote, Hit, SearchResult, System
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class SearchOptions(TypedDict, total=False):
+    """The arguments of `SkillIndex.search` beside the query; it explains them."""
+
+    n: int
+    threshold: float | None
+    system: System
+    explain: bool
+    include_hidden: bool
+    exclude: Collection[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +68,19 @@ class SearchRequest:
         if self.threshold is not None and not 0.0 <= self.threshold <= 1.0:
             raise QueryError(f"threshold is {self.threshold!r}; use a number from 0 to 1.")
 
+    @classmethod
+    def of(cls, query: str, **options: Unpack[SearchOptions]) -> SearchRequest:
+        """Return a request; what is not given is as `SkillIndex.search` has it."""
+        return cls(
+            query,
+            options.get("n", 5),
+            options.get("threshold"),
+            options.get("system", "hybrid"),
+            options.get("explain", False),
+            options.get("include_hidden", True),
+            frozenset(options.get("exclude", ())),
+        )
+
     def cut(self, calibration: Calibration) -> float:
         """Return the threshold that holds: the one asked for, or the default of the system."""
         if self.threshold is not None:
@@ -59,8 +88,49 @@ class SearchRequest:
         return calibration.threshold if self.system == "hybrid" else 0.0
 
 
+def answer(
+    requests: Sequence[SearchRequest],
+    opened: OpenedIndex,
+    forms: Sequence[QueryForm],
+    calibration: Calibration,
+) -> list[SearchResult]:
+    """Answer requests that differ in their query alone.
+
+    Args:
+        requests: What is asked.
+        opened: The opened index.
+        forms: The analysed queries; none where the index is empty.
+        calibration: Weighs features and evidence.
+
+    Returns:
+        An answer to each, in their order, without the time that it took.
+    """
+    corpus = opened.corpus
+    if not forms:
+        return [
+            SearchResult(one.query, one.cut(calibration), (), True, 0.0, ()) for one in requests
+        ]
+    first = requests[0]
+    near = nearest_documents(corpus, forms, first.n, excluded_by(first, corpus))
+    results = []
+    for request, form, documents in zip(requests, forms, near, strict=True):
+        hits = run(request, corpus, form, calibration, documents)
+        votes: tuple[ChannelVote, ...] = ()
+        if request.explain and request.system == "hybrid":
+            from skillsearch.index.votes import channel_votes
+
+            votes = channel_votes(form, opened)
+        cut = request.cut(calibration)
+        results.append(SearchResult(request.query, cut, hits, not hits, 0.0, votes))
+    return results
+
+
 def run(
-    request: SearchRequest, corpus: Corpus, form: QueryForm, calibration: Calibration
+    request: SearchRequest,
+    corpus: Corpus,
+    form: QueryForm,
+    calibration: Calibration,
+    near: Sequence[NDArray[np.int64]] | None = None,
 ) -> tuple[Hit, ...]:
     """Answer a request.
 
@@ -69,16 +139,17 @@ def run(
         corpus: The opened index.
         form: The analysed query.
         calibration: Weighs features and evidence.
+        near: As in `find_candidates`.
 
     Returns:
         The hits, best first, ties by document id; copies of a skill take one place.
     """
-    excluded = _excluded(request, corpus)
-    candidates = find_candidates(corpus, form, request.n, excluded)
+    excluded = excluded_by(request, corpus)
+    candidates = find_candidates(corpus, form, request.n, excluded, near)
     scores = score(corpus, form, candidates, request.system, calibration)
     accepted = (scores >= request.cut(calibration)) & (scores > 0)
     accepted &= candidates.features.any(axis=1)
-    best = best_first(scores, candidates.documents)
+    best = best_first(scores, corpus.documents.in_order(candidates.documents))
     ranked = best[accepted[best]]
     if request.explain:
         from skillsearch.index.explain import explain
@@ -95,8 +166,16 @@ def run(
     return tuple(hits)
 
 
-def _excluded(request: SearchRequest, corpus: Corpus) -> frozenset[int]:
-    """Return the numbers of the documents that the request leaves out."""
+def excluded_by(request: SearchRequest, corpus: Corpus) -> frozenset[int]:
+    """Return the numbers of the documents that a request leaves out.
+
+    Args:
+        request: What is asked.
+        corpus: The opened index.
+
+    Returns:
+        Their numbers.
+    """
     numbers = {corpus.documents.number_of(doc_id) for doc_id in request.exclude}
     if not request.include_hidden:
         numbers.update(np.flatnonzero(corpus.documents.hidden).tolist())
@@ -128,12 +207,13 @@ def _hit(
 
 def _best_chunk(corpus: Corpus, form: QueryForm, number: int, document: Document) -> str:
     """Return the id of the chunk that fits the query best; empty where none does."""
-    if corpus.chunks is None or corpus.lexical_full is None:
+    chunks, place = corpus.chunks_of(number)
+    if chunks is None or corpus.lexical_full is None:
         return ""
     shares = term_shares(form.counts, corpus.lexical_full)
     first, _, _ = shares_of_trust(corpus, form, np.array([number]))
-    place = corpus.chunks.best(form.views[0].vector, shares, number, float(first[0]))
-    return "" if place is None else document.chunks[place][0]
+    best = chunks.best(form.views[0].vector, shares, place, float(first[0]))
+    return "" if best is None else document.chunks[best][0]
 
 
 def _body(document: Document) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import numpy as np
+from typing import Unpack
 
 from skillsearch import config
 from skillsearch.errors import CacheError, IndexNotFoundError, SkillSearchError
@@ -18,15 +17,15 @@ from skillsearch.index.channel_embedders import ChannelEmbedders
 from skillsearch.index.corpus import OpenedIndex, open_current
 from skillsearch.index.documents import Document
 from skillsearch.index.duplicates import copies
-from skillsearch.index.embedding import Embedder, embed
+from skillsearch.index.embedding import Embedder
 from skillsearch.index.fitted import default_calibration
 from skillsearch.index.freshness import Differences, compare, is_up_to_date
 from skillsearch.index.names import find_by_name, read_skill
-from skillsearch.index.query_form import QueryForm, analyse
+from skillsearch.index.query_analysis import ChannelChangedError, analyse_queries
+from skillsearch.index.query_form import QueryForm
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.search import SearchRequest, run
+from skillsearch.index.search import SearchOptions, SearchRequest, answer
 from skillsearch.types import (
-    ChannelVote,
     Diagnostic,
     IndexReport,
     Languages,
@@ -35,10 +34,6 @@ from skillsearch.types import (
     Skill,
     System,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +52,7 @@ class SkillIndex:
         embedders: Mapping[str, Embedder] | None = None,
         *,
         calibration: Calibration | None = None,
+        device: str | None = None,
     ) -> None:
         """Wrap an opened index; use `from_roots` or `open` instead.
 
@@ -65,10 +61,12 @@ class SkillIndex:
             opened: The generation in use.
             embedders: Embedders that are loaded already, by what they are loaded by.
             calibration: What weighs features and evidence; by default that of the package.
+            device: Where a model of sentence-transformers runs; None for what the settings say.
         """
         self._folder = folder
         self._opened = opened
-        self._embedders = ChannelEmbedders(embedders)
+        self._device = device
+        self._embedders = ChannelEmbedders(embedders, device=device)
         self._calibration = calibration or default_calibration()
 
     @classmethod
@@ -80,6 +78,7 @@ class SkillIndex:
         model: str = "onnx",
         with_body: bool = True,
         languages: Languages = "auto",
+        device: str | None = None,
         progress: Progress | None = None,
     ) -> SkillIndex:
         """Index folders of skills, or bring their index up to date, and open it.
@@ -91,12 +90,15 @@ class SkillIndex:
             model: What to load the embedder by: ``onnx``, ``hashing``, ``st:NAME``, a folder.
             with_body: False to index names and descriptions alone.
             languages: Which languages to index for; see `skillsearch.types.LANGUAGES`.
+            device: Where a model of sentence-transformers runs: ``cpu``, ``cuda``, ``cuda:1``,
+                ``mps``, ``auto``; None for what the settings say. Vectors mean the same on all.
             progress: Called with the stage, how many are done, and how many there are.
 
         Returns:
             The opened index.
 
         Raises:
+            ConfigError: When a device is given and the model runs on the CPU only.
             RootError: When a root is missing, no folder, or unreadable, or cannot be unpacked.
             EmbedderError: When the embedder cannot be loaded.
             StorageError: When the index cannot be written.
@@ -110,6 +112,7 @@ class SkillIndex:
         index, _ = cls.build(
             IndexRequest(paths, model, with_body, sources, languages),
             place.absolute(),
+            device=device,
             progress=progress,
         )
         return index
@@ -122,6 +125,9 @@ class SkillIndex:
         *,
         verify: bool = False,
         keep_channels: bool = False,
+        only: Sequence[Path] = (),
+        device: str | None = None,
+        embedders: Mapping[str, Embedder] | None = None,
         progress: Progress | None = None,
     ) -> tuple[SkillIndex, IndexReport]:
         """Bring the index of a folder up to date and open it.
@@ -131,12 +137,16 @@ class SkillIndex:
             index_dir: Folder of the index.
             verify: Hash every file, whatever its stat says.
             keep_channels: As in `refresh`.
+            only: As in `refresh`.
+            device: As in `from_roots`.
+            embedders: Embedders that are loaded already, by what they are loaded by.
             progress: As in `from_roots`.
 
         Returns:
             The opened index, and what was done.
 
         Raises:
+            ConfigError: When a device is given and the model runs on the CPU only.
             RootError: When a root is missing, no folder, or unreadable.
             EmbedderError: When the embedder cannot be loaded.
             StorageError: When the index cannot be written.
@@ -146,7 +156,14 @@ class SkillIndex:
 
         folder = IndexFolder(index_dir)
         builder = Builder(
-            folder, request, verify=verify, keep_channels=keep_channels, progress=progress
+            folder,
+            request,
+            verify=verify,
+            keep_channels=keep_channels,
+            only=only,
+            device=device,
+            embedders=embedders,
+            progress=progress,
         )
         report = builder.run()
         opened = builder.unchanged or open_current(folder)
@@ -155,7 +172,7 @@ class SkillIndex:
                 f"The index in {index_dir} was damaged right after it was written; "
                 "check the disk, or choose another --index-dir."
             )
-        return cls(folder, opened, builder.embedders), report
+        return cls(folder, opened, builder.embedders, device=device), report
 
     @classmethod
     def open(cls, index_dir: str | Path | None = None) -> SkillIndex:
@@ -232,6 +249,7 @@ class SkillIndex:
         *,
         verify: bool = False,
         keep_channels: bool = False,
+        only: Sequence[Path] = (),
         progress: Progress | None = None,
     ) -> IndexReport:
         """Bring the index up to date with the disk and search the result from now on.
@@ -239,6 +257,9 @@ class SkillIndex:
         Args:
             verify: Hash every file, whatever its stat says.
             keep_channels: Add no dense channel, for which all skills would have to be embedded.
+            only: SKILL.md files and folders, maybe gone, to look at; none for all. In a large
+                index that is much faster than to find out what changed; other changes are left
+                for the next look at all.
             progress: Called with the stage, how many are done, and how many there are.
 
         Returns:
@@ -249,15 +270,16 @@ class SkillIndex:
             EmbedderError: When the embedder cannot be loaded.
             StorageError: When the index cannot be written; it stays as it is.
         """
-        settings = self._opened.settings
-        request = IndexRequest.load(self.folder) or IndexRequest(
-            tuple(root.path for root in settings.roots),
-            settings.channels[0].model,
-            settings.with_body,
-            languages=settings.languages,
-        )
+        request = IndexRequest.load(self.folder) or self._opened.settings.request()
         renewed, report = self.build(
-            request, self.folder, verify=verify, keep_channels=keep_channels, progress=progress
+            request,
+            self.folder,
+            verify=verify,
+            keep_channels=keep_channels,
+            only=only,
+            device=self._device,
+            embedders=self._embedders.loaded,
+            progress=progress,
         )
         self._opened = renewed._opened
         self._embedders.renew(renewed._embedders.loaded)
@@ -292,30 +314,55 @@ class SkillIndex:
         Raises:
             QueryError: When the query is empty or too long, or n or threshold cannot be used.
         """
-        started = time.perf_counter()
-        request = SearchRequest(
-            query, n, threshold, system, explain, include_hidden, frozenset(exclude)
-        )
-        calibration = self._calibration
-        form = self.analyse(query) if len(self) else None
-        hits = run(request, self._opened.corpus, form, calibration) if form else ()
-        votes: tuple[ChannelVote, ...] = ()
-        if explain and form and system == "hybrid":
-            from skillsearch.index.votes import channel_votes
+        return self.search_many(
+            [query],
+            n=n,
+            threshold=threshold,
+            system=system,
+            explain=explain,
+            include_hidden=include_hidden,
+            exclude=exclude,
+        )[0]
 
-            votes = channel_votes(form, self._opened)
-        seconds = time.perf_counter() - started
-        return SearchResult(query, request.cut(calibration), hits, not hits, seconds, votes)
+    def search_many(
+        self, queries: Sequence[str], **options: Unpack[SearchOptions]
+    ) -> list[SearchResult]:
+        """Answer many requests, embedded together on all cores.
+
+        Args:
+            queries: The requests.
+            **options: The arguments of `search`, the same for all.
+
+        Returns:
+            What `search` returns for each, in their order; its seconds are their share of all.
+
+        Raises:
+            QueryError: When a query is empty or too long, or another argument cannot be used.
+        """
+        started = time.perf_counter()
+        requests = [SearchRequest.of(query, **options) for query in queries]
+        forms = self.analyse_many(queries) if len(self) else []
+        found = answer(requests, self._opened, forms, self._calibration)
+        seconds = (time.perf_counter() - started) / max(len(queries), 1)
+        return [replace(result, seconds=seconds) for result in found]
 
     def analyse(self, query: str) -> QueryForm:
         """Return a query as the channels see it: its terms, its vector and the trust in that."""
-        opened, channels = self._opened, self._opened.settings.channels
-        usable = self._embedders.count_usable(channels)
-        form = analyse(query, opened, self._calibration, self._embed_query, channels=usable)
-        # An embedder that changed makes a new index, maybe of other channels; one may be damaged.
-        if self._opened is opened and usable == self._embedders.count_usable(channels):
-            return form
-        return self.analyse(query)
+        return self.analyse_many([query])[0]
+
+    def analyse_many(self, queries: Sequence[str]) -> list[QueryForm]:
+        """Return queries as `analyse` does, all embedded together."""
+        try:
+            return analyse_queries(queries, self._opened, self._calibration, self._embedders)
+        except ChannelChangedError as changed:
+            # An embedder that changed makes a new index, maybe of other channels.
+            try:
+                self.refresh(verify=True)
+            except SkillSearchError as exc:
+                if changed.channel == 0:
+                    raise
+                self._embedders.give_up(exc)
+            return self.analyse_many(queries)
 
     def copies(self, doc_ids: Iterable[str]) -> frozenset[str]:
         """Return documents together with all that could stand for one of them.
@@ -334,7 +381,11 @@ class SkillIndex:
     def with_calibration(self, calibration: Calibration) -> SkillIndex:
         """Return the same opened index under another calibration."""
         return SkillIndex(
-            self._folder, self._opened, self._embedders.loaded, calibration=calibration
+            self._folder,
+            self._opened,
+            self._embedders.loaded,
+            calibration=calibration,
+            device=self._device,
         )
 
     def get(self, name: str) -> Skill:
@@ -377,22 +428,3 @@ class SkillIndex:
         channels = self._opened.settings.channels
         self._embedders.is_quiet = True
         return self._embedders.count_usable(channels) < len(channels)
-
-    def _embed_query(self, channel: int, text: str) -> NDArray[np.float32]:
-        """Embed a query with the embedder of a channel; where that has changed, renew the index."""
-        settings = self._opened.settings.channels[channel]
-        load = self._embedders.first if channel == 0 else self._embedders.second
-        embedder = load(settings)
-        if embedder is None:
-            return np.zeros(settings.dimensions, np.float32)
-        if embedder.fingerprint != settings.fingerprint:
-            try:
-                self.refresh(verify=True)
-            except SkillSearchError as exc:
-                if channel == 0:
-                    raise
-                self._embedders.give_up(exc)
-                return np.zeros(settings.dimensions, np.float32)
-            embedder = self._embedders.loaded[settings.model]
-        vector: NDArray[np.float32] = embed(embedder, [text], role="query").vectors[0]
-        return vector

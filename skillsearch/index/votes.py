@@ -22,7 +22,8 @@ def channel_votes(query: QueryForm, index: OpenedIndex) -> tuple[ChannelVote, ..
     """
     channels = index.settings.channels
     corpus = index.corpus
-    overlap = (corpus.lexical_full or corpus.lexical_metadata).overlap(query.counts)
+    lexical = corpus.lexical_full or corpus.lexical_metadata
+    overlap = lexical.overlap(lexical.weigh(query.counts))
     known = f"{_percent(overlap)} of its terms are in the index"
     first = query.views[0].trust
     if len(query.views) == 1:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from skillsearch.errors import ParseError
-from skillsearch.index.documents import Document, DocumentStore
+from skillsearch.index.document_store import DocumentStore
+from skillsearch.index.documents import Document
 from skillsearch.index.snapshot import UNKNOWN_STAT, FileStat, SeenFile, Snapshot
 from skillsearch.paths import printable
 from skillsearch.skills.discovery import discover, make_roots

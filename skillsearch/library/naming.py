@@ -7,7 +7,8 @@ from functools import cached_property
 from pathlib import PurePath
 
 from skillsearch.errors import SkillError
-from skillsearch.index.documents import Document, DocumentStore
+from skillsearch.index.document_store import DocumentStore
+from skillsearch.index.documents import Document
 from skillsearch.index.names import find_by_name
 from skillsearch.library.precedence import Shadowed, find_shadowed
 from skillsearch.safe_text import one_line

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skillsearch.index.documents import Document, DocumentStore
+from skillsearch.index.document_store import DocumentStore
+from skillsearch.index.documents import Document
 from skillsearch.index.names import preferred
 
 
@@ -45,7 +46,8 @@ def find_shadowed(documents: DocumentStore, roots: Sequence[str]) -> tuple[Shado
 
 def _namesakes(documents: DocumentStore) -> Iterator[list[Document]]:
     """Yield the documents of each name that several have."""
-    order = np.argsort(documents.names, kind="stable")
+    living = documents.living
+    order = living[np.argsort(documents.names[living], kind="stable")]
     names = documents.names[order]
     starts = np.flatnonzero(np.concatenate(([True], names[1:] != names[:-1])))
     for group in np.split(order, starts[1:]):

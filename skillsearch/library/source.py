@@ -14,7 +14,8 @@ from typing import Protocol
 
 from skillsearch import config
 from skillsearch.errors import ParseError, SkillError
-from skillsearch.index.documents import Document, DocumentStore, name_hash
+from skillsearch.index.document_store import DocumentStore
+from skillsearch.index.documents import Document, name_hash
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.catalogue import scan

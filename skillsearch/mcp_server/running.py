@@ -129,7 +129,7 @@ class LibraryWatch:
             return None
         return tuple(root.path for root in library.roots)
 
-    def _look(self) -> None:
+    def _look(self, _changed: frozenset[Path] | None) -> None:
         """Bring the library up to date, and tell when all that changed can be searched."""
         is_changed, is_indexing = False, True
         while is_indexing and not self._stop.is_set():

@@ -103,6 +103,8 @@ def _describe_settings(settings: Settings) -> Iterator[Check]:
     for key, source in settings.sources.items():
         value = getattr(settings, key)
         text = ", ".join(shown(str(part)) for part in value) if isinstance(value, tuple) else value
+        if key == "uri":
+            text = shown(value)
         yield Check("settings", "ok", f"{key} = {text} ({source})")
     if not settings.sources:
         yield Check("settings", "ok", "all defaults")

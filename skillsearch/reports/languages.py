@@ -32,7 +32,8 @@ def unread_languages(index: SkillIndex) -> dict[str, int]:
     if knows_every_language(index):
         return {}
     documents = index.opened.corpus.documents
-    others = np.flatnonzero(documents.fluency < KNOWN).tolist()
+    living = documents.living
+    others = living[documents.fluency[living] < KNOWN].tolist()
     return _counted(documents[number].language for number in others)
 
 
@@ -94,7 +95,8 @@ def query_notice(index: SkillIndex, query: str) -> str:
         return ""
     if knows_every_language(index) or not _is_first_time(index, ASKED):
         return ""
-    other = int(np.count_nonzero(index.opened.corpus.documents.fluency < KNOWN))
+    documents = index.opened.corpus.documents
+    other = int(np.count_nonzero(documents.fluency[documents.living] < KNOWN))
     return (
         f"note: the embedder of this index does not know {name_of(language)}, so skills are found "
         "by little more than shared words. "

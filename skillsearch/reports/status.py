@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from skillsearch.index.builder import count_skipped
 from skillsearch.index.cache import IndexFolder
 from skillsearch.index.channels import MULTILINGUAL
+from skillsearch.index.diagnostics import count_skipped
 from skillsearch.index.embedder import PACKAGED_NAME, multilingual_is_installed
 from skillsearch.index.freshness import Differences
 from skillsearch.index.multilingual.source import NAME as MULTILINGUAL_NAME
@@ -135,7 +135,8 @@ def _channels(index: SkillIndex) -> tuple[ChannelStatus, ...]:
     """Describe the dense channels."""
     settings, corpus = index.opened.settings, index.opened.corpus
     found = []
-    for number, (channel, fields) in enumerate(zip(settings.channels, corpus.dense, strict=True)):
+    fields = 2 if settings.with_body else 1
+    for number, channel in enumerate(settings.channels):
         if number:
             asked_about = "all other languages"
         elif len(settings.channels) > 1:
@@ -144,13 +145,13 @@ def _channels(index: SkillIndex) -> tuple[ChannelStatus, ...]:
             asked_about = "all languages"
         else:
             asked_about = f"texts in {', '.join(sorted(channel.scripts))} letters"
-        chunks = len(corpus.chunks.vectors) if corpus.chunks and not number else 0
+        chunks = 0 if number else sum(len(part.vectors) for part in corpus.chunks if part)
         found.append(
             ChannelStatus(
                 channel.model,
                 _NAMES.get(channel.model, channel.model),
                 channel.dimensions,
-                sum(fields.sizes) + chunks,
+                fields * len(corpus.documents) + chunks,
                 asked_about,
                 usable=not number or multilingual_is_installed(),
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -14,10 +14,35 @@ from skillsearch.skills.listing import SKIPPED_FOLDERS
 from skillsearch.types import Diagnostic, Root, Severity, SkillFile
 
 MAX_DEPTH = 12
-MAX_FOLDERS = 400_000
+MAX_FOLDERS = 2_500_000
+"""Enough for two million skills; some 500 bytes of memory each."""
 
 _SKILL_MD = "SKILL.md"
 _NAME_LENGTH = len(_SKILL_MD)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A folder that was looked at by itself.
+
+    Attributes:
+        root: The root that it lies in.
+        relative: Its path below the root, empty for the root itself.
+        is_deep: Whether all below it was looked at too.
+    """
+
+    root: Root
+    relative: str
+    is_deep: bool
+
+    def covers(self, doc_id: str) -> bool:
+        """Tell whether the skill of an id would have been found if it were there."""
+        alias, _, relative = doc_id.partition(":")
+        if alias != self.root.alias:
+            return False
+        if relative == (self.relative or "."):
+            return True
+        return self.is_deep and (not self.relative or relative.startswith(f"{self.relative}/"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +156,69 @@ def discover(roots: Sequence[Root], *, leave_out: Path | None = None) -> Discove
     """
     walk = _Walk(roots, "" if leave_out is None else os.path.realpath(leave_out))
     walk.run()
-    return Discovery(
-        files=tuple(sorted(walk.files, key=lambda file: file.doc_id)),
-        folders=tuple(sorted(walk.folders.items())),
-        diagnostics=tuple(sorted(walk.diagnostics, key=lambda found: (found.path, found.code))),
-    )
+    return walk.found()
+
+
+def discover_at(
+    roots: Sequence[Root], paths: Iterable[Path], *, leave_out: Path | None = None
+) -> tuple[Discovery, tuple[Scope, ...]]:
+    """Find the SKILL.md files at some paths, as a walk over all roots would.
+
+    Args:
+        roots: Folders from `make_roots`.
+        paths: SKILL.md files, or folders that are looked through; they may be gone. Those in no
+            root, or where no skill is looked for, are left out.
+        leave_out: As in `discover`.
+
+    Returns:
+        What was found, and where was looked.
+    """
+    walk = _Walk(roots, "" if leave_out is None else os.path.realpath(leave_out))
+    found = (_scope_of(roots, path) for path in sorted(set(paths)))
+    scopes = tuple(dict.fromkeys(scope for scope in found if scope is not None))
+    walk.run_at(scopes)
+    return walk.found(), scopes
+
+
+def inside(scopes: Iterable[Scope]) -> Callable[[str], bool]:
+    """Return what tells of a path whether it would have been seen where was looked.
+
+    Args:
+        scopes: The folders that were looked at.
+
+    Returns:
+        A function of a file or folder; it is quick, for it is asked about very many.
+    """
+    wanted = [(str(scope.root.path / scope.relative), scope.is_deep) for scope in scopes]
+    alone = {folder for folder, is_deep in wanted if not is_deep}
+    deep = {folder for folder, is_deep in wanted if is_deep}
+    below = tuple(f"{folder.rstrip('/')}/" for folder in deep)
+
+    def is_inside(path: str) -> bool:
+        """Tell it of a path."""
+        return path.startswith(below) or path in deep or path.rpartition("/")[0] in alone
+
+    return is_inside
+
+
+def id_of(roots: Sequence[Root], path: Path) -> str | None:
+    """Return the document id of a SKILL.md, there or not; None where it lies in no root."""
+    root = next((root for root in roots if path.parent.is_relative_to(root.path)), None)
+    return None if root is None else f"{root.alias}:{path.parent.relative_to(root.path).as_posix()}"
+
+
+def _scope_of(roots: Sequence[Root], path: Path) -> Scope | None:
+    """Return where to look for what became of a path; None where nothing is looked for."""
+    is_file = path.name.casefold() == _SKILL_MD.casefold() or path.is_file()
+    # Only a folder's own name may be that of a link, which is not followed.
+    folder = Path(os.path.realpath(path.parent)) / ("" if is_file else path.name)
+    root = next((root for root in roots if folder.is_relative_to(root.path)), None)
+    if root is None:
+        return None
+    below = folder.relative_to(root.path).parts
+    if len(below) > MAX_DEPTH or SKIPPED_FOLDERS.intersection(below):
+        return None
+    return Scope(root, "/".join(below), not is_file)
 
 
 class _Folder(NamedTuple):
@@ -170,6 +253,33 @@ class _Walk:
             links, self._links = sorted(self._links), []
             for path, depth in links:
                 self._follow(path, depth)
+
+    def run_at(self, scopes: Sequence[Scope]) -> None:
+        """List the folders of some scopes."""
+        places = [
+            _Folder(
+                str(one.root.path / one.relative),
+                one.root,
+                one.relative,
+                len(Path(one.relative).parts),
+            )
+            for one in scopes
+        ]
+        deep = [place for place, one in zip(places, scopes, strict=True) if one.is_deep]
+        self._waiting = [place for place in deep if not Path(place.path).is_symlink()]
+        self.run()
+        for place, one in zip(places, scopes, strict=True):
+            if not one.is_deep:
+                self._list(place)
+        self._waiting, self._links = [], []
+
+    def found(self) -> Discovery:
+        """Return what was found, in a stable order."""
+        return Discovery(
+            files=tuple(sorted(self.files, key=lambda file: file.doc_id)),
+            folders=tuple(sorted(self.folders.items())),
+            diagnostics=tuple(sorted(self.diagnostics, key=lambda found: (found.path, found.code))),
+        )
 
     def _stop(self) -> None:
         """Give up on what is still waiting."""

@@ -235,7 +235,7 @@ def test_an_index_with_a_damaged_channel_stays_open(cli, mixed, extra, tmp_path,
     extra("known")
     cli("index", mixed, "--index-dir", tmp_path / "one", "--model", "hashing")
 
-    def load(spec):
+    def load(spec, **options):
         if spec == "multilingual":
             raise EmbedderError("its weights are damaged")
         return HashingEmbedder(512, frozenset({"Latin"}))

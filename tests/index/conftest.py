@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from skillsearch.errors import EmbedderError
@@ -109,7 +110,7 @@ def polyglot(monkeypatch):
     second = Polyglot()
     models = {"hashing": HashingEmbedder(512, frozenset({"Latin"})), "multilingual": second}
 
-    def load(spec):
+    def load(spec, **_):
         if spec == "multilingual" and second.is_damaged:
             raise EmbedderError("its weights are damaged")
         return models[spec]
@@ -163,10 +164,11 @@ def index(root, build):
 
 @pytest.fixture
 def files_of():
-    """Return the bytes of every file below a folder, by relative path."""
+    """Return the bytes of every file below a folder, but of seals, by relative path."""
 
     def files_of(folder):
-        paths = (path for path in Path(folder).rglob("*") if path.is_file())
+        files = (path for path in Path(folder).rglob("*") if path.is_file())
+        paths = (path for path in files if path.name != "seal.json")
         return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
     return files_of
@@ -176,3 +178,16 @@ def files_of():
 def counted():
     """Count terms given as text, split at spaces."""
     return lambda text: Counter(text.split())
+
+
+@pytest.fixture
+def clustered():
+    """Make unit vectors around 50 centres, as texts of some 50 topics have them."""
+
+    def make(size, dimensions=64, seed=3):
+        random = np.random.default_rng(seed)
+        centres = random.normal(size=(50, dimensions))
+        rows = centres[random.integers(0, 50, size)] + 0.6 * random.normal(size=(size, dimensions))
+        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+    return make

@@ -3,15 +3,27 @@
 import os
 import random
 import shutil
+import signal
+import subprocess
+import sys
 import threading
 
 import pytest
 
 from skillsearch.errors import EmbedderError, RootError, StorageError
-from skillsearch.index import builder, embedding_cache, fields, reading, tokenizer
-from skillsearch.index.builder import Builder, resolve_roots
+from skillsearch.index import (
+    builder,
+    embedding_cache,
+    fields,
+    indexing_pass,
+    reading,
+    text_embedding,
+    tokenizer,
+)
+from skillsearch.index.builder import Builder
 from skillsearch.index.cache import IndexFolder
 from skillsearch.index.embedder import HashingEmbedder
+from skillsearch.index.indexed_roots import resolve_roots
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 
@@ -96,6 +108,38 @@ def test_a_settled_folder_is_read_only_where_it_changed(root, run, add_skill, mo
     monkeypatch.setattr(reading, "read_skill_md", read)
     assert summary(run(root)) == (6, 2, 5, 0, 0)
     assert opened == ["new"]
+
+
+def test_a_file_of_another_size_is_opened_once(root, run, monkeypatch):
+    """It cannot have the bytes that it had; one of the same size is hashed first."""
+    run(root)
+    opened = []
+
+    def read(path):
+        opened.append(path.parent.name)
+        return original(path)
+
+    original = reading.read_skill_md
+    monkeypatch.setattr(reading, "read_skill_md", read)
+    edit(root / "pdf-forms" / "SKILL.md", "flatten", "sign")
+    edit(root / "tea-timer" / "SKILL.md", "ready", "brewn")
+    os.utime(root / "sql-tuning" / "SKILL.md")
+    assert summary(run(root)) == (5, 2, 3, 0, 0)
+    assert opened == ["sql-tuning", "tea-timer", "pdf-forms", "tea-timer"]
+
+
+@pytest.mark.parametrize("block", [1, 2, 3])
+def test_files_are_gone_through_in_blocks_of_any_size(root, run, fresh, add_skill, block):
+    """With the same result, kept, changed, new and broken ones mixed."""
+    run(root)
+    add_skill(root / "plants", "plants", "Water the plants.")
+    edit(root / "key-rotation" / "SKILL.md", "leaked", "were lost")
+    spoil(root)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(indexing_pass, "_BLOCK", block)
+        report = run(root)
+    assert summary(report) == (5, 3, 3, 1, 1)
+    assert report.generation == fresh(root).generation
 
 
 def edit(path, old, new):
@@ -306,7 +350,7 @@ def test_an_index_that_followed_many_changes_equals_one_built_from_scratch(
 def test_a_lost_embedding_cache_is_made_again(root, run, tmp_path):
     """With the same result."""
     first = run(root)
-    for file in (tmp_path / "index").glob("embeddings-*.bin"):
+    for file in (tmp_path / "index").glob("embeddings-*.vectors"):
         file.unlink()
     second = run(root, verify=True)
     assert summary(second) == (5, 10, 0, 0, 0)
@@ -316,7 +360,7 @@ def test_a_lost_embedding_cache_is_made_again(root, run, tmp_path):
 def test_a_damaged_vector_is_embedded_again(root, run, tmp_path):
     """It alone."""
     first = run(root)
-    (file,) = (tmp_path / "index").glob("embeddings-*.bin")
+    (file,) = (tmp_path / "index").glob("embeddings-*.vectors")
     data = bytearray(file.read_bytes())
     data[30] ^= 1
     file.write_bytes(data)
@@ -328,11 +372,12 @@ def test_vectors_of_deleted_skills_are_forgotten(root, run, tmp_path, monkeypatc
     """Once they outweigh those in use."""
     monkeypatch.setattr(embedding_cache, "_COMPACT_SLACK", 0)
     run(root)
-    (file,) = (tmp_path / "index").glob("embeddings-*.bin")
+    (file,) = (tmp_path / "index").glob("embeddings-*.vectors")
     size = file.stat().st_size
     for name in ("pdf-forms", "video-trim", "sql-tuning"):
         shutil.rmtree(root / name)
     run(root)
+    (file,) = (tmp_path / "index").glob("embeddings-*.vectors")
     assert file.stat().st_size == size * 4 // 10
     assert summary(run(root, verify=True)) == (2, 0, 2, 0, 0)
 
@@ -348,6 +393,47 @@ def test_an_interrupted_run_keeps_the_vectors_it_made(root, run, tmp_path):
         run(root, progress=interrupt)
     assert not IndexFolder(tmp_path / "index").exists()
     assert summary(run(root)) == (5, 7, 0, 0, 0)
+
+
+SLOW_RUN = """
+import sys, time
+from pathlib import Path
+from skillsearch.index import builder
+from skillsearch.index.builder import Builder
+from skillsearch.index.cache import IndexFolder
+from skillsearch.index.embedding import HashingEmbedder
+from skillsearch.index.request import IndexRequest
+
+class Slow(HashingEmbedder):
+    def embed_stream(self, texts, *, role="passage"):
+        for result in HashingEmbedder.embed_stream(self, texts, role=role):
+            time.sleep(0.002)
+            yield result
+
+def tell(stage, done, total):
+    if stage == "embed":
+        print(done, flush=True)
+
+builder.load_embedder = lambda spec, **_: Slow()
+request = IndexRequest((Path(sys.argv[1]),), "hashing", True)
+Builder(IndexFolder(Path(sys.argv[2])), request, progress=tell).run()
+"""
+
+
+def test_a_killed_run_keeps_all_but_the_last_vectors_it_made(tmp_path, run, add_skill):
+    """SIGKILL after a hundred texts of two hundred."""
+    for number in range(100):
+        add_skill(tmp_path / "s" / f"s{number}", f"s{number}", f"About {number}.", f"Do {number}.")
+    command = [sys.executable, "-c", SLOW_RUN, str(tmp_path / "s"), str(tmp_path / "index")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            if int(line) == 100:
+                process.kill()
+    assert process.returncode == -signal.SIGKILL
+    assert not IndexFolder(tmp_path / "index").exists()
+    report = run(tmp_path / "s")
+    assert report.indexed == 100
+    assert 200 - report.embedded >= 100 - text_embedding._FLUSHED
 
 
 def test_progress_tells_the_stage_and_how_far_it_is(root, run):
@@ -441,7 +527,7 @@ def test_a_touched_folder_writes_no_generation(root, run, tmp_path, settle, file
     after = files_of(tmp_path / "index")
     assert (second.generation, second.diagnostics) == (first.generation, first.diagnostics)
     changed = {name for name in after if before.get(name) != after[name]}
-    assert changed == {"snapshot.json"}
+    assert changed == {"snapshot.bin"}
     assert SkillIndex.open(tmp_path / "index").is_current()
 
 
@@ -481,7 +567,7 @@ def test_diagnostics_of_unchanged_skills_stay_reported(root, run, add_skill):
 def test_other_settings_give_another_index(tmp_path, root, run, add_skill, change, monkeypatch):
     """Fields, model, roots and their order; and back again gives the first."""
     models = {"hashing": HashingEmbedder(), "hashing-64": HashingEmbedder(64)}
-    monkeypatch.setattr(builder, "load_embedder", models.__getitem__)
+    monkeypatch.setattr(builder, "load_embedder", lambda spec, **_: models[spec])
     monkeypatch.setattr(builder, "model_identity", str)
     other = tmp_path / "other"
     add_skill(other / "plants", "plants", "Water the plants.")
@@ -509,7 +595,7 @@ def test_another_analysis_rebuilds_the_index(root, run, module, monkeypatch):
 def test_a_changed_embedder_rebuilds_the_index(root, run, monkeypatch):
     """Known by its fingerprint, even where nothing else tells."""
     run(root)
-    monkeypatch.setattr(builder, "load_embedder", lambda spec: HashingEmbedder(64))
+    monkeypatch.setattr(builder, "load_embedder", lambda spec, **_: HashingEmbedder(64))
     assert summary(run(root, verify=True)) == (5, 10, 0, 0, 0)
 
 
@@ -542,7 +628,7 @@ def test_an_edit_without_a_trace_is_found_by_verify(root, run, fresh):
 def test_a_lost_or_foreign_snapshot_only_costs_time(root, run, tmp_path):
     """All files are hashed, none is parsed or embedded."""
     first = run(root)
-    snapshot = tmp_path / "index" / "snapshot.json"
+    snapshot = tmp_path / "index" / "snapshot.bin"
     foreign = b"0" * 32 + b"\n{}"
     for data in (None, foreign):
         snapshot.unlink()
@@ -554,7 +640,7 @@ def test_a_lost_or_foreign_snapshot_only_costs_time(root, run, tmp_path):
 
 def test_a_snapshot_that_cannot_be_saved_only_costs_time(root, run, tmp_path, caplog):
     """The index is whole without it."""
-    (tmp_path / "index" / "snapshot.json").mkdir(parents=True)
+    (tmp_path / "index" / "snapshot.bin").mkdir(parents=True)
     first = run(root)
     assert "snapshot" in caplog.text
     assert summary(run(root)) == (5, 0, 5, 0, 0)
@@ -565,7 +651,7 @@ def test_a_snapshot_that_cannot_be_saved_only_costs_time(root, run, tmp_path, ca
 def test_a_file_that_cannot_be_written_is_one_line(root, run, tmp_path, name):
     """The index before is unchanged."""
     first = run(root)
-    (embeddings,) = (tmp_path / "index").glob("embeddings-*.bin")
+    (embeddings,) = (tmp_path / "index").glob("embeddings-*.vectors")
     path = embeddings if name == "embeddings" else tmp_path / "index" / name
     path.unlink()
     path.mkdir()

@@ -16,8 +16,9 @@ import xxhash
 from skillsearch.errors import CacheError, LockTimeoutError, StorageError
 from skillsearch.index import cache
 from skillsearch.index.arrays import map_array
-from skillsearch.index.cache import IndexFolder, write_atomically
-from skillsearch.index.corpus import OpenedIndex
+from skillsearch.index.atomic_files import write_atomically
+from skillsearch.index.cache import IndexFolder
+from skillsearch.index.corpus import OpenedIndex, open_current
 
 SETTINGS = {"model": "数据", "numbers": [1, 2]}
 
@@ -43,7 +44,8 @@ def folder(tmp_path):
 def parts(generation):
     """Read the parts of a generation."""
     files = sorted(generation.folder.iterdir())
-    return {file.name: file.read_text() for file in files if file.name != "manifest.json"}
+    beside = ("manifest.json", "seal.json")
+    return {file.name: file.read_text() for file in files if file.name not in beside}
 
 
 def names(folder):
@@ -74,7 +76,8 @@ def test_an_empty_folder_holds_no_index(tmp_path):
 def test_equal_content_has_an_equal_name_and_nothing_is_written_again(folder, tmp_path):
     """Neither the parts nor CURRENT."""
     name = folder.current()
-    before = {path: path.stat().st_mtime_ns for path in folder.path.rglob("*") if path.is_file()}
+    files = (path for path in folder.path.rglob("*") if path.name != "seal.json")
+    before = {path: path.stat().st_mtime_ns for path in files if path.is_file()}
     assert folder.write(saver(two="second", one="first part"), dict(SETTINGS)) == name
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert names(folder) == {name}
@@ -161,14 +164,15 @@ def changed(path):
 
 def every_file(index):
     """Return CURRENT and all files of the generation in use."""
-    return [index.folder / "CURRENT", *sorted(index.opened.folder.iterdir())]
+    parts = (path for path in index.opened.folder.iterdir() if path.name != "seal.json")
+    return [index.folder / "CURRENT", *sorted(parts)]
 
 
 def test_a_flipped_bit_anywhere_in_an_index_is_found(index):
     """In every part, the manifest and CURRENT, at a dozen places each."""
     folder = IndexFolder(index.folder)
     files = every_file(index)
-    assert len(files) == 25
+    assert len(files) == 27
     for path in files:
         for place in places(path.stat().st_size):
             with changed(path):
@@ -314,7 +318,7 @@ def test_a_pickle_in_place_of_an_array_is_never_loaded(index, tmp_path, monkeypa
     payloads = [pickled, (tmp_path / "objects.npy").read_bytes()]
     manifest = manifest_of(generation)
     arrays = [name for name in manifest["parts"] if name.endswith((".npy", ".faiss"))]
-    assert len(arrays) == 22
+    assert len(arrays) == 24
     for name in arrays:
         for payload in payloads:
             digest = xxhash.xxh3_128_hexdigest(payload)
@@ -368,16 +372,6 @@ def test_an_index_folder_that_is_a_file_is_a_storage_error(tmp_path):
     with pytest.raises(StorageError, match="File exists"), place.lock():
         pass
     assert (tmp_path / "file").read_text() == "mine"
-
-
-def test_a_writer_may_replace_the_generation_while_it_is_opened(folder, monkeypatch):
-    """The reader takes the newer one when the older vanishes between two reads."""
-    stale = folder.current()
-    newer = folder.write(saver(one="new"), {})
-    shutil.rmtree(folder.path / "generations" / stale)
-    answers = iter([stale, newer, newer])
-    monkeypatch.setattr(IndexFolder, "_current", lambda self: next(answers))
-    assert folder.open().name == newer
 
 
 def hold(path, ready, release):
@@ -448,3 +442,77 @@ def test_what_is_written_is_for_its_owner_alone(tmp_path):
         folder.write(saver(one="1"), {})
     made = [folder.path, folder.path / "generations", folder.open().folder]
     assert [oct(path.stat().st_mode & 0o777) for path in made] == ["0o700"] * 3
+
+
+def test_what_killed_writers_left_is_removed_by_the_next(folder):
+    """The beginnings of files that are replaced in one step, and nothing of anybody else."""
+    left = [folder.path / name for name in (".CURRENT-x1", ".request.json-y", ".snapshot.bin-z")]
+    others = [folder.path / name for name in (".bash-history", "notes-1", ".CURRENT")]
+    for path in [*left, *others]:
+        path.write_text("x")
+    with folder.lock():
+        pass
+    assert not any(path.exists() for path in left)
+    assert all(path.exists() for path in others)
+
+
+@pytest.mark.parametrize(
+    "published", [["second", "third"], ["second", "third", "first part"]], ids=["others", "again"]
+)
+def test_a_writer_may_replace_the_generation_while_it_is_opened(folder, monkeypatch, published):
+    """The reader takes that of now, be it the same again, by way of others."""
+    whole, looked = cache._checked_generation, []
+
+    def disturbed(place, name, **options):
+        looked.append(name)
+        if len(looked) == 1:
+            for text in published:
+                folder.write(saver(one=text, two="second"), SETTINGS)
+            raise CacheError("it was gone for a moment")
+        return whole(place, name, **options)
+
+    monkeypatch.setattr(cache, "_checked_generation", disturbed)
+    assert parts(folder.open())["one"] == published[-1]
+    assert len(looked) > 1
+
+
+def test_an_index_is_opened_anew_where_its_parts_went_after_the_check(index, monkeypatch):
+    """Two generations were published between the two."""
+    folder, whole, loaded = IndexFolder(index.folder), OpenedIndex.load, []
+
+    def disturbed(generation):
+        loaded.append(generation.name)
+        if len(loaded) == 1:
+            folder.write(saver(one="another"), SETTINGS)
+            folder.write(
+                lambda place: None,
+                generation.settings,
+                before=generation,
+                kept=list(generation.parts),
+            )
+            raise CacheError("its parts are gone")
+        return whole(generation)
+
+    monkeypatch.setattr(OpenedIndex, "load", disturbed)
+    opened = open_current(folder)
+    assert opened.name == index.generation
+    assert loaded == [index.generation] * 2
+
+
+def test_parts_of_the_generation_before_are_shared(folder):
+    """The same files under both names; the manifest knows their digests without reading them."""
+    before = folder.open()
+    folder.write(saver(two="other"), SETTINGS, before=before, kept=["one"])
+    after = folder.open()
+    assert parts(after) == {"one": "first part", "two": "other"}
+    assert (after.folder / "one").stat().st_ino == (before.folder / "one").stat().st_ino
+    assert after.parts["one"] == before.parts["one"]
+    assert folder.open(verify=True).name == after.name
+
+
+def test_shared_parts_count_once_in_the_size(folder):
+    """They take their bytes once."""
+    before = folder.size()
+    generation = folder.open()
+    folder.write(saver(three="x" * 5000), SETTINGS, before=generation, kept=["one", "two"])
+    assert folder.size() < before + 5000 + 4000

@@ -2,6 +2,7 @@
 
 import math
 import random
+import shutil
 from collections import Counter
 from dataclasses import replace
 
@@ -10,11 +11,19 @@ import pytest
 
 from skillsearch.errors import CacheError
 from skillsearch.index import reading
-from skillsearch.index.chunk_index import ChunkIndex, TermShares, term_set, term_shares
+from skillsearch.index.chunk_index import (
+    ChunkIndex,
+    ChunkWriter,
+    TermShares,
+    term_set,
+    term_shares,
+)
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.embedder import load_embedder
 from skillsearch.index.embedding import embed
-from skillsearch.index.lexical import TermCounter, build_lexical, term_hash
+from skillsearch.index.lexical import LexicalSegment, term_hash
+from skillsearch.index.lexical_builder import LexicalWriter
+from skillsearch.index.lexical_field import LexicalField
 from skillsearch.index.tokenizer import terms
 from skillsearch.skills.chunks import parse_chunks
 
@@ -69,7 +78,7 @@ def test_chunks_change_no_ranking(root, add_skill, build):
     """Scores depend on the whole body, and so on its text alone."""
     add_skill(root / "workshop", "workshop", "Work with wood and tools.", TOOLS)
     with_chunks = build(root)
-    corpus = replace(with_chunks.opened.corpus, chunks=None)
+    corpus = replace(with_chunks.opened.corpus, chunks=(None,))
     found = with_chunks.search("saw wood", 6, 0.0)
     with_chunks._opened = replace(with_chunks.opened, corpus=corpus)
     without = with_chunks.search("saw wood", 6, 0.0)
@@ -135,11 +144,37 @@ def query(*vector):
     return np.array(vector, np.float32)
 
 
-def index_of(*documents):
+@pytest.fixture
+def index_of(tmp_path):
     """Index documents given as lists of pairs: the terms of a chunk and its vector."""
-    sets = {n: [term_set(t.split()) for t, _ in d] for n, d in enumerate(documents) if d}
-    vectors = np.array([vector for d in documents for _, vector in d], np.float32)
-    return ChunkIndex.build(sets, len(documents), vectors.reshape(-1, 2))
+
+    def build(*documents):
+        folder = tmp_path / "chunks"
+        folder.mkdir()
+        writer = ChunkWriter(folder, 2)
+        for number, document in enumerate(documents):
+            writer.add(number, [term_set(terms.split()) for terms, _ in document])
+        for document in documents:
+            vectors = np.array([vector for _, vector in document], np.float32)
+            writer.add_vectors(vectors.reshape(-1, 2))
+        writer.finish(len(documents))
+        return ChunkIndex.load(folder)
+
+    return build
+
+
+@pytest.fixture
+def field_of(tmp_path):
+    """Index the terms of texts."""
+
+    def build(*texts):
+        writer = LexicalWriter(tmp_path, "field")
+        for number, text in enumerate(texts):
+            writer.add(number, text.split())
+        writer.finish(len(texts))
+        return LexicalField.of(LexicalSegment.load(tmp_path, "field"))
+
+    return build
 
 
 @pytest.mark.parametrize(
@@ -158,51 +193,44 @@ def index_of(*documents):
         ([], 1.0, None),
     ],
 )
-def test_the_best_chunk_by_example(chunks, trust, expected):
+def test_the_best_chunk_by_example(index_of, chunks, trust, expected):
     """A tie goes to the first; without a term of the query only what is similar counts."""
     index = index_of([("a b", [1, 0])], chunks, [("a b", [1, 0])])
     assert index.best(query(1, 0), shares_of("a", "b"), 1, trust) == expected
 
 
-def test_a_query_without_terms_goes_by_similarity():
+def test_a_query_without_terms_goes_by_similarity(index_of, field_of):
     """There is nothing to weigh."""
     index = index_of([("a", [0, 1]), ("b", [1, 0])])
-    shares = term_shares([], build_lexical(TermCounter().counts(), 1))
+    shares = term_shares([], field_of(""))
     assert index.best(query(1, 0), shares, 0, 1.0) == 1
     assert index.best(query(0, 0), shares, 0, 1.0) is None
 
 
-def test_terms_share_the_weight_by_their_idf():
+def test_terms_share_the_weight_by_their_idf(field_of):
     """Lucene's; the rarest weighs the most, and a term that all documents have still something."""
-    counter = TermCounter()
-    for number, text in enumerate(["a b", "a", "a"]):
-        counter.add(number, text.split())
-    found = term_shares(["a", "b", "z"], build_lexical(counter.counts(), 3))
+    found = term_shares(["a", "b", "z"], field_of("a b", "a", "a"))
     weights = [math.log(1 + 0.5 / 3.5), math.log(1 + 2.5 / 1.5), math.log(1 + 3.5 / 0.5)]
     expected = {term_hash(t): w / sum(weights) for t, w in zip("abz", weights, strict=True)}
     assert found.hashes.tolist() == sorted(expected)
     assert dict(zip(*map(np.ndarray.tolist, found), strict=True)) == pytest.approx(expected)
 
 
-def test_an_index_of_chunks_comes_back(tmp_path):
-    """The same arrays, and the same answers."""
+def test_an_index_of_chunks_is_mapped(index_of):
+    """Documents without chunks have no rows."""
     index = index_of([], [("a b", [1, 0]), ("", [0, 0])], [], [("c", [0, 1])])
-    index.save(tmp_path)
-    loaded = ChunkIndex.load(tmp_path)
-    assert loaded.size == 4
-    for name in ("starts", "vectors", "term_starts", "terms"):
-        np.testing.assert_array_equal(getattr(loaded, name), getattr(index, name))
-    assert loaded.vectors.dtype == np.float16
-    assert loaded.starts.tolist() == [0, 0, 2, 2, 3]
-    assert loaded.best(query(0, 1), shares_of("c"), 3, 1.0) == 0
+    assert index.size == 4
+    assert index.vectors.dtype == np.float16
+    assert index.vectors.tolist() == [[1, 0], [0, 0], [0, 1]]
+    assert index.starts.tolist() == [0, 0, 2, 2, 3]
+    assert index.best(query(0, 1), shares_of("c"), 3, 1.0) == 0
 
 
-def test_terms_are_given_back_under_new_numbers():
-    """Those of documents that are left out are not."""
+def test_the_terms_of_a_document_are_given_back(index_of):
+    """Chunk by chunk, as they were written."""
     index = index_of([("a", [1, 0])], [], [("b c", [1, 0]), ("d", [1, 0])])
-    found = index.term_sets(np.array([-1, 0, 5], np.int32))
-    assert found.keys() == {5}
-    assert [each.tolist() for each in found[5]] == [
+    assert index.terms_of(1) == []
+    assert [each.tolist() for each in index.terms_of(2)] == [
         sorted(map(term_hash, "bc")),
         [term_hash("d")],
     ]
@@ -210,17 +238,22 @@ def test_terms_are_given_back_under_new_numbers():
 
 def test_without_chunks_there_is_no_part(index, tmp_path):
     """Neither in memory nor on disk."""
-    assert ChunkIndex.build({}, 3, np.zeros((0, 2), np.float32)) is None
-    assert index.opened.corpus.chunks is None
+    folder = tmp_path / "chunks"
+    folder.mkdir()
+    writer = ChunkWriter(folder, 2)
+    writer.add(0, [])
+    writer.finish(3)
+    assert list(folder.iterdir()) == []
+    assert index.opened.corpus.chunks == (None,)
     assert not list(index.opened.folder.glob("chunks-*"))
-    assert ChunkIndex.load(tmp_path) is None
+    assert ChunkIndex.load(folder) is None
 
 
 def test_an_index_of_metadata_alone_has_no_chunks(workshop, root, build):
     """They are parts of bodies."""
-    assert workshop.opened.corpus.chunks is not None
+    assert workshop.opened.corpus.chunks != (None,)
     index = build(root, index_dir="metadata", with_body=False)
-    assert index.opened.corpus.chunks is None
+    assert index.opened.corpus.chunks == (None,)
     assert [document.chunks for document in index.documents()] == [()] * 6
     assert best(index, "work with wood") == ""
 
@@ -238,26 +271,26 @@ def test_an_index_of_metadata_alone_has_no_chunks(workshop, root, build):
     ],
     ids=["missing", "empty", "deep", "float", "long", "other"],
 )
-def test_arrays_that_do_not_fit_are_a_cache_error(tmp_path, name, damage):
+def test_arrays_that_do_not_fit_are_a_cache_error(tmp_path, index_of, name, damage):
     """Whatever is wrong with them."""
-    index_of([], [("a b", [1, 0])]).save(tmp_path)
-    path = tmp_path / f"chunks-{name}.npy"
+    index_of([], [("a b", [1, 0])])
+    path = tmp_path / "chunks" / f"chunks-{name}.npy"
     path.unlink()
     if damage is not None:
         np.save(path, damage)
     with pytest.raises(CacheError):
-        ChunkIndex.load(tmp_path)
+        ChunkIndex.load(tmp_path / "chunks")
 
 
 def test_chunks_of_another_corpus_are_a_cache_error(workshop, root, build, tmp_path):
     """Each part whole in itself."""
     (root / "tea-timer" / "SKILL.md").unlink()
     smaller = build(root, index_dir="smaller")
-    workshop.opened.corpus.save(tmp_path)
+    shutil.copytree(workshop.opened.folder, tmp_path / "copy")
     for path in smaller.opened.folder.glob("chunks-*"):
-        (tmp_path / path.name).write_bytes(path.read_bytes())
+        (tmp_path / "copy" / path.name).write_bytes(path.read_bytes())
     with pytest.raises(CacheError, match="differ in size"):
-        Corpus.load(tmp_path, channels=1, with_body=True)
+        Corpus.load(tmp_path / "copy", channels=1, with_body=True)
 
 
 def test_chunks_of_unchanged_skills_are_taken_over_unread(
@@ -278,7 +311,7 @@ def test_chunks_of_unchanged_skills_are_taken_over_unread(
     index = build(root)
     assert opened == ["attic"]
     assert best(index, "saw planks with wood tools") == "saw"
-    assert index.opened.corpus.chunks.starts.tolist() == [0, 1, 1, 1, 1, 1, 1, 4]
+    assert index.opened.corpus.chunks[0].starts.tolist() == [0, 1, 1, 1, 1, 1, 1, 4]
     assert index.generation == build(root, index_dir="fresh").generation
 
 

@@ -1,6 +1,6 @@
 """What an index keeps of each skill."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.errors import CacheError
-from skillsearch.index.documents import Document, DocumentStore, name_hash
+from skillsearch.index.document_segment import DocumentSegment, DocumentWriter
+from skillsearch.index.document_store import DocumentStore
+from skillsearch.index.documents import Document, name_hash
 
 DOCUMENT = Document(
     doc_id="team:pdf/forms",
@@ -37,16 +39,36 @@ DOCUMENTS = [
 ]
 
 
+def load(folder):
+    """Open the documents of a corpus of one segment."""
+    return DocumentStore([DocumentSegment.load(folder)])
+
+
 def test_documents_come_back_as_they_were(tmp_path):
     """Saved and loaded, one by one and all together, odd characters included."""
     store = DocumentStore.build(DOCUMENTS)
-    store.save(tmp_path)
-    for form in (store, DocumentStore.load(tmp_path)):
+    store.segments[0].save(tmp_path)
+    for form in (store, load(tmp_path)):
         assert list(form) == DOCUMENTS
         assert [form[2], form[0]] == [DOCUMENTS[2], DOCUMENTS[0]]
         assert form.trust.tolist() == [0.75, 0.0, 1.0]
         assert form.hidden.tolist() == [False, True, False]
-        assert len(form) == 3
+        assert (len(form), form.size) == (3, 3)
+        assert form.living.tolist() == [0, 1, 2]
+
+
+def test_documents_written_one_by_one_are_those_saved_at_once(tmp_path, files_of):
+    """Byte for byte, without any too."""
+    for place, documents in (("none", []), ("three", DOCUMENTS)):
+        once, single = tmp_path / place / "once", tmp_path / place / "single"
+        once.mkdir(parents=True)
+        single.mkdir()
+        DocumentSegment.build(documents).save(once)
+        writer = DocumentWriter(single)
+        for document in documents:
+            writer.add(document)
+        writer.finish()
+        assert files_of(single) == files_of(once)
 
 
 @pytest.mark.parametrize(
@@ -69,8 +91,8 @@ def test_the_share_of_skills_in_other_languages(skills, expected):
 
 def test_a_store_may_be_empty(tmp_path):
     """It holds no document, and finds none by name."""
-    DocumentStore.build([]).save(tmp_path)
-    store = DocumentStore.load(tmp_path)
+    DocumentSegment.build([]).save(tmp_path)
+    store = load(tmp_path)
     assert (list(store), store.named("tea")) == ([], [])
     assert store.number_of("a:tea") is None
 
@@ -129,14 +151,14 @@ def test_a_hostile_name_is_hashed_in_time():
     assert name_hash("a" + "\u0301" * 16_000 + "\u0327" * 16_000) != name_hash("a")
 
 
-ARRAYS = ["records", "starts", "trust", "hidden", "names"]
+ARRAYS = [field.name for field in fields(DocumentSegment)]
 
 
 @pytest.mark.parametrize("name", ARRAYS)
 @pytest.mark.parametrize("damage", ["missing", "torn", "empty", "dtype", "ndim", "length"])
 def test_an_array_that_does_not_fit_is_a_cache_error(tmp_path, name, damage):
     """Whichever it is and whatever is wrong with it."""
-    DocumentStore.build(DOCUMENTS).save(tmp_path)
+    DocumentSegment.build(DOCUMENTS).save(tmp_path)
     path = tmp_path / f"documents-{name}.npy"
     array = np.load(path)
     if damage == "missing":
@@ -144,36 +166,58 @@ def test_an_array_that_does_not_fit_is_a_cache_error(tmp_path, name, damage):
     elif damage in ("torn", "empty"):
         path.write_bytes(path.read_bytes()[: -3 if damage == "torn" else 0])
     elif damage == "dtype":
-        np.save(path, array.astype(np.float64))
+        np.save(path, array.astype(np.complex128))
     elif damage == "ndim":
         np.save(path, array[np.newaxis])
     else:
         np.save(path, array[:-1])
     with pytest.raises(CacheError):
-        list(DocumentStore.load(tmp_path))
+        list(load(tmp_path))
 
 
 @pytest.mark.parametrize("starts", [[0], [], [3, 2, 1, 0]])
 def test_starts_that_do_not_fit_are_a_cache_error(tmp_path, starts):
     """A store of no length, or records that end before they begin."""
-    DocumentStore.build(DOCUMENTS).save(tmp_path)
+    DocumentSegment.build(DOCUMENTS).save(tmp_path)
     np.save(tmp_path / "documents-starts.npy", np.array(starts, np.int64))
     with pytest.raises(CacheError):
-        list(DocumentStore.load(tmp_path))
+        list(load(tmp_path))
 
 
 @pytest.mark.parametrize("record", [b"not json", b"[1, 2]", b"{}", b"3", b"\xff"])
 def test_a_record_of_another_form_is_a_cache_error(record):
     """Found when it is read."""
-    store = DocumentStore.build(DOCUMENTS[:1])
-    starts = np.array([0, len(record)], np.int64)
-    damaged = DocumentStore(
-        np.frombuffer(record, np.uint8),
-        starts,
-        trust=store.trust,
-        fluency=store.fluency,
-        hidden=store.hidden,
-        names=store.names,
-    )
+    segment = DocumentSegment.build(DOCUMENTS[:1])
+    records, starts = np.frombuffer(record, np.uint8), np.array([0, len(record)], np.int64)
+    damaged = DocumentStore([replace(segment, records=records, starts=starts)])
     with pytest.raises(CacheError, match="document 0"):
         damaged[0]
+
+
+@given(st.sets(IDS, max_size=8), st.sets(IDS, max_size=5), st.sets(st.integers(0, 7), max_size=5))
+def test_two_segments_are_one_corpus_in_order_of_ids(first, second, gone):
+    """What is gone is found nowhere, and may come again in the second segment."""
+    large = [replace(DOCUMENT, doc_id=one, name=f"n {one}", trust=0.5) for one in sorted(first)]
+    gone = sorted({number for number in gone if number < len(large)})
+    gone += [n for n, one in enumerate(large) if one.doc_id in second and n not in gone]
+    small = [replace(DOCUMENT, doc_id=one, name=f"n {one}", trust=1.0) for one in sorted(second)]
+    segments = [DocumentSegment.build(large), DocumentSegment.build(small)]
+    places = np.array([segments[0].place_of(one.doc_id) for one in small], np.int64)
+    store = DocumentStore(segments, np.array(sorted(gone), np.int64), places)
+    expected = [one for n, one in enumerate(large) if n not in gone] + small
+    expected.sort(key=lambda document: document.doc_id)
+    assert list(store) == expected
+    assert len(store) == len(expected)
+    numbers = [store.number_of(document.doc_id) for document in expected]
+    assert numbers == store.living.tolist()
+    assert all(
+        store.number_of(large[n].doc_id) is None
+        for n in gone
+        if large[n] not in expected and large[n].doc_id not in second
+    )
+    keys = store.in_order(np.array(numbers, np.int64))
+    assert (np.diff(keys) > 0).all()
+    for document, number in zip(expected, numbers, strict=True):
+        assert number in store.named(document.name)
+        assert store.trust[number] == np.float32(document.trust)
+    assert store.mean_trust == (np.mean([one.trust for one in expected]) if expected else 1)

@@ -1,6 +1,7 @@
 """Embedders against torch: the same weights, read by sentence-transformers (extra `st`)."""
 
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -123,6 +124,38 @@ def test_a_stream_of_many_texts_can_be_left_early(oracle):
 def test_hostile_text_gets_a_vector_from_torch_too(oracle, text):
     """Lone surrogates, NUL, special tokens and huge words are text like any other."""
     assert np.linalg.norm(embed(oracle, [text]).vectors[0]) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_device_that_torch_lacks_is_named_with_those_it_has(official):
+    """Nobody has a thousand of them; the CPU is always there."""
+    with pytest.raises(EmbedderError, match=r"no device 'cuda:999' here, only cpu.*--device"):
+        load_embedder(f"st:{official}", device="cuda:999")
+
+
+def test_the_cpu_can_be_asked_for_by_name(official, oracle):
+    """The fingerprint knows nothing of the device, so that vectors of all can be mixed."""
+    chosen = load_embedder(f"st:{official}", device="cpu")
+    assert chosen.fingerprint == oracle.fingerprint
+    assert cosines(chosen, oracle).min() > 0.99999
+
+
+def test_the_settings_name_the_device_where_nothing_else_does(official, monkeypatch):
+    """So a query finds the same device as the indexing."""
+    monkeypatch.setenv("SKILLSEARCH_DEVICE", "cuda:999")
+    with pytest.raises(EmbedderError, match="no device 'cuda:999'"):
+        load_embedder(f"st:{official}")
+    assert load_embedder(f"st:{official}", device="cpu").dimensions == 384
+
+
+def test_an_index_made_on_a_named_device_is_asked_without_one(cli, official, drinks, index_dir):
+    """The flag is not kept: an index does not depend on the machine that made it."""
+    place = ("--index-dir", index_dir)
+    index = ("index", drinks, *place, "--model", f"st:{official}")
+    made = cli(*index, "--device", "cpu", "--json")
+    assert (made.exit_code, json.loads(made.stdout)["embedded"]) == (0, 6)
+    assert cli("query", "green tea", *place).stdout.split("\t")[2] == "steep-tea"
+    lacking = cli(*index, "--device", "cuda:999", "--verify")
+    assert (lacking.exit_code, "no device 'cuda:999'" in lacking.stderr) == (1, True)
 
 
 def test_no_text_gives_an_empty_matrix(oracle):

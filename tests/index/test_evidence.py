@@ -116,9 +116,9 @@ def test_unknown_terms_count_by_the_share_of_foreign_skills(corpus, foreign):
     query = form("flatten forms zzz", trust=0.0)
     (number,) = corpus.documents.named("pdf-forms")
     field = corpus.lexical_metadata
-    known, unknown = field.attainable_parts(query.counts)
+    known, unknown = field.attainable_parts(field.weigh(query.counts))
     assert known > 0 < unknown
-    score = float(field.scores(query.counts)[number])
+    score = float(field.scores(field.weigh(query.counts))[number])
     evidence, features = gather(corpus, query, "pdf-forms")
     share = score / (known + foreign / 5 * unknown)
     assert evidence["bm25_known_alone"] == pytest.approx(share, rel=1e-5)

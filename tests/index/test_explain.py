@@ -1,6 +1,8 @@
 """Why a hit has its score."""
 
+import tempfile
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +11,9 @@ from skillsearch.index.calibration import EVIDENCE, FEATURES
 from skillsearch.index.evidence import find_evidence
 from skillsearch.index.explain import best_section, explain
 from skillsearch.index.fitted import default_calibration
-from skillsearch.index.lexical import TermCounter, build_lexical
+from skillsearch.index.lexical import LexicalSegment
+from skillsearch.index.lexical_builder import LexicalWriter
+from skillsearch.index.lexical_field import LexicalField
 from skillsearch.index.query_form import QueryForm, QueryView
 from skillsearch.index.ranker import Candidates
 from skillsearch.index.tokenizer import terms
@@ -53,10 +57,12 @@ def all_of(value):
 
 def index_of(*texts):
     """Index texts."""
-    counter = TermCounter()
-    for number, text in enumerate(texts):
-        counter.add(number, terms(text))
-    return build_lexical(counter.counts(), len(texts))
+    with tempfile.TemporaryDirectory() as folder:
+        writer = LexicalWriter(Path(folder), "field")
+        for number, text in enumerate(texts):
+            writer.add(number, terms(text))
+        writer.finish(len(texts))
+        return LexicalField.of(LexicalSegment.load(Path(folder), "field"))
 
 
 INDEX = index_of(BODY, "cracking forms and installers", "passwords", "code", "tea", "coffee")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.index.embedding_cache import text_key
+from skillsearch.index.embedding_keys import text_key
 from skillsearch.index.fields import field_texts
 from skillsearch.index.tokenizer import terms
 from skillsearch.types import Skill, SkillMetadata

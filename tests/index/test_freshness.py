@@ -105,7 +105,7 @@ def test_a_file_without_frontmatter_is_known_too(root, build):
 
 def test_without_a_snapshot_every_file_is_hashed(index, root):
     """The index itself knows the hashes of its skills."""
-    (index.folder / "snapshot.json").unlink()
+    (index.folder / "snapshot.bin").unlink()
     assert not index.is_current()
     assert len(index.differences()) == 0
     skill(root, "tea-timer").write_text("other bytes")

@@ -10,7 +10,8 @@ from skillsearch.errors import (
     VersionConstraintError,
     VersionNotFoundError,
 )
-from skillsearch.index.documents import Document, DocumentStore
+from skillsearch.index.document_store import DocumentStore
+from skillsearch.index.documents import Document
 from skillsearch.index.names import find_by_name, preferred
 
 ROOTS = ("/mine", "/theirs")

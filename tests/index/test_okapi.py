@@ -9,34 +9,52 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from skillsearch.index.okapi import EPSILON, K1, NO_MEAN, B, impacts, inverse_document_frequencies
+from skillsearch.index import okapi
+from skillsearch.index.okapi import EPSILON, K1, NO_MEAN, B, average_idf, damping, idf, saturation
 
 CORPORA = st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=8), min_size=3)
 
 
+def frequencies_of(corpus):
+    """Count the documents of each term."""
+    return Counter(term for text in corpus for term in set(text))
+
+
 def test_the_parameters_are_the_defaults_of_rank_bm25():
     """Whoever compares with BM25Okapi need not set anything."""
-    okapi = BM25Okapi([["a"], ["b"]])
-    assert (okapi.k1, okapi.b, okapi.epsilon) == (K1, B, EPSILON)
+    theirs = BM25Okapi([["a"], ["b"]])
+    assert (theirs.k1, theirs.b, theirs.epsilon) == (K1, B, EPSILON)
 
 
 @given(CORPORA)
-def test_weights_are_those_of_bm25okapi(corpus):
+def test_the_mean_and_the_weights_are_those_of_bm25okapi(corpus):
     """Term by term, its floor for frequent terms included."""
-    okapi = BM25Okapi(corpus)
-    assume(okapi.average_idf > NO_MEAN)
-    names = list(okapi.idf)
-    frequencies = np.array([sum(term in text for text in corpus) for term in names])
-    weights = inverse_document_frequencies(frequencies, len(corpus))
-    assert weights.tolist() == pytest.approx([okapi.idf[name] for name in names], rel=1e-12)
+    theirs = BM25Okapi(corpus)
+    assume(theirs.average_idf > NO_MEAN)
+    counts = frequencies_of(corpus)
+    mean = average_idf(np.array(list(counts.values())), len(corpus))
+    assert mean == pytest.approx(theirs.average_idf, rel=1e-12)
+    for term, count in counts.items():
+        assert idf(count, len(corpus), mean) == pytest.approx(theirs.idf[term], rel=1e-12)
+
+
+@given(st.lists(st.integers(1, 500), min_size=1, max_size=50), st.randoms())
+def test_the_mean_of_many_terms_is_that_of_bm25okapi(frequencies, random):
+    """Taken over an array where there are many, in any order of the terms."""
+    own = average_idf(np.array(frequencies), 500)
+    random.shuffle(frequencies)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(okapi, "_OWN_LIMIT", 0)
+        assert average_idf(np.array(frequencies), 500) == pytest.approx(own, rel=1e-12, abs=1e-15)
 
 
 def test_weights_by_hand():
     """One of four documents: log(3.5 / 1.5); all four: a quarter of the mean."""
     rare, frequent = math.log(3.5 / 1.5), math.log(0.5 / 4.5)
-    found = inverse_document_frequencies(np.array([1, 1, 1, 1, 1, 4]), 4)
-    mean = (5 * rare + frequent) / 6
-    assert found.tolist() == pytest.approx([rare] * 5 + [0.25 * mean])
+    mean = average_idf(np.array([1, 1, 1, 1, 1, 4]), 4)
+    assert mean == pytest.approx((5 * rare + frequent) / 6)
+    assert idf(1, 4, mean) == pytest.approx(rare)
+    assert idf(4, 4, mean) == pytest.approx(0.25 * mean)
 
 
 @pytest.mark.parametrize(
@@ -44,38 +62,37 @@ def test_weights_by_hand():
 )
 def test_where_bm25okapi_has_no_positive_mean_every_term_weighs_one(frequencies, documents):
     """It would score every match zero or below."""
-    weights = inverse_document_frequencies(np.array(frequencies), documents)
-    assert weights.tolist() == [1.0] * len(frequencies)
+    mean = average_idf(np.array(frequencies), documents)
+    assert [idf(count, documents, mean) for count in frequencies] == [1.0] * len(frequencies)
 
 
-def test_no_terms_have_no_weights():
+def test_no_terms_have_no_mean():
     """An empty corpus divides by nothing."""
-    assert inverse_document_frequencies(np.zeros(0, np.int64), 0).tolist() == []
+    assert average_idf(np.zeros(0, np.int64), 0) == 0
 
 
-WEIGHTS = st.just(0.0) | st.floats(0.001, 20)
-"""As idf are: none is so small that float32 knows it only as 0."""
-
-
-@given(st.lists(st.tuples(st.integers(1, 65535), WEIGHTS, st.floats(0.01, 50)), max_size=20))
-def test_impacts_are_the_formula_and_stay_below_its_limit(rows):
-    """The weight by tf * (k1 + 1) / (tf + k1 * (1 - b + b * length)), below (k1 + 1) times it."""
+@given(
+    st.lists(st.tuples(st.integers(1, 65535), st.integers(0, 10**6)), max_size=20),
+    st.floats(0.5, 5000),
+)
+def test_saturations_are_the_formula_and_stay_below_its_limit(rows, mean_length):
+    """Tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / mean)), below k1 + 1."""
     frequencies = np.array([row[0] for row in rows], np.uint16)
-    idf, lengths = (np.array([row[i] for row in rows], np.float64) for i in (1, 2))
-    found = impacts(frequencies, idf, lengths)
-    expected = [w * tf * 2.5 / (tf + 1.5 * (0.25 + 0.75 * size)) for tf, w, size in rows]
+    lengths = np.array([row[1] for row in rows], np.int32)
+    found = saturation(frequencies, damping(lengths, mean_length))
+    expected = [tf * 2.5 / (tf + 1.5 * (0.25 + 0.75 * size / mean_length)) for tf, size in rows]
     assert found.dtype == np.float32
-    assert found.tolist() == pytest.approx(expected, rel=1e-6, abs=1e-30)
-    assert (found <= 2.5 * idf * (1 + 1e-6)).all()
+    assert found.tolist() == pytest.approx(expected, rel=1e-6)
+    assert (found <= 2.5 * (1 + 1e-6)).all()
 
 
 @given(CORPORA)
-def test_impacts_add_up_to_the_scores_of_bm25okapi(corpus):
-    """For a query of one term, the impact is the score."""
-    okapi = BM25Okapi(corpus)
-    assume(okapi.average_idf > NO_MEAN)
-    frequencies = [Counter(text)["a"] for text in corpus]
-    lengths = np.array([len(text) for text in corpus]) / okapi.avgdl
-    idf = np.full(len(corpus), okapi.idf.get("a", 0.0))
-    found = impacts(np.array(frequencies, np.uint16), idf, lengths)
-    np.testing.assert_allclose(found, okapi.get_scores(["a"]), rtol=1e-5, atol=1e-7)
+def test_saturations_times_the_weight_are_the_scores_of_bm25okapi(corpus):
+    """For a query of one term."""
+    theirs = BM25Okapi(corpus)
+    assume(theirs.average_idf > NO_MEAN)
+    frequencies = np.array([Counter(text)["a"] for text in corpus], np.uint16)
+    lengths = np.array([len(text) for text in corpus], np.int32)
+    dampings = damping(lengths, theirs.avgdl)
+    found = saturation(frequencies, dampings, theirs.idf.get("a", 0.0))
+    np.testing.assert_allclose(found, theirs.get_scores(["a"]), rtol=1e-5, atol=1e-6)

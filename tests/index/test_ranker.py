@@ -48,7 +48,8 @@ def test_lexical_features_are_shares_of_the_attainable(index):
         (corpus.lexical_metadata, "bm25_metadata"),
         (corpus.lexical_full, "bm25_full"),
     ):
-        expected = field.scores(query.counts) / field.attainable(query.counts)
+        weights = field.weigh(query.counts)
+        expected = field.scores(weights) / field.attainable(weights)
         for skill, values in features(corpus, query).items():
             (number,) = corpus.documents.named(skill)
             assert values[name] == pytest.approx(float(expected[number]))
@@ -60,11 +61,9 @@ def test_dense_features_are_cosines_no_less_than_zero(index):
     query = form("rotate the keys")
     for skill, values in features(corpus, query).items():
         (number,) = corpus.documents.named(skill)
-        for dense, name in (
-            (corpus.dense[0].metadata, "cosine_metadata"),
-            (corpus.dense[0].body, "cosine_body"),
-        ):
-            cosine = float(dense.vectors[number] @ query.views[0].vector)
+        vectors = corpus.dense[0].vectors_of(number)
+        for vector, name in zip(vectors, ("cosine_metadata", "cosine_body"), strict=True):
+            cosine = float(vector @ query.views[0].vector)
             assert values[name] == pytest.approx(max(cosine, 0.0), abs=1e-6)
 
 

@@ -25,8 +25,15 @@ from skillsearch.errors import (
     RootError,
     SkillNotFoundError,
 )
-from skillsearch.index import builder, channel_embedders, embedding, skill_index
-from skillsearch.index.cache import IndexFolder, write_record
+from skillsearch.index import (
+    builder,
+    channel_embedders,
+    embedding,
+    query_analysis,
+    skill_index,
+)
+from skillsearch.index.atomic_files import write_record
+from skillsearch.index.cache import IndexFolder
 from skillsearch.index.calibration import FEATURES
 from skillsearch.index.embedder import HashingEmbedder
 from skillsearch.index.evidence import find_evidence
@@ -565,7 +572,7 @@ def test_opening_nothing_says_how_to_make_an_index(tmp_path):
 def test_opening_a_damaged_index_rebuilds_it(index, caplog):
     """By the request that lies beside it; the log says so."""
     before = answers(index, "fill in a PDF form")
-    part = index.opened.folder / "dense-0-body.faiss"
+    part = index.opened.folder / "dense-0-body.npy"
     part.write_bytes(part.read_bytes()[:-1])
     with caplog.at_level(logging.WARNING):
         opened = SkillIndex.open(index.folder)
@@ -692,7 +699,7 @@ def test_a_changed_embedder_renews_the_index(root, build, monkeypatch):
     index = build(root)
     settled = answers(index, "fill in a PDF form")
     for module in (builder, channel_embedders):
-        monkeypatch.setattr(module, "load_embedder", lambda spec: HashingEmbedder(64))
+        monkeypatch.setattr(module, "load_embedder", lambda spec, **_: HashingEmbedder(64))
     opened = SkillIndex.open(index.folder)
     assert opened.search("fill in a PDF form")[0].name == "pdf-forms"
     assert opened.opened.settings.channels[0].dimensions == 64
@@ -779,3 +786,35 @@ def test_skills_in_scripts_that_the_model_cannot_read_are_found(
     index = SkillIndex.from_roots(folder / "s", index_dir=folder / "i", languages="english")
     assert index.search(query)[0].name == name
     assert index.search("summarise the meeting")[0].name == "minutes"
+
+
+def test_many_requests_are_answered_as_one_by_one(index):
+    """Score by score, those that nothing fits too; no requests have no answers."""
+    queries = ["fill in PDF forms", "who won the world cup", "rotate keys", "fill in PDF forms"]
+    for system in SYSTEMS:
+        found = index.search_many(queries, n=3, system=system)
+        single = [index.search(query, n=3, system=system) for query in queries]
+        assert [one.query for one in found] == queries
+        assert [one.hits for one in found] == [one.hits for one in single]
+        assert [one.abstained for one in found] == [one.abstained for one in single]
+    assert index.search_many([]) == []
+
+
+def test_of_many_requests_one_that_cannot_be_used_is_told(index):
+    """Before any is answered."""
+    with pytest.raises(QueryError, match="empty"):
+        index.search_many(["fill in PDF forms", "  "])
+
+
+def test_many_requests_are_embedded_together(index, monkeypatch):
+    """Each text once."""
+    asked = []
+    whole = query_analysis.embed
+
+    def counted(embedder, texts, **options):
+        asked.append(list(texts))
+        return whole(embedder, texts, **options)
+
+    monkeypatch.setattr(query_analysis, "embed", counted)
+    index.search_many(["rotate keys", "make tea", "rotate keys"])
+    assert asked == [["rotate keys", "make tea"]]

@@ -1,6 +1,5 @@
 """What the folders looked like."""
 
-import json
 import os
 import time
 
@@ -13,7 +12,7 @@ STAT = FileStat(size=12, mtime_ns=1_700_000_000_123_456_789, inode=2**63 + 5)
 SNAPSHOT = Snapshot(
     generation="ab" * 16,
     folders={"/skills": 1, "/skills/数据 \udcff\n": -1},
-    files={"/skills/a/SKILL.md": SeenFile(STAT, "cd" * 32), "/b": SeenFile(STAT, "")},
+    files={"/skills/a/SKILL.md": SeenFile(STAT, "cd" * 32), "/b": SeenFile(STAT, "", False)},
 )
 
 
@@ -33,7 +32,7 @@ def test_a_snapshot_comes_back_as_it_was(tmp_path, snapshot):
     """Odd paths, large numbers and emptiness included."""
     snapshot.save(tmp_path)
     assert Snapshot.load(tmp_path) == snapshot
-    assert [path.name for path in tmp_path.iterdir()] == ["snapshot.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["snapshot.bin"]
 
 
 def test_a_missing_snapshot_is_none(tmp_path):
@@ -44,7 +43,7 @@ def test_a_missing_snapshot_is_none(tmp_path):
 def test_a_flipped_bit_anywhere_makes_it_none(tmp_path):
     """In the digest, the line end or the data."""
     SNAPSHOT.save(tmp_path)
-    file = tmp_path / "snapshot.json"
+    file = tmp_path / "snapshot.bin"
     whole = file.read_bytes()
     for place in range(len(whole)):
         file.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
@@ -52,31 +51,24 @@ def test_a_flipped_bit_anywhere_makes_it_none(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "columns",
+    "data",
     [
-        [],
-        {},
-        "text",
-        3,
-        None,
-        {"generation": "x", "folders": "a", "folder_mtimes": []},
-        {
-            "generation": "x",
-            "folders": "a\0b",
-            "folder_mtimes": [1],
-            "files": "",
-            "sizes": [],
-            "mtimes": [],
-            "inodes": [],
-            "hashes": [],
-        },
+        b"",
+        b"[]",
+        b"text",
+        b'{"generation": "x"}',
+        b'{"generation": "x", "parts": [1, 0, 0, 0]}\na',
+        b'{"generation": "x", "parts": [3, 0, 8, 0]}\na\0b' + bytes(8),
+        b'{"generation": "x", "parts": [0, 1, 0, 56]}\na' + bytes(56),
+        b'{"generation": "x", "parts": [0, 0, 0]}\n',
+        b'{"generation": "x", "parts": [0, 0, 0, "a"]}\n',
+        b'{"generation": "x", "parts": [1, 0, 8, 0]}\n\xff' + bytes(8),
     ],
 )
-def test_a_snapshot_of_another_form_is_none(tmp_path, columns):
+def test_a_snapshot_of_another_form_is_none(tmp_path, data):
     """Even with a digest that fits, as another version may write it."""
-    data = json.dumps(columns).encode()
     digest = xxhash.xxh3_128_hexdigest(data).encode()
-    (tmp_path / "snapshot.json").write_bytes(digest + b"\n" + data)
+    (tmp_path / "snapshot.bin").write_bytes(digest + b"\n" + data)
     assert Snapshot.load(tmp_path) is None
 
 

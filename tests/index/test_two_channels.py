@@ -67,8 +67,7 @@ def scored(result):
 def parts_of(index, files_of):
     """Return the parts of the generation in use, by name."""
     found = files_of(index.opened.folder)
-    del found["manifest.json"]
-    return found
+    return {name: data for name, data in found.items() if not name.endswith(".json")}
 
 
 def test_english_skills_have_one_channel(root, run, opened, polyglot, files_of):
@@ -90,7 +89,7 @@ def test_a_chinese_skill_brings_the_second_channel(root, run, opened, add_skill,
     assert models(index) == ["hashing", "multilingual"]
     assert (report.indexed, report.embedded) == (6, 13)
     assert len(polyglot.asked) == 12
-    assert len(index.opened.corpus.dense[1].metadata.vectors) == 6
+    assert index.opened.corpus.dense[1].size == 6
     assert report.generation == run(root, index_dir="fresh").generation
 
 
@@ -104,9 +103,9 @@ def test_each_channel_holds_what_its_embedder_makes_of_each_skill(mixed, polyglo
     for number, (fields, embedder) in enumerate(
         zip(mixed.opened.corpus.dense, embedders, strict=True)
     ):
-        for place, dense in enumerate((fields.metadata, fields.body)):
+        for place, dense in enumerate((fields.segments[0].metadata, fields.segments[0].body)):
             expected = embed(embedder, [each[number][place] for each in texts]).vectors
-            np.testing.assert_allclose(dense.vectors, expected, atol=1e-3)
+            np.testing.assert_allclose(dense, expected, atol=1e-3)
 
 
 def test_chunks_are_embedded_by_the_first_channel_alone(root, run, add_skill, polyglot):
@@ -260,10 +259,10 @@ def test_an_embedder_that_is_damaged_later_leaves_the_first_to_answer(mixed, pol
     assert "its weights are damaged" in caplog.text
 
 
-@pytest.mark.parametrize("field", ["metadata", "body"])
-def test_a_damaged_part_of_the_second_channel_is_made_again(mixed, field, caplog):
+@pytest.mark.parametrize("part", ["dense-1.faiss", "dense-1-metadata.npy", "dense-1-body.npy"])
+def test_a_damaged_part_of_the_second_channel_is_made_again(mixed, part, caplog):
     """From the vectors that were kept."""
-    path = mixed.opened.folder / f"dense-1-{field}.faiss"
+    path = mixed.opened.folder / part
     path.write_bytes(path.read_bytes()[:-1])
     with caplog.at_level(logging.WARNING):
         index = SkillIndex.open(mixed.folder)
@@ -346,7 +345,7 @@ def test_an_index_of_metadata_alone_has_two_channels_too(root, add_chinese, buil
     """Neither has bodies."""
     add_chinese(root)
     index = build(root, with_body=False)
-    assert [fields.body for fields in index.opened.corpus.dense] == [None, None]
+    assert [one.segments[0].body for one in index.opened.corpus.dense] == [None, None]
     assert index.search(FILL_FORMS, threshold=0.0)[0].name == "pdf-forms"
 
 
@@ -370,12 +369,13 @@ def test_the_features_of_both_channels_by_brute_force(mixed, polyglot):
             ("metadata", corpus.lexical_metadata),
             ("full", corpus.lexical_full),
         ):
-            share = float(lexical.scores(query.counts)[number]) / lexical.attainable(query.counts)
+            weights = lexical.weigh(query.counts)
+            share = float(lexical.scores(weights)[number]) / lexical.attainable(weights)
             assert values[f"bm25_{field}"] == pytest.approx((1 - second) * share)
             assert values[f"bm25_{field}_multilingual"] == pytest.approx(second * share)
         for field in ("metadata", "body"):
             cosines = [
-                max(float(getattr(fields, field).vectors[number] @ view.vector), 0.0)
+                max(float(getattr(fields.segments[0], field)[number] @ view.vector), 0.0)
                 for fields, view in zip(corpus.dense, query.views, strict=True)
             ]
             assert values[f"cosine_{field}"] == pytest.approx((1 - second) * cosines[0], abs=1e-6)
@@ -456,7 +456,7 @@ def test_another_skill_with_the_same_latin_letters_does_not_stand_for_one(
     add_skill(tmp_path / "s" / "a", "合同", "整理 pdf 合同里的日期。", "先打开 pdf 文件再通读。")
     add_skill(tmp_path / "s" / "b", "浇水", "按时给 pdf 植物浇水。", "早上打开 pdf 水龙头。")
     corpus = build(tmp_path / "s").opened.corpus
-    assert np.dot(*corpus.dense[0].metadata.vectors) >= 0.97
+    assert np.dot(*corpus.dense[0].segments[0].metadata) >= 0.97
     assert copies(corpus, [0]) == {0}
 
 

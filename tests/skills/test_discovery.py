@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skillsearch.skills import discovery
-from skillsearch.skills.discovery import discover, make_roots
+from skillsearch.skills.discovery import discover, discover_at, make_roots
 
 NEEDS_ORDINARY_USER = pytest.mark.skipif(
     os.geteuid() == 0, reason="root reads whatever the permissions say"
@@ -354,3 +354,66 @@ def test_thousand_skills_are_found_in_a_moment(tmp_path):
     start = time.process_time()
     assert len(discover(roots).files) == 1_000
     assert time.process_time() - start < 0.5
+
+
+def find_at(root, *paths):
+    """Discover the skills at some paths below a root."""
+    roots, _ = make_roots([root])
+    return discover_at(roots, paths)
+
+
+def test_at_a_path_is_found_what_a_walk_finds_there(tmp_path):
+    """A folder with all below it, a SKILL.md by itself; ids, status and root are the same."""
+    root = tmp_path / "root"
+    for folder in ("", "tea", "tea/parts/cup", "drinks/hot/milk", "pot"):
+        add_skill(root / folder)
+    everything = {file.doc_id: file for file in find(root).files}
+    for path, expected in (
+        (root, list(everything)),
+        (root / "tea", ["root:tea", "root:tea/parts/cup"]),
+        (root / "tea" / "SKILL.md", ["root:tea"]),
+        (root / "SKILL.md", ["root:."]),
+        (root / "drinks", ["root:drinks/hot/milk"]),
+        (root / "gone", []),
+    ):
+        found, scopes = find_at(root, path)
+        assert sorted(ids(found)) == sorted(expected)
+        assert all(everything[file.doc_id] == file for file in found.files)
+        (scope,) = scopes
+        covered = [doc_id for doc_id in everything if scope.covers(doc_id)]
+        assert sorted(covered) == sorted(expected)
+
+
+def test_what_is_gone_is_covered_by_where_was_looked(tmp_path):
+    """A skill whose folder or file is there no more, and none beside it."""
+    root = tmp_path / "root"
+    add_skill(root / "tea")
+    _, (deep,) = find_at(root, root / "drinks")
+    assert deep.covers("root:drinks")
+    assert deep.covers("root:drinks/hot/milk")
+    assert not deep.covers("root:drinks2")
+    assert not deep.covers("other:drinks")
+    _, (shallow,) = find_at(root, root / "drinks" / "SKILL.md")
+    assert shallow.covers("root:drinks")
+    assert not shallow.covers("root:drinks/hot")
+
+
+def test_at_a_path_where_no_skill_is_looked_for_nothing_is_found(tmp_path):
+    """Outside the root, in a folder that is left out, too deep."""
+    root, other = tmp_path / "root", tmp_path / "other"
+    deep = root.joinpath(*map(str, range(13)))
+    for folder in (other, root / ".git" / "tea", deep):
+        add_skill(folder)
+        found, scopes = find_at(root, folder, folder / "SKILL.md")
+        assert (ids(found), scopes) == ([], ())
+
+
+def test_at_a_link_nothing_is_found_but_where_it_leads(tmp_path):
+    """A skill has one id, that of its real folder."""
+    root = tmp_path / "root"
+    add_skill(root / "tea")
+    (root / "link").symlink_to(root / "tea", target_is_directory=True)
+    found, _ = find_at(root, root / "link")
+    assert ids(found) == []
+    found, _ = find_at(root, root / "link" / "SKILL.md")
+    assert ids(found) == ["root:tea"]

@@ -14,7 +14,7 @@ import xxhash
 
 from skillsearch.config import cache_dir
 from skillsearch.errors import CacheError
-from skillsearch.index.cache import write_atomically
+from skillsearch.index.atomic_files import write_atomically
 from skillsearch.index.multilingual.conversion import convert
 from skillsearch.index.multilingual.source import NAME, PARTS_XXH3, verify_weights
 from skillsearch.index.multilingual.weight_file import Parts, WeightFile

@@ -1,0 +1,113 @@
+"""Measure commands as whole processes, calls of the own thread, and the folder of an index."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+COLD_RUNS = 5
+WARM_ROUNDS = 5
+PARTS = ("documents", "lexical", "dense", "chunk", "snapshot", "embeddings")
+"""What the names of the files begin with that hold each part of an index."""
+
+Record = dict[str, Any]
+
+LAUNCHER = """
+import json, os, sys, time
+started = time.perf_counter()
+pid = os.posix_spawn(sys.executable, [sys.executable, "-m", "skillsearch", *sys.argv[2:]],
+    os.environ, file_actions=[(os.POSIX_SPAWN_OPEN, 1, sys.argv[1],
+        os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)])
+_, status, usage = os.wait4(pid, 0)
+wall = time.perf_counter() - started
+print(json.dumps([os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, wall,
+    usage.ru_maxrss / 1024]))
+"""
+"""Starts a command from a small process: the kernel counts the size of whoever starts a program as
+the program's own peak."""
+
+
+def run_command(*args: str, output: str = "/dev/null") -> Record:
+    """Run the command line in a process of its own.
+
+    Args:
+        *args: The command and its arguments.
+        output: File for its stdout.
+
+    Returns:
+        CPU seconds, wall time and peak RSS.
+    """
+    launched = subprocess.run(
+        [sys.executable, "-S", "-E", "-c", LAUNCHER, output, *args],
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    code, cpu, wall, rss = json.loads(launched.stdout)
+    if code:
+        raise SystemExit(f"skillsearch {' '.join(args)} ended with {code}")
+    return {"cpu_s": cpu, "wall_s": wall, "rss_mb": rss}
+
+
+def median_of(runs: Sequence[Record]) -> Record:
+    """Return the median of each figure of several runs."""
+    return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+
+
+def repeat_command(*args: str) -> Record:
+    """Run a command several times; return the median of each figure."""
+    return median_of([run_command(*args) for _ in range(COLD_RUNS)])
+
+
+def time_calls(
+    call: Callable[[str], object], texts: Sequence[str], rounds: int = WARM_ROUNDS
+) -> Record:
+    """Time a call over all texts, warmed up; milliseconds of CPU and wall time."""
+    for text in texts:
+        call(text)
+    cpu, wall = [], []
+    for text in [*texts] * rounds:
+        cpu_before, wall_before = time.thread_time(), time.perf_counter()
+        call(text)
+        cpu.append(1000 * (time.thread_time() - cpu_before))
+        wall.append(1000 * (time.perf_counter() - wall_before))
+    cpu_cuts, wall_cuts = (statistics.quantiles(values, n=100) for values in (cpu, wall))
+    return {
+        "cpu_ms": statistics.median(cpu),
+        "cpu_ms_p95": cpu_cuts[94],
+        "cpu_ms_p99": cpu_cuts[98],
+        "wall_ms": statistics.median(wall),
+        "wall_ms_p90": wall_cuts[89],
+        "wall_ms_p95": wall_cuts[94],
+        "wall_ms_p99": wall_cuts[98],
+    }
+
+
+def disk_bytes(index_dir: Path) -> dict[str, int]:
+    """Return the bytes of each part of an index, in all generations, shared files once."""
+    sizes: Counter[str] = Counter(dict.fromkeys((*PARTS, "other"), 0))
+    seen = set()
+    for path in sorted(index_dir.rglob("*")):
+        status = path.stat()
+        if path.is_dir() or status.st_ino in seen:
+            continue
+        seen.add(status.st_ino)
+        name = path.name.removeprefix("delta-")
+        sizes[next((part for part in PARTS if name.startswith(part)), "other")] += status.st_size
+    return dict(sizes)
+
+
+def available_memory() -> int:
+    """Return the bytes that can still be used, or more than there are where none can tell."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        found = next(line for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):
+        return sys.maxsize
+    return 1024 * int(found.split()[1])

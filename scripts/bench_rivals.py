@@ -1,0 +1,119 @@
+"""The same texts in rank-bm25 and in bm25s, for ratios: times of one machine are those of no other.
+
+All are asked for the ten best documents of a query by its terms.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from bench_measures import available_memory
+from rank_bm25 import BM25Okapi
+
+from skillsearch.index.lexical_field import LexicalField
+from skillsearch.index.tokenizer import terms
+from skillsearch.index.top_documents import top_documents
+
+try:
+    import bm25s
+except ImportError:
+    bm25s = None
+
+BEST = 10
+ROUNDS = 5
+LONG_ENOUGH_S = 2.0
+"""Stop timing after so many seconds and at least three queries: a median needs no more."""
+BYTES_A_TEXT = 8_000
+"""rank-bm25 keeps a dictionary of each text, and a list of its terms has to be there first."""
+
+Record = dict[str, Any]
+
+
+def compare(texts: Sequence[list[str]], ours: LexicalField, queries: Sequence[str]) -> Record:
+    """Time rivals and our index over the same texts, and compare the scores of rank-bm25 with ours.
+
+    Args:
+        texts: Terms of each document, in the order of the index.
+        ours: Our index of them.
+        queries: Queries.
+
+    Returns:
+        Milliseconds of CPU, ratios, and the largest difference between scores; why a rival is left
+        out.
+    """
+    asked = [terms(query) for query in queries]
+    own_scores = median_ms(lambda query: ours.scores(ours.weigh(Counter(query))), asked)
+    nothing = np.zeros(0, np.int64)
+    own_best = median_ms(lambda query: ours.best(ours.weigh(Counter(query)), BEST, nothing), asked)
+    found: Record = {"ours_cpu_ms": own_scores, "ours_best_cpu_ms": own_best}
+    if BYTES_A_TEXT * len(texts) > available_memory():
+        return {**found, "left_out": "rank-bm25 and bm25s: too little memory"}
+    found |= time_rank_bm25(texts, ours, asked)
+    found["ratio"] = found["rank_bm25_cpu_ms"] / own_scores
+    found["rank_bm25_best_ratio"] = found["rank_bm25_best_cpu_ms"] / own_best
+    if bm25s is None:
+        return {**found, "left_out": "bm25s: not installed (pip install bm25s)"}
+    build_s, best_ms = time_bm25s(texts, asked)
+    return {
+        **found,
+        "bm25s_best_cpu_ms": best_ms,
+        "bm25s_best_ratio": best_ms / own_best,
+        "bm25s_build_cpu_s": build_s,
+    }
+
+
+def time_rank_bm25(
+    texts: Sequence[list[str]], ours: LexicalField, asked: Sequence[list[str]]
+) -> Record:
+    """Return what rank-bm25 takes, and how far its scores are from ours."""
+    build_s, okapi = timed(lambda: BM25Okapi(texts))
+    differences = [
+        float(np.abs(okapi.get_scores(query) - ours.scores(ours.weigh(Counter(query)))).max())
+        for query in asked[:3]
+    ]
+    return {
+        "rank_bm25_cpu_ms": median_ms(okapi.get_scores, asked),
+        "rank_bm25_best_cpu_ms": median_ms(
+            lambda query: top_documents(okapi.get_scores(query), BEST), asked
+        ),
+        "rank_bm25_build_cpu_s": build_s,
+        "largest_difference": max(differences),
+    }
+
+
+def time_bm25s(texts: Sequence[list[str]], asked: Sequence[list[str]]) -> tuple[float, float]:
+    """Return the CPU seconds that bm25s takes to build, and its milliseconds for a query."""
+    retriever = bm25s.BM25(method="atire")
+    build_s, _ = timed(lambda: retriever.index(texts, show_progress=False))
+    k = min(BEST, len(texts))
+
+    def best(query: list[str]) -> object:
+        """Find the best documents."""
+        return retriever.retrieve([query], k=k, show_progress=False)
+
+    return build_s, median_ms(best, asked)
+
+
+def median_ms(call: Callable[[list[str]], object], asked: Sequence[list[str]]) -> float:
+    """Return the milliseconds of CPU that a call takes for a query."""
+    call(asked[0])
+    taken: list[float] = []
+    for query in [*asked] * ROUNDS:
+        seconds, _ = timed(partial(call, query))
+        taken.append(1000 * seconds)
+        if sum(taken) > 1000 * LONG_ENOUGH_S and len(taken) >= 3:
+            break
+    return statistics.median(taken)
+
+
+def timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    """Return the CPU seconds that a call takes, and its answer."""
+    started = time.thread_time()
+    answer = call()
+    return time.thread_time() - started, answer

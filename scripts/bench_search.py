@@ -1,0 +1,133 @@
+"""What a warm search costs, by its steps, and how many of the nearest vectors it finds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skillsearch.index import query_analysis, ranker, search
+from skillsearch.index.dense_channel import DenseChannel
+from skillsearch.index.dense_fields import BODY_SHARE
+from skillsearch.index.lexical_field import LexicalField, LexicalMatches
+from skillsearch.index.skill_index import SkillIndex
+
+STEPS: tuple[tuple[str, object, str], ...] = (
+    ("embed the query", query_analysis, "embed"),
+    ("analyse the query", SkillIndex, "analyse_many"),
+    ("lexical", LexicalField, "weigh"),
+    ("lexical", LexicalField, "best"),
+    ("lexical", LexicalMatches, "scores_of"),
+    ("dense", DenseChannel, "nearest_to_each"),
+    ("dense", ranker, "_cosines"),
+    ("features and fusion", search, "find_candidates"),
+    ("features and fusion", search, "score"),
+    ("hits", search, "run"),
+)
+"""What counts as which step, without the time of other steps inside it."""
+NEAREST = 10
+CANDIDATES = 50
+"""Nearest documents that a search for few hits looks for."""
+_BLOCK = 1 << 14
+
+Record = dict[str, Any]
+Rows = NDArray[np.float32]
+
+
+class Stopwatch:
+    """Sums up the time of each step, less that of the steps inside it.
+
+    Attributes:
+        seconds: By step.
+    """
+
+    def __init__(self) -> None:
+        """Start at zero."""
+        self.seconds = dict.fromkeys((step for step, _, _ in STEPS), 0.0)
+        self._inner = [0.0]
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Have the steps timed meanwhile."""
+        with ExitStack() as stack:
+            for step, owner, name in STEPS:
+                timed = self._timed(step, getattr(owner, name))
+                stack.enter_context(patch.object(owner, name, timed))
+            yield
+
+    def _timed(self, step: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that does the same and is timed."""
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            """Call and note the time."""
+            self._inner.append(0.0)
+            started = time.perf_counter()
+            try:
+                return call(*args, **kwargs)
+            finally:
+                spent = time.perf_counter() - started
+                self.seconds[step] += spent - self._inner.pop()
+                self._inner[-1] += spent
+
+        return run
+
+
+def break_down(index: SkillIndex, queries: Sequence[str], rounds: int) -> Record:
+    """Return the mean milliseconds of each step of a warm search, and of the whole."""
+    for query in queries:
+        index.search(query)
+    watch = Stopwatch()
+    with watch.running():
+        started = time.perf_counter()
+        for query in [*queries] * rounds:
+            index.search(query)
+        whole = time.perf_counter() - started
+    watch.seconds["the rest"] = whole - sum(watch.seconds.values())
+    count = rounds * len(queries)
+    return {step: 1000 * seconds / count for step, seconds in watch.seconds.items()} | {
+        "whole": 1000 * whole / count
+    }
+
+
+def recall(index: SkillIndex, queries: Rows) -> float:
+    """Return the share of the ten nearest documents that a search looks at and puts first.
+
+    The nearest are found by comparing every vector of the index, in float32.
+
+    Args:
+        index: The index.
+        queries: Unit vectors, one a row.
+
+    Returns:
+        0 to 1.
+    """
+    corpus = index.opened.corpus
+    channel = corpus.dense[0]
+    gone = np.setdiff1d(np.arange(channel.size), corpus.documents.living)
+    similarities = np.concatenate([block @ queries.T for block in all_rows(channel)])
+    similarities[gone] = -np.inf
+    shares = []
+    for query, exact in zip(queries, similarities.T, strict=True):
+        found = channel.nearest(query, CANDIDATES, gone)
+        wanted = min(NEAREST, len(found))
+        best = np.sort(exact[found])[::-1][:wanted]
+        # Of documents that are equally near any will do.
+        lowest = np.partition(exact, -wanted)[-wanted]
+        shares.append(float(np.mean(best >= lowest)))
+    return float(np.mean(shares))
+
+
+def all_rows(channel: DenseChannel) -> Iterator[Rows]:
+    """Yield what a channel compares queries with, block by block, float32."""
+    for segment in channel.segments:
+        for start in range(0, segment.size, _BLOCK):
+            block = slice(start, start + _BLOCK)
+            rows = segment.metadata[block].astype(np.float32)
+            if segment.body is not None:
+                rows += np.float32(BODY_SHARE) * segment.body[block].astype(np.float32)
+            yield rows

@@ -1,0 +1,114 @@
+"""Corpora whose vectors are in the cache of their index, so that no model has to embed them.
+
+A copy of a skill has the vectors of its original with noise: near, but no duplicate. They are kept
+under the keys of the copy's own texts, as if it had been embedded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from bench_corpus import Copy, Text, copies, skill_md, write_skills
+from numpy.typing import NDArray
+
+from skillsearch.index.embedder import load_embedder
+from skillsearch.index.embedding import Embedder, embed
+from skillsearch.index.embedding_cache import EmbeddingCache
+from skillsearch.index.embedding_keys import text_key
+from skillsearch.index.fields import field_texts
+from skillsearch.index.scripts import readable
+from skillsearch.skills.parser import parse_skill
+
+NOISE = 0.35
+"""Length of the noise added to a unit vector: copies are near, but no duplicates (cosine ~ .94)."""
+_BLOCK = 4096
+HEAD_CHARS = 4096
+"""Characters of a body that are embedded, and tell its language."""
+
+Rows = NDArray[np.float32]
+
+
+def make_corpus(
+    originals: Sequence[Text], size: int, work: Path, *, with_body: bool = True
+) -> tuple[Path, Path]:
+    """Write copies of skills and put their vectors into the cache, unless an earlier run has.
+
+    Args:
+        originals: The skills to copy.
+        size: How many copies.
+        work: Where they go.
+        with_body: False for short files, to be indexed by metadata alone.
+
+    Returns:
+        The root of the skills, and the folder of their index.
+    """
+    kind = "" if with_body else "-metadata"
+    root, index_dir = work / f"skills-{size}{kind}", work / f"index-{size}{kind}"
+    made = work / f"made-{size}{kind}"
+    of = hashlib.sha256(json.dumps([originals, NOISE]).encode()).hexdigest()
+    if not made.exists() or made.read_text(encoding="ascii") != of:
+        for folder in (root, index_dir):
+            shutil.rmtree(folder, ignore_errors=True)
+        index_dir.mkdir(parents=True)
+        write_skills(
+            str(root), (copy.text for copy in copies(originals, size, with_body=with_body))
+        )
+        fill_cache(originals, copies(originals, size, with_body=with_body), index_dir, with_body)
+        made.write_text(of, encoding="ascii")
+    for path in index_dir.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif not path.name.startswith("embeddings-"):
+            path.unlink()
+    return root, index_dir
+
+
+def noisy(rows: Rows, rng: np.random.Generator) -> Rows:
+    """Return unit vectors with noise added."""
+    noise = rng.standard_normal(rows.shape, dtype=np.float32)
+    moved = rows + NOISE * noise / np.linalg.norm(noise, axis=1, keepdims=True)
+    unit: Rows = moved / np.linalg.norm(moved, axis=1, keepdims=True)
+    return unit
+
+
+def fill_cache(
+    originals: Sequence[Text], made: Iterator[Copy], index_dir: Path, with_body: bool
+) -> None:
+    """Put the vectors of copies into the cache of their index."""
+    embedder = load_embedder("onnx")
+    fields = 2 if with_body else 1
+    own = [embedded_texts(text, embedder)[:fields] for text in originals]
+    vectors = [embed(embedder, [texts[field] for texts in own]).vectors for field in range(fields)]
+    rng = np.random.default_rng(0)
+    with EmbeddingCache(index_dir, embedder.fingerprint, embedder.dimensions) as cache:
+        while block := list(itertools.islice(made, _BLOCK)):
+            check_keys(block[0].text, embedder, fields)
+            sources = [copy.source for copy in block]
+            for field in range(fields):
+                rows = noisy(vectors[field][sources], rng)
+                keys = [text_key(embedded_texts(copy.text, embedder)[field]) for copy in block]
+                for key, row in zip(keys, rows, strict=True):
+                    cache.add(key, row)
+
+
+def embedded_texts(text: Text, embedder: Embedder) -> tuple[str, str]:
+    """Return what is embedded of a skill; parsing a million of them would take minutes."""
+    metadata = f"{text.name}: {text.description}"
+    head = text.body.strip()[:HEAD_CHARS]
+    return readable(metadata, embedder.scripts), readable(head, embedder.scripts)
+
+
+def check_keys(text: Text, embedder: Embedder, fields: int) -> None:
+    """Make sure that the index embeds what we think it does."""
+    data = skill_md(text).encode("utf-8", "replace")
+    skill, _ = parse_skill(data, doc_id="one", path=Path("one"), root=Path())
+    keys = field_texts(skill, [embedder.scripts]).document.keys[0]
+    own = [text_key(one).hex() for one in embedded_texts(text, embedder)]
+    if list(keys[:fields]) != own[:fields]:
+        raise SystemExit(f"The index does not embed the texts of {text.name!r} that are cached.")

@@ -1,0 +1,90 @@
+"""Kill writers of an index at random, or read it while it is written, and look for wrong answers.
+
+Usage: python scripts/soak_index.py kill [--size 100000] [--kills 50] [--update COMMAND]
+       python scripts/soak_index.py readers [--size 2000] [--seconds 300] [--readers 8]
+
+``kill``: builds and updates end by SIGKILL, and what is left of the index is checked; see
+`soak_kills`. ``readers``: processes search while one writes; see `soak_readers`.
+
+Exits with 1 where anything was wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import soak_kills
+import soak_readers
+from soak_states import BUILD
+
+Record = dict[str, Any]
+
+
+def soak_by_killing(args: argparse.Namespace, work: Path) -> Record:
+    """Kill writers; return what came of it."""
+    return soak_kills.soak(work, args.size, args.kills, args.update, args.seed)
+
+
+def soak_by_reading(args: argparse.Namespace, work: Path) -> Record:
+    """Read while a writer writes; return what came of it."""
+    return soak_readers.soak(work, args.size, args.readers, args.seconds, args.update, args.seed)
+
+
+def show(report: Mapping[str, Any]) -> None:
+    """Print a report as a table."""
+    for name, value in report.items():
+        if isinstance(value, dict):
+            cells = (f"{key} {cell}" for key, cell in value.items())
+            print(f"{name:<34}", ", ".join(cells))
+        else:
+            print(f"{name:<34}", f"{value:,}" if isinstance(value, int) else value)
+
+
+def main() -> None:
+    """Run a soak."""
+    if sys.argv[1:2] == ["write"]:
+        soak_kills.write(int(sys.argv[2]), *sys.argv[3:])
+        return
+    if sys.argv[1:2] == ["read"]:
+        soak_readers.read(*sys.argv[2:])
+        return
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    commands = parser.add_subparsers(required=True)
+    kill = commands.add_parser("kill", help="kill writers")
+    kill.set_defaults(soak=soak_by_killing)
+    kill.add_argument("--size", type=int, default=100_000, help="skills at first")
+    kill.add_argument("--kills", type=int, default=50)
+    readers = commands.add_parser("readers", help="read while one writes")
+    readers.set_defaults(soak=soak_by_reading)
+    readers.add_argument("--size", type=int, default=2_000, help="skills at first")
+    readers.add_argument("--seconds", type=float, default=300)
+    readers.add_argument("--readers", type=int, default=8)
+    for one in (kill, readers):
+        one.add_argument(
+            "--update",
+            default=BUILD,
+            metavar="COMMAND",
+            help="of an update, with {index}, {root}, {path}, {folder} (default: %(default)s)",
+        )
+        one.add_argument("--seed", type=int, default=1)
+        one.add_argument("--work", type=Path, help="make the skills and the index in this folder")
+        one.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    soak: Callable[[argparse.Namespace, Path], Record] = args.soak
+    with tempfile.TemporaryDirectory(dir=args.work and args.work.absolute()) as work:
+        report = soak(args, Path(work))
+    if args.json:
+        print(json.dumps(report, indent=1))
+    else:
+        show(report)
+    sys.exit(1 if report["faults"] else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,300 @@
+"""Processes that search an index while another writes it, and check every answer.
+
+Half of the readers open the index anew every few searches and now and then refresh it themselves;
+the other half keep it open as the daemon does, and take up a new generation when they see one. All
+of an index is read when it is opened, and once more before it is given up: it must be one state
+that was on disk, the same both times. One skill is asked for in every way there is, and what other
+searches give is compared with what was read. A warning counts as an error: a reader is not to find
+the index damaged.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from soak_states import (
+    BUILD,
+    Contents,
+    Skills,
+    command_of,
+    percentiles,
+    proves_itself,
+    run_here,
+    search_faults,
+    skills_lock,
+    timed,
+)
+
+from skillsearch.daemon.warm import WarmIndexes
+from skillsearch.index.skill_index import SkillIndex
+
+SEARCHES = 5
+"""Searches before an index is opened anew."""
+REFRESHED = 0.1
+"""Share of the openings after which a reader refreshes the index itself."""
+CHANGED_AT_ONCE = 20
+MAX_FAULTS = 20
+_SCRIPT = Path(__file__).with_name("soak_index.py")
+_END_S = 120.0
+
+Record = dict[str, Any]
+
+
+@dataclass
+class Reader:
+    """A reader at work.
+
+    Attributes:
+        work: Folder of the skills, the index, and the list of states.
+        rng: Decides what is asked.
+        faults: What was wrong.
+        search_ms: How long each search took.
+        open_ms: How long each opening took.
+        generations: The digest of each generation seen.
+    """
+
+    work: Path
+    rng: random.Random
+    faults: list[str] = field(default_factory=list)
+    search_ms: list[float] = field(default_factory=list)
+    open_ms: list[float] = field(default_factory=list)
+    generations: dict[str, str] = field(default_factory=dict)
+    _contents: Contents | None = None
+    _read: str = ""
+
+    def open_anew(self) -> None:
+        """Open the index as a new process does, search, maybe refresh it, search."""
+        index = timed(self.open_ms, lambda: SkillIndex.open(self.work / "index"))
+        self._read_all(index)
+        self._search(index)
+        if self.rng.random() < REFRESHED:
+            with skills_lock(self.work, fcntl.LOCK_SH):
+                index.refresh()
+            self._read_all(index)
+            self._search(index)
+        self._read_again(index)
+
+    def keep_open(self, kept: WarmIndexes, before: SkillIndex | None) -> SkillIndex:
+        """Search the index that is kept, opened again where there is a new generation."""
+        index: SkillIndex = timed(self.open_ms, lambda: kept.get(self.work / "index").index)
+        if index is not before:
+            if before is not None:
+                self._read_again(before)
+            self._read_all(index)
+        self._search(index)
+        return index
+
+    def _read_all(self, index: SkillIndex) -> None:
+        """Read all documents; they must be a state that was on disk."""
+        contents = self._contents = Contents.of(index)
+        self._read = index.generation
+        self.faults += contents.faults()
+        if self.generations.setdefault(index.generation, contents.digest) != contents.digest:
+            self.faults.append(f"generation {index.generation} has two contents")
+        states = (self.work / "states").read_text(encoding="ascii").split()
+        if contents.digest not in states:
+            self.faults.append(f"generation {index.generation} is no state that was on disk")
+
+    def _read_again(self, index: SkillIndex) -> None:
+        """Read all documents of an index that was read when it was opened."""
+        if index.generation == self._read and Contents.of(index) != self._contents:
+            self.faults.append(f"generation {index.generation} changed while it was open")
+
+    def _search(self, index: SkillIndex) -> None:
+        """Search a few times and compare the hits with the documents."""
+        assert self._contents
+        known = self._contents.descriptions
+        drawn = self.rng.choices(list(known), k=SEARCHES)
+        self.faults += search_faults(index, self._contents, drawn[0])
+        for doc_id in drawn:
+            query = " ".join(self.rng.sample(known[doc_id].split(), 5))
+            result = timed(self.search_ms, partial(index.search, query, threshold=0.0))
+            if not result:
+                self.faults.append(f"{query!r} finds nothing")
+            self.faults += [
+                f"{query!r}: hit {hit.doc_id} is not as in the documents"
+                for hit in result
+                if known.get(hit.doc_id) != hit.description
+                or not proves_itself(hit.name, hit.description)
+            ]
+
+
+class _Warnings(logging.Handler):
+    """Takes warnings as faults."""
+
+    def __init__(self, faults: list[str]) -> None:
+        super().__init__(logging.WARNING)
+        self._faults = faults
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep what a warning says."""
+        self._faults.append(f"warned: {record.getMessage()}")
+
+
+def read(work: str, number: str, ends_at: str) -> None:
+    """Read until the time is over, and print what came of it.
+
+    Args:
+        work: Folder of the skills, the index, and the list of states.
+        number: Number of the reader; an odd one keeps the index open.
+        ends_at: When to end, in seconds of the monotonic clock.
+    """
+    reader = Reader(Path(work), random.Random(number))
+    logging.getLogger("skillsearch").addHandler(_Warnings(reader.faults))
+    kept, index = WarmIndexes(), None
+    while time.monotonic() < float(ends_at) and len(reader.faults) < MAX_FAULTS:
+        try:
+            if int(number) % 2:
+                index = reader.keep_open(kept, index)
+            else:
+                reader.open_anew()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is what is looked for here
+            reader.faults.append(repr(error))
+    record = {name: getattr(reader, name) for name in ("faults", "search_ms", "open_ms")}
+    print(json.dumps({**record, "generations": reader.generations}))
+
+
+@dataclass
+class Writer:
+    """The one who changes skills and indexes them.
+
+    Attributes:
+        skills: The skills.
+        work: Folder of the skills and the index.
+        update: The command of an update.
+        rng: Decides what is changed.
+        faults: What was wrong.
+        update_ms: How long each update took.
+        generations: The digest of each generation made.
+    """
+
+    skills: Skills
+    work: Path
+    update: str
+    rng: random.Random
+    faults: list[str] = field(default_factory=list)
+    update_ms: list[float] = field(default_factory=list)
+    generations: dict[str, str] = field(default_factory=dict)
+
+    def index(self, template: str, before: dict[int, int]) -> None:
+        """Run a command that indexes what differs from a state."""
+        state = self.skills.state
+        changed = {number for number, _ in before.items() ^ state.items()}
+        command = command_of(template, self.skills, self.work / "index", changed)
+        try:
+            report = timed(self.update_ms, lambda: run_here(command))
+        except Exception as error:  # noqa: BLE001 - as in `read`
+            self.faults.append(f"the writer: {error!r}")
+            return
+        digest = self.skills.digest(state)
+        if self.generations.setdefault(report["generation"], digest) != digest:
+            self.faults.append(f"generation {report['generation']} stands for two states")
+
+    def write_until(self, ends_at: float) -> None:
+        """Change skills and index them until the time is over."""
+        while time.monotonic() < ends_at and not self.faults:
+            before = dict(self.skills.state)
+            with skills_lock(self.work, fcntl.LOCK_EX):
+                self.skills.change(self.rng, CHANGED_AT_ONCE if self.rng.random() < 0.2 else 2)
+                self.note_state()
+            self.index(self.update, before)
+
+    def note_state(self) -> None:
+        """Tell the readers what they may find from now on."""
+        with (self.work / "states").open("a", encoding="ascii") as file:
+            file.write(f"{self.skills.digest(self.skills.state)}\n")
+
+
+def soak(work: Path, size: int, readers: int, seconds: float, update: str, seed: int) -> Record:
+    """Have readers read while a writer writes.
+
+    Args:
+        work: An empty folder.
+        size: Skills at first.
+        readers: How many processes read.
+        seconds: How long.
+        update: The command of an update.
+        seed: Decides what is changed.
+
+    Returns:
+        What came of it, faults counted.
+    """
+    writer = Writer(Skills(work / "skills"), work, update, random.Random(seed))
+    for number in range(size):
+        writer.skills.put(number, 1)
+    writer.note_state()
+    writer.index(BUILD, {})
+    ends_at = time.monotonic() + seconds
+    processes = [start_reader(work, number, ends_at) for number in range(readers)]
+    writer.write_until(ends_at)
+    records = [end_reader(process, writer.faults) for process in processes]
+    return summary(writer, records)
+
+
+def start_reader(work: Path, number: int, ends_at: float) -> subprocess.Popen[str]:
+    """Start a process that reads, with one thread for its sums, as the command line has."""
+    command = [sys.executable, str(_SCRIPT), "read", str(work), str(number), str(ends_at)]
+    one_thread = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=one_thread)
+
+
+def end_reader(process: subprocess.Popen[str], faults: list[str]) -> Record:
+    """Wait until a reader ends and return what it tells."""
+    output, _ = process.communicate(timeout=_END_S)
+    if process.returncode:
+        faults.append(f"a reader ended with {process.returncode}")
+        return {"faults": [], "search_ms": [], "open_ms": [], "generations": {}}
+    record: Record = json.loads(output)
+    return record
+
+
+def summary(writer: Writer, records: Sequence[Record]) -> Record:
+    """Sum up: reads, generations, times, faults."""
+    faults = [*writer.faults, *(fault for one in records for fault in one["faults"])]
+    seen = {pair for one in records for pair in one["generations"].items()}
+    twice = [name for name, count in Counter(name for name, _ in seen).items() if count > 1]
+    faults += [f"generation {name} was read in two states" for name in twice]
+    faults += [
+        f"generation {name} was read as another state than was written"
+        for name, digest in seen
+        if writer.generations.get(name, digest) != digest
+    ]
+    return {
+        "skills": len(writer.skills.state),
+        "updates": len(writer.update_ms) - 1,
+        "update_ms": percentiles(writer.update_ms[1:]),
+        "generations written": len(writer.generations),
+        "generations read": len(seen),
+        **{
+            f"{name} {key}": value
+            for name, some in (("opening anew", records[0::2]), ("kept open", records[1::2]))
+            for key, value in of_readers(some).items()
+        },
+        "faults": len(faults),
+        "first_faults": faults[:5],
+    }
+
+
+def of_readers(records: Sequence[Record]) -> Record:
+    """Sum up readers of one kind."""
+    searches = [ms for one in records for ms in one["search_ms"]]
+    openings = [ms for one in records for ms in one["open_ms"]]
+    return {
+        "readers": len(records),
+        "searches": len(searches),
+        "search_ms": percentiles(searches),
+        "open_ms": percentiles(openings),
+    }

@@ -1,0 +1,92 @@
+"""Files replaced in one step, and records that carry their own digest."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import xxhash
+
+from skillsearch.errors import CacheError
+from skillsearch.types import JsonValue
+
+
+def write_atomically(path: Path, data: bytes, *, sync: bool = True) -> None:
+    """Replace a file in one step, so that a reader sees the old bytes or the new ones.
+
+    Args:
+        path: The file.
+        data: Its new content.
+        sync: Wait until the disk has it; False for what may be lost when the power is.
+
+    Raises:
+        OSError: When it cannot be written; the old file is untouched.
+    """
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            if sync:
+                os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+    if sync:
+        sync_folder(path.parent)
+
+
+def write_record(path: Path, record: JsonValue, *, sync: bool = True) -> None:
+    """Replace a JSON file in one step, its first line the digest of the rest.
+
+    Args:
+        path: The file.
+        record: What to write.
+        sync: As in `write_atomically`.
+
+    Raises:
+        OSError: When it cannot be written; the old file is untouched.
+    """
+    data = json.dumps(record, separators=(",", ":")).encode()
+    digest = xxhash.xxh3_128_hexdigest(data).encode()
+    write_atomically(path, digest + b"\n" + data, sync=sync)
+
+
+def read_record(path: Path) -> JsonValue:
+    """Read what `write_record` wrote.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The record.
+
+    Raises:
+        CacheError: When the file is missing or damaged.
+    """
+    try:
+        digest, _, data = path.read_bytes().partition(b"\n")
+        if xxhash.xxh3_128_hexdigest(data).encode() != digest:
+            raise CacheError(f"{path} is damaged")
+        return json.loads(data)
+    except (OSError, ValueError) as exc:
+        raise CacheError(f"{path} cannot be read: {exc}") from exc
+
+
+def sync_file(path: Path) -> None:
+    """Have the system put a file on disk before anything refers to it."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def sync_folder(path: Path) -> None:
+    """Have the system put a folder's entries on disk; not every system can."""
+    if os.name == "nt":
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

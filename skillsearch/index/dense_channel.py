@@ -1,0 +1,100 @@
+"""One dense channel of a corpus: what one embedder makes of all its segments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skillsearch.index.dense_fields import DenseFields
+from skillsearch.index.halves import as_floats
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class DenseChannel:
+    """What one embedder makes of all segments of a corpus.
+
+    Attributes:
+        segments: The fields of each segment; documents are numbered through all of them.
+    """
+
+    segments: tuple[DenseFields, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of documents, those that are gone included."""
+        return sum(segment.size for segment in self.segments)
+
+    def nearest(
+        self, query: NDArray[np.float32], k: int, excluded: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return the k documents nearest to a query by both fields, ascending.
+
+        Args:
+            query: Unit vector, float32, shape (dimensions,).
+            k: How many documents at most.
+            excluded: Numbers of documents that must not be among them.
+
+        Returns:
+            Document numbers.
+        """
+        if len(self.segments) == 1:
+            return self.segments[0].nearest(query, k, excluded)
+        found, near = [], []
+        for first, segment in self._numbered():
+            left_out = excluded[(excluded >= first) & (excluded < first + segment.size)] - first
+            documents = segment.nearest(query, k, left_out)
+            found.append(documents + first)
+            near.append(segment.similarities(query, documents))
+        documents = np.concatenate(found)
+        best = np.lexsort((documents, -np.concatenate(near)))[:k]
+        return np.sort(documents[best])
+
+    def nearest_to_each(
+        self, queries: NDArray[np.float32], k: int, excluded: NDArray[np.int64]
+    ) -> list[NDArray[np.int64]]:
+        """Return what `nearest` does for each of many queries; see `DenseFields`."""
+        if len(self.segments) == 1:
+            return self.segments[0].nearest_to_each(queries, k, excluded)
+        return [self.nearest(query, k, excluded) for query in queries]
+
+    def cosines(
+        self, query: NDArray[np.float32], documents: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return the cosine of a query and some documents in each field.
+
+        Args:
+            query: Unit vector, float32, shape (dimensions,).
+            documents: Their numbers, ascending.
+
+        Returns:
+            Those of the metadata and those of the bodies, float32, in the order of the documents;
+            0 for bodies that are not indexed.
+        """
+        metadata = np.zeros(len(documents), np.float32)
+        body = np.zeros(len(documents), np.float32)
+        for first, segment in self._numbered():
+            here = slice(*np.searchsorted(documents, (first, first + segment.size)).tolist())
+            metadata[here], bodies = segment.cosines(query, documents[here] - first)
+            body[here] = 0 if bodies is None else bodies
+        return metadata, body
+
+    def vectors_of(self, number: int) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
+        """Return the vectors of one document, float32: of its metadata, and of its body."""
+        for first, segment in self._numbered():
+            if number < first + segment.size:
+                place = number - first
+                body = None if segment.body is None else as_floats(segment.body[place])
+                return as_floats(segment.metadata[place]), body
+        raise IndexError(number)
+
+    def _numbered(self) -> Sequence[tuple[int, DenseFields]]:
+        """Return the segments, each with the number of its first document."""
+        sizes = [segment.size for segment in self.segments]
+        firsts = [sum(sizes[:place]) for place in range(len(sizes))]
+        return list(zip(firsts, self.segments, strict=True))

@@ -1,0 +1,182 @@
+"""The documents of a corpus.
+
+Documents have numbers, through all segments; those that are gone keep theirs. Within a segment
+numbers follow the order of ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skillsearch.index.document_segment import DocumentSegment
+from skillsearch.index.documents import KNOWN, Document
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class DocumentStore(Iterable[Document]):
+    """The documents of a corpus of one segment, or of two: a large one and what changed since.
+
+    Its length and iteration are of the living documents alone; every number and array is of all.
+
+    Attributes:
+        segments: The segments.
+        gone: Numbers of documents that are there no more, int64, ascending.
+    """
+
+    def __init__(
+        self,
+        segments: Sequence[DocumentSegment],
+        gone: NDArray[np.int64] | None = None,
+        places: NDArray[np.int64] | None = None,
+    ) -> None:
+        """Take the segments.
+
+        Args:
+            segments: One, or two.
+            gone: Numbers of documents that are there no more, ascending.
+            places: For each document of the second segment, how many ids of the first, those
+                that are gone included, come before its own.
+        """
+        self.segments = tuple(segments)
+        self.gone = np.zeros(0, np.int64) if gone is None else gone
+        self._places = np.zeros(0, np.int64) if places is None else places
+
+    @classmethod
+    def build(cls, documents: Sequence[Document]) -> DocumentStore:
+        """Store documents that are sorted by id."""
+        return cls([DocumentSegment.build(documents)])
+
+    @property
+    def size(self) -> int:
+        """How many numbers there are; one more than the highest."""
+        return sum(segment.size for segment in self.segments)
+
+    def __len__(self) -> int:
+        return self.size - len(self.gone)
+
+    @cached_property
+    def trust(self) -> NDArray[np.float32]:
+        """`Document.trust` of all documents, float32."""
+        return self._joined("trust")
+
+    @cached_property
+    def fluency(self) -> NDArray[np.float32]:
+        """`Document.fluency` of all documents, float32."""
+        return self._joined("fluency")
+
+    @cached_property
+    def hidden(self) -> NDArray[np.bool_]:
+        """`Document.hidden` of all documents, bool."""
+        return self._joined("hidden")
+
+    @cached_property
+    def names(self) -> NDArray[np.uint64]:
+        """`name_hash` of all documents, uint64."""
+        return self._joined("names")
+
+    @cached_property
+    def living(self) -> NDArray[np.int64]:
+        """Numbers of the documents that are there, in order of their ids, int64."""
+        numbers = np.arange(self.segments[0].size)
+        if len(self.segments) > 1:
+            added = len(numbers) + np.arange(self.segments[1].size)
+            numbers = np.insert(numbers, self._places, added)
+        return numbers[~np.isin(numbers, self.gone)] if len(self.gone) else numbers
+
+    @cached_property
+    def other_share(self) -> float:
+        """Share of the documents in languages that a model for English does not know."""
+        return float(np.mean(self.fluency[self.living] < KNOWN)) if len(self) else 0.0
+
+    @cached_property
+    def mean_trust(self) -> float:
+        """Mean of the trust of all documents; 1 without any."""
+        return float(np.mean(self.trust[self.living], dtype=np.float64)) if len(self) else 1.0
+
+    def __getitem__(self, number: int) -> Document:
+        """Read one document.
+
+        Args:
+            number: Its number; it may be one that is gone.
+
+        Returns:
+            The document.
+
+        Raises:
+            IndexError: When there is no such number.
+            CacheError: When its record has an unknown form.
+        """
+        place = number
+        for segment in self.segments:
+            if 0 <= place < segment.size:
+                return segment.read(place)
+            place -= segment.size
+        raise IndexError(number)
+
+    def __iter__(self) -> Iterator[Document]:
+        return (self[number] for number in self.living.tolist())
+
+    def in_order(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return keys that sort documents by their ids, int64, one for each number."""
+        if len(self.segments) == 1:
+            return numbers
+        first, second = (segment.size for segment in self.segments)
+        is_added = numbers >= first
+        added = np.where(is_added, numbers - first, second)
+        places = self._places[np.where(is_added, added, 0)] if second else numbers
+        return np.where(is_added, places, numbers) * (second + 1) + added
+
+    def named(self, name: str) -> list[int]:
+        """Return the documents that have a name, in any spelling of case, hyphens and spaces."""
+        found: list[int] = []
+        first = 0
+        for segment in self.segments:
+            found += (segment.named(name) + first).tolist()
+            first += segment.size
+        found = [number for number in found if not self.is_gone(number)]
+        return found if len(self.segments) == 1 else self._sorted(found)
+
+    def number_of(self, doc_id: str) -> int | None:
+        """Return the number of the document with an id, or None where there is none."""
+        first = 0
+        for segment in self.segments:
+            place = segment.number_of(doc_id)
+            if place is not None and not self.is_gone(first + place):
+                return first + place
+            first += segment.size
+        return None
+
+    def ids_with(self, prefix: str) -> Iterator[str]:
+        """Yield the ids of the documents that begin with a prefix, segment by segment."""
+        first = 0
+        for segment in self.segments:
+            for place in range(segment.place_of(prefix), segment.size):
+                doc_id = segment.read(place).doc_id
+                if not doc_id.startswith(prefix):
+                    break
+                if not self.is_gone(first + place):
+                    yield doc_id
+            first += segment.size
+
+    def is_gone(self, number: int) -> bool:
+        """Tell whether the document of a number is there no more."""
+        place = int(np.searchsorted(self.gone, number))
+        return place < len(self.gone) and int(self.gone[place]) == number
+
+    def _sorted(self, numbers: list[int]) -> list[int]:
+        """Return numbers in the order of their ids."""
+        given = np.array(numbers, np.int64)
+        ordered: list[int] = given[np.argsort(self.in_order(given), kind="stable")].tolist()
+        return ordered
+
+    def _joined(self, name: str) -> NDArray[Any]:
+        """Return an array of all segments, without a copy where there is one."""
+        arrays = [getattr(segment, name) for segment in self.segments]
+        joined: NDArray[Any] = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+        return joined

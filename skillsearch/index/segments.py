@@ -1,0 +1,175 @@
+"""The segments of a corpus: one that holds all of it, or a large one and what changed since.
+
+To write a hundred thousand skills anew takes minutes, to write down that one of them changed a
+moment. So a small segment (its files begin with ``delta-``) holds the skills that came or changed,
+and a `Revision` says which of the large one are gone, and what the whole corpus has become to BM25.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skillsearch.errors import CacheError
+from skillsearch.index.arrays import map_array, save_array
+from skillsearch.index.chunk_index import ChunkIndex
+from skillsearch.index.dense_fields import DenseFields
+from skillsearch.index.document_segment import DocumentSegment
+from skillsearch.index.lexical import LexicalSegment, LexicalStatistics, TermTally
+from skillsearch.index.lexical_field import LexicalField
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+DELTA = "delta-"
+"""What the names of the files of the small segment begin with."""
+METADATA, FULL = "lexical-metadata", "lexical-full"
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The parts of one segment.
+
+    Attributes:
+        documents: Its documents.
+        lexical: Postings by field, `METADATA` and, unless the index is of metadata alone, `FULL`.
+        dense: Its vectors in each dense channel.
+        chunks: The chunks of its bodies; None where there are none.
+    """
+
+    documents: DocumentSegment
+    lexical: dict[str, LexicalSegment]
+    dense: tuple[DenseFields, ...]
+    chunks: ChunkIndex | None
+
+    @classmethod
+    def load(cls, folder: Path, prefix: str, *, channels: int, with_body: bool) -> Segment:
+        """Map the parts of a segment.
+
+        Args:
+            folder: Where they lie.
+            prefix: What their names begin with.
+            channels: How many dense channels there are.
+            with_body: False for an index of metadata alone.
+
+        Returns:
+            The segment.
+
+        Raises:
+            CacheError: When a part is missing, damaged, or of another size than the others.
+        """
+        fields = lexical_fields(with_body=with_body)
+        segment = cls(
+            DocumentSegment.load(folder, prefix),
+            {name: LexicalSegment.load(folder, f"{prefix}{name}") for name in fields},
+            tuple(
+                DenseFields.load(folder, f"{prefix}dense-{number}", with_body=with_body)
+                for number in range(channels)
+            ),
+            ChunkIndex.load(folder, prefix) if with_body else None,
+        )
+        sizes = {segment.documents.size, *(one.size for one in segment.lexical.values())}
+        sizes.update(fields.size for fields in segment.dense)
+        if segment.chunks is not None:
+            sizes.add(segment.chunks.size)
+        if len(sizes) != 1:
+            raise CacheError(f"the parts of the index differ in size: {sorted(sizes)}")
+        return segment
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """What the small segment of a corpus makes of the large one.
+
+    Attributes:
+        gone: Numbers of the documents of the large one that changed or were removed, int64,
+            ascending.
+        places: For each document of the small one, how many ids of the large one come before its
+            own, int64.
+        statistics: What all living documents are to BM25, by lexical field.
+        corrections: For each term of the documents that are gone, less than 0, how many documents
+            fewer have it, by lexical field.
+    """
+
+    gone: NDArray[np.int64]
+    places: NDArray[np.int64]
+    statistics: dict[str, LexicalStatistics]
+    corrections: dict[str, TermTally]
+
+    def save(self, folder: Path) -> None:
+        """Write the arrays as ``delta-*.npy`` files.
+
+        Args:
+            folder: Where to write.
+
+        Raises:
+            OSError: When one cannot be written whole.
+        """
+        save_array(folder / f"{DELTA}gone.npy", self.gone)
+        save_array(folder / f"{DELTA}places.npy", self.places)
+        for name, known in self.statistics.items():
+            values = [known.documents, known.mean_length, known.average_idf]
+            save_array(folder / f"{DELTA}{name}-all.npy", np.array(values, np.float64))
+            tally = self.corrections[name]
+            save_array(folder / f"{DELTA}{name}-corrected.npy", tally.hashes)
+            save_array(folder / f"{DELTA}{name}-corrections.npy", tally.counts)
+
+    @classmethod
+    def load(cls, folder: Path, *, with_body: bool) -> Revision:
+        """Read what `save` wrote.
+
+        Args:
+            folder: Where it was written.
+            with_body: False for an index of metadata alone.
+
+        Returns:
+            The revision.
+
+        Raises:
+            CacheError: When an array is missing or has another form.
+        """
+        statistics, corrections = {}, {}
+        for name in lexical_fields(with_body=with_body):
+            count, mean_length, mean_idf = _read(folder, f"{name}-all", np.float64, 3)
+            statistics[name] = LexicalStatistics(int(count), float(mean_length), float(mean_idf))
+            hashes = _read(folder, f"{name}-corrected", np.uint64)
+            counts = _read(folder, f"{name}-corrections", np.int64, len(hashes))
+            corrections[name] = TermTally(hashes, counts)
+        gone, places = _read(folder, "gone", np.int64), _read(folder, "places", np.int64)
+        return cls(gone, places, statistics, corrections)
+
+
+def lexical_field(
+    name: str, segments: Sequence[Segment], revision: Revision | None
+) -> LexicalField:
+    """Return a lexical field of a corpus.
+
+    Args:
+        name: Which.
+        segments: The segments of the corpus.
+        revision: What the second makes of the first; None where there is one.
+
+    Returns:
+        The field.
+    """
+    postings = tuple(segment.lexical[name] for segment in segments)
+    if revision is None:
+        return LexicalField.of(postings[0])
+    return LexicalField(postings, revision.statistics[name], revision.corrections[name])
+
+
+def lexical_fields(*, with_body: bool) -> tuple[str, ...]:
+    """Return the names of the lexical fields of an index."""
+    return (METADATA, FULL) if with_body else (METADATA,)
+
+
+def _read(folder: Path, name: str, dtype: type, length: int | None = None) -> NDArray[Any]:
+    """Map an array of a revision and check its form."""
+    array = map_array(folder / f"{DELTA}{name}.npy")
+    if array.dtype != dtype or array.ndim != 1 or (length is not None and len(array) != length):
+        raise CacheError(f"the part {name!r} of the index has an unknown form")
+    return array

@@ -1,0 +1,294 @@
+"""Small changes of a large index, written beside it."""
+
+import random
+import shutil
+
+import numpy as np
+import pytest
+
+from skillsearch.index import amending, dense_fields
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.types import SYSTEMS
+
+WORDS = (
+    "tea coffee kettle index query vector table chart report release branch commit merge deploy "
+    "pod cluster secret token key rotate form field page screen reader contrast log line group"
+).split()
+QUERIES = ("rotate the secret key", "tea kettle", "merge a release branch", "contrast of a page")
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """Take four skills for many, and forty changes."""
+    monkeypatch.setattr(amending, "LEAST_DOCUMENTS", 4)
+    monkeypatch.setattr(amending, "MOST_CHANGED", 40)
+    monkeypatch.setattr(dense_fields, "FLAT_LIMIT", 10)
+
+
+@pytest.fixture
+def skills(tmp_path, add_skill, settle):
+    """Thirty skills of random words, changed by name; settled after each change."""
+
+    class Skills:
+        root = tmp_path / "many"
+        rng = random.Random(7)
+        now = 1_600_000_000_000_000_000
+
+        def text(self, count):
+            return " ".join(self.rng.choices(WORDS, k=count))
+
+        def write(self, name):
+            body = f"# {self.text(2)}\n{self.text(30)}\n"
+            if self.rng.random() < 0.3:
+                body += f'<chunk id="part" description="{self.text(3)}">{self.text(9)}</chunk>\n'
+            return add_skill(self.root / name, name.rpartition("/")[2], self.text(8), body)
+
+        def remove(self, name):
+            shutil.rmtree(self.root / name)
+
+        def settle(self):
+            self.now += 10**12
+            settle(self.root, self.now)
+
+    made = Skills()
+    for number in range(30):
+        made.write(f"s{number:02}")
+    made.settle()
+    return made
+
+
+def answers(index):
+    """Return all that searches tell, ties and parts of the scores included."""
+    return [
+        [
+            (hit.doc_id, pytest.approx(hit.score, abs=1e-6), hit.chunk, hit.duplicates)
+            for hit in index.search(query, n=30, threshold=0.0, system=system)
+        ]
+        for query in QUERIES
+        for system in SYSTEMS
+    ]
+
+
+def is_amended(index):
+    """Tell whether an index has a small segment beside the large one."""
+    return len(index.opened.corpus.documents.segments) == 2
+
+
+def assert_equal_to_new(index, build, root):
+    """Compare an index with one built anew from the same skills."""
+    new = build(root, index_dir="new")
+    assert not is_amended(new)
+    assert list(index.documents()) == list(new.documents())
+    assert len(index) == len(new)
+    assert answers(index) == answers(new)
+    assert index.diagnostics() == new.diagnostics()
+    for document in new.documents():
+        assert index.find(document.doc_id) == document
+    shutil.rmtree(new.folder)
+
+
+def test_a_change_is_written_beside_what_stays(skills, build):
+    """The parts of the large segment are the same files; the answers are those of a new index."""
+    before = build(skills.root)
+    skills.write("s07")
+    skills.write("extra")
+    skills.remove("s21")
+    skills.settle()
+    index = build(skills.root)
+    assert is_amended(index)
+    assert index.opened.corpus.documents.gone.tolist() == [7, 21]
+    for part in before.opened.generation.parts:
+        if part != "diagnostics.json":
+            inodes = [(one.opened.folder / part).stat().st_ino for one in (before, index)]
+            assert inodes[0] == inodes[1]
+    assert_equal_to_new(index, build, skills.root)
+    assert index.is_current()
+
+
+@pytest.mark.parametrize("with_body", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_after_any_changes_an_index_answers_as_a_new_one(
+    monkeypatch, skills, build, seed, with_body
+):
+    """Added, changed, removed, put back, nested, broken; until the segments become one again."""
+    monkeypatch.setattr(amending, "MOST_CHANGED", 20)
+    rng = skills.rng = random.Random(seed)
+    names = [f"s{number:02}" for number in range(30)]
+    index = build(skills.root, with_body=with_body)
+    forms = set()
+    for step in range(12):
+        for _ in range(rng.randrange(1, 4)):
+            name = rng.choice([*names, f"new{step}", f"{rng.choice(names)}/inner{step}"])
+            there = (skills.root / name).exists()
+            if there and rng.random() < 0.4:
+                skills.remove(name)
+            elif there and rng.random() < 0.2:
+                (skills.root / name / "SKILL.md").write_text("")
+            else:
+                skills.write(name)
+        skills.settle()
+        index = build(skills.root, with_body=with_body)
+        forms.add(is_amended(index))
+        new = build(skills.root, index_dir="new", with_body=with_body)
+        assert list(index.documents()) == list(new.documents())
+        assert answers(index) == answers(new)
+        shutil.rmtree(new.folder)
+    assert forms == {True, False}
+
+
+def test_an_unchanged_index_is_not_written_again(skills, build):
+    """Amended or not: the generation stays."""
+    build(skills.root)
+    skills.write("s07")
+    skills.settle()
+    first = build(skills.root)
+    (skills.root / "s08" / "SKILL.md").touch()
+    second = build(skills.root)
+    assert is_amended(first)
+    assert second.generation == first.generation
+
+
+def test_what_was_undone_leaves_nothing_but_what_is_gone(skills, build):
+    """A skill that is as it was before lies in the small segment, and only there."""
+    path = skills.root / "s07" / "SKILL.md"
+    build(skills.root)
+    text = path.read_text()
+    skills.write("s07")
+    skills.settle()
+    build(skills.root)
+    path.write_text(text)
+    skills.settle()
+    index = build(skills.root)
+    assert index.opened.corpus.documents.size == 31
+    assert_equal_to_new(index, build, skills.root)
+
+
+def test_beyond_so_many_changes_all_is_written_anew(skills, build, files_of):
+    """Byte for byte as if it were new."""
+    build(skills.root)
+    for number in range(15):
+        skills.write(f"s{number:02}")
+    skills.settle()
+    assert is_amended(build(skills.root))
+    for number in range(15, 30):
+        skills.write(f"s{number:02}")
+    skills.settle()
+    index, new = build(skills.root), build(skills.root, index_dir="new")
+    assert not is_amended(index)
+    assert index.generation == new.generation
+    assert files_of(index.opened.folder) == files_of(new.opened.folder)
+
+
+def test_a_small_corpus_stays_one_segment(monkeypatch, skills, build):
+    """It is written anew in no time."""
+    monkeypatch.setattr(amending, "LEAST_DOCUMENTS", 31)
+    build(skills.root)
+    skills.write("s07")
+    skills.settle()
+    assert not is_amended(build(skills.root))
+
+
+def test_only_what_is_named_is_looked_at(skills, build):
+    """A file, a folder with what lies below, one that is gone; other changes wait."""
+    index = build(skills.root)
+    skills.write("s01")
+    skills.write("box/inner")
+    skills.write("s02")
+    skills.remove("s03")
+    skills.remove("s04")
+    skills.settle()
+    report = index.refresh(
+        only=[
+            skills.root / "s01" / "SKILL.md",
+            skills.root / "box",
+            skills.root / "s03",
+        ]
+    )
+    assert is_amended(index)
+    assert (report.indexed, report.removed) == (30, 1)
+    assert report.reused == 28
+    ids = {document.doc_id for document in index.documents()}
+    assert "many:box/inner" in ids
+    assert "many:s03" not in ids
+    assert "many:s04" in ids
+    assert not index.is_current()
+    index.refresh()
+    assert_equal_to_new(index, build, skills.root)
+
+
+def test_a_look_at_some_paths_leaves_the_rest_known(skills, build):
+    """The next look at all reads nothing that was read before."""
+    index = build(skills.root)
+    path = skills.write("s01")
+    skills.settle()
+    index.refresh(only=[path])
+    report = index.refresh()
+    assert (report.reused, report.embedded, report.generation) == (30, 0, index.generation)
+    assert index.is_current()
+
+
+def test_a_file_that_cannot_be_read_goes_and_is_told(skills, build):
+    """As in a look at all; once it can be read it comes again."""
+    index = build(skills.root)
+    path = skills.root / "s05" / "SKILL.md"
+    text = path.read_text()
+    path.write_text("")
+    skills.settle()
+    report = index.refresh(only=[path])
+    assert (report.removed, report.skipped) == (1, 1)
+    assert [one.path for one in report.diagnostics if one.severity == "error"] == [str(path)]
+    assert_equal_to_new(index, build, skills.root)
+    path.write_text(text)
+    skills.settle()
+    report = index.refresh(only=[path])
+    assert (report.indexed, report.skipped, report.diagnostics) == (30, 0, ())
+
+
+def test_nothing_is_written_where_what_is_named_did_not_change(skills, build):
+    """Nor where it lies in no root."""
+    index = build(skills.root)
+    before = index.generation
+    outside = skills.root.parent / "elsewhere" / "SKILL.md"
+    report = index.refresh(only=[skills.root / "s01", skills.root / "never", outside])
+    assert (report.generation, index.generation) == (before, before)
+    assert report.reused == 30
+
+
+def test_in_a_small_index_all_is_looked_at(monkeypatch, skills, build):
+    """Whatever is named: that takes no time."""
+    monkeypatch.setattr(amending, "LEAST_DOCUMENTS", 31)
+    index = build(skills.root)
+    skills.write("s01")
+    skills.write("s02")
+    skills.settle()
+    index.refresh(only=[skills.root / "s01"])
+    assert index.is_current()
+
+
+def test_a_reader_keeps_the_generation_that_it_opened(skills, build):
+    """While the index is amended twice over, and the first generation is removed."""
+    reader = build(skills.root)
+    before = answers(reader)
+    for name in ("s01", "s02", "s03"):
+        skills.write(name)
+        skills.settle()
+        build(skills.root)
+    assert answers(reader) == before
+    assert SkillIndex.open(reader.folder).generation != reader.generation
+
+
+def test_the_statistics_are_those_of_the_living(skills, build):
+    """Number, mean length and mean weight, as in an index built anew."""
+    build(skills.root)
+    for name in ("s01", "s02", "extra"):
+        skills.write(name)
+    skills.remove("s09")
+    skills.settle()
+    index, new = build(skills.root), build(skills.root, index_dir="new")
+    for field in ("lexical_metadata", "lexical_full"):
+        found, expected = (getattr(one.opened.corpus, field) for one in (index, new))
+        assert found.statistics == expected.statistics
+        counts = found.corrections.counts
+        assert len(counts)
+        assert (counts < 0).all()
+        assert np.isin(found.corrections.hashes, found.segments[0].hashes).all()

@@ -1,0 +1,178 @@
+"""The vectors of a dense channel against brute-force numpy."""
+
+import numpy as np
+import pytest
+
+from skillsearch.errors import CacheError
+from skillsearch.index import dense_fields
+from skillsearch.index.dense_channel import DenseChannel
+from skillsearch.index.dense_fields import BODY_SHARE, DenseFields, DenseWriter
+
+NOTHING = np.zeros(0, np.int64)
+
+
+@pytest.fixture
+def coded(monkeypatch):
+    """Use codes from eleven documents on."""
+    monkeypatch.setattr(dense_fields, "FLAT_LIMIT", 10)
+    monkeypatch.setattr(dense_fields, "TRAINING_ROWS", 100)
+
+
+@pytest.fixture
+def fields(tmp_path_factory):
+    """Write vectors and map them."""
+
+    def build(metadata, body=None, block=70, **options):
+        folder = tmp_path_factory.mktemp("dense")
+        with_body = body is not None
+        writer = DenseWriter(
+            folder, "d", metadata.shape[1], len(metadata), with_body=with_body, **options
+        )
+        for first in range(0, len(metadata), block):
+            rows = slice(first, first + block)
+            writer.add(metadata[rows], body[rows] if with_body else None)
+        writer.finish()
+        return DenseFields.load(folder, "d", with_body=with_body)
+
+    return build
+
+
+def brute(metadata, body, query, k, excluded=()):
+    """Return the k nearest by both fields, ascending."""
+    near = metadata @ query + (0 if body is None else BODY_SHARE * (body @ query))
+    order = [number for number in np.argsort(-near, kind="stable") if number not in excluded]
+    return sorted(order[:k])
+
+
+@pytest.mark.parametrize("with_body", [True, False])
+@pytest.mark.parametrize("k", [1, 5, 100, 1000])
+def test_a_small_corpus_is_searched_exactly(fields, clustered, with_body, k):
+    """By the metadata, and by a share of the body where there is one."""
+    metadata, body = clustered(300), clustered(300, seed=8) if with_body else None
+    found = fields(metadata, body)
+    assert found.codes.is_exact
+    assert found.metadata.dtype == np.float32
+    for query in clustered(10, seed=4):
+        nearest = found.nearest(query, k, NOTHING)
+        assert nearest.tolist() == brute(metadata, body, query, k)
+
+
+def test_a_large_corpus_is_searched_by_codes(fields, clustered, coded):
+    """Of the ten nearest of 4,000, at least 99 in 100 are found, scored to 0.0003."""
+    metadata, queries = np.split(clustered(4100, dimensions=384), [4000])
+    body = metadata + clustered(4000, dimensions=384, seed=8)
+    body /= np.linalg.norm(body, axis=1, keepdims=True)
+    found = fields(metadata, body, block=1024)
+    assert not found.codes.is_exact
+    assert found.metadata.dtype == found.body.dtype == np.float16
+    hits = 0
+    for query in queries:
+        nearest = found.nearest(query, 10, NOTHING)
+        exact = metadata @ query + BODY_SHARE * (body @ query)
+        near = found.similarities(query, nearest)
+        np.testing.assert_allclose(near, exact[nearest], atol=3e-4)
+        hits += len(np.intersect1d(nearest, brute(metadata, body, query, 10)))
+    assert hits / 1000 >= 0.99
+
+
+@pytest.mark.parametrize("is_coded", [False, True])
+@pytest.mark.parametrize("left_out", [1, 50, 250, 300])
+def test_what_is_excluded_is_made_up_for(fields, clustered, monkeypatch, is_coded, left_out):
+    """However much of a corpus it is, and though it is nearest."""
+    monkeypatch.setattr(dense_fields, "FLAT_LIMIT", 10 if is_coded else 5000)
+    metadata = clustered(300)
+    found, query = fields(metadata), clustered(1, seed=4)[0]
+    excluded = np.sort(np.argsort(-(metadata @ query))[:left_out])
+    nearest = found.nearest(query, 20, excluded).tolist()
+    expected = brute(metadata, None, query, 20, set(excluded.tolist()))
+    assert len(nearest) == len(expected)
+    assert len(set(nearest) & set(expected)) >= 0.9 * len(expected)
+
+
+@pytest.mark.parametrize("is_coded", [False, True])
+def test_of_equal_vectors_the_first_are_found(fields, monkeypatch, is_coded):
+    """Whether searched exactly or by codes."""
+    monkeypatch.setattr(dense_fields, "FLAT_LIMIT", 5 if is_coded else 5000)
+    found = fields(np.repeat(np.eye(4, dtype=np.float32), 5, axis=0))
+    query = np.array([0, 1, 0, 0], np.float32)
+    assert found.nearest(query, 5, NOTHING).tolist() == [5, 6, 7, 8, 9]
+
+
+def test_cosines_are_in_the_order_asked_for(fields, clustered):
+    """Of any documents, repeats included."""
+    metadata, body = clustered(20), clustered(20, seed=8)
+    found, query = fields(metadata, body), clustered(1, seed=4)[0]
+    wanted = np.array([7, 3, 3, 19])
+    for cosines, vectors in zip(found.cosines(query, wanted), (metadata, body), strict=True):
+        np.testing.assert_allclose(cosines, vectors[wanted] @ query, atol=1e-6)
+
+
+def test_nothing_is_found_in_nothing(fields, clustered):
+    """An empty corpus has a writer too."""
+    empty = fields(clustered(3)[:0])
+    assert empty.nearest(clustered(1)[0], 5, NOTHING).tolist() == []
+
+
+@pytest.mark.parametrize("size", [9, 300])
+def test_the_blocks_of_writing_make_no_difference(fields, clustered, coded, size):
+    """Equal vectors give equal bytes."""
+    metadata, body = clustered(size), clustered(size, seed=8)
+    first, second = fields(metadata, body, block=7), fields(metadata, body, block=150)
+    for one, other in ((first.metadata, second.metadata), (first.body, second.body)):
+        np.testing.assert_array_equal(one, other)
+    queries = clustered(5, seed=4)
+    assert all(
+        first.codes.search(query, 7).tolist() == second.codes.search(query, 7).tolist()
+        for query in queries
+    )
+
+
+@pytest.mark.parametrize("name", ["d.faiss", "d-metadata.npy", "d-body.npy"])
+def test_a_missing_file_is_a_cache_error(tmp_path, clustered, name):
+    """Any of them."""
+    writer = DenseWriter(tmp_path, "d", 64, 20, with_body=True)
+    writer.add(clustered(20), clustered(20))
+    writer.finish()
+    (tmp_path / name).unlink()
+    with pytest.raises(CacheError, match="cannot be read"):
+        DenseFields.load(tmp_path, "d", with_body=True)
+
+
+@pytest.mark.parametrize(
+    "change", [lambda v: v[:-1], lambda v: v[:, :-1], lambda v: v.astype(np.float64)]
+)
+def test_vectors_that_do_not_fit_the_index_are_a_cache_error(tmp_path, clustered, change):
+    """Too few, too short, of another type."""
+    writer = DenseWriter(tmp_path, "d", 64, 20, with_body=False)
+    writer.add(clustered(20), None)
+    writer.finish()
+    np.save(tmp_path / "d-metadata.npy", change(clustered(20)))
+    with pytest.raises(CacheError, match="do not fit"):
+        DenseFields.load(tmp_path, "d", with_body=False)
+
+
+def test_two_segments_are_searched_as_one(fields, clustered, monkeypatch):
+    """Coded and exact beside each other, rounded alike, what is excluded left out of both."""
+    monkeypatch.setattr(dense_fields, "FLAT_LIMIT", 100)
+    metadata, body = clustered(330), clustered(330, seed=8)
+    large = fields(metadata[:300], body[:300])
+    small = fields(metadata[300:], body[300:], beside_codes=True)
+    assert (large.codes.is_exact, small.codes.is_exact) == (False, True)
+    channel = DenseChannel((large, small))
+    whole = fields(metadata, body)
+    everything = np.arange(330)
+    excluded = np.array([5, 6, 299, 300, 310])
+    for query in clustered(10, seed=4):
+        for one, other in zip(
+            channel.cosines(query, everything), whole.cosines(query, everything), strict=True
+        ):
+            np.testing.assert_allclose(one, other, atol=1e-6)
+        nearest = channel.nearest(query, 10, excluded).tolist()
+        expected = brute(metadata, body, query, 10, set(excluded.tolist()))
+        assert len(set(nearest) & set(expected)) >= 9
+    for number in (0, 299, 300, 329):
+        vectors = channel.vectors_of(number)
+        np.testing.assert_array_equal(vectors[0], whole.metadata[number].astype(np.float32))
+        np.testing.assert_array_equal(vectors[1], whole.body[number].astype(np.float32))
+    with pytest.raises(IndexError):
+        channel.vectors_of(330)

@@ -1,0 +1,129 @@
+"""Which device embeds: asked for where no model can use it, and batches that suit one."""
+
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillsearch.errors import ConfigError, MissingDependencyError
+from skillsearch.index import embedder
+from skillsearch.index.embedder import load_embedder, require_device
+from skillsearch.index.sentence_transformer_embedder import MAX_BATCH, length_batches
+from skillsearch.index.skill_index import SkillIndex
+
+
+@pytest.mark.parametrize("spec", ["onnx", "all-MiniLM-L6-v2", "hashing", "multilingual", "onnx:m"])
+@pytest.mark.parametrize("device", ["cuda", "cuda:1", "mps"])
+def test_a_device_without_effect_is_refused(spec, device):
+    """The message names both, and what to do next."""
+    with pytest.raises(ConfigError, match=r"--model st:.*pip install 'skillsearch\[st\]'") as info:
+        require_device(spec, device)
+    assert repr(spec) in str(info.value)
+    assert repr(device) in str(info.value)
+
+
+@pytest.mark.parametrize("device", [None, "auto", "cpu"])
+def test_the_cpu_is_what_every_model_runs_on(device):
+    """To say so is no mistake."""
+    require_device("onnx", device)
+
+
+@pytest.mark.parametrize("spec", ["st:some/model", "sentence-transformers/some-model"])
+def test_sentence_transformers_may_be_given_any_device(spec):
+    """Whether torch has it is seen when the model is loaded."""
+    require_device(spec, "cuda:1")
+
+
+def test_index_refuses_a_device_before_it_writes_anything(cli, drinks, index_dir):
+    """A wrong use, told in one line; the device of a file or variable waits for its model."""
+    arguments = ("index", drinks, "--index-dir", index_dir, "--model", "hashing")
+    result = cli(*arguments, "--device", "cuda")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "'hashing' runs on the CPU only" in result.stderr
+    assert not index_dir.exists()
+
+
+def test_index_refuses_a_device_that_there_is_not(cli, drinks):
+    """By the same rule as in a file."""
+    result = cli("index", drinks, "--device", "gpu")
+    assert result.exit_code == 2
+    assert "flag: device = 'gpu' must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'" in result.stderr
+
+
+def test_a_device_in_the_settings_is_only_for_models_that_can_use_it(cli, drinks, monkeypatch):
+    """One variable serves indexes of several models."""
+    monkeypatch.setenv("SKILLSEARCH_DEVICE", "cuda")
+    assert cli("index", drinks, "--model", "hashing").exit_code == 0
+    assert cli("query", "green tea").exit_code == 0
+
+
+def test_python_refuses_a_device_without_effect_too(drinks, index_dir):
+    """As the command line does."""
+    with pytest.raises(ConfigError, match="runs on the CPU only"):
+        SkillIndex.from_roots(drinks, index_dir=index_dir, model="hashing", device="mps")
+
+
+def test_every_load_of_an_index_gets_its_device(drinks, index_dir, monkeypatch):
+    """That of indexing, and those of a query and of a refresh after it."""
+    loaded = []
+
+    class Loader:
+        """In place of a model that needs torch."""
+
+        @staticmethod
+        def load(name, device):
+            loaded.append((name, device))
+            return load_embedder("hashing")
+
+    monkeypatch.setattr(embedder, "SentenceTransformerEmbedder", Loader)
+    options = {"index_dir": index_dir, "model": "st:tea", "device": "cuda:1"}
+    SkillIndex.from_roots(drinks, **options)
+    again = SkillIndex.from_roots(drinks, **options)
+    assert again.search("green tea", 1)[0].name == "steep-tea"
+    again.refresh(verify=True)
+    assert loaded == [("tea", "cuda:1")] * 3
+
+
+def test_the_device_changes_nothing_of_an_index(drinks, tmp_path, monkeypatch):
+    """Two machines make the same generation."""
+    monkeypatch.setattr(
+        embedder.SentenceTransformerEmbedder, "load", lambda *_: load_embedder("hashing")
+    )
+    names = {
+        SkillIndex.from_roots(
+            drinks, index_dir=tmp_path / device, model="st:tea", device=device
+        ).generation
+        for device in ("cpu", "cuda")
+    }
+    assert len(names) == 1
+
+
+def test_a_device_does_not_hide_that_the_library_is_missing(monkeypatch):
+    """What to install comes first."""
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(MissingDependencyError, match=r"skillsearch\[st\]"):
+        load_embedder("st:some/model", device="cuda")
+
+
+@given(
+    st.lists(st.integers(0, 5_000), max_size=3_000),
+    st.sampled_from([None, 8, 256, 8_192]),
+    st.sampled_from([512, 4_096, 65_536]),
+)
+def test_batches_hold_every_text_once_within_their_bounds(lengths, limit, tokens):
+    """Short ones first, so that little is padded; only a text alone may be too long."""
+    batches = list(length_batches(lengths, limit, tokens))
+    order = [position for batch in batches for position in batch]
+    assert sorted(order) == list(range(len(lengths)))
+    assert [lengths[position] for position in order] == sorted(lengths)
+    for batch in batches:
+        longest = min(max(lengths[position] for position in batch), limit or 1 << 15)
+        assert len(batch) <= MAX_BATCH
+        assert len(batch) == 1 or len(batch) * longest <= tokens
+
+
+def test_a_batch_is_filled_as_far_as_it_may_be():
+    """A third of the texts that fit would leave a device idle."""
+    assert [len(batch) for batch in length_batches([256] * 40, 256, 4_096)] == [16, 16, 8]
+    assert [len(batch) for batch in length_batches([1] * 2_000, 256, 65_536)] == [1_024, 976]

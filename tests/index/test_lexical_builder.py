@@ -1,0 +1,158 @@
+"""The terms of documents to the arrays of a lexical field, against a naive count and rank_bm25."""
+
+import tempfile
+from collections import Counter
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from rank_bm25 import BM25Okapi
+
+from skillsearch.index import lexical_runs
+from skillsearch.index.lexical import LexicalSegment, term_hash
+from skillsearch.index.lexical_builder import LexicalWriter
+from skillsearch.index.lexical_field import LexicalField
+from skillsearch.index.okapi import K1, NO_MEAN, B, average_idf
+
+TERMS = st.sampled_from(["alpha", "beta", "gamma", "delta", "数据", "c++", "x", "y", "\ud800"])
+TEXTS = st.lists(TERMS, max_size=12)
+CORPORA = st.lists(TEXTS, max_size=20)
+
+
+def write(folder, texts, **options):
+    """Write a segment of texts and load it."""
+    writer = LexicalWriter(folder, "field", **options)
+    for number, text in enumerate(texts):
+        writer.add(number, text)
+    writer.finish(len(texts))
+    return LexicalSegment.load(folder, "field")
+
+
+def written(texts, **options):
+    """Return the arrays of a segment of texts as lists, by name."""
+    with tempfile.TemporaryDirectory() as folder:
+        return lists(write(Path(folder), texts, **options))
+
+
+def lists(segment):
+    """Return the arrays of a segment as lists, by name."""
+    return {field.name: getattr(segment, field.name).tolist() for field in fields(segment)}
+
+
+def naive(texts):
+    """Return the arrays of a segment of texts, counted one posting at a time."""
+    counts = [Counter(text) for text in texts]
+    postings = sorted(
+        (term_hash(term), number, count)
+        for number, found in enumerate(counts)
+        for term, count in found.items()
+    )
+    hashes = sorted({posting[0] for posting in postings})
+    sizes = [sum(posting[0] == one for posting in postings) for one in hashes]
+    mean = max(sum(map(len, texts)) / max(len(texts), 1), 1e-9)
+    peaks = dict.fromkeys(hashes, 0.0)
+    for one, number, tf in postings:
+        damping = K1 * (1 - B + B * len(texts[number]) / mean)
+        peaks[one] = max(peaks[one], tf * (K1 + 1) / (tf + damping))
+    return {
+        "hashes": hashes,
+        "starts": np.cumsum([0, *sizes]).tolist(),
+        "documents": [posting[1] for posting in postings],
+        "frequencies": [posting[2] for posting in postings],
+        "peaks": pytest.approx(list(peaks.values()), rel=1e-6),
+        "lengths": [len(text) for text in texts],
+        "statistics": pytest.approx([mean, average_idf(np.array(sizes), len(texts))]),
+    }
+
+
+@given(CORPORA, st.integers(1, 30))
+def test_a_segment_holds_what_a_naive_count_finds(texts, run_terms):
+    """Wherever runs end; empty documents and an empty corpus included."""
+    found = written(texts, run_terms=run_terms)
+    assert found == naive(texts)
+    assert found == written(texts)
+
+
+@given(st.lists(TEXTS, min_size=3, max_size=20).filter(any), st.lists(TERMS, max_size=6))
+def test_a_field_that_was_written_in_runs_scores_as_bm25okapi(texts, query):
+    """Term by term, document by document."""
+    okapi = BM25Okapi(texts)
+    assume(okapi.average_idf > NO_MEAN)
+    with tempfile.TemporaryDirectory() as folder:
+        field = LexicalField.of(write(Path(folder), texts, run_terms=7))
+        scores = field.scores(field.weigh(Counter(query)))
+    np.testing.assert_allclose(scores, okapi.get_scores(query), rtol=1e-4, atol=1e-6)
+
+
+def zipf_texts(count, vocabulary):
+    """Make texts with the word frequencies of a language."""
+    random = np.random.default_rng(7)
+    return [
+        [f"w{term}" for term in random.zipf(1.3, random.integers(1, 60)) if term < vocabulary]
+        for _ in range(count)
+    ]
+
+
+def test_a_large_corpus_scores_as_bm25okapi(tmp_path):
+    """Three thousand documents in many runs."""
+    texts = zipf_texts(3000, 5000)
+    field = LexicalField.of(write(tmp_path, texts, run_terms=10_000))
+    okapi = BM25Okapi(texts)
+    for query in (["w1"], ["w2", "w3", "w2"], ["w40", "w9", "w700"], [f"w{i}" for i in range(30)]):
+        scores = field.scores(field.weigh(Counter(query)))
+        np.testing.assert_allclose(scores, okapi.get_scores(query), rtol=1e-4, atol=1e-6)
+
+
+def test_blocks_of_any_size_give_the_same_arrays(monkeypatch):
+    """As small as a range of hashes, or all at once."""
+    texts = zipf_texts(300, 500)
+    whole = written(texts)
+    for name in ("_BLOCK_TERMS", "_BLOCK_POSTINGS"):
+        with monkeypatch.context() as patch:
+            patch.setattr(lexical_runs, name, 3)
+            assert written(texts, run_terms=500) == whole
+
+
+@given(CORPORA, CORPORA, st.data())
+def test_documents_taken_over_are_as_if_they_were_added(old, new, data):
+    """Under new numbers among the others; those left out leave no trace."""
+    kept = sorted(data.draw(st.sets(st.integers(0, max(len(old) - 1, 0))))) if old else []
+    order = data.draw(st.permutations([True] * len(kept) + [False] * len(new)))
+    places = np.flatnonzero(order) if order else np.zeros(0, np.int64)
+    renumber = np.full(len(old), -1, np.int32)
+    renumber[kept] = places
+    sources = iter(kept), iter(new)
+    texts = [old[next(sources[0])] if is_old else next(sources[1]) for is_old in order]
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        writer = LexicalWriter(Path(other), "field", run_terms=9)
+        writer.take_over(write(Path(one), old), renumber)
+        for number, is_old in enumerate(order):
+            if not is_old:
+                writer.add(number, texts[number])
+        writer.finish(len(texts))
+        assert lists(LexicalSegment.load(Path(other), "field")) == written(texts)
+
+
+def test_a_frequency_is_cut_to_what_16_bits_hold(tmp_path):
+    """And the length of the document with it."""
+    segment = write(tmp_path, [["a"] * 70_000 + ["b"], []])
+    assert sorted(segment.frequencies.tolist()) == [1, 65_535]
+    assert segment.lengths.tolist() == [65_536, 0]
+
+
+def test_only_the_arrays_are_left_in_the_folder(tmp_path):
+    """What was put by meanwhile is gone."""
+    write(tmp_path, zipf_texts(100, 50), run_terms=100)
+    names = {f"field-{field.name}.npy" for field in fields(LexicalSegment)}
+    assert {path.name for path in tmp_path.iterdir()} == names
+
+
+def test_the_types_are_those_that_searches_rely_on(tmp_path):
+    """Of an empty segment as well."""
+    for texts in ([], [["a"], ["a", "b"]]):
+        segment = write(tmp_path, texts)
+        types = [getattr(segment, field.name).dtype.name for field in fields(segment)]
+        assert types == ["uint64", "int64", "int32", "uint16", "float32", "int32", "float64"]

@@ -1,0 +1,272 @@
+"""BM25 over one field of a corpus, against rank_bm25 and brute force."""
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from rank_bm25 import BM25Okapi
+
+from skillsearch.index import lexical_field
+from skillsearch.index.lexical import LexicalSegment, LexicalStatistics, TermTally, term_hash
+from skillsearch.index.lexical_builder import LexicalWriter
+from skillsearch.index.lexical_field import (
+    SATURATION_LIMIT,
+    UNKNOWN_BIGRAM_WEIGHT,
+    LexicalField,
+)
+from skillsearch.index.okapi import NO_MEAN, average_idf
+
+TERMS = st.sampled_from(["alpha", "beta", "gamma", "delta", "数据", "c++", "x", "y", "z"])
+TEXTS = st.lists(TERMS, max_size=12)
+CORPORA = st.lists(TEXTS, min_size=3, max_size=20).filter(any)
+NOTHING = np.zeros(0, np.int64)
+
+
+def segment_of(texts):
+    """Index texts as one segment."""
+    with tempfile.TemporaryDirectory() as folder:
+        writer = LexicalWriter(Path(folder), "field")
+        for number, text in enumerate(texts):
+            writer.add(number, text)
+        writer.finish(len(texts))
+        return LexicalSegment.load(Path(folder), "field")
+
+
+def index_of(texts):
+    """Index texts."""
+    return LexicalField.of(segment_of(texts))
+
+
+def in_two(texts, added, gone):
+    """Index texts as a large segment, some of it gone, and a small one."""
+    living = [text for number, text in enumerate(texts) if number not in gone] + added
+    counts = Counter(term for text in living for term in set(text))
+    lost = Counter(term for number in gone for term in set(texts[number]))
+    terms = sorted(lost, key=term_hash)
+    statistics = LexicalStatistics(
+        len(living),
+        max(sum(map(len, living)) / len(living), 1e-9),
+        average_idf(np.array(list(counts.values()), np.int64), len(living)),
+    )
+    corrections = TermTally(
+        np.array([term_hash(term) for term in terms], np.uint64),
+        np.array([-lost[term] for term in terms], np.int64),
+    )
+    return LexicalField((segment_of(texts), segment_of(added)), statistics, corrections), living
+
+
+def zipf_texts(count, seed=7, longest=60):
+    """Texts with the word frequencies of a language."""
+    random = np.random.default_rng(seed)
+    return [
+        [f"w{term}" for term in random.zipf(1.3, random.integers(1, longest)) if term < 5000]
+        for _ in range(count)
+    ]
+
+
+def split(*texts):
+    """Split texts at spaces."""
+    return [text.split() for text in texts]
+
+
+@given(CORPORA, st.lists(TERMS | st.just("unknown"), max_size=6))
+def test_scores_are_those_of_bm25okapi(texts, query):
+    """Empty documents, repeated query terms and frequent terms included."""
+    okapi = BM25Okapi(texts)
+    assume(okapi.average_idf > NO_MEAN)
+    scores = index_of(texts).scores(index_of(texts).weigh(Counter(query)))
+    assert scores.dtype == np.float32
+    np.testing.assert_allclose(scores, okapi.get_scores(query), rtol=1e-4, atol=1e-6)
+
+
+def test_scores_are_those_of_bm25okapi_on_a_large_corpus():
+    """Two thousand documents with the word frequencies of a language."""
+    random = np.random.default_rng(7)
+    texts = [
+        [f"w{term}" for term in random.zipf(1.3, random.integers(1, 60)) if term < 5000]
+        for _ in range(2000)
+    ]
+    index, okapi = index_of(texts), BM25Okapi(texts)
+    for query in (["w1"], ["w2", "w3", "w2"], ["w40", "w9", "w700"], [f"w{i}" for i in range(30)]):
+        np.testing.assert_allclose(
+            index.scores(index.weigh(Counter(query))), okapi.get_scores(query), rtol=1e-4, atol=1e-6
+        )
+
+
+@pytest.mark.parametrize(
+    ("texts", "query", "expected"),
+    [
+        ([], "a", []),
+        ([[]], "a", [0.0]),
+        ([["a"]], "a", [1.0]),
+        ([["a"]], "b", [0.0]),
+        ([["a"], ["b"]], "a", [1.0, 0.0]),
+        ([["a"], ["a"]], "a a", [2.0, 2.0]),
+        ([[], [], []], "a", [0.0, 0.0, 0.0]),
+        ([["a"], ["a"], ["a"]], "a", [1.0, 1.0, 1.0]),
+        ([["a"], []], "a", [2.5 / (1 + 1.5 * 1.75), 0.0]),
+    ],
+)
+def test_tiny_corpora_score_a_match_above_zero(texts, query, expected):
+    """Where BM25Okapi divides by zero or goes below it, every term weighs 1."""
+    scores = index_of(texts).scores(index_of(texts).weigh(Counter(query.split())))
+    assert scores.tolist() == pytest.approx(expected)
+
+
+def test_a_match_is_decided_by_postings():
+    """A term in half of the documents has no weight, but does occur."""
+    index = index_of(split("a b", "a c", "d e", "f g"))
+    assert index.scores(index.weigh(Counter(["a"]))).tolist() == [0.0] * 4
+    assert [index.holds("a", document) for document in range(4)] == [True, True, False, False]
+    assert not index.holds("unknown", 0)
+    assert not index.holds("g", 2)
+    assert not index_of([]).holds("a", 0)
+
+
+@given(CORPORA, TERMS)
+def test_matches_tells_what_the_texts_hold(texts, term):
+    """Term by term, document by document."""
+    index = index_of(texts)
+    assert [index.holds(term, i) for i in range(len(texts))] == [term in t for t in texts]
+
+
+@given(CORPORA, TEXTS.filter(bool))
+def test_no_document_attains_more_than_the_attainable(texts, query):
+    """Not even one that repeats the query a thousand times."""
+    texts = [*texts, query * 1000]
+    index, counts = index_of(texts), Counter(query)
+    attainable = index.attainable(index.weigh(counts))
+    assert index.scores(index.weigh(counts)).max() <= attainable * (1 + 1e-6)
+
+
+def test_unknown_terms_raise_the_attainable_as_the_rarest_would(counted):
+    """Two and a half times log((n + .5) / .5) each; a piece of a word by a share of that."""
+    index = index_of(split("a b", "c d", "e 数据"))
+    assert index.rarest_idf == pytest.approx(np.log(3.5 / 0.5))
+    rarest = SATURATION_LIMIT * index.rarest_idf
+    assert index.attainable(index.weigh(counted("zz"))) == pytest.approx(rarest)
+    assert index.attainable(index.weigh(counted("zz zz yy"))) == pytest.approx(3 * rarest)
+    assert index.attainable(index.weigh(counted("据库 zz 据库"))) == pytest.approx(
+        (1 + 2 * UNKNOWN_BIGRAM_WEIGHT) * rarest
+    )
+    assert index.attainable(index.weigh(Counter())) == 0
+    known = index.attainable(index.weigh(counted("数据")))
+    assert known == pytest.approx(SATURATION_LIMIT * index.idf_of(["数据"])["数据"])
+
+
+@given(CORPORA, st.lists(TERMS | st.sampled_from(["unknown", "据库"]), max_size=6))
+def test_the_attainable_has_a_known_and_an_unknown_part(texts, query):
+    """They add up, and each is that of its own terms alone."""
+    index = index_of(texts)
+    held = {term for text in texts for term in text}
+    known, unknown = index.attainable_parts(index.weigh(Counter(query)))
+    assert known + unknown == index.attainable(index.weigh(Counter(query)))
+    ours, others = ([t for t in query if (t in held) == is_ours] for is_ours in (True, False))
+    assert index.attainable_parts(index.weigh(Counter(ours))) == pytest.approx((known, 0))
+    assert index.attainable_parts(index.weigh(Counter(others))) == pytest.approx((0, unknown))
+
+
+@given(CORPORA)
+def test_no_term_of_a_corpus_weighs_more_than_an_unknown_one(texts):
+    """So that a weight over `rarest_idf` is a share."""
+    index = index_of(texts)
+    weights = index.idf_of(term for text in texts for term in text)
+    assert max(weights.values()) <= index.rarest_idf
+
+
+@given(CORPORA, st.lists(TERMS, min_size=1, max_size=6), st.data())
+def test_the_scores_of_some_documents_are_those_of_all(texts, query, data):
+    """Bit for bit, whichever are asked for."""
+    index = index_of(texts)
+    wanted = np.array(sorted(data.draw(st.sets(st.integers(0, len(texts) - 1)))), dtype=np.int64)
+    found = index.scores_of(index.weigh(Counter(query)), wanted)
+    assert found.tolist() == index.scores(index.weigh(Counter(query)))[wanted].tolist()
+
+
+@settings(max_examples=40)
+@given(
+    CORPORA,
+    st.lists(TEXTS, max_size=5),
+    st.lists(TERMS | st.just("unknown"), min_size=1, max_size=6),
+    st.data(),
+)
+def test_a_corpus_of_two_segments_scores_as_one_of_all_living_documents(texts, added, query, data):
+    """Bit for bit, what is gone counted nowhere."""
+    gone = data.draw(st.sets(st.integers(0, len(texts) - 1), max_size=len(texts) - 1))
+    both, living = in_two(texts, added, gone)
+    alone = index_of(living)
+    kept = [number for number in range(len(texts) + len(added)) if number not in gone]
+    query = Counter(query)
+    assert (
+        both.scores(both.weigh(query))[kept].tolist() == alone.scores(alone.weigh(query)).tolist()
+    )
+    assert both.attainable_parts(both.weigh(query)) == alone.attainable_parts(alone.weigh(query))
+    assert both.idf_of(query) == alone.idf_of(query)
+    everything = np.arange(both.size)
+    assert (
+        both.scores_of(both.weigh(query), everything).tolist()
+        == both.scores(both.weigh(query)).tolist()
+    )
+    best = both.best(both.weigh(query), 3, np.array(sorted(gone), np.int64)).documents
+    places = {number: place for place, number in enumerate(kept)}
+    expected = alone.best(alone.weigh(query), 3, NOTHING).documents
+    assert sorted(places[number] for number in best.tolist()) == expected.tolist()
+
+
+@pytest.mark.parametrize("worth", [0, 50, 10**9])
+@pytest.mark.parametrize("k", [1, 5, 50])
+@pytest.mark.parametrize("left_out", [0, 1, 3])
+def test_the_best_are_those_of_a_sort_of_all_scores(monkeypatch, worth, k, left_out):
+    """However many postings are left unread, and whatever is excluded."""
+    monkeypatch.setattr(lexical_field, "_WORTH_PRUNING", worth)
+    index = index_of(zipf_texts(3000))
+    random = np.random.default_rng(k)
+    excluded = np.arange(0, 3000, left_out) if left_out else NOTHING
+    for _ in range(30):
+        query = Counter(f"w{term}" for term in random.zipf(1.2, 8) if term < 5000)
+        scores = index.scores(index.weigh(query))
+        scores[excluded] = 0
+        positive = np.sort(scores[scores > 0])[::-1]
+        matches = index.best(index.weigh(query), k, excluded)
+        found = matches.documents
+        others = np.setdiff1d(np.arange(0, 3000, 7), excluded)
+        assert matches.scores_of(others).tolist() == scores[others].tolist()
+        assert (np.diff(found) > 0).all()
+        assert not np.isin(found, excluded).any()
+        assert len(found) >= min(k, len(positive))
+        # Sums in another order differ in their last bits: ties may be cut there.
+        lowest = positive[min(k, len(positive)) - 1] if len(positive) else 0
+        assert (scores[found] >= lowest * (1 - 1e-5)).all()
+        assert set(np.flatnonzero(scores > lowest * (1 + 1e-5)).tolist()) <= set(found.tolist())
+
+
+def test_few_postings_are_read_of_a_query_with_rare_and_common_words(monkeypatch):
+    """Once the rare ones tell the best, the common ones are only looked up."""
+    monkeypatch.setattr(lexical_field, "_WORTH_PRUNING", 0)
+    random = np.random.default_rng(1)
+    texts = [
+        ["the", "of"] + [f"w{term}" for term in random.integers(0, 300, 8)] for _ in range(3000)
+    ]
+    index, read = index_of(texts), []
+    whole = lexical_field.SegmentScores._add
+
+    def counted(self, place, total):
+        read.append(self._counts[place])
+        whole(self, place, total)
+
+    monkeypatch.setattr(lexical_field.SegmentScores, "_add", counted)
+    query = index.weigh(Counter(["the", "of", "w1", "w2", "w3"]))
+    assert len(index.best(query, 3, NOTHING).documents) >= 3
+    assert sum(read) < 1000
+
+
+def test_weights_are_of_the_terms_that_are_there():
+    """In the order asked for, repeats once."""
+    index = index_of(split("b a", "c", "d"))
+    assert list(index.idf_of(["d", "zz", "a", "d"])) == ["d", "a"]
+    assert index.idf_of([]) == {}
+    assert index_of([[]]).idf_of(["a"]) == {}

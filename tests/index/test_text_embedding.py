@@ -1,0 +1,199 @@
+"""Texts that the caches lack, embedded beside whoever reads them."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from skillsearch.errors import EmbedderError
+from skillsearch.index import text_embedding
+from skillsearch.index.embedding import HashingEmbedder
+from skillsearch.index.embedding_cache import EmbeddingCache
+from skillsearch.index.embedding_keys import text_key
+from skillsearch.index.fields import field_texts
+from skillsearch.index.text_embedding import Channel, TextEmbedding, keys_of
+from skillsearch.types import Skill, SkillMetadata
+
+SECONDS = 20
+
+
+class Recorder:
+    """Embeds as the hashing embedder does and keeps what it was asked for.
+
+    Attributes:
+        asked: The texts of each call.
+        gate: Waited for before each text.
+        fails_at: The text that cannot be embedded.
+    """
+
+    name = fingerprint = "recorder"
+    dimensions = 32
+    scripts = None
+
+    def __init__(self):
+        self.asked = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.fails_at = None
+
+    def embed_stream(self, texts, *, role="passage"):
+        """Embed texts in reverse order."""
+        self.asked.append(list(texts))
+        for position in reversed(range(len(texts))):
+            assert self.gate.wait(SECONDS)
+            if texts[position] == self.fails_at:
+                raise EmbedderError("it cannot be embedded")
+            (embedded,) = HashingEmbedder(self.dimensions).embed_stream([texts[position]])
+            yield embedded._replace(position=position)
+
+
+def texts_of(name, body="", channels=1):
+    """Return the texts of a skill."""
+    skill = Skill(name, SkillMetadata(name, "About."), body, Path(name), Path("/"), "")
+    return field_texts(skill, [None] * channels)
+
+
+@pytest.fixture
+def embedder():
+    """An embedder that keeps what it was asked for."""
+    return Recorder()
+
+
+@pytest.fixture
+def channel(embedder, tmp_path):
+    """A channel of that embedder."""
+    with EmbeddingCache(tmp_path, embedder.fingerprint, embedder.dimensions) as cache:
+        yield Channel("recorder", embedder, cache)
+
+
+@pytest.fixture
+def steps():
+    """What was told of the progress."""
+    return []
+
+
+@pytest.fixture
+def start(channel, steps):
+    """Begin to embed for the channel."""
+    return lambda: TextEmbedding([channel], lambda *step: steps.append(step))
+
+
+def test_every_text_that_is_missing_is_embedded_once(start, channel, embedder, steps):
+    """Whichever documents have it, and in a later run not at all."""
+    bodies = ["Boil water.", "Boil water.", "Wait."]
+    texts = [texts_of(f"skill-{number}", body) for number, body in enumerate(bodies)]
+    for expected in (5, 0):
+        with start() as embedding:
+            for number, one in enumerate(texts, 1):
+                embedding.add(one, number / 3)
+            embedding.finish()
+        assert embedding.embedded == expected
+    (asked,) = embedder.asked
+    assert sorted(asked) == sorted({text for one in texts for text in one.embedded[0]})
+    for text in asked:
+        (vector,) = HashingEmbedder(32).embed_stream([text])
+        assert channel.cache.get(text_key(text)).tolist() == vector.vector.tolist()
+    assert steps == [("embed", done, 5) for done in range(1, 6)]
+
+
+def test_chunks_are_embedded_too(start, embedder):
+    """As their documents name them."""
+    texts = texts_of("tea", "Intro.\n<chunk id=a description=A>One.</chunk>")
+    with start() as embedding:
+        embedding.add(texts, 1.0)
+        embedding.finish()
+    assert [text_key(text) for text in sorted(embedder.asked[0])] == [
+        key
+        for _, key in sorted(
+            (text, text_key(text)) for text in (*texts.embedded[0], texts.chunks[0].head)
+        )
+    ]
+    assert embedding.embedded == len(keys_of(texts.document, 0)) == 3
+
+
+def test_batches_are_bounded_and_no_text_is_embedded_twice(start, embedder, monkeypatch):
+    """Not even one that is under way in the batch before."""
+    monkeypatch.setattr(text_embedding, "BATCH", 8)
+    monkeypatch.setattr(text_embedding, "_SIFTED", 4)
+    with start() as embedding:
+        for number in range(50):
+            embedding.add(texts_of(f"skill-{number // 2}", f"Body {number // 4}."), 0.5)
+        embedding.finish()
+    asked = [text for call in embedder.asked for text in call]
+    assert len(asked) == len(set(asked)) == embedding.embedded == 25 + 13
+    assert max(map(len, embedder.asked)) <= 8 + 4
+
+
+def test_texts_are_gathered_while_others_are_embedded(start, embedder, monkeypatch):
+    """A whole batch of them, and then the reader waits."""
+    monkeypatch.setattr(text_embedding, "BATCH", 4)
+    monkeypatch.setattr(text_embedding, "_SIFTED", 1)
+    embedder.gate.clear()
+    with start() as embedding:
+        for number in range(3):
+            embedding.add(texts_of(f"skill-{number}", f"Body {number}."), 0.1)
+        waiting = threading.Thread(
+            target=lambda: embedding.add(texts_of("skill-3", "Body 3."), 0.1)
+        )
+        waiting.start()
+        waiting.join(0.2)
+        assert waiting.is_alive()
+        assert embedding.embedded == 0
+        embedder.gate.set()
+        waiting.join(SECONDS)
+        embedding.finish()
+    assert embedding.embedded == 8
+
+
+def test_the_total_is_extrapolated_until_all_is_read(start, monkeypatch, steps):
+    """From the share that was read, and exact in the end."""
+    monkeypatch.setattr(text_embedding, "BATCH", 4)
+    monkeypatch.setattr(text_embedding, "_SIFTED", 1)
+    with start() as embedding:
+        for number in range(2):
+            embedding.add(texts_of(f"skill-{number}", f"Body {number}."), (number + 1) / 10)
+        embedding._wait()
+        assert steps == [("embed", done, 20) for done in range(1, 5)]
+        embedding.add(texts_of("skill-2", "Body 2."), 0.3)
+        embedding.finish()
+    assert steps[4:] == [("embed", 5, 6), ("embed", 6, 6)]
+
+
+def test_an_error_of_the_embedder_reaches_the_reader(start, embedder, channel):
+    """And what was embedded before is kept."""
+    texts = texts_of("tea", "Boil water.")
+    embedder.fails_at = texts.embedded[0].metadata
+    with start() as embedding:
+        embedding.add(texts, 1.0)
+        with pytest.raises(EmbedderError, match="cannot be embedded"):
+            embedding.finish()
+    assert channel.cache.has(keys_of(texts.document, 0)).tolist() == [False, True]
+
+
+def test_leaving_stops_what_is_under_way(start, embedder, monkeypatch):
+    """After the text that is being embedded."""
+    monkeypatch.setattr(text_embedding, "BATCH", 10)
+    monkeypatch.setattr(text_embedding, "_SIFTED", 1)
+    embedder.gate.clear()
+
+    def interrupted(embedding):
+        with embedding:
+            for number in range(5):
+                embedding.add(texts_of(f"skill-{number}", f"Body {number}."), 1.0)
+            threading.Timer(0.1, embedder.gate.set).start()
+            raise KeyboardInterrupt
+
+    embedding = start()
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(embedding)
+    assert embedding.embedded <= 1
+
+
+def test_documents_that_lack_a_vector_are_told(start, channel):
+    """In any channel, whichever of their texts it is."""
+    texts = [texts_of("tea", "Boil water."), texts_of("pdf", "Open it."), texts_of("sql")]
+    for key in (*keys_of(texts[0].document, 0), *keys_of(texts[2].document, 0)[:1]):
+        channel.cache.add(key, [0.0] * 32)
+    with start() as embedding:
+        assert embedding.lacking([one.document for one in texts]) == [False, True, True]
+        assert embedding.lacking([]) == []

@@ -1,0 +1,116 @@
+"""Killed writers and busy readers, for seconds; `scripts/soak_index.py` does it for minutes."""
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).parent.parent / "scripts"
+
+
+def soak(*args):
+    """Run the soak in a process of its own and return what it tells."""
+    command = [sys.executable, str(SCRIPTS / "soak_index.py"), *map(str, args), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def states():
+    """The module ``soak_states``."""
+    sys.path.insert(0, str(SCRIPTS))
+    try:
+        yield importlib.import_module("soak_states")
+    finally:
+        sys.path.remove(str(SCRIPTS))
+
+
+@pytest.fixture
+def skills(states, tmp_path):
+    """Twenty skills on disk."""
+    found = states.Skills(tmp_path / "skills")
+    for number in range(20):
+        found.put(number, 1)
+    return found
+
+
+@pytest.fixture
+def index(states, skills, tmp_path):
+    """The index of the twenty skills."""
+    return states.SkillIndex.from_roots(
+        skills.folder, index_dir=tmp_path / "index", model="hashing"
+    )
+
+
+@pytest.mark.slow
+def test_killed_writers_leave_a_whole_index_and_nothing_else(tmp_path):
+    """After each kill the index is the old or the new one; the next run cleans up."""
+    report = soak("kill", "--size", 300, "--kills", 5, "--work", tmp_path)
+    assert report["first_faults"] == []
+    assert report["killed"] >= 5
+
+
+@pytest.mark.slow
+def test_readers_see_whole_states_while_one_writes(tmp_path):
+    """One reader opens anew, one keeps open; both see several generations, and nothing torn."""
+    options = ("--size", 100, "--seconds", 5, "--readers", 2, "--work", tmp_path)
+    report = soak("readers", *options)
+    assert report["first_faults"] == []
+    assert report["generations read"] > 1
+    assert report["opening anew searches"] > 0
+    assert report["kept open searches"] > 0
+
+
+def test_an_index_of_a_recorded_state_has_its_digest(states, skills, index):
+    """What is read from the index is what was written to disk."""
+    assert states.Contents.of(index).digest == skills.digest(skills.state)
+
+
+def test_a_sound_index_has_no_faults(states, skills, index):
+    """Every skill is found by every way to search, and versions that never were are not."""
+    contents = states.Contents.of(index)
+    assert contents.faults() == []
+    assert states.absence_faults(index, [skills.text(3, 2)]) == []
+    for doc_id in contents.names:
+        assert states.search_faults(index, contents, doc_id) == []
+
+
+def test_an_answer_of_another_state_is_a_fault(states, skills, index):
+    """Documents of one generation and postings of another give each other away."""
+    skills.put(3, 2)
+    index.refresh()
+    newer = states.Contents.of(index)
+    older = states.SkillIndex.open(index.folder)
+    skills.put(3, 3)
+    index.refresh()
+    newest = states.Contents.of(index)
+    doc_id = skills.doc_id(3)
+    assert states.search_faults(older, newer, doc_id) == []
+    assert states.search_faults(older, newest, doc_id) != []
+    assert states.absence_faults(older, [skills.text(3, 2)]) != []
+
+
+def test_a_description_of_another_name_or_version_does_not_prove_itself(states, skills):
+    """The checksum is over the name, the version and every word."""
+    text = skills.text(3, 2)
+    assert states.proves_itself(text.name, text.description)
+    assert not states.proves_itself(skills.text(4, 2).name, text.description)
+    assert not states.proves_itself(text.name, text.description.replace("version 2", "version 1"))
+    assert not states.proves_itself(text.name, f"more {text.description}")
+
+
+def test_a_command_names_every_changed_skill(states, skills, tmp_path):
+    """A word with a path stands for one word for each."""
+    template = "index --index-dir {index} --only={path}"
+    words = states.command_of(template, skills, tmp_path / "index", {4, 2})
+    assert words == [
+        "index",
+        "--index-dir",
+        f"{tmp_path}/index",
+        f"--only={skills.path(2)}",
+        f"--only={skills.path(4)}",
+    ]
