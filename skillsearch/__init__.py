@@ -17,6 +17,7 @@ TYPE_CHECKING = False  # `typing` and the types would cost the hook of a host ha
 if TYPE_CHECKING:
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.library.skill_library import SkillLibrary
+    from skillsearch.remote.remote_index import RemoteIndex
     from skillsearch.session.skill_session import SkillSession
     from skillsearch.tools.configured import search_skills
     from skillsearch.types import Diagnostic, Hit, IndexReport, SearchResult, Skill, SkillMetadata
@@ -25,6 +26,7 @@ __all__ = [
     "Diagnostic",
     "Hit",
     "IndexReport",
+    "RemoteIndex",
     "SearchResult",
     "Skill",
     "SkillIndex",
@@ -39,6 +41,7 @@ __version__ = "0.1.0"
 _TYPES = ("Diagnostic", "Hit", "IndexReport", "SearchResult", "Skill", "SkillMetadata")
 _LATE = {
     **dict.fromkeys(_TYPES, "skillsearch.types"),
+    "RemoteIndex": "skillsearch.remote.remote_index",
     "SkillIndex": "skillsearch.index.skill_index",
     "SkillLibrary": "skillsearch.library.skill_library",
     "SkillSession": "skillsearch.session.skill_session",

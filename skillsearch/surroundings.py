@@ -14,6 +14,9 @@ SEED_ROOT = "SKILLS_ROOT"
 PLACES = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")
 """Variables that say where the user's own settings and default index lie."""
 
+_NO_DOTENV = "PYTHON_DOTENV_DISABLED"
+"""The variable by which python-dotenv is switched off."""
+
 ENGINE_NAMES = ("PATH", "HOME", "TMPDIR", "SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS")
 ENGINE_PREFIXES = ("DOCKER_", "CONTAINER", "PODMAN", "XDG_", "STORAGE_")
 """Variables that a container engine needs to find its settings, its daemon and its images."""
@@ -65,3 +68,28 @@ def speaks_english() -> bool:
     names = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
     locale = next(filter(None, names), "C")
     return locale.partition(".")[0] in ("C", "POSIX") or locale.lower().startswith("en")
+
+
+def milvus_token() -> str:
+    """Return the token for Milvus of ``SKILLSEARCH_MILVUS_TOKEN``, empty where there is none.
+
+    It is ``user:password`` or an API key, and never a flag or in a file of settings.
+    """
+    return os.environ.get(f"{PREFIX}MILVUS_TOKEN", "").strip()
+
+
+class WithoutDotenv:
+    """Keeps what is imported meanwhile from reading a .env file into the environment.
+
+    pymilvus looks for one in all folders above its own, so in a project that it is installed in.
+    """
+
+    def __enter__(self) -> None:
+        self._before = os.environ.get(_NO_DOTENV)
+        os.environ[_NO_DOTENV] = "1"
+
+    def __exit__(self, *_exception: object) -> None:
+        if self._before is None:
+            del os.environ[_NO_DOTENV]
+        else:
+            os.environ[_NO_DOTENV] = self._before

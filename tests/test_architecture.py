@@ -123,6 +123,7 @@ PURE = {  # no clock, no files, no logging
     "library.precedence",
     "library.skill_uris",
     "library.strict_frontmatter",
+    "remote.address",
     "remote.counted",
     "remote.packing",
     "remote.rows",

@@ -1,0 +1,179 @@
+"""The candidates of a query as a corpus of their own, scored as the local index scores its own.
+
+Milvus says which documents come into question; what they are worth, it does not. The documents are
+few enough to be put into the same parts that a local index has, and these are given what BM25 and
+the calibration have to know of all documents: so `index.search.run` answers as if all were there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skillsearch.errors import CacheError
+from skillsearch.index.chunk_index import ChunkIndex
+from skillsearch.index.corpus import Corpus
+from skillsearch.index.dense import DenseCodes
+from skillsearch.index.dense_channel import DenseChannel
+from skillsearch.index.dense_fields import BODY_SHARE, DenseFields
+from skillsearch.index.document_segment import DocumentSegment
+from skillsearch.index.document_store import DocumentStore
+from skillsearch.index.documents import Document
+from skillsearch.index.lexical import LexicalSegment, TermTally
+from skillsearch.index.lexical_field import LexicalField
+from skillsearch.index.okapi import damping, saturation
+from skillsearch.remote.client import Row
+from skillsearch.remote.counted import CountedTerms
+from skillsearch.remote.head import Head
+from skillsearch.remote.rows import Chunks, chunks_of, counts_of, document_of
+from skillsearch.remote.schema import dense_fields
+from skillsearch.remote.tally import FIELDS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Frequencies = Mapping[int, tuple[int, int]]
+"""How many of all documents have a term, in both lexical fields, by the hash of the term."""
+
+
+class CandidateStore(DocumentStore):
+    """Some of many documents.
+
+    Numbers, arrays and iteration are of those that are here; its length, `other_share` and
+    `mean_trust` are those of all, which is what a search asks of them.
+    """
+
+    def __init__(self, documents: Sequence[Document], head: Head) -> None:
+        """Take documents that are sorted by id, and what is known of all."""
+        super().__init__([DocumentSegment.build(documents)])
+        self._all = head.documents
+        self.other_share = head.others / head.documents if head.documents else 0.0
+        self.mean_trust = head.trust / head.documents if head.documents else 1.0
+
+    def __len__(self) -> int:
+        return self._all
+
+
+def candidate_fields(head: Head) -> tuple[str, ...]:
+    """Return the fields of a row that `make_corpus` needs."""
+    settings = head.settings
+    dense = dense_fields(len(settings.channels), with_body=settings.with_body)
+    return ("record", "counts", "chunks", *dense)
+
+
+def make_corpus(rows: Sequence[Row], head: Head, frequencies: Frequencies) -> Corpus:
+    """Put candidates together.
+
+    Args:
+        rows: Their rows with `candidate_fields`, each document once.
+        head: The head of the generation.
+        frequencies: Of the terms of the query.
+
+    Returns:
+        A corpus that answers this query, and no other.
+
+    Raises:
+        CacheError: When a row is damaged.
+    """
+    read = sorted(((document_of(row), row) for row in rows), key=lambda pair: pair[0].doc_id)
+    documents = [document for document, _ in read]
+    counted = [counts_of(row) for _, row in read]
+    with_body, channels = head.settings.with_body, head.settings.channels
+    metadata, full = (_field(place, counted, head, frequencies) for place in (0, 1))
+    dense = []
+    for number, channel in enumerate(channels):
+        names = [f"dense_{number}_{part}" for part in ("metadata", "body")][: 1 + with_body]
+        matrices = [_matrix([row[name] for _, row in read], channel.dimensions) for name in names]
+        dense.append(DenseChannel((_dense(matrices),)))
+    chunks = [chunks_of(row) for _, row in read]
+    _check_chunks(documents, chunks, channels[0].dimensions)
+    return Corpus(
+        CandidateStore(documents, head),
+        metadata,
+        full if with_body else None,
+        tuple(dense),
+        (_chunk_index(chunks, channels[0].dimensions),),
+    )
+
+
+def _field(
+    place: int, counted: Sequence[CountedTerms], head: Head, frequencies: Frequencies
+) -> LexicalField:
+    """Make a lexical field of the postings of the query's terms, weighed as in all documents."""
+    statistics = head.statistics(FIELDS[place])
+    terms = np.array(sorted(frequencies), np.uint64)
+    sizes = [len(one.hashes) for one in counted]
+    nothing = np.zeros(0, np.uint64)
+    hashes = np.concatenate([nothing, *(one.hashes for one in counted)])
+    columns = [one.full if place else one.metadata for one in counted]
+    counts = np.concatenate([np.zeros(0, np.uint16), *columns])
+    numbers = np.repeat(np.arange(len(counted), dtype=np.int32), sizes)
+    kept = np.flatnonzero(np.isin(hashes, terms) & (counts > 0))
+    kept = kept[np.argsort(hashes[kept], kind="stable")]
+    rows, starts = np.unique(hashes[kept], return_index=True)
+    documents, occurrences = numbers[kept], counts[kept]
+    lengths = np.array([one.lengths[place] for one in counted], np.int32)
+    added = saturation(occurrences, damping(lengths, statistics.mean_length)[documents])
+    ends = np.append(starts, len(kept)).astype(np.int64)
+    segment = LexicalSegment(
+        hashes=rows,
+        starts=ends,
+        documents=documents,
+        frequencies=occurrences,
+        peaks=np.maximum.reduceat(added, starts) if len(rows) else added,
+        lengths=lengths,
+        statistics=np.array([statistics.mean_length, statistics.average_idf]),
+    )
+    shown = segment.document_frequencies(segment.rows(terms))
+    everywhere = np.array([frequencies[term][place] for term in terms.tolist()], np.int64)
+    return LexicalField((segment,), statistics, TermTally(terms, everywhere - shown))
+
+
+def _matrix(vectors: Sequence[Sequence[float]], dimensions: int) -> NDArray[np.float32]:
+    """Return vectors as rows."""
+    try:
+        matrix = np.array(vectors, np.float32).reshape(len(vectors), dimensions)
+    except (TypeError, ValueError) as exc:
+        raise CacheError(f"the vectors of a row have another length: {exc}") from exc
+    if not np.isfinite(matrix).all():
+        raise CacheError("a vector of the collection holds what is no number")
+    return matrix
+
+
+def _dense(matrices: Sequence[NDArray[np.float32]]) -> DenseFields:
+    """Make the fields of a dense channel, of metadata alone or of bodies too."""
+    metadata, body = matrices[0], matrices[1] if len(matrices) > 1 else None
+    codes = DenseCodes.build(metadata.shape[1], None)
+    codes.add(metadata if body is None else metadata + np.float32(BODY_SHARE) * body)
+    return DenseFields(metadata, body, codes)
+
+
+def _check_chunks(
+    documents: Sequence[Document], chunks: Sequence[Chunks | None], dimensions: int
+) -> None:
+    """Make sure that each document has the chunks that its record names."""
+    for document, found in zip(documents, chunks, strict=True):
+        shape = (0, dimensions) if found is None else found.vectors.shape
+        if shape != (len(document.chunks), dimensions):
+            raise CacheError("the chunks of a row do not fit its record")
+
+
+def _chunk_index(chunks: Sequence[Chunks | None], dimensions: int) -> ChunkIndex | None:
+    """Make the index of all chunks; None where there are none."""
+    there = [one for one in chunks if one is not None]
+    if not there:
+        return None
+    sets = [terms for one in there for terms in one.terms]
+    return ChunkIndex(
+        starts=_starts([0 if one is None else len(one.terms) for one in chunks]),
+        vectors=np.concatenate([one.vectors for one in there]),
+        term_starts=_starts([len(terms) for terms in sets]),
+        terms=np.concatenate(sets),
+    )
+
+
+def _starts(lengths: Sequence[int]) -> NDArray[np.int64]:
+    """Return where each of some runs begins, and where the last ends."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])

@@ -1,0 +1,138 @@
+"""Tests of the corpus that the candidates of a query make; no server is asked."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rank_bm25 import BM25Okapi
+
+import skillsearch
+from skillsearch.errors import CacheError
+from skillsearch.index.channels import ChannelSettings
+from skillsearch.index.corpus import IndexSettings
+from skillsearch.index.embedding import HashingEmbedder, embed
+from skillsearch.index.fields import field_texts
+from skillsearch.index.lexical import term_hash
+from skillsearch.index.tokenizer import terms
+from skillsearch.remote.candidates import make_corpus
+from skillsearch.remote.counted import CountedTerms
+from skillsearch.remote.head import FieldTotals, Head
+from skillsearch.remote.packing import pack
+from skillsearch.remote.rows import row_of
+from skillsearch.remote.tally import FIELDS, Histograms, TermTallies
+from skillsearch.skills.discovery import discover, make_roots
+from skillsearch.skills.parser import parse_skill
+
+EXAMPLES = Path(skillsearch.__file__).parent / "examples"
+QUERY = "a pod of kubernetes restarts, fill in the form"
+
+
+@pytest.fixture(scope="module")
+def examples():
+    """Read the texts and the files of all example skills, by id."""
+    roots, _ = make_roots([EXAMPLES])
+    found = []
+    for file in discover(roots).files:
+        data = file.path.read_bytes()
+        skill, _ = parse_skill(data, doc_id=file.doc_id, path=file.path, root=file.root.path)
+        found.append((field_texts(skill, [None]), data))
+    return found
+
+
+@pytest.fixture(scope="module")
+def rows(examples):
+    """Make the rows of all examples."""
+    embedder = HashingEmbedder()
+    made = []
+    for texts, data in examples:
+        (keys,), (embedded,) = texts.document.keys, texts.embedded
+        vectors = embed(embedder, list(embedded)).vectors
+        known = dict(zip(map(bytes.fromhex, keys), vectors, strict=True))
+        made.append(row_of(texts, data, [known], since=1, with_body=True))
+    return made
+
+
+@pytest.fixture(scope="module")
+def head(examples):
+    """Make the head of an index of all examples."""
+    settings = IndexSettings(
+        (), (ChannelSettings.of("hashing", HashingEmbedder()),), "english", False, True, (1, 1)
+    )
+    tallies, histograms = TermTallies(), Histograms()
+    lengths = [0, 0]
+    for texts, _ in examples:
+        counted = CountedTerms.of(texts.metadata_terms, texts.full_terms)
+        tallies.add(counted, 1)
+        lengths = [one + more for one, more in zip(lengths, counted.lengths, strict=True)]
+    _, total = tallies.total()
+    histograms.change(np.zeros_like(total), total)
+    totals = {
+        field: FieldTotals(length, histograms.average_idf(field, len(examples)))
+        for field, length in zip(FIELDS, lengths, strict=True)
+    }
+    trust = sum(texts.document.trust for texts, _ in examples)
+    return Head(1, 1, settings, len(examples), 0, trust, 3, totals)
+
+
+@pytest.fixture(scope="module")
+def frequencies(examples):
+    """Count in how many examples each term of the query is."""
+    return {
+        term_hash(term): (
+            sum(term in texts.metadata_terms for texts, _ in examples),
+            sum(term in texts.full_terms for texts, _ in examples),
+        )
+        for term in terms(QUERY, "en")
+    }
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_some_documents_score_as_among_all(examples, rows, head, frequencies, place):
+    """By BM25Okapi over the texts of all."""
+    texts = [(one.metadata_terms, one.full_terms)[place] for one, _ in examples]
+    query = terms(QUERY, "en")
+    wanted = BM25Okapi(texts).get_scores(query)
+    chosen = [2, 5, 11, 17]
+    corpus = make_corpus([rows[number] for number in reversed(chosen)], head, frequencies)
+    field = (corpus.lexical_metadata, corpus.lexical_full)[place]
+    scores = field.scores(field.weigh(Counter(query)))
+    assert scores.tolist() == pytest.approx(wanted[chosen], abs=1e-5)
+
+
+def test_the_documents_are_known_by_what_holds_for_all(rows, head, frequencies):
+    """Their number, and the shares of languages and scripts; numbers are of those that are here."""
+    corpus = make_corpus(rows[:4], head, frequencies)
+    store = corpus.documents
+    assert (len(store), store.size) == (head.documents, 4)
+    assert store.other_share == 3 / head.documents
+    assert store.mean_trust == head.trust / head.documents
+    assert [document.doc_id for document in store] == sorted(document.doc_id for document in store)
+
+
+def test_no_candidates_know_the_terms_of_the_query_all_the_same(head, frequencies):
+    """What a query can attain depends on all documents."""
+    nothing = make_corpus([], head, frequencies).lexical_full
+    weights = nothing.weigh(Counter(["kubernet"]))
+    assert weights.document_frequencies.tolist() == [frequencies[term_hash("kubernet")][1]]
+    assert nothing.scores(weights).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("record", []),
+        ("record", pack(b"[1, 2]")),
+        ("record", ["%%%"]),
+        ("counts", pack(b"short")),
+        ("counts", pack(b"\xff" * 40)),
+        ("chunks", pack(b"\x01\x00\x00\x00\xff\xff\xff\xff")),
+        ("chunks", pack(b"\x01\x00\x00\x00\x00\x02\x00\x00" + b"\0" * 1028)),
+        ("dense_0_metadata", [0.0] * 511),
+        ("dense_0_body", [float("nan")] * 512),
+    ],
+)
+def test_a_damaged_row_is_told_and_not_searched(rows, head, frequencies, field, value):
+    """Whatever a server sends."""
+    with pytest.raises(CacheError):
+        make_corpus([rows[0], {**rows[1], field: value}], head, frequencies)

