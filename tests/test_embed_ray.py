@@ -1,0 +1,186 @@
+"""`scripts/embed_ray.py`: workers of a real Ray fill the embedding cache, and may die of it."""
+
+import importlib.util
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from skillsearch.cli.indexing import EXAMPLES
+from skillsearch.index.embedding_cache import EmbeddingCache
+from skillsearch.index.request import IndexRequest
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.index.text_embedding import keys_of
+
+SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "embed_ray.py"
+RAY_THREADS = 185
+"""A little more than Ray starts on one machine for two workers; each takes a process id."""
+
+
+def free_process_ids():
+    """Count the ids that new processes and threads can get; those below 300 are not used again."""
+    try:
+        limit = int(Path("/proc/sys/kernel/pid_max").read_text(encoding="ascii"))
+    except OSError:
+        return 1 << 15
+    taken = 0
+    for tasks in Path("/proc").glob("[0-9]*/task"):
+        try:
+            taken += sum(int(task.name) > 300 for task in tasks.iterdir())
+        except OSError:  # it has ended
+            continue
+    return limit - 301 - taken
+
+
+def needs_ray(function):
+    """Mark a test that starts Ray."""
+    if importlib.util.find_spec("ray") is None:
+        function = pytest.mark.skip(reason="needs Ray: pip install ray")(function)
+    for mark in (pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(300)):
+        function = mark(function)
+    return function
+
+
+@contextmanager
+def started(*args):
+    """Start the script; it is killed at the end unless it has ended."""
+    patience = time.monotonic() + 60
+    while free_process_ids() < RAY_THREADS:
+        if time.monotonic() > patience:
+            pytest.skip("this machine has too few process ids left for Ray")
+        time.sleep(1)
+    command = [sys.executable, SCRIPT, *args, "--json"]
+    with tempfile.TemporaryDirectory(prefix="t", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        process = subprocess.Popen(
+            list(map(str, command)),
+            # Without rotation of its logs, each process of Ray has two to four threads less.
+            env={**os.environ, "TMPDIR": folder, "RAY_ROTATION_MAX_BYTES": "0"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def run(*args):
+    """Run the script to its end; return its report and what it told."""
+    with started(*args) as process:
+        out, err = process.communicate(timeout=200)
+    assert process.returncode == 0, err
+    return json.loads(out), err
+
+
+def index(roots, index_dir, model):
+    """Index in this process, and return the report."""
+    return SkillIndex.build(IndexRequest((roots,), model, True), index_dir)[1]
+
+
+def vectors(index_dir):
+    """Return all vectors of an index, by channel and key."""
+    opened = SkillIndex.open(index_dir)
+    found = {}
+    for number, channel in enumerate(opened.opened.settings.channels):
+        with EmbeddingCache(index_dir, channel.fingerprint, channel.dimensions) as cache:
+            keys = [key for document in opened.documents() for key in keys_of(document, number)]
+            found |= {(number, key): row for key, row in zip(keys, cache.matrix(keys), strict=True)}
+    return found
+
+
+def wait_for_vectors(process, index_dir):
+    """Wait until the first shard is in the cache."""
+    while process.poll() is None and not any(
+        path.stat().st_size for path in index_dir.glob("embeddings-*.keys")
+    ):
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """Make a root of skills whose long bodies keep the hashing embedder busy for a while."""
+    root = tmp_path_factory.mktemp("many")
+    chance = random.Random(4)
+    for number in range(600):
+        folder = root / f"skill-{number}"
+        folder.mkdir()
+        words = " ".join(f"{chance.getrandbits(48):x}" for _ in range(350))
+        text = f"---\nname: skill-{number}\ndescription: About {number}.\n---\n{words}\n"
+        (folder / "SKILL.md").write_text(text, encoding="utf-8")
+    return root
+
+
+def test_without_ray_it_says_what_to_install(drinks, index_dir):
+    """In one line; nothing is written but the lock."""
+    code = (
+        "import runpy, sys\n"
+        "sys.modules['ray'] = None\n"
+        "sys.path.insert(0, sys.argv[1].rpartition('/')[0])\n"
+        "sys.argv = sys.argv[1:]\n"
+        "runpy.run_path(sys.argv[0], run_name='__main__')\n"
+    )
+    command = [sys.executable, "-c", code, SCRIPT.as_posix(), drinks, "--index-dir", index_dir]
+    result = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60)
+    assert result.returncode == 2
+    assert "pip install ray" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not list(index_dir.glob("embeddings-*"))
+
+
+@needs_ray
+def test_the_index_after_it_embeds_nothing_and_has_the_vectors_of_a_plain_one(tmp_path):
+    """Of every channel, bit for bit; the workers keep to CPUs of their own."""
+    report, told = run(EXAMPLES, "--index-dir", tmp_path / "ray", "--workers", 2, "--shard", 16)
+    after = index(EXAMPLES, tmp_path / "ray", "onnx")
+    plain = index(EXAMPLES, tmp_path / "plain", "onnx")
+    assert (report["skills"], report["embedded"]) == (plain.indexed, plain.embedded)
+    assert (after.indexed, after.embedded) == (plain.indexed, 0)
+    expected, found = vectors(tmp_path / "plain"), vectors(tmp_path / "ray")
+    assert found.keys() == expected.keys()
+    for key, vector in expected.items():
+        np.testing.assert_array_equal(found[key], vector)
+    if sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1:
+        assert len(set(re.findall(r"CPU (\d+)", told))) == 2
+
+
+@needs_ray
+def test_what_a_dying_worker_had_is_done_again(many, index_dir, tmp_path):
+    """Killed in the middle of its work: all skills are there, and one death is reported."""
+    listing = tmp_path / "roots.txt"
+    listing.write_text(f"\n{many}\n", encoding="utf-8")
+    options = ("--listing", listing, "--index-dir", index_dir, "--model", "hashing")
+    with started(*options, "--shard", 32) as process:
+        victim = int(re.search(r"worker \d: pid (\d+)", process.stderr.readline())[1])
+        wait_for_vectors(process, index_dir)
+        os.kill(victim, signal.SIGKILL)
+        out, err = process.communicate(timeout=200)
+    assert process.returncode == 0, err
+    assert re.search(r"worker \d died.*; starting another one", err)
+    report = json.loads(out)
+    assert (report["skills"], report["embedded"], report["deaths"]) == (600, 1_200, 1)
+    after = index(many, index_dir, "hashing")
+    assert (after.indexed, after.embedded) == (600, 0)
+
+
+@needs_ray
+def test_run_again_after_a_kill_it_does_only_what_lacks(many, index_dir):
+    """What had arrived is kept; a third run finds nothing to do."""
+    options = (many, "--index-dir", index_dir, "--model", "hashing", "--shard", 32)
+    with started(*options) as process:
+        wait_for_vectors(process, index_dir)
+        process.kill()
+    again, _ = run(*options)
+    assert 0 < again["embedded"] < 1_200
+    assert index(many, index_dir, "hashing").embedded == 0
