@@ -65,6 +65,4 @@ def _rarest_term(corpus: Corpus, query: QueryForm, document: int) -> float:
 
 def _rarest_in(field: LexicalField, query: QueryForm, document: int) -> float:
     """Return the highest idf of the query terms in a document over that of an unknown term."""
-    weights = sorted(field.idf_of(query.counts).items(), key=lambda item: -item[1])
-    found = next((weight for term, weight in weights if field.holds(term, document)), 0.0)
-    return max(found, 0.0) / field.rarest_idf
+    return field.rarest_held(field.weigh(query.counts), document) / field.rarest_idf

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -84,6 +84,9 @@ class LexicalField:
     segments: tuple[LexicalSegment, ...]
     statistics: LexicalStatistics
     corrections: TermTally
+    _weighed: dict[tuple[tuple[str, int], ...], TermWeights] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     @classmethod
     def of(cls, segment: LexicalSegment) -> LexicalField:
@@ -115,6 +118,17 @@ class LexicalField:
         Returns:
             The terms with what the corpus knows of them.
         """
+        asked = tuple(query.items())
+        # One search asks for the weights of one query several times over.
+        found = self._weighed.get(asked)
+        if found is None:
+            found = self._weigh(query)
+            self._weighed.clear()
+            self._weighed[asked] = found
+        return found
+
+    def _weigh(self, query: Counter[str]) -> TermWeights:
+        """Look the terms of a query up."""
         hashes = np.fromiter(map(term_hash, query), np.uint64, len(query))
         rows = tuple(segment.rows(hashes) for segment in self.segments)
         frequencies = self.corrections.of(hashes)
@@ -210,6 +224,27 @@ class LexicalField:
         """Return the share of the weight of a query's terms that the corpus knows, 0 to 1."""
         known, unknown = self.attainable_parts(query)
         return known / (known + unknown) if known > 0 else 0.0
+
+    def rarest_held(self, query: TermWeights, document: int) -> float:
+        """Return the highest weight among the terms of a query that a document has.
+
+        Args:
+            query: Its terms, weighed by this field.
+            document: Number of the document.
+
+        Returns:
+            The weight, 0 where it has none of them.
+        """
+        for segment, rows in zip(self.segments, query.rows, strict=True):
+            if document < segment.size:
+                wanted = np.array([document])
+                for place in np.argsort(-query.idf, kind="stable").tolist():
+                    row = int(rows[place])
+                    if row >= 0 and bool(segment.find(row, wanted)[1][0]):
+                        return float(query.idf[place])
+                return 0.0
+            document -= segment.size
+        return 0.0
 
     def holds(self, term: str, document: int) -> bool:
         """Tell whether a term occurs in a document, by its postings and never by a score."""

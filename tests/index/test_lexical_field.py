@@ -264,6 +264,26 @@ def test_few_postings_are_read_of_a_query_with_rare_and_common_words(monkeypatch
     assert sum(read) < 1000
 
 
+@given(CORPORA, st.lists(TERMS | st.just("unknown"), min_size=1, max_size=5))
+def test_the_rarest_term_that_a_document_has(texts, query):
+    """By looking at every term; in the second of two segments too."""
+    both = LexicalField(
+        (segment_of([["x"]]), segment_of(texts)), index_of(texts).statistics, TermTally.empty()
+    )
+    weights = both.idf_of(query)
+    for number, text in enumerate(texts):
+        held = [weight for term, weight in weights.items() if term in text]
+        assert both.rarest_held(both.weigh(Counter(query)), number + 1) == max(held, default=0.0)
+
+
+def test_weights_are_told_anew_where_a_query_changed():
+    """Though it is the same object."""
+    index, query = index_of(split("b a", "c", "d")), Counter(["a"])
+    assert index.weigh(query).terms == ("a",)
+    query["c"] += 1
+    assert index.weigh(query).terms == ("a", "c")
+
+
 def test_weights_are_of_the_terms_that_are_there():
     """In the order asked for, repeats once."""
     index = index_of(split("b a", "c", "d"))
