@@ -304,3 +304,19 @@ def test_only_a_path_in_no_root_changes_nothing(index, drinks, tmp_path, monkeyp
     code, report = index(drinks, "--only", tmp_path / "elsewhere")
     assert code == 0
     assert (report["generation"], report["reused"]) == (before["generation"], 3)
+
+
+def test_only_keeps_to_what_was_indexed(index, drinks, make_skill, tmp_path, monkeypatch):
+    """Though the settings of the folder that it is called in name other roots."""
+    monkeypatch.setattr(amending, "LEAST_DOCUMENTS", 2)
+    index(drinks)
+    make_skill(tmp_path / "others", "play-chess")
+    (tmp_path / "skillsearch.toml").write_text('roots = ["others"]\n')
+    monkeypatch.chdir(tmp_path)
+    path = sorted(drinks.glob("*/SKILL.md"))[0]
+    with path.open("a") as file:
+        file.write("More words.\n")
+    _, report = index("--only", path)
+    assert (report["indexed"], report["reused"]) == (3, 2)
+    _, report = index()
+    assert report["indexed"] == 1

@@ -99,7 +99,7 @@ def index_command(
         uri=uri,
         collection=collection,
     )
-    request = choose_request(given, settings)
+    request = choose_request(given, settings, same=bool(only))
     if settings.backend == "milvus":
         from skillsearch.cli.remote import index_in_milvus
 
@@ -124,12 +124,15 @@ def index_command(
         say(f"note: {told}")
 
 
-def choose_request(given: Sequence[Root], settings: Settings) -> IndexRequest:
+def choose_request(
+    given: Sequence[Root], settings: Settings, *, same: bool = False
+) -> IndexRequest:
     """Decide what to index: arguments, settings, what was indexed before, or the usual places.
 
     Args:
         given: Roots that the user named.
         settings: The settings that hold.
+        same: Take what was indexed before, where anything was, rather than the roots of settings.
 
     Returns:
         Folders, model, fields and languages.
@@ -143,7 +146,8 @@ def choose_request(given: Sequence[Root], settings: Settings) -> IndexRequest:
 
     named = tuple(given) or settings.roots
     with_body = settings.fields == "full"
-    before = None if named else IndexRequest.load(settings.index_dir.absolute())
+    asks_before = not given and (same or not named)
+    before = IndexRequest.load(settings.index_dir.absolute()) if asks_before else None
     if before is not None:
         model = settings.model if "model" in settings.sources else before.model
         with_body = with_body if "fields" in settings.sources else before.with_body

@@ -75,6 +75,24 @@ def test_a_large_corpus_is_searched_by_codes(fields, clustered, coded):
     assert hits / 1000 >= 0.99
 
 
+def test_among_many_alike_more_are_looked_at(fields, clustered, coded, monkeypatch):
+    """Ten thousand copies of ten texts with noise: a share of all, beside which 200 are too few."""
+    texts = clustered(10, dimensions=384)
+    random = np.random.default_rng(5)
+    rows = np.repeat(texts, 1000, axis=0) + 0.02 * random.normal(size=(10_000, 384))
+    rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    found, shares = fields(rows, block=4096), {}
+    for share in (500, 10):
+        monkeypatch.setattr(dense_fields, "CODED_SHARE", share)
+        hits = [
+            len(np.intersect1d(found.nearest(text, 10, NOTHING), brute(rows, None, text, 10)))
+            for text in texts
+        ]
+        shares[share] = sum(hits) / 100
+    assert shares[10] >= 0.95
+    assert shares[10] > shares[500]
+
+
 @pytest.mark.parametrize("is_coded", [False, True])
 @pytest.mark.parametrize("left_out", [1, 50, 250, 300])
 def test_what_is_excluded_is_made_up_for(fields, clustered, monkeypatch, is_coded, left_out):
