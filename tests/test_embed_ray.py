@@ -54,7 +54,7 @@ def needs_ray(function):
 @contextmanager
 def started(*args):
     """Start the script; it is killed at the end unless it has ended."""
-    patience = time.monotonic() + 60
+    patience = time.monotonic() + 15
     while free_process_ids() < RAY_THREADS:
         if time.monotonic() > patience:
             pytest.skip("this machine has too few process ids left for Ray")

@@ -26,11 +26,12 @@ in the fusion between 10 to 1.5, as fitted, and 1 to 1, at least .99 of the ten 
 are among the 50 found so."""
 CODED_CANDIDATES = 200
 CODED_FACTOR = 3
-CODED_SHARE = 500
-"""Candidates taken from the codes before the exact scoring: so many times those asked for, no fewer
-than `CODED_CANDIDATES`, and of a large corpus one document in `CODED_SHARE`, for the more documents
-there are the more are alike. On 6,357 real skills .999 of the ten best are found, and among a
-million, each of a thousand texts a thousand times over with noise, .92 to .99."""
+CODED_SHARE = 250
+CODED_MOST = 2_000
+"""Candidates taken from the codes before the exact scoring: so many times those asked for, no
+fewer than `CODED_CANDIDATES`, and of a large corpus one document in `CODED_SHARE`, up to
+`CODED_MOST`, for the more documents there are the more are alike. On 6,357 real skills .999 of the
+ten best are found; among a million, a thousand texts a thousand times over with noise, .92 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,8 @@ class DenseFields:
             return np.zeros(0, np.int64)
         wanted = k
         if not self.codes.is_exact:
-            wanted = max(CODED_FACTOR * k, CODED_CANDIDATES, self.size // CODED_SHARE)
+            share = min(self.size // CODED_SHARE, CODED_MOST)
+            wanted = max(CODED_FACTOR * k, CODED_CANDIDATES, share)
         asked = wanted + min(len(excluded), wanted)
         while True:
             found = self.codes.search(query, asked)

@@ -63,7 +63,9 @@ def find_candidates(
         The candidates; every document that is best in some channel is among them.
     """
     k, left_out = _pool_size(n), _left_out(corpus, excluded)
-    fields = [corpus.lexical_metadata, corpus.lexical_full or corpus.lexical_metadata]
+    fields = [corpus.lexical_metadata]
+    if corpus.lexical_full is not None:
+        fields.append(corpus.lexical_full)
     weighed = [field.weigh(query.counts) for field in fields]
     matches = [
         field.best(weights, k, left_out) for field, weights in zip(fields, weighed, strict=True)
@@ -76,10 +78,12 @@ def find_candidates(
         pools.append(corpus.documents.living)
     documents = _union([*pools, named])
     documents = documents[~np.isin(documents, left_out)]
-    metadata, full = (
+    shares = [
         _shares(found.scores_of(documents), field.attainable(weights))
         for found, field, weights in zip(matches, fields, weighed, strict=True)
-    )
+    ]
+    # An index of metadata alone has the one field for both.
+    metadata, full = shares[0], shares[-1]
     first, second, neither = shares_of_trust(corpus, query, documents)
     columns = {
         "bm25_metadata": metadata * first,
