@@ -27,7 +27,7 @@ STEPS: tuple[tuple[str, object, str], ...] = (
     ("dense", ranker, "_cosines"),
     ("features and fusion", search, "find_candidates"),
     ("features and fusion", search, "score"),
-    ("hits", search, "run"),
+    ("hits", search, "_hits"),
 )
 """What counts as which step, without the time of other steps inside it."""
 NEAREST = 10

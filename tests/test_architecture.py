@@ -114,6 +114,7 @@ PURE = {  # no clock, no files, no logging
     "index.fusion",
     "index.halves",
     "index.multilingual.neutrality",
+    "index.numbering",
     "index.query_form",
     "index.scripts",
     "index.tokenizer",

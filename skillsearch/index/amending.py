@@ -133,23 +133,25 @@ class Amender:
             self._write_dense(folder, number, cache)
         if FULL in fields:
             self._write_chunks(folder, caches[0])
-        places = np.array([self._base.place_of(one.doc_id) for one in documents], np.int64)
+        known = self._corpus.documents.places
+        places = np.array(
+            [
+                self._base.place_of(document.doc_id) if old < 0 else known[old]
+                for document, old in self._members
+            ],
+            np.int64,
+        )
         Revision(self._gone, places, statistics, corrections).save(folder)
-
-    def _renumber(self) -> NDArray[np.int32]:
-        """Return the new number of each document of the small segment before, -1 if it has none."""
-        segments = self._corpus.documents.segments
-        renumber = np.full(segments[1].size if len(segments) > 1 else 0, -1, np.int32)
-        for number, (_, old) in enumerate(self._members):
-            if old >= 0:
-                renumber[old] = number
-        return renumber
 
     def _write_lexical(self, folder: Path, name: str, field: LexicalField) -> LexicalSegment:
         """Write the postings of a field."""
         writer = LexicalWriter(folder, f"{DELTA}{name}")
         for segment in field.segments[1:]:
-            writer.take_over(segment, self._renumber())
+            renumber = np.full(segment.size, -1, np.int32)
+            for number, (_, old) in enumerate(self._members):
+                if old >= 0:
+                    renumber[old] = number
+            writer.take_over(segment, renumber)
         for number, (document, old) in enumerate(self._members):
             if old < 0:
                 texts = self._texts[document.doc_id]

@@ -15,6 +15,7 @@ from skillsearch.index.chunk_index import ChunkIndex
 from skillsearch.index.dense_channel import DenseChannel
 from skillsearch.index.document_store import DocumentStore
 from skillsearch.index.lexical_field import LexicalField
+from skillsearch.index.numbering import locate
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.segments import DELTA, FULL, METADATA, Revision, Segment, lexical_field
 from skillsearch.types import LANGUAGES, Diagnostic, JsonValue, Languages, Root
@@ -170,11 +171,8 @@ class Corpus:
 
     def chunks_of(self, number: int) -> tuple[ChunkIndex | None, int]:
         """Return the chunks of the segment of a document, and its number there."""
-        for segment, chunks in zip(self.documents.segments, self.chunks, strict=True):
-            if number < segment.size:
-                return chunks, number
-            number -= segment.size
-        raise IndexError(number)
+        at, place = locate(self.documents.segments, number)
+        return self.chunks[at], place
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from skillsearch.index.dense_fields import DenseFields
 from skillsearch.index.halves import as_floats
+from skillsearch.index.numbering import locate, numbered, within
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,8 +46,8 @@ class DenseChannel:
         if len(self.segments) == 1:
             return self.segments[0].nearest(query, k, excluded)
         found, near = [], []
-        for first, segment in self._numbered():
-            left_out = excluded[(excluded >= first) & (excluded < first + segment.size)] - first
+        for first, segment in numbered(self.segments):
+            left_out = excluded[within(excluded, first, segment)] - first
             documents = segment.nearest(query, k, left_out)
             found.append(documents + first)
             near.append(segment.similarities(query, documents))
@@ -78,23 +78,15 @@ class DenseChannel:
         """
         metadata = np.zeros(len(documents), np.float32)
         body = np.zeros(len(documents), np.float32)
-        for first, segment in self._numbered():
-            here = slice(*np.searchsorted(documents, (first, first + segment.size)).tolist())
+        for first, segment in numbered(self.segments):
+            here = within(documents, first, segment)
             metadata[here], bodies = segment.cosines(query, documents[here] - first)
             body[here] = 0 if bodies is None else bodies
         return metadata, body
 
     def vectors_of(self, number: int) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
         """Return the vectors of one document, float32: of its metadata, and of its body."""
-        for first, segment in self._numbered():
-            if number < first + segment.size:
-                place = number - first
-                body = None if segment.body is None else as_floats(segment.body[place])
-                return as_floats(segment.metadata[place]), body
-        raise IndexError(number)
-
-    def _numbered(self) -> Sequence[tuple[int, DenseFields]]:
-        """Return the segments, each with the number of its first document."""
-        sizes = [segment.size for segment in self.segments]
-        firsts = [sum(sizes[:place]) for place in range(len(sizes))]
-        return list(zip(firsts, self.segments, strict=True))
+        at, place = locate(self.segments, number)
+        segment = self.segments[at]
+        body = None if segment.body is None else as_floats(segment.body[place])
+        return as_floats(segment.metadata[place]), body

@@ -14,6 +14,7 @@ import numpy as np
 
 from skillsearch.index.document_segment import DocumentSegment
 from skillsearch.index.documents import KNOWN, Document
+from skillsearch.index.numbering import locate, numbered
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,6 +28,8 @@ class DocumentStore(Iterable[Document]):
     Attributes:
         segments: The segments.
         gone: Numbers of documents that are there no more, int64, ascending.
+        places: For each document of the second segment, how many ids of the first, those that are
+            gone included, come before its own, int64.
     """
 
     def __init__(
@@ -40,12 +43,11 @@ class DocumentStore(Iterable[Document]):
         Args:
             segments: One, or two.
             gone: Numbers of documents that are there no more, ascending.
-            places: For each document of the second segment, how many ids of the first, those
-                that are gone included, come before its own.
+            places: As the attribute; none for one segment.
         """
         self.segments = tuple(segments)
         self.gone = np.zeros(0, np.int64) if gone is None else gone
-        self._places = np.zeros(0, np.int64) if places is None else places
+        self.places = np.zeros(0, np.int64) if places is None else places
 
     @classmethod
     def build(cls, documents: Sequence[Document]) -> DocumentStore:
@@ -86,7 +88,7 @@ class DocumentStore(Iterable[Document]):
         numbers = np.arange(self.segments[0].size)
         if len(self.segments) > 1:
             added = len(numbers) + np.arange(self.segments[1].size)
-            numbers = np.insert(numbers, self._places, added)
+            numbers = np.insert(numbers, self.places, added)
         return numbers[~np.isin(numbers, self.gone)] if len(self.gone) else numbers
 
     @cached_property
@@ -112,12 +114,8 @@ class DocumentStore(Iterable[Document]):
             IndexError: When there is no such number.
             CacheError: When its record has an unknown form.
         """
-        place = number
-        for segment in self.segments:
-            if 0 <= place < segment.size:
-                return segment.read(place)
-            place -= segment.size
-        raise IndexError(number)
+        at, place = locate(self.segments, number)
+        return self.segments[at].read(place)
 
     def __iter__(self) -> Iterator[Document]:
         return (self[number] for number in self.living.tolist())
@@ -129,40 +127,34 @@ class DocumentStore(Iterable[Document]):
         first, second = (segment.size for segment in self.segments)
         is_added = numbers >= first
         added = np.where(is_added, numbers - first, second)
-        places = self._places[np.where(is_added, added, 0)] if second else numbers
+        places = self.places[np.where(is_added, added, 0)] if second else numbers
         return np.where(is_added, places, numbers) * (second + 1) + added
 
     def named(self, name: str) -> list[int]:
         """Return the documents that have a name, in any spelling of case, hyphens and spaces."""
         found: list[int] = []
-        first = 0
-        for segment in self.segments:
+        for first, segment in numbered(self.segments):
             found += (segment.named(name) + first).tolist()
-            first += segment.size
         found = [number for number in found if not self.is_gone(number)]
         return found if len(self.segments) == 1 else self._sorted(found)
 
     def number_of(self, doc_id: str) -> int | None:
         """Return the number of the document with an id, or None where there is none."""
-        first = 0
-        for segment in self.segments:
+        for first, segment in numbered(self.segments):
             place = segment.number_of(doc_id)
             if place is not None and not self.is_gone(first + place):
                 return first + place
-            first += segment.size
         return None
 
     def ids_with(self, prefix: str) -> Iterator[str]:
         """Yield the ids of the documents that begin with a prefix, segment by segment."""
-        first = 0
-        for segment in self.segments:
+        for first, segment in numbered(self.segments):
             for place in range(segment.place_of(prefix), segment.size):
                 doc_id = segment.read(place).doc_id
                 if not doc_id.startswith(prefix):
                     break
                 if not self.is_gone(first + place):
                     yield doc_id
-            first += segment.size
 
     def is_gone(self, number: int) -> bool:
         """Tell whether the document of a number is there no more."""

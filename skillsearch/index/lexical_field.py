@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skillsearch.index.lexical import LexicalSegment, LexicalStatistics, TermTally, term_hash
+from skillsearch.index.numbering import locate, numbered, within
 from skillsearch.index.okapi import K1, damping, idf, saturation
 from skillsearch.index.tokenizer import is_bigram
 from skillsearch.index.top_documents import lowest_of_best, top_documents
@@ -157,19 +158,6 @@ class LexicalField:
         parts = [SegmentScores(self, number, query) for number in range(len(self.segments))]
         return np.concatenate([part.all() for part in parts])
 
-    def scores_of(self, query: TermWeights, documents: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Score some documents as `scores` does.
-
-        Args:
-            query: Its terms, weighed by this field.
-            documents: Numbers of documents, ascending.
-
-        Returns:
-            One score each, float32, in their order.
-        """
-        parts = [SegmentScores(self, number, query) for number in range(len(self.segments))]
-        return LexicalMatches(tuple(parts), np.zeros(0, np.int64)).scores_of(documents)
-
     def best(self, query: TermWeights, k: int, excluded: NDArray[np.int64]) -> LexicalMatches:
         """Find the documents with the k highest scores above 0.
 
@@ -183,11 +171,10 @@ class LexicalField:
             scores of all but those excluded.
         """
         parts = tuple(SegmentScores(self, number, query) for number in range(len(self.segments)))
-        found, first = [], 0
-        for part in parts:
-            left_out = excluded[(excluded >= first) & (excluded < first + part.size)] - first
-            found.append(part.best(k, left_out) + first)
-            first += part.size
+        found = [
+            part.best(k, excluded[within(excluded, first, part)] - first) + first
+            for first, part in numbered(parts)
+        ]
         if len(found) == 1:
             return LexicalMatches(parts, found[0])
         documents = np.concatenate(found)
@@ -235,25 +222,22 @@ class LexicalField:
         Returns:
             The weight, 0 where it has none of them.
         """
-        for segment, rows in zip(self.segments, query.rows, strict=True):
-            if document < segment.size:
-                wanted = np.array([document])
-                for place in np.argsort(-query.idf, kind="stable").tolist():
-                    row = int(rows[place])
-                    if row >= 0 and bool(segment.find(row, wanted)[1][0]):
-                        return float(query.idf[place])
-                return 0.0
-            document -= segment.size
+        number, place = locate(self.segments, document)
+        rows, wanted = query.rows[number], np.array([place])
+        for term in np.argsort(-query.idf, kind="stable").tolist():
+            row = int(rows[term])
+            if row >= 0 and bool(self.segments[number].find(row, wanted)[1][0]):
+                return float(query.idf[term])
         return 0.0
 
     def holds(self, term: str, document: int) -> bool:
         """Tell whether a term occurs in a document, by its postings and never by a score."""
-        for segment in self.segments:
-            if document < segment.size:
-                row = int(segment.rows(np.array([term_hash(term)], np.uint64))[0])
-                return row >= 0 and bool(segment.find(row, np.array([document]))[1][0])
-            document -= segment.size
-        return False
+        if document >= self.size:
+            return False
+        number, place = locate(self.segments, document)
+        segment = self.segments[number]
+        row = int(segment.rows(np.array([term_hash(term)], np.uint64))[0])
+        return row >= 0 and bool(segment.find(row, np.array([place]))[1][0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -272,11 +256,10 @@ class LexicalMatches:
         """Return the scores of any documents, given ascending, float32."""
         if len(self.segments) == 1:
             return self.segments[0].scores_of(documents)
-        total, first = np.zeros(len(documents), np.float32), 0
-        for segment in self.segments:
-            here = slice(*np.searchsorted(documents, (first, first + segment.size)).tolist())
+        total = np.zeros(len(documents), np.float32)
+        for first, segment in numbered(self.segments):
+            here = within(documents, first, segment)
             total[here] = segment.scores_of(documents[here] - first)
-            first += segment.size
         return total
 
 

@@ -139,7 +139,8 @@ def _pool_size(n: int) -> int:
 
 def _left_out(corpus: Corpus, excluded: Collection[int]) -> NDArray[np.int64]:
     """Return the documents that must not be candidates, those that are gone included."""
-    return np.array(sorted({*excluded, *corpus.documents.gone.tolist()}), np.int64)
+    gone = corpus.documents.gone
+    return np.array(sorted({*excluded, *gone.tolist()}), np.int64) if excluded else gone
 
 
 def score(

@@ -109,7 +109,7 @@ class Comparison:
     @property
     def count(self) -> int:
         """How many skills came, changed or went."""
-        return len(self.changed) + self.gone
+        return len(self.files) - sum(self.is_kept) - len(self.refused) + self.gone
 
     def gone_ids(self, roots: Sequence[Root]) -> set[str]:
         """Return the ids of the skills of the index before that have no file any more."""

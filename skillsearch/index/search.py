@@ -111,10 +111,11 @@ def answer(
             SearchResult(one.query, one.cut(calibration), (), True, 0.0, ()) for one in requests
         ]
     first = requests[0]
-    near = nearest_documents(corpus, forms, first.n, excluded_by(first, corpus))
+    excluded = _excluded(first, corpus)
+    near = nearest_documents(corpus, forms, first.n, excluded)
     results = []
     for request, form, documents in zip(requests, forms, near, strict=True):
-        hits = run(request, corpus, form, calibration, documents)
+        hits = _hits(request, corpus, form, calibration, excluded, documents)
         votes: tuple[ChannelVote, ...] = ()
         if request.explain and request.system == "hybrid":
             from skillsearch.index.votes import channel_votes
@@ -126,11 +127,7 @@ def answer(
 
 
 def run(
-    request: SearchRequest,
-    corpus: Corpus,
-    form: QueryForm,
-    calibration: Calibration,
-    near: Sequence[NDArray[np.int64]] | None = None,
+    request: SearchRequest, corpus: Corpus, form: QueryForm, calibration: Calibration
 ) -> tuple[Hit, ...]:
     """Answer a request.
 
@@ -139,12 +136,24 @@ def run(
         corpus: The opened index.
         form: The analysed query.
         calibration: Weighs features and evidence.
-        near: As in `find_candidates`.
 
     Returns:
         The hits, best first, ties by document id; copies of a skill take one place.
     """
-    excluded = excluded_by(request, corpus)
+    excluded = _excluded(request, corpus)
+    (near,) = nearest_documents(corpus, [form], request.n, excluded)
+    return _hits(request, corpus, form, calibration, excluded, near)
+
+
+def _hits(
+    request: SearchRequest,
+    corpus: Corpus,
+    form: QueryForm,
+    calibration: Calibration,
+    excluded: frozenset[int],
+    near: Sequence[NDArray[np.int64]],
+) -> tuple[Hit, ...]:
+    """Answer a request of which is known what it leaves out and what is near it."""
     candidates = find_candidates(corpus, form, request.n, excluded, near)
     scores = score(corpus, form, candidates, request.system, calibration)
     accepted = (scores >= request.cut(calibration)) & (scores > 0)
@@ -166,16 +175,8 @@ def run(
     return tuple(hits)
 
 
-def excluded_by(request: SearchRequest, corpus: Corpus) -> frozenset[int]:
-    """Return the numbers of the documents that a request leaves out.
-
-    Args:
-        request: What is asked.
-        corpus: The opened index.
-
-    Returns:
-        Their numbers.
-    """
+def _excluded(request: SearchRequest, corpus: Corpus) -> frozenset[int]:
+    """Return the numbers of the documents that a request leaves out."""
     numbers = {corpus.documents.number_of(doc_id) for doc_id in request.exclude}
     if not request.include_hidden:
         numbers.update(np.flatnonzero(corpus.documents.hidden).tolist())

@@ -18,6 +18,7 @@ from skillsearch.index.embedding_cache import EmbeddingCache
 from skillsearch.index.embedding_keys import KEY_BYTES
 from skillsearch.index.fields import FieldTexts
 from skillsearch.index.lexical_builder import LexicalWriter
+from skillsearch.index.numbering import numbered
 from skillsearch.index.segments import FULL, METADATA
 
 if TYPE_CHECKING:
@@ -157,10 +158,8 @@ class SegmentWriter:
             return
         full = self._before.lexical_full
         field = self._before.lexical_metadata if name == METADATA or full is None else full
-        first = 0
-        for segment in field.segments:
+        for first, segment in numbered(field.segments):
             writer.take_over(segment, self._renumber[first : first + segment.size])
-            first += segment.size
 
     def _write_dense(self, number: int, cache: EmbeddingCache) -> None:
         """Write the vectors of a channel."""

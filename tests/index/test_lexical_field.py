@@ -183,7 +183,7 @@ def test_the_scores_of_some_documents_are_those_of_all(texts, query, data):
     """Bit for bit, whichever are asked for."""
     index = index_of(texts)
     wanted = np.array(sorted(data.draw(st.sets(st.integers(0, len(texts) - 1)))), dtype=np.int64)
-    found = index.scores_of(index.weigh(Counter(query)), wanted)
+    found = index.best(index.weigh(Counter(query)), 1, NOTHING).scores_of(wanted)
     assert found.tolist() == index.scores(index.weigh(Counter(query)))[wanted].tolist()
 
 
@@ -208,7 +208,7 @@ def test_a_corpus_of_two_segments_scores_as_one_of_all_living_documents(texts, a
     assert both.idf_of(query) == alone.idf_of(query)
     everything = np.arange(both.size)
     assert (
-        both.scores_of(both.weigh(query), everything).tolist()
+        both.best(both.weigh(query), 1, NOTHING).scores_of(everything).tolist()
         == both.scores(both.weigh(query)).tolist()
     )
     best = both.best(both.weigh(query), 3, np.array(sorted(gone), np.int64)).documents
