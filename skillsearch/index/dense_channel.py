@@ -76,6 +76,9 @@ class DenseChannel:
             Those of the metadata and those of the bodies, float32, in the order of the documents;
             0 for bodies that are not indexed.
         """
+        if len(self.segments) == 1:
+            metadata, bodies = self.segments[0].cosines(query, documents)
+            return metadata, np.zeros_like(metadata) if bodies is None else bodies
         metadata = np.zeros(len(documents), np.float32)
         body = np.zeros(len(documents), np.float32)
         for first, segment in numbered(self.segments):

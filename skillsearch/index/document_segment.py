@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -86,10 +86,11 @@ class DocumentSegment:
 
     def named(self, name: str) -> NDArray[np.int64]:
         """Return the documents that have a name, as `name_hash` compares names, ascending."""
-        wanted = np.uint64(name_hash(name))
+        wanted = name_hash(name)
+        # NumPy would convert all of `by_name` to search through it.
         begin, end = (
-            int(np.searchsorted(self.names, wanted, side, sorter=self.by_name))
-            for side in ("left", "right")
+            bisect(self.by_name, wanted, key=lambda number: int(self.names[number]))
+            for bisect in (bisect_left, bisect_right)
         )
         return self.by_name[begin:end].astype(np.int64)
 

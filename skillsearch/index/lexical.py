@@ -8,6 +8,7 @@ other posting.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
@@ -106,6 +107,12 @@ class LexicalSegment:
         wanted = documents.astype(np.int32)
         places = np.minimum(postings.searchsorted(wanted), len(postings) - 1)
         return places + begin, postings[places] == wanted
+
+    def has(self, row: int, document: int) -> bool:
+        """Tell whether a document is among the postings of a row that there is."""
+        begin, end = int(self.starts[row]), int(self.starts[row + 1])
+        place = bisect_left(self.documents, document, begin, end)
+        return place < end and int(self.documents[place]) == document
 
     def save(self, folder: Path, name: str) -> None:
         """Write the arrays as ``NAME-ARRAY.npy`` files.

@@ -132,9 +132,11 @@ class LexicalField:
         """Look the terms of a query up."""
         hashes = np.fromiter(map(term_hash, query), np.uint64, len(query))
         rows = tuple(segment.rows(hashes) for segment in self.segments)
-        frequencies = self.corrections.of(hashes)
-        for segment, places in zip(self.segments, rows, strict=True):
-            frequencies = frequencies + segment.document_frequencies(places)
+        frequencies = self.segments[0].document_frequencies(rows[0])
+        if len(self.segments) > 1:
+            frequencies = frequencies + self.corrections.of(hashes)
+        for segment, places in zip(self.segments[1:], rows[1:], strict=True):
+            frequencies += segment.document_frequencies(places)
         count, mean = self.statistics.documents, self.statistics.average_idf
         weights = [idf(df, count, mean) if df > 0 else 0.0 for df in frequencies.tolist()]
         repeats = np.fromiter(query.values(), np.float64, len(query))
@@ -223,12 +225,13 @@ class LexicalField:
             The weight, 0 where it has none of them.
         """
         number, place = locate(self.segments, document)
-        rows, wanted = query.rows[number], np.array([place])
-        for term in np.argsort(-query.idf, kind="stable").tolist():
-            row = int(rows[term])
-            if row >= 0 and bool(self.segments[number].find(row, wanted)[1][0]):
-                return float(query.idf[term])
-        return 0.0
+        weights = zip(query.idf.tolist(), query.rows[number].tolist(), strict=True)
+        held = (
+            weight
+            for weight, row in sorted(weights, reverse=True)
+            if row >= 0 and self.segments[number].has(row, place)
+        )
+        return next(held, 0.0)
 
     def holds(self, term: str, document: int) -> bool:
         """Tell whether a term occurs in a document, by its postings and never by a score."""
@@ -237,7 +240,7 @@ class LexicalField:
         number, place = locate(self.segments, document)
         segment = self.segments[number]
         row = int(segment.rows(np.array([term_hash(term)], np.uint64))[0])
-        return row >= 0 and bool(segment.find(row, np.array([place]))[1][0])
+        return row >= 0 and segment.has(row, place)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -290,7 +293,7 @@ class SegmentScores:
         self._segment = segment
         self._dampings = field.dampings[number]
         self._rows: list[int] = rows[order].tolist()
-        self._weights: list[float] = weights[order].tolist()
+        self._lifts = (weights[order] * SATURATION_LIMIT).astype(np.float32)
         self._counts: list[int] = segment.document_frequencies(rows[order]).tolist()
         # A longer mean length than that of the segment itself lifts every saturation, by no more
         # than the ratio of the two.
@@ -304,7 +307,7 @@ class SegmentScores:
         """Return the scores of all documents, float32."""
         total = np.zeros(self.size, np.float32)
         for place in range(len(self._rows)):
-            self._add(place, total)
+            self._add(range(place, place + 1), total)
         return total
 
     def scores_of(self, documents: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -330,27 +333,41 @@ class SegmentScores:
         total = self._total = np.zeros(self.size, np.float32)
         total[excluded] = -np.inf
         unread, possible, reached = sum(self._counts), sum(self._bounds), 0.0
-        while self._read < len(self._rows):
-            place, self._read = self._read, self._read + 1
-            self._add(place, total)
-            unread -= self._counts[place]
-            possible -= self._bounds[place]
-            reached += self._bounds[place]
-            if unread < _WORTH_PRUNING + self.size // 16 or possible >= reached:
+        worth = _WORTH_PRUNING + self.size // 16
+        while unread:
+            first, read = self._read, 0
+            # What can be left unread is known only once the terms to come are the lesser part.
+            while self._read < len(self._rows) and (
+                unread - read < worth or read < worth // 4 or possible >= reached
+            ):
+                read += self._counts[self._read]
+                possible -= self._bounds[self._read]
+                reached += self._bounds[self._read]
+                self._read += 1
+            self._add(range(first, self._read), total)
+            unread -= read
+            left = _still_possible(total, k, possible) if unread else None
+            if left is None:
                 continue
-            left = _still_possible(total, k, possible)
-            if left is not None and len(left) * _LOOKUP_COST < unread:
-                scores = self.scores_of(left)
-                return left[top_documents(scores, k)]
+            if len(left) * _LOOKUP_COST * (len(self._rows) - self._read) < unread:
+                return left[top_documents(self.scores_of(left), k)]
         return top_documents(total, k)
 
-    def _add(self, place: int, total: NDArray[np.float32]) -> None:
-        """Add a term to the scores of all documents that have it."""
-        segment, row = self._segment, self._rows[place]
-        postings = slice(int(segment.starts[row]), int(segment.starts[row + 1]))
-        documents = segment.documents[postings]
-        frequencies, dampings = segment.frequencies[postings], self._dampings[documents]
-        total[documents] += saturation(frequencies, dampings, self._weights[place])
+    def _add(self, places: range, total: NDArray[np.float32]) -> None:
+        """Add some terms to the scores of all documents that have them.
+
+        All at once: the arrays of a term are short, and each call of NumPy costs a microsecond.
+        """
+        segment = self._segment
+        rows = [self._rows[place] for place in places]
+        bounds = [(int(segment.starts[row]), int(segment.starts[row + 1])) for row in rows]
+        postings = [slice(*one) for one in bounds]
+        documents = np.concatenate([segment.documents[one] for one in postings], dtype=np.intp)
+        frequencies = np.concatenate([segment.frequencies[one] for one in postings])
+        lifts = self._lifts[places.start : places.stop].repeat([b - a for a, b in bounds])
+        # No posting lies outside; to have NumPy make sure takes half as long again.
+        dampings = self._dampings.take(documents, mode="wrap")
+        np.add.at(total, documents, saturation(frequencies, dampings, lifts))
 
     def _look_up(
         self, place: int, documents: NDArray[np.int64], total: NDArray[np.float32]
@@ -359,7 +376,7 @@ class SegmentScores:
         segment = self._segment
         postings, has = segment.find(self._rows[place], documents)
         frequencies, dampings = segment.frequencies[postings[has]], self._dampings[documents[has]]
-        total[has] += saturation(frequencies, dampings, self._weights[place])
+        total[has] += saturation(frequencies, dampings, self._lifts[place])
 
 
 def _still_possible(total: NDArray[np.float32], k: int, rest: float) -> NDArray[np.int64] | None:

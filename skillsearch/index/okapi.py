@@ -22,6 +22,7 @@ EPSILON = 0.25
 its mean."""
 NO_MEAN = 1e-9
 """A mean idf up to here is zero but for the rounding of its sum."""
+_LIFT_OF_ONE = np.float32(K1 + 1)
 _OWN_LIMIT = 20_000
 """Distinct terms from which on the mean is taken over an array; BM25Okapi walks a dictionary."""
 
@@ -83,21 +84,24 @@ def damping(lengths: NDArray[np.int32], mean_length: float) -> NDArray[np.float3
 
 
 def saturation(
-    frequencies: NDArray[np.uint16], dampings: NDArray[np.float32], weight: float = 1.0
+    frequencies: NDArray[np.uint16],
+    dampings: NDArray[np.float32],
+    lifts: np.float32 | NDArray[np.float32] = _LIFT_OF_ONE,
 ) -> NDArray[np.float32]:
     """Return what each posting adds to its document's BM25Okapi score.
 
     Args:
         frequencies: Occurrences of the term in the document, one a posting.
         dampings: `damping` of the document, one a posting.
-        weight: The idf of the term, times its repeats in the query.
+        lifts: The idf of the term, times its repeats in the query, times ``k1 + 1``; one for all,
+            or one a posting.
 
     Returns:
-        ``weight * tf * (k1 + 1) / (tf + damping)``, float32, in the same order.
+        ``lift * tf / (tf + damping)``, float32, in the same order.
     """
     tf = frequencies.astype(np.float32)
     divisors = dampings + tf
-    tf *= np.float32(weight * (K1 + 1))
+    tf *= lifts
     tf /= divisors
     return tf
 

@@ -77,7 +77,8 @@ def find_candidates(
         # BM25Okapi gives a term in half of a corpus the weight 0, and few are soon half.
         pools.append(corpus.documents.living)
     documents = _union([*pools, named])
-    documents = documents[~np.isin(documents, left_out)]
+    if len(left_out):
+        documents = documents[~np.isin(documents, left_out)]
     shares = [
         _shares(found.scores_of(documents), field.attainable(weights))
         for found, field, weights in zip(matches, fields, weighed, strict=True)
@@ -85,7 +86,7 @@ def find_candidates(
     # An index of metadata alone has the one field for both.
     metadata, full = shares[0], shares[-1]
     first, second, neither = shares_of_trust(corpus, query, documents)
-    columns = {
+    columns: dict[str, NDArray[np.floating]] = {
         "bm25_metadata": metadata * first,
         "bm25_full": full * first,
         "bm25_metadata_alone": metadata * neither,
@@ -94,10 +95,14 @@ def find_candidates(
         "bm25_full_multilingual": full * second,
     }
     for number, share, suffix in ((0, first, ""), (1, second, "_multilingual")):
-        metadata_cosines, body_cosines = _cosines(corpus, query, number, documents)
-        columns[f"cosine_metadata{suffix}"] = metadata_cosines * share
-        columns[f"cosine_body{suffix}"] = body_cosines * share
-    features = np.stack([columns[name] for name in FEATURES], axis=1)
+        cosines = _cosines(corpus, query, number, documents)
+        if cosines is not None:
+            columns[f"cosine_metadata{suffix}"] = cosines[0] * share
+            columns[f"cosine_body{suffix}"] = cosines[1] * share
+    features = np.zeros((len(documents), len(FEATURES)))
+    for place, name in enumerate(FEATURES):
+        if name in columns:
+            features[:, place] = columns[name]
     return Candidates(documents, features)
 
 
@@ -192,8 +197,9 @@ def _union(pools: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     `numpy.unique` does the same, but its first call imports numpy.ma: 4 % of a cold query.
     """
     documents = np.sort(np.concatenate(pools))
-    distinct: NDArray[np.int64] = documents[np.diff(documents, prepend=-1) > 0]
-    return distinct
+    is_first = np.ones(len(documents), np.bool_)
+    np.not_equal(documents[1:], documents[:-1], out=is_first[1:])
+    return documents[is_first]
 
 
 def _shares(scores: NDArray[np.float32], attainable: float) -> NDArray[np.float32]:
@@ -206,10 +212,10 @@ def _shares(scores: NDArray[np.float32], attainable: float) -> NDArray[np.float3
 
 def _cosines(
     corpus: Corpus, query: QueryForm, channel: int, documents: NDArray[np.int64]
-) -> list[NDArray[np.float64]]:
-    """Return what a channel makes of metadata and bodies, no less than 0; 0 where it has no say."""
+) -> list[NDArray[np.float64]] | None:
+    """Return what a channel makes of metadata and bodies, no less than 0, if it has a say."""
     if channel >= len(query.views) or not query.views[channel].vector.any():
-        return [np.zeros(len(documents))] * 2
+        return None
     found = corpus.dense[channel].cosines(query.views[channel].vector, documents)
     return [np.maximum(cosines.astype(np.float64), 0.0) for cosines in found]
 
@@ -221,10 +227,10 @@ def _name_match(
     named: NDArray[np.int64],
 ) -> NDArray[np.float64]:
     """Return how much the query looks like each document's name, 0 to 1."""
-    match = np.isin(documents, named).astype(np.float64)
-    wanted = _triples(query.text)
+    match = np.isin(documents, named).astype(np.float64) if len(named) else np.zeros(len(documents))
     if len(query.counts) > _NAME_QUERY_TERMS or len(query.text.split()) > _NAME_QUERY_TERMS:
         return match
+    wanted = _triples(query.text)
     for place in np.flatnonzero(match == 0):
         name = _triples(store[int(documents[place])].name)
         dice = 2 * len(wanted & name) / max(len(wanted) + len(name), 1)

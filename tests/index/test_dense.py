@@ -42,6 +42,18 @@ def test_of_coded_rows_about_the_nearest_are_found(clustered):
     assert sum(found) / 1000 >= 0.99
 
 
+@pytest.mark.parametrize("dimensions", [7, 30, 50])
+def test_rows_of_any_length_are_coded(clustered, dimensions):
+    """Of a length that four does not divide a code stands for fewer: the nearest are among 100."""
+    rows, queries = np.split(clustered(1020, dimensions=dimensions), [1000])
+    index = DenseCodes.build(dimensions, rows)
+    index.add(rows)
+    assert (index.is_exact, index.shape) == (False, (1000, dimensions))
+    for query in queries:
+        nearest = np.argsort(-(rows @ query))[:5]
+        assert np.isin(nearest, index.search(query, 100)).all()
+
+
 def test_a_saved_index_finds_the_same(tmp_path, codes, clustered):
     """Mapped rather than read."""
     codes.save(tmp_path / "d.faiss")

@@ -125,6 +125,17 @@ def test_cosines_are_in_the_order_asked_for(fields, clustered):
         np.testing.assert_allclose(cosines, vectors[wanted] @ query, atol=1e-6)
 
 
+@pytest.mark.parametrize("is_coded", [False, True])
+def test_cosines_are_the_same_in_blocks(fields, clustered, monkeypatch, is_coded):
+    """Of more documents than are scored at a time, rounded to halves or not."""
+    monkeypatch.setattr(dense_fields, "FLAT_LIMIT", 10 if is_coded else 5000)
+    monkeypatch.setattr(dense_fields, "_BLOCK", 7)
+    metadata, query = clustered(40), clustered(1, seed=4)[0]
+    wanted = np.arange(39, -1, -1)
+    cosines, _ = fields(metadata).cosines(query, wanted)
+    np.testing.assert_allclose(cosines, metadata[wanted] @ query, atol=3e-4 if is_coded else 1e-6)
+
+
 def test_nothing_is_found_in_nothing(fields, clustered):
     """An empty corpus has a writer too."""
     empty = fields(clustered(3)[:0])

@@ -254,9 +254,9 @@ def test_few_postings_are_read_of_a_query_with_rare_and_common_words(monkeypatch
     index, read = index_of(texts), []
     whole = lexical_field.SegmentScores._add
 
-    def counted(self, place, total):
-        read.append(self._counts[place])
-        whole(self, place, total)
+    def counted(self, places, total):
+        read.extend(self._counts[place] for place in places)
+        whole(self, places, total)
 
     monkeypatch.setattr(lexical_field.SegmentScores, "_add", counted)
     query = index.weigh(Counter(["the", "of", "w1", "w2", "w3"]))
