@@ -24,7 +24,8 @@ from skillsearch.types import JsonValue, Languages
 APP = "skillsearch"
 PROJECT_FILES = ("skillsearch.toml", "pyproject.toml")
 PROJECT_MODELS = frozenset(
-    {"onnx", "all-MiniLM-L6-v2", "hashing", "multilingual", "multilingual-e5-small"}
+    "onnx skillsearch-minilm minilm all-MiniLM-L6-v2 hashing multilingual "
+    "multilingual-e5-small".split()
 )
 """Models that a project file may choose: those that load nothing but what is installed."""
 

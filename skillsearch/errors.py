@@ -29,6 +29,7 @@ SkillSearchError
 │   ├─ WorkspaceError          a workspace, an input or an output cannot be used
 │   └─ ArtifactNotFoundError   no artifact has that name and version
 ├─ EvaluationError             a collection, a run or a system that cannot be measured
+├─ TrainingError               a model that cannot be tuned, or skills that do not suffice for it
 └─ MissingDependencyError      an optional library is not installed; says which extra brings it
 
 A caller's wrong argument type stays ``TypeError`` or ``ValueError``.
@@ -276,6 +277,10 @@ class ArtifactNotFoundError(ExecutionError, LookupError):
 
 class EvaluationError(SkillSearchError):
     """A collection, a run or the description of a system that cannot be measured."""
+
+
+class TrainingError(SkillSearchError):
+    """A model that cannot be tuned, read for it or written, or skills that do not suffice."""
 
 
 class MissingDependencyError(SkillSearchError, ImportError):

@@ -74,7 +74,7 @@ def test_json_has_stable_keys(budget):
         "diagnostics",
     ]
     assert (record["skills"], record["hidden"], record["context"]) == (3, 0, 200_000)
-    assert record["counted_by"] == "the packaged tokenizer (WordPiece of all-MiniLM-L6-v2)"
+    assert record["counted_by"] == "the packaged tokenizer (WordPiece of skillsearch-minilm)"
     assert list(record["levels"]) == ["overview", "bodies", "all"]
     assert list(record["claims"][0]) == [
         "name",

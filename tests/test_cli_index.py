@@ -236,7 +236,7 @@ def test_a_model_that_nothing_is_called_exits_with_1(cli, drinks):
     """The message lists what can be used."""
     result = cli("index", drinks, "--index-dir", "i", "--model", "nonsense")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "'nonsense'; use one of: onnx, hashing" in result.stderr
+    assert "'nonsense'; use one of: onnx, minilm, hashing" in result.stderr
 
 
 def test_an_index_folder_that_cannot_be_written_exits_with_1(cli, drinks, tmp_path):

@@ -225,7 +225,7 @@ def test_a_project_file_may_choose_the_languages(project, monkeypatch):
     assert load_settings(languages="auto").languages == "auto"
 
 
-@pytest.mark.parametrize("name", ["onnx", "all-MiniLM-L6-v2", "hashing", "multilingual"])
+@pytest.mark.parametrize("name", ["onnx", "minilm", "all-MiniLM-L6-v2", "hashing", "multilingual"])
 def test_a_project_file_may_choose_a_model_that_is_installed(project, name):
     """It is a name, and no place."""
     project(f"model = '{name}'\n")

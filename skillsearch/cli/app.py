@@ -68,6 +68,7 @@ COMMANDS = {
     "prompt": "prompting",
     "budget": "budgeting",
     "eval": "evaluating",
+    "tune": "tuning",
     "completion": "completion",
 }
 """The module of each command, in the order of the help; only the one that runs is imported."""

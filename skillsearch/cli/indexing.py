@@ -29,7 +29,12 @@ if TYPE_CHECKING:
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 _SHOWN_DIAGNOSTICS = 10
-_STAGES = {"read": "Reading skills", "embed": "Embedding texts", "search": "Searching"}
+_STAGES = {
+    "read": "Reading skills",
+    "embed": "Embedding texts",
+    "train": "Tuning",
+    "search": "Searching",
+}
 
 
 @command("index")

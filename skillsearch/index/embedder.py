@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
+from typing import NamedTuple
 
 from skillsearch import config
 from skillsearch.errors import ConfigError, EmbedderError
@@ -33,16 +34,45 @@ __all__ = [
     "load_embedder",
 ]
 
-PACKAGED_NAME = "all-MiniLM-L6-v2"
-PACKAGED_MODEL = Path(__file__).resolve().parents[1] / "models" / PACKAGED_NAME
+PACKAGED_MODEL = Path(__file__).resolve().parents[1] / "models" / "minilm"
+"""Folder of the packaged models, which share the rows of their words and the tokenizer."""
 
-PACKAGED_SHA256 = "c78f0099fe6003f402e1a942e2284c83d6ffedb5b2a4fbb68e74ceff470de363"
-"""sha256 of the packaged model.json, which pins every file beside it: no part can be swapped alone,
-nor all together. ``scripts/build_model.py`` prints it."""
+
+class PackagedModel(NamedTuple):
+    """A model of the package.
+
+    Attributes:
+        name: Its name.
+        stem: What the names of its own files begin with.
+        sha256: Digest of its model.json, which pins every other file: no part can be swapped
+            alone, nor all together. ``scripts/build_model.py`` prints it.
+    """
+
+    name: str
+    stem: str
+    sha256: str
+
+
+TUNED = PackagedModel(
+    "skillsearch-minilm",
+    "model",
+    "ae1cd696847a65ec315905de1bb348c83da28666b7584cede1f5cf91eed1046e",
+)
+"""The default: all-MiniLM-L6-v2, tuned on skills (``models/minilm/README.md``)."""
+UNTUNED = PackagedModel(
+    "all-MiniLM-L6-v2",
+    "untuned",
+    "4cec81cda5e2d690ded799e76260403c5de46a919f44f5853c4e4c727fb7d095",
+)
+"""What it was tuned from."""
+PACKAGED_NAME = TUNED.name
+PACKAGED_SHA256 = TUNED.sha256
+PACKAGED = {"onnx": TUNED, TUNED.name: TUNED, "minilm": UNTUNED, UNTUNED.name: UNTUNED}
+"""The packaged models by the names that `load_embedder` takes."""
 
 MULTILINGUAL_NAMES = ("multilingual", "multilingual-e5-small")
 
-SPECS = "onnx, hashing, multilingual, onnx:FOLDER, st:NAME_OR_FOLDER"
+SPECS = "onnx, minilm, hashing, multilingual, onnx:FOLDER, st:NAME_OR_FOLDER"
 """What `load_embedder` understands, for error messages."""
 
 
@@ -50,7 +80,8 @@ def load_embedder(spec: str, *, device: str | None = None) -> Embedder:
     """Load the embedder that `spec` names.
 
     Args:
-        spec: ``onnx`` or ``all-MiniLM-L6-v2`` for the packaged model; ``hashing``;
+        spec: ``onnx`` or ``skillsearch-minilm`` for the packaged model; ``minilm`` or
+            ``all-MiniLM-L6-v2`` for the same before it was tuned on skills; ``hashing``;
             ``multilingual`` or ``multilingual-e5-small`` for the one of the extra
             ``multilingual``; ``onnx:FOLDER`` or just a folder for a local ONNX model;
             ``st:NAME_OR_FOLDER`` or ``sentence-transformers/NAME`` for sentence-transformers.
@@ -66,8 +97,9 @@ def load_embedder(spec: str, *, device: str | None = None) -> Embedder:
         ConfigError: When the settings are asked for the device and cannot be read.
     """
     kind, _, rest = spec.partition(":")
-    if spec in ("onnx", PACKAGED_NAME):
-        return OnnxEmbedder.load(PACKAGED_MODEL, manifest_sha256=PACKAGED_SHA256)
+    if spec in PACKAGED:
+        _, stem, digest = PACKAGED[spec]
+        return OnnxEmbedder.load(PACKAGED_MODEL, manifest_sha256=digest, stem=stem)
     if spec == "hashing":
         return HashingEmbedder()
     if spec in MULTILINGUAL_NAMES:
@@ -117,12 +149,12 @@ def model_identity(spec: str) -> str:
         spec: As in `load_embedder`; nothing is checked.
 
     Returns:
-        A text that changes when the model does: by digest for the packaged model and for the
+        A text that changes when the model does: by digest for a packaged model and for the
         multilingual one, by the sizes and times of all its files for a local folder, by name alone
         for any other.
     """
-    if spec in ("onnx", PACKAGED_NAME):
-        return f"onnx {PACKAGED_SHA256}"
+    if spec in PACKAGED:
+        return f"onnx {PACKAGED[spec].sha256}"
     if spec in MULTILINGUAL_NAMES:
         from skillsearch.index.multilingual.source import IDENTITY
 

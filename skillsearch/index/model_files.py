@@ -50,12 +50,13 @@ class ModelConfig:
     sha256: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, folder: Path, *, manifest_sha256: str | None = None) -> Self:
+    def read(cls, folder: Path, *, manifest_sha256: str | None = None, stem: str = "model") -> Self:
         """Read our model.json where there is one, else the files of sentence-transformers.
 
         Args:
             folder: The model's folder.
             manifest_sha256: Digest that model.json must have.
+            stem: What it is called instead of ``model``, where a folder holds several models.
 
         Returns:
             The settings; 256 tokens and mean pooling where no file says otherwise.
@@ -63,7 +64,7 @@ class ModelConfig:
         Raises:
             EmbedderError: When a file is damaged or lacks a value.
         """
-        manifest = folder / "model.json"
+        manifest = folder / f"{stem}.json"
         if manifest_sha256 is not None:
             require_sha256(manifest, manifest_sha256)
         ours = _read_json(manifest, {})

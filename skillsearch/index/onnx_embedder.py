@@ -47,7 +47,7 @@ class OnnxEmbedder:
     _run: Callable[[Any], Row]
 
     @classmethod
-    def load(cls, folder: Path, *, manifest_sha256: str | None = None) -> Self:
+    def load(cls, folder: Path, *, manifest_sha256: str | None = None, stem: str = "model") -> Self:
         """Load a model of one of `MODEL_FILES` and a tokenizer.json from a local folder.
 
         Weights in files of their own ("external data") belong to the model: they are verified, and
@@ -60,6 +60,7 @@ class OnnxEmbedder:
             folder: The model's folder.
             manifest_sha256: Digest that model.json must have; the files that it lists must always
                 have the digests that it gives.
+            stem: What model.onnx and model.json are called instead, where a folder holds several.
 
         Returns:
             The embedder.
@@ -67,8 +68,9 @@ class OnnxEmbedder:
         Raises:
             EmbedderError: When a file is missing, damaged, or not what it has to be.
         """
-        config = ModelConfig.read(folder, manifest_sha256=manifest_sha256)
-        path = next((folder / file for file in MODEL_FILES if (folder / file).is_file()), None)
+        config = ModelConfig.read(folder, manifest_sha256=manifest_sha256, stem=stem)
+        names = MODEL_FILES if stem == "model" else (f"{stem}.onnx",)
+        path = next((folder / name for name in names if (folder / name).is_file()), None)
         if path is None or not (folder / "tokenizer.json").is_file():
             raise EmbedderError(
                 f"{folder} is no ONNX model: it needs tokenizer.json and one of "

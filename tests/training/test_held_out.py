@@ -1,0 +1,81 @@
+"""Requests that are struck out of skills to be asked later."""
+
+import numpy as np
+import pytest
+
+from skillsearch.training.held_out import hold_out, mean_gain
+from skillsearch.training.phrases import SkillText
+
+ABOUT = "Sorts parcels by weight and street. Use when parcel bin {} is full of letters."
+BODY = """# Bins
+
+Ask the depot first.
+
+> "please empty parcel bin {} for me"
+
+## When to use
+
+- Somebody wants bin {} weighed again
+
+Each parcel goes over the scale twice, the second time with its label up, bin {} last of all.
+"""
+
+
+@pytest.fixture
+def skills():
+    """Thirty skills that state requests."""
+    texts = [(ABOUT.format(one), BODY.format(one, one, one)) for one in range(30)]
+    return [SkillText(f"sorter-{number}", *both) for number, both in enumerate(texts)]
+
+
+def test_what_is_held_out_stands_in_no_text_any_more(skills):
+    """In the skill it was struck from; the other skills stay as they are."""
+    held = hold_out(skills, 12, seed=1)
+    assert len(held.queries) == 12
+    changed = {query.row for query in held.queries}
+    assert len(changed) == 12
+    for query in held.queries:
+        left = held.skills[query.row]
+        assert query.text not in f"{left.about}\n{left.body}"
+        assert query.text in f"{skills[query.row].about}\n{skills[query.row].body}"
+        assert f"{query.row} " in f"{query.text} "
+    for row in set(range(30)) - changed:
+        assert held.skills[row] == skills[row]
+
+
+def test_requests_come_first_and_pieces_only_where_they_are_too_few(skills):
+    """Skills without any request are asked by a paragraph of their bodies."""
+    assert {query.kind for query in hold_out(skills, 30, seed=1).queries} <= {"request", "clause"}
+    about = "Keeps the belt of the sorting machine clean and running all night."
+    body = "Loosen both screws before the belt is lifted, and never while the lamp is red."
+    silent = [
+        SkillText(f"belt-{one}", f"{about} Lamp {one}.", f"{body} Lamp {one}.") for one in range(3)
+    ]
+    kinds = [query.kind for query in hold_out([*skills[:2], *silent], 4, seed=1).queries]
+    assert sorted(kinds).count("piece") == 2
+
+
+def test_a_description_is_never_used_up():
+    """What would leave nothing to be found by stays where it is."""
+    short = SkillText("bin", "Use when the bin is full.", "")
+    assert hold_out([short], 1, seed=0).queries == ()
+
+
+def test_a_request_that_is_said_twice_in_other_marks_is_not_held_out():
+    """Else it would stand in the text all the same."""
+    about = 'Sorts the parcels of a depot. Say "empty the parcel bin" or *empty* the parcel bin.'
+    assert hold_out([SkillText("bin", about, "")], 1, seed=0).queries == ()
+
+
+def test_the_seed_decides(skills):
+    """The same one holds out the same."""
+    assert hold_out(skills, 9, seed=4) == hold_out(skills, 9, seed=4)
+    assert hold_out(skills, 9, seed=4) != hold_out(skills, 9, seed=5)
+
+
+def test_the_gain_is_that_of_the_ranks():
+    """Ranks one and three; equal documents stand before the right one."""
+    documents = np.array([[1, 0], [0, 1], [0, 1], [0.6, 0.8]], np.float32)
+    queries = np.array([[1, 0], [0, 1]], np.float32)
+    assert mean_gain(queries, [0, 3], documents) == pytest.approx((1 + 1 / 2) / 2)
+    assert mean_gain(queries[1:], [1], documents) == pytest.approx(1 / np.log2(3))

@@ -1,0 +1,140 @@
+"""Which pairs are trained in which order."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from skillsearch.training.batches import neighbours
+from skillsearch.training.phrases import SkillText
+from skillsearch.training.plan import (
+    JUDGED,
+    JudgedPair,
+    distinct_skills,
+    has_texts,
+    make_plan,
+)
+from skillsearch.training.settings import TrainingSettings
+
+LATIN = frozenset({"Latin"})
+SETTINGS = TrainingSettings(steps=6, batch_size=16, seed=5)
+
+
+def make_text(number, **changes):
+    """Return the text of a skill that is like no other."""
+    fields = {
+        "name": f"skill-{number}",
+        "about": f"Sorts parcels of kind {number} by weight. Use when bin {number} is full.",
+        "body": f"# Steps\n\nWeigh each parcel of kind {number} twice before it goes into a bin.\n",
+    }
+    return SkillText(**fields | changes)
+
+
+@pytest.fixture(scope="module")
+def skills():
+    """Forty skills."""
+    return [make_text(number) for number in range(40)]
+
+
+@pytest.fixture(scope="module")
+def near():
+    """Their neighbours by random vectors."""
+    rows = np.random.default_rng(1).normal(size=(40, 12)).astype(np.float32)
+    return neighbours(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+
+
+def test_skills_that_differ_keep_their_order(skills):
+    """And each place has a row of its own."""
+    kept, rows = distinct_skills(skills, LATIN)
+    assert kept == skills
+    assert rows == {place: place for place in range(40)}
+
+
+@pytest.mark.parametrize("field", ["about", "body"])
+def test_a_copy_has_the_row_of_the_first(field):
+    """The same description or body, white space and case aside, is the same skill."""
+    long = "Weigh each parcel twice before it goes into its bin. " * 6
+    first = make_text(1, body=long)
+    same = " ".join(getattr(first, field).upper().split(" ")).replace(" ", "\n ")
+    copy = make_text(2, **{field: same})
+    kept, rows = distinct_skills([first, make_text(3), copy], LATIN)
+    assert [skill.name for skill in kept] == ["skill-1", "skill-3"]
+    assert rows == {0: 0, 1: 1, 2: 0}
+
+
+def test_short_bodies_are_equal_by_chance():
+    """A stub makes no two skills copies."""
+    kept, _ = distinct_skills([make_text(one, body="See the docs.") for one in (1, 2)], LATIN)
+    assert len(kept) == 2
+
+
+def test_what_the_embedder_cannot_read_is_left_out():
+    """Of the texts the foreign letters, and a skill of which nothing is left."""
+    mixed = make_text(1, body="Weigh it. 무게를 재세요.")
+    foreign = make_text(2, about="소포를 무게와 거리에 따라 분류하고 상자가 가득 차면 알려 줍니다.")
+    kept, rows = distinct_skills([foreign, mixed], LATIN)
+    assert [skill.body for skill in kept] == ["Weigh it. ."]
+    assert rows == {1: 0}
+    assert len(distinct_skills([foreign, mixed], None)[0]) == 2
+
+
+def test_texts_to_make_queries_of_are_counted(skills):
+    """Each skill here has a clause, two sentences, a heading and a paragraph."""
+    assert has_texts(skills[:2], 10)
+    assert not has_texts(skills[:2], 11)
+
+
+def test_the_same_seed_gives_the_same_plan(skills, near):
+    """And another one another plan."""
+    plan = make_plan(skills, near, SETTINGS)
+    assert plan == make_plan(skills, near, SETTINGS)
+    assert plan != make_plan(skills, near, replace(SETTINGS, seed=6))
+
+
+def test_a_plan_has_a_batch_for_each_step_and_no_skill_twice_in_one(skills, near):
+    """Every pair is of the skill whose row it has."""
+    plan = make_plan(skills, near, SETTINGS)
+    assert [len(batch) for batch in plan] == [16] * 6
+    for batch in plan:
+        rows = [row for row, _ in batch]
+        assert len(set(rows)) == len(rows)
+        assert all(
+            f"kind {row} " in pair.document
+            or f"-{row}:" in pair.document
+            or f"{row}" in pair.document
+            for row, pair in batch
+        )
+
+
+def test_fewer_skills_than_a_batch_are_one_batch(skills, near):
+    """They are all trained in every step."""
+    few = make_plan(skills[:10], neighbours(np.eye(10, dtype=np.float32)), SETTINGS)
+    assert {len(batch) for batch in few} == {10}
+
+
+def test_judged_queries_have_their_share_and_a_near_skill_beside_each(skills, near):
+    """A quarter of sixteen is four; each is paired with a field of the chosen skill."""
+    judged = [JudgedPair(f"where does parcel {row} go", row) for row in range(20)]
+    settings = replace(SETTINGS, judged_share=0.25)
+    for batch in make_plan(skills, near, settings, judged):
+        found = [place for place, (_, pair) in enumerate(batch) if pair.kind == JUDGED]
+        assert len(found) == 4
+        for place in found:
+            row, pair = batch[place]
+            assert pair.query == f"where does parcel {row} go"
+            assert f"kind {row} " in pair.document
+            assert batch[place + 1][0] in near[row][:8]
+
+
+def test_few_judged_queries_are_not_learned_by_heart(skills, near):
+    """One query is used at most eight times, up to rounding, however many steps there are."""
+    settings = replace(SETTINGS, steps=30, judged_share=0.5)
+    plan = make_plan(skills, near, settings, [JudgedPair("where does it go", 3)] * 8)
+    assert sum(pair.kind == JUDGED for batch in plan for _, pair in batch) == 90
+
+
+def test_without_judged_queries_the_share_means_nothing(skills, near):
+    """The plan is the one of mined pairs alone."""
+    assert make_plan(skills, near, replace(SETTINGS, judged_share=0.5)) == make_plan(
+        skills, near, SETTINGS
+    )

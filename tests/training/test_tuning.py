@@ -1,0 +1,200 @@
+"""Tuning on a user's skills: what is refused, what is held out, and how it is decided."""
+
+import json
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from skillsearch.errors import EmbedderError, MissingDependencyError, TrainingError
+from skillsearch.evaluation.types import Comparison
+from skillsearch.index.embedder import PACKAGED_MODEL
+from skillsearch.training.bert_weights import average
+from skillsearch.training.judged_queries import ChosenSkills
+from skillsearch.training.material import Material
+from skillsearch.training.measuring import Change, Measured, decide, measure_both
+from skillsearch.training.phrases import SkillText
+from skillsearch.training.tuning import tune
+from skillsearch.training.tuning_inputs import folder_of, learn_from, read_library
+from skillsearch.training.tuning_types import Wishes
+
+LATIN = frozenset({"Latin"})
+
+
+def silent(*_told):
+    """Take no notice of progress."""
+
+
+def make_texts(count):
+    """Return the texts of skills that state requests in words that their descriptions lack."""
+    return [
+        SkillText(
+            f"sorter-{one}",
+            f"Puts crate{one} of depot{one} onto belt{one}, shelf{one} and ramp{one} of yard{one}.",
+            "# Requests\n\n"
+            + "\n\n".join(
+                f'The user says "{verb} letters from town{one} before {hour}"'
+                for verb, hour in (("bring", "noon"), ("fetch", "dawn"), ("carry", "dusk"))
+            ),
+        )
+        for one in range(count)
+    ]
+
+
+def make_change(difference, p_value, before=0.5):
+    """Return what became of a way to search."""
+    test = Comparison("after", "before", "nDCG@10", difference, (0, 0), p_value, 1.0, 1, 1, 1)
+    means = dict.fromkeys(("nDCG@10", "R@5", "Success@1"), before)
+    return Change(means, {name: value + difference for name, value in means.items()}, test)
+
+
+def make_measured(dense, hybrid, queries=100):
+    """Return what was measured of two ways to search, each by its difference and p-value."""
+    return Measured(queries, 500, {"dense": make_change(*dense), "hybrid": make_change(*hybrid)})
+
+
+@pytest.mark.parametrize(
+    ("dense", "hybrid", "expected"),
+    [
+        ((0.1, 0.001), (0.05, 0.01), True),
+        ((0.1, 0.001), (0.01, 0.6), True),
+        ((0.1, 0.001), (0.0, 1.0), True),
+        ((0.1, 0.001), (-0.01, 0.6), False),
+        ((0.1, 0.2), (0.05, 0.2), False),
+        ((-0.1, 0.001), (0.01, 0.6), False),
+        ((-0.1, 0.001), (-0.1, 0.001), False),
+    ],
+)
+def test_a_model_is_better_where_something_is_beyond_chance_and_the_hybrid_no_lower(
+    dense, hybrid, expected
+):
+    """The hybrid is what a user gets."""
+    assert decide({"held_out": make_measured(dense, hybrid)}) is expected
+
+
+def test_enough_judged_queries_decide_and_few_do_not():
+    """Unless what they do not decide got worse beyond chance."""
+    good, bad = make_measured((0.1, 0.001), (0.1, 0.001)), make_measured((0.0, 1.0), (0.0, 1.0))
+    worse = make_measured((-0.1, 0.001), (-0.1, 0.001))
+    assert not decide({"held_out": good, "judged": bad})
+    assert decide({"held_out": good, "judged": replace(bad, queries=29)})
+    assert decide({"held_out": bad, "judged": good})
+    assert not decide({"held_out": worse, "judged": good})
+    assert not decide({})
+
+
+def test_mixed_weights_lie_between_both(make_bert):
+    """A share of 1 is the tuned ones, of 0 the old ones."""
+    begin, tuned = make_bert(1), make_bert(2)
+    mixed = average(begin, tuned, 0.25)
+    for name, one in begin.tensors.items():
+        np.testing.assert_allclose(mixed.tensors[name], 0.75 * one + 0.25 * tuned.tensors[name])
+        np.testing.assert_array_equal(average(begin, tuned, 1.0).tensors[name], tuned.tensors[name])
+        np.testing.assert_array_equal(average(begin, tuned, 0.0).tensors[name], one)
+
+
+@pytest.mark.parametrize("count", [0, 1, 49])
+def test_too_few_skills_are_refused(count):
+    """It says how many there are, and how many it takes."""
+    with pytest.raises(TrainingError, match=rf"^{count} skills .* at least 50 are"):
+        Material.gather(make_texts(count), [], LATIN, 0)
+
+
+def test_skills_that_say_nothing_of_their_uses_are_refused():
+    """There would be nothing to measure by."""
+    texts = [SkillText(f"s{one}", f"Depot {one}, shelves and belts of it", "") for one in range(80)]
+    with pytest.raises(TrainingError, match="say too little"):
+        Material.gather(texts, [], LATIN, 0)
+
+
+def test_nothing_that_is_measured_is_trained():
+    """Neither requests that were held out nor judged queries that were kept back."""
+    texts = make_texts(60)
+    chosen = [ChosenSkills(f"query {number}", (number,)) for number in range(60)]
+    material = Material.gather(texts, chosen, LATIN, 0)
+    trained = {pair.query for pair in material.judged}
+    kept_back = {query for query, _ in material.kept_back}
+    assert trained.isdisjoint(kept_back)
+    assert trained | kept_back == {one.query for one in chosen}
+    assert len(material.watched) == len(material.asked) == 12
+    corpus = "\n".join(f"{skill.about}\n{skill.body}" for skill in material.skills)
+    for query in (*material.watched, *material.asked):
+        assert query.text not in corpus
+
+
+def test_what_is_measured_is_a_collection_of_the_skills_left():
+    """Each query with the skill that it was struck from, or was judged right for it."""
+    texts = [*make_texts(60), make_texts(1)[0]]
+    chosen = [ChosenSkills(f"query {number}", (0, 60)) for number in range(9)]
+    material = Material.gather(texts, chosen, LATIN, 0)
+    held, judged = material.collections().values()
+    assert len(held.documents) == len(judged.documents) == 60
+    for query, asked in zip(held.queries, material.asked, strict=True):
+        (place,) = held.qrels[query.query_id]
+        assert held.documents[int(place)].name == texts[asked.row].name
+    assert {tuple(grades) for grades in judged.qrels.values()} == {("0",)}
+
+
+def test_two_models_are_compared_on_both_ways_to_search(tmp_path, monkeypatch):
+    """A model compared with itself gains nothing, and the numbers are those of the evaluation."""
+    pytest.importorskip("ir_measures")
+    collection = Material.gather(make_texts(60), [], LATIN, 0).collections()["held_out"]
+    measured = measure_both(collection, "hashing", "hashing", work=tmp_path)
+    assert (measured.queries, measured.documents) == (12, 60)
+    for change in measured.changes.values():
+        assert change.before == change.after
+        assert set(change.before) == {"nDCG@10", "R@5", "Success@1"}
+        assert (change.test.difference, change.test.p_value) == (0.0, 1.0)
+    record = json.loads(json.dumps(measured.to_dict()))
+    assert record["hybrid"]["difference"] == 0
+    assert not measured.is_better
+    assert not measured.is_worse
+
+
+def test_a_library_is_read_with_the_texts_and_ids_of_its_index(drinks, make_skill):
+    """What cannot be read is passed over; tags belong to what is known beside the name."""
+    make_skill(drinks, "no-description", description="")
+    make_skill(drinks, "brew: mocha", "Brew mocha.", body="Boil.\n", tags=["cacao"])
+    library = read_library([drinks], silent)
+    found = dict(zip(library.doc_ids, library.texts, strict=True))
+    names = ("brew-coffee", "brew: mocha", "squeeze-lemons", "steep-tea")
+    assert sorted(found) == [f"drinks:{name}" for name in names]
+    assert sorted(library.names) == list(names)
+    assert found["drinks:brew: mocha"] == SkillText("brew: mocha", "Brew mocha.\ncacao", "Boil.")
+
+
+@pytest.mark.parametrize(
+    "model", ["hashing", "minilm", "multilingual", "st:sentence-transformers/x", ""]
+)
+def test_models_that_cannot_be_tuned_are_refused(model):
+    """It says which ones can."""
+    with pytest.raises(TrainingError, match=r"cannot be tuned; begin with onnx"):
+        folder_of(model)
+
+
+def test_models_are_found_by_the_names_that_index_takes(tmp_path):
+    """The packaged one, a folder of ours, a folder of Hugging Face's."""
+    assert folder_of("onnx") == folder_of("skillsearch-minilm") == (PACKAGED_MODEL, False)
+    assert folder_of(f"onnx:{tmp_path}") == folder_of(str(tmp_path)) == (tmp_path, False)
+    assert folder_of(f"st:{tmp_path}") == (tmp_path, True)
+
+
+def test_a_teacher_embeds_by_the_role_and_documents_once():
+    """Its vectors are those of its embedder, in the order asked for."""
+    encode = learn_from("hashing")
+    texts = ["green tea", "black coffee", "green tea"]
+    found = encode(texts, "passage")
+    np.testing.assert_array_equal(found[0], found[2])
+    np.testing.assert_array_equal(found, encode(texts, "query"))
+    with pytest.raises(EmbedderError):
+        learn_from("nothing-of-that-name")
+
+
+def test_without_its_extra_it_says_what_to_install(tmp_path, monkeypatch):
+    """Before anything is read or written."""
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    wishes = Wishes((tmp_path,), tmp_path / "out")
+    with pytest.raises(MissingDependencyError, match=r"pip install 'skillsearch\[train\]'"):
+        tune(wishes, progress=silent, tell=silent)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,191 @@
+"""Whole tunings of a small BERT: better, not better, interrupted, refused."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tokenizers
+
+from skillsearch.errors import TrainingError
+from skillsearch.index.embedder import load_embedder
+from skillsearch.training import tuning
+from skillsearch.training.phrases import SkillText
+from skillsearch.training.settings import TrainingSettings
+from skillsearch.training.tuning import tune
+from skillsearch.training.tuning_inputs import begin_weights
+from skillsearch.training.tuning_types import Wishes
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+def silent(*_told):
+    """Take no notice of progress."""
+
+
+def make_texts(count):
+    """Return the texts of skills that state requests in words that their descriptions lack."""
+    return [
+        SkillText(
+            f"sorter-{one}",
+            f"Puts crate{one} of depot{one} onto belt{one}, shelf{one} and ramp{one} of yard{one}.",
+            "# Requests\n\n"
+            + "\n\n".join(
+                f'The user says "{verb} letters from town{one} before {hour}"'
+                for verb, hour in (("bring", "noon"), ("fetch", "dawn"), ("carry", "dusk"))
+            ),
+        )
+        for one in range(count)
+    ]
+
+
+@pytest.fixture
+def libraries():
+    """Skip without the extra, and use one thread: so small a model is slower with two."""
+    for name in ("sentence_transformers", "accelerate", "datasets", "onnx", "ir_measures"):
+        pytest.importorskip(name)
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def root(tmp_path, make_skill):
+    """Sixty skills on disk."""
+    for text in make_texts(60):
+        make_skill(tmp_path / "root", text.name, text.about, text.body)
+    return tmp_path / "root"
+
+
+def tame(name, tensor):
+    """Return a tensor of a BERT that begins as little more than the mean of its words."""
+    if "LayerNorm" in name or name.endswith("bias"):
+        return np.full_like(tensor, name.endswith("LayerNorm.weight"))
+    if "position" in name or "token_type" in name:
+        return np.zeros_like(tensor)
+    return tensor * np.float32(0.1 if "word" in name else 0.05)
+
+
+@pytest.fixture
+def model(tmp_path, make_bert, libraries):
+    """A small BERT that knows the words of the skills, exported."""
+    from skillsearch.training.onnx_export import export
+
+    words = dict.fromkeys("[PAD] [UNK] [CLS] [SEP]".split())
+    for text in make_texts(60):
+        for word in tokenizers.pre_tokenizers.Whitespace().pre_tokenize_str(
+            f"{text.name} {text.about} {text.body}"
+        ):
+            words[word[0]] = None
+    rows = {word: row for row, word in enumerate(words)}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(rows, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    ends = [("[SEP]", rows["[SEP]"]), ("[CLS]", rows["[CLS]"])]
+    tokenizer.post_processor = tokenizers.processors.BertProcessing(*ends)
+    weights = make_bert(vocab_size=max(1_000, len(rows)), max_position_embeddings=64)
+    tensors = {name: tame(name, one) for name, one in weights.tensors.items()}
+    weights = replace(weights, tensors=tensors, tokenizer=tokenizer.to_str().encode())
+    folder = tmp_path / "tiny"
+    notice = "A tiny model.\n"
+    export(weights, folder, name="tiny", notice=notice, extra={"scripts": ["Latin"]})
+    return folder
+
+
+@pytest.fixture
+def wishes(root, model, tmp_path):
+    """What the runs are asked for."""
+    return Wishes((root,), tmp_path / "out" / "tuned", model=str(model), languages="english")
+
+
+@pytest.fixture
+def learns(monkeypatch):
+    """Let a model of so few weights learn something in so few steps."""
+    settings = TrainingSettings(learning_rate=6e-3, precision="float32", judged_share=0.5)
+    monkeypatch.setattr(tuning, "_SETTINGS", settings)
+
+
+def test_a_model_that_got_better_is_written_and_can_be_used(wishes, learns, model):
+    """The new words of requests were learned from those that were not held out."""
+    told = []
+    tuned = tune(wishes, progress=silent, tell=told.append)
+    assert tuned.is_better
+    assert tuned.folder == wishes.out
+    dense = tuned.measured["held_out"].changes["dense"]
+    assert dense.after["nDCG@10"] > dense.before["nDCG@10"] + 0.1
+    embedder, old = load_embedder(str(wishes.out)), load_embedder(str(model))
+    assert embedder.fingerprint != old.fingerprint
+    assert (embedder.name, embedder.scripts) == ("tiny (tuned)", {"Latin"})
+    assert (wishes.out / "NOTICE").read_text().startswith("A tiny model.")
+    assert [path.name for path in wishes.out.parent.iterdir()] == ["tuned"]
+    assert "steps of" in told[0]
+
+
+def test_a_model_that_did_not_is_not_written(wishes, monkeypatch):
+    """Without --keep nothing is left, neither model nor scratch."""
+    settings = TrainingSettings(learning_rate=1e-9, precision="float32")
+    monkeypatch.setattr(tuning, "_SETTINGS", settings)
+    tuned = tune(wishes, progress=silent, tell=silent)
+    assert not tuned.is_better
+    assert tuned.folder is None
+    assert list(wishes.out.parent.iterdir()) == []
+    kept = tune(replace(wishes, keep=True), progress=silent, tell=silent)
+    assert not kept.is_better
+    assert kept.folder == wishes.out
+    assert begin_weights(str(wishes.out)).tensors.keys()
+
+
+def test_judged_queries_are_learned_and_measured_apart(wishes, learns, tmp_path):
+    """The words of the queries stand in no skill."""
+    path = tmp_path / "log.jsonl"
+    lines = [
+        {"query": f"{verb} letters from town{one}", "skill": f"sorter-{one}"}
+        for one in range(60)
+        for verb in ("need", "want", "send")
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    tuned = tune(replace(wishes, queries=path), progress=silent, tell=silent)
+    assert tuned.measured.keys() == {"held_out", "judged"}
+    assert tuned.judged + tuned.measured["judged"].queries == 180
+    assert 30 < tuned.measured["judged"].queries < 90
+
+
+def test_an_interrupted_tuning_goes_on(wishes, learns):
+    """With the steps that it planned, after the last checkpoint."""
+    steps = []
+
+    def interrupt(stage, done, _total):
+        if stage == "train":
+            steps.append(done)
+            if done == 9:
+                raise KeyboardInterrupt
+
+    settings = replace(tuning._SETTINGS, save_every=4)
+    tuning._SETTINGS = settings
+    with pytest.raises(KeyboardInterrupt):
+        tune(wishes, progress=interrupt, tell=silent)
+    told, again = [], []
+    tuned = tune(
+        wishes,
+        progress=lambda stage, done, _: again.append(done) if stage == "train" else None,
+        tell=told.append,
+    )
+    assert told[0].startswith("Going on")
+    assert again[0] == 9
+    assert tuned.steps == again[-1]
+
+
+def test_too_little_time_is_told_with_what_is_needed(wishes):
+    """Before it is used up."""
+    with pytest.raises(TrainingError, match=r"0\.001 minutes are too few .* --minutes \d+"):
+        tune(replace(wishes, minutes=0.001), progress=silent, tell=silent)
+
+
+def test_a_folder_that_is_taken_is_refused(wishes):
+    """Whatever is in it stays."""
+    wishes.out.mkdir(parents=True)
+    (wishes.out / "mine.txt").write_text("")
+    with pytest.raises(TrainingError, match="is there already"):
+        tune(wishes, progress=silent, tell=silent)
+    assert [path.name for path in wishes.out.iterdir()] == ["mine.txt"]
