@@ -1,12 +1,14 @@
 """Fit the calibrated score on judged collections and write its coefficients into the package.
 
-Usage: python scripts/fit_fusion.py COLLECTION... [--work DIR] [--output FILE]
+Usage: python scripts/fit_fusion.py COLLECTION... [--work DIR] [--output FILE] [--keep-second]
 
 First everything is fitted on indexes with one dense channel. Then, on indexes with two, what tells
 the language of a query, and the numbers of the second channel; those of the first are held, so that
 a query in English has the score that it would have without the second. This part also asks the
 queries of ``scripts/cross_language``: our own, in 17 languages, over documents of the collections,
-and three small collections in Spanish, Russian and Chinese.
+and three small collections in Spanish, Russian and Chinese. ``--keep-second`` leaves the numbers of
+the second channel, and what tells the language of a query, as they are in the output: for a new
+first embedder whose cosines are spread as those of the old one.
 
 Ranking weights are found by coordinate ascent on nDCG@10 (Metzler and Croft, 2007), the confidence
 by logistic regression with signs held, the lag by the calibration of the hits. What is printed was
@@ -37,7 +39,7 @@ from scipy.special import expit
 
 from skillsearch.evaluation.abstention import auroc, expected_calibration_error
 from skillsearch.evaluation.collection import load_collection
-from skillsearch.evaluation.types import JudgedQuery
+from skillsearch.evaluation.types import Collection, JudgedQuery
 from skillsearch.index.calibration import (
     CLUES,
     DENSE_FEATURES,
@@ -49,7 +51,7 @@ from skillsearch.index.calibration import (
     Calibration,
 )
 from skillsearch.index.evidence import find_evidence
-from skillsearch.index.fitted import PACKAGED
+from skillsearch.index.fitted import PACKAGED, load_calibration
 from skillsearch.index.fluency import query_clues
 from skillsearch.index.ranker import best_first
 from skillsearch.languages import language_of
@@ -615,8 +617,36 @@ def main() -> None:
         "--cross-language", type=Path, default=CROSS_LANGUAGE, help="queries in other languages"
     )
     parser.add_argument("--ablation", action="store_true", help="also fit without each part")
+    parser.add_argument("--keep-second", action="store_true", help="fit the first channel alone")
     args = parser.parse_args()
     collections = [load_collection(path) for path in args.collections]
+    if args.keep_second:
+        fit_first(collections, args)
+    else:
+        fit_both(collections, args)
+
+
+def fit_first(collections: Sequence[Collection], args: argparse.Namespace) -> None:
+    """Fit the first channel, and take all else from the calibration in place."""
+    before = load_calibration(args.output)
+    provenance = json.loads(args.output.read_text(encoding="utf-8"))["provenance"]
+    samples = Sampler(collections, args.work, "english").samples()
+    fitted = fit_part(samples, before.clues, ablation=args.ablation)
+    first = fitted.calibration
+    calibration = replace(
+        first,
+        weights={n: (before if n in SECOND else first).weights[n] for n in FEATURES},
+        evidence={n: (before if n in SECOND else first).evidence[n] for n in EVIDENCE},
+        lag_multilingual=before.lag_multilingual,
+    )
+    provenance["first channel"] = today()
+    left_out = {name: round(value, 4) for name, value in means(fitted.left_out).items()}
+    provenance["left_out_of_the_fit"]["first channel"] = left_out
+    save(calibration, provenance, args.output)
+
+
+def fit_both(collections: Sequence[Collection], args: argparse.Namespace) -> None:
+    """Fit both channels, the second beside the first."""
     others = cross_language(args.cross_language, collections)
     samples = Sampler(collections, args.work, "english").samples()
     clues = fit_clues(Sampler([*collections, *others], args.work, "english").overlaps())
@@ -626,7 +656,7 @@ def main() -> None:
     voted = frequent([sample for sample in both if sample.query.views[1].trust > 0])
     second = fit_part(voted, clues, first.calibration)
     provenance = {
-        "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
+        "date": today(),
         "collections": {
             c.name: {"documents": len(c.documents), "queries": len(c.queries)}
             for c in [*collections, *others]
@@ -636,9 +666,19 @@ def main() -> None:
             "second channel": {name: round(v, 4) for name, v in means(second.left_out).items()},
         },
     }
-    record = {**second.calibration.to_dict(), "provenance": provenance}
-    args.output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    print(f"\nthreshold {second.calibration.threshold}; written to {args.output}")
+    save(second.calibration, provenance, args.output)
+
+
+def today() -> str:
+    """Return the date."""
+    return datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+
+
+def save(calibration: Calibration, provenance: Mapping[str, object], output: Path) -> None:
+    """Write a calibration and where it comes from."""
+    record = {**calibration.to_dict(), "provenance": provenance}
+    output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    print(f"\nthreshold {calibration.threshold}; written to {output}")
 
 
 if __name__ == "__main__":

@@ -133,10 +133,10 @@ class LexicalField:
         hashes = np.fromiter(map(term_hash, query), np.uint64, len(query))
         rows = tuple(segment.rows(hashes) for segment in self.segments)
         frequencies = self.segments[0].document_frequencies(rows[0])
-        if len(self.segments) > 1:
+        if len(self.corrections.hashes):
             frequencies = frequencies + self.corrections.of(hashes)
         for segment, places in zip(self.segments[1:], rows[1:], strict=True):
-            frequencies += segment.document_frequencies(places)
+            frequencies = frequencies + segment.document_frequencies(places)
         count, mean = self.statistics.documents, self.statistics.average_idf
         weights = [idf(df, count, mean) if df > 0 else 0.0 for df in frequencies.tolist()]
         repeats = np.fromiter(query.values(), np.float64, len(query))

@@ -489,7 +489,7 @@ def test_search_follows_the_disk(manager, root, make_skill):
 
 def test_search_ranks_by_the_index_and_not_by_keywords(manager):
     """A word that only the body has finds the skill."""
-    (found,) = manager.search_skills("edit the dispatch macro for uint", 1)
+    (found,) = manager.search_skills("edit the dispatch macro for uint support", 1)
     assert found.name == "add-uint-support"
     assert calculate_match_score("dispatch macro", found) == 0.0
 
