@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 BODY_SHARE = 0.25
 """What the body counts beside the metadata when candidates are looked for. With weights of the two
-in the fusion between 10 to 1.5, as fitted, and 1 to 1, at least .99 of the ten best of 6,357 skills
+in the fusion between 10 to 1.5 and 1 to 1, at least .99 of the ten best of 6,357 skills
 are among the 50 found so."""
 CODED_CANDIDATES = 200
 CODED_FACTOR = 3
