@@ -43,7 +43,7 @@ _NAMES = {
 @click.option(
     "--model",
     metavar="M",
-    help="What to begin with: onnx (default), the folder of a tuned model, st:FOLDER.",
+    help="What to begin with: onnx (default), minilm, the folder of a tuned model, st:FOLDER.",
 )
 @click.option(
     "--queries",

@@ -109,14 +109,15 @@ def read_hugging_face(folder: Path) -> BertWeights:
         return _with_tokenizer(tensors, config, folder)
 
 
-def read_exported(folder: Path) -> BertWeights:
+def read_exported(folder: Path, stem: str = "model") -> BertWeights:
     """Read a model that `skillsearch.training.onnx_export.export` wrote, such as the packaged one.
 
     Its 8-bit matrices are turned back into numbers, each within half a step of what was exported,
     so that exporting them again gives the same integers.
 
     Args:
-        folder: Holds model.json, tokenizer.json, model.onnx and the file of its large weights.
+        folder: Holds model.json, tokenizer.json, model.onnx and the files of its large weights.
+        stem: What model.onnx and model.json are called instead, where a folder holds several.
 
     Returns:
         The weights. Of the token types there is the first one only.
@@ -127,11 +128,11 @@ def read_exported(folder: Path) -> BertWeights:
     """
     from skillsearch.training.exported_graph import read_graph
 
-    model = folder / "model.onnx"
+    model = folder / f"{stem}.onnx"
     with _errors_about(folder, _EXPORTED):
-        digests = ModelConfig.read(folder)
+        digests = ModelConfig.read(folder, stem=stem)
         if model.name not in digests.sha256:
-            raise TrainingError("there is no model.json with the digest of model.onnx")
+            raise TrainingError(f"there is no {stem}.json with the digest of {model.name}")
         for file in (model, folder / "tokenizer.json", *weight_files(model)):
             digests.verify(file)
         tensors, config = read_graph(model)

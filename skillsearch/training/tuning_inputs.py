@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.errors import TrainingError
-from skillsearch.index.embedder import PACKAGED, PACKAGED_MODEL, TUNED, load_embedder
+from skillsearch.index.embedder import PACKAGED, PACKAGED_MODEL, load_embedder
 from skillsearch.index.embedding import Role, embed
 from skillsearch.index.fields import field_texts
 from skillsearch.index.indexed_roots import resolve_roots
@@ -76,18 +76,18 @@ def folder_of(model: str) -> tuple[Path, bool]:
     Raises:
         TrainingError: When it has none that could be tuned.
     """
-    if PACKAGED.get(model) is TUNED:
+    if model in PACKAGED:
         return PACKAGED_MODEL, False
     kind, _, rest = model.partition(":")
     if kind == "st" and Path(rest).is_dir():
         return Path(rest), True
     folder = Path(rest if kind == "onnx" and rest else model)
-    if model and model not in PACKAGED and folder.is_dir():
+    if model and folder.is_dir():
         return folder, False
     raise TrainingError(
-        f"The model {model[:200]!r} cannot be tuned; begin with onnx, the packaged one, with the "
-        "folder of a tuned one, or with st:FOLDER, a BERT with mean pooling as saved by "
-        "sentence-transformers."
+        f"The model {model[:200]!r} cannot be tuned; begin with onnx or minilm, the packaged "
+        "ones, with the folder of a tuned one, or with st:FOLDER, a BERT with mean pooling as "
+        "sentence-transformers saves it."
     )
 
 
@@ -105,6 +105,8 @@ def begin_weights(model: str) -> BertWeights:
         MissingDependencyError: When the libraries that read it are not installed.
     """
     folder, is_hugging_face = folder_of(model)
+    if model in PACKAGED:
+        return read_exported(folder, PACKAGED[model].stem)
     return read_hugging_face(folder) if is_hugging_face else read_exported(folder)
 
 

@@ -182,10 +182,11 @@ def test_what_was_read_is_exported_again_as_the_same_bytes(exported, tmp_path):
         assert (tmp_path / "again" / name).read_bytes() == (exported / name).read_bytes()
 
 
-def test_the_packaged_model_can_be_tuned():
-    """It ships no other weights than its 8-bit ones."""
+@pytest.mark.parametrize("stem", ["model", "untuned"])
+def test_the_packaged_models_can_be_tuned(stem):
+    """They ship no other weights than their 8-bit ones."""
     pytest.importorskip("onnx")
-    config = read_exported(PACKAGED_MODEL).config
+    config = read_exported(PACKAGED_MODEL, stem).config
     sizes = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
     assert [config[size] for size in sizes] == [30522, 384, 6, 12]
     assert (config["intermediate_size"], config["layer_norm_eps"]) == (1536, 1e-12)
