@@ -17,6 +17,9 @@ from skillsearch.types import JsonValue, Languages, Progress, System
 MEASURES = ("nDCG@10", "R@5", "Success@1")
 DECISIVE = "nDCG@10"
 SYSTEMS: tuple[System, ...] = ("dense", "hybrid")
+HYBRID_MAY_LOSE = 0.01
+"""Requests that skills state themselves share words with their skill, which favours BM25; a dense
+channel that is better for certain may cost the hybrid a point of them."""
 DECISIVE_JUDGED = 30
 """Judged queries from which on they decide, and not what was held out."""
 
@@ -67,9 +70,10 @@ class Measured:
 
     @property
     def is_better(self) -> bool:
-        """Whether something is better beyond chance, and the hybrid no lower."""
+        """Whether something is better beyond chance, and the hybrid hardly lower."""
         gains = [one for one in self.changes.values() if one.test.difference > 0]
-        return self.changes["hybrid"].test.difference >= 0 and any(one.is_certain for one in gains)
+        is_kept = self.changes["hybrid"].test.difference >= -HYBRID_MAY_LOSE
+        return is_kept and any(one.is_certain for one in gains)
 
     @property
     def is_worse(self) -> bool:
