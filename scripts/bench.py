@@ -31,7 +31,7 @@ from bench_plots import plot_growth
 from bench_report import SYNTHETIC, print_report
 from bench_rivals import compare
 from bench_search import break_down, recall
-from bench_vectors import HEAD_CHARS, make_corpus, noisy
+from bench_vectors import make_corpus, noisy
 
 import skillsearch
 from skillsearch.index.embedder import load_embedder, multilingual_is_installed
@@ -72,6 +72,8 @@ OTHER_QUERIES = (
     "API बहुत ज़्यादा अनुरोध की त्रुटि देता है",
 )
 LOADED_SKILLS = 100
+HEAD_CHARS = 4096
+"""Characters of a body that tell its language."""
 METADATA_FROM = 300_000
 """Corpora of so many skills have no bodies."""
 SEARCH_ROUNDS = 20

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from skillsearch.index import query_analysis, ranker, search
 from skillsearch.index.dense_channel import DenseChannel
-from skillsearch.index.dense_fields import BODY_SHARE
 from skillsearch.index.lexical_field import LexicalField, LexicalMatches
 from skillsearch.index.skill_index import SkillIndex
 
@@ -127,7 +126,4 @@ def all_rows(channel: DenseChannel) -> Iterator[Rows]:
     for segment in channel.segments:
         for start in range(0, segment.size, _BLOCK):
             block = slice(start, start + _BLOCK)
-            rows = segment.metadata[block].astype(np.float32)
-            if segment.body is not None:
-                rows += np.float32(BODY_SHARE) * segment.body[block].astype(np.float32)
-            yield rows
+            yield segment.metadata[block].astype(np.float32)

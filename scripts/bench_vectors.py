@@ -28,8 +28,6 @@ from skillsearch.skills.parser import parse_skill
 NOISE = 0.35
 """Length of the noise added to a unit vector: copies are near, but no duplicates (cosine ~ .94)."""
 _BLOCK = 4096
-HEAD_CHARS = 4096
-"""Characters of a body that are embedded, and tell its language."""
 
 Rows = NDArray[np.float32]
 
@@ -59,7 +57,7 @@ def make_corpus(
         write_skills(
             str(root), (copy.text for copy in copies(originals, size, with_body=with_body))
         )
-        fill_cache(originals, copies(originals, size, with_body=with_body), index_dir, with_body)
+        fill_cache(originals, copies(originals, size, with_body=with_body), index_dir)
         made.write_text(of, encoding="ascii")
     for path in index_dir.iterdir():
         if path.is_dir():
@@ -77,38 +75,28 @@ def noisy(rows: Rows, rng: np.random.Generator) -> Rows:
     return unit
 
 
-def fill_cache(
-    originals: Sequence[Text], made: Iterator[Copy], index_dir: Path, with_body: bool
-) -> None:
+def fill_cache(originals: Sequence[Text], made: Iterator[Copy], index_dir: Path) -> None:
     """Put the vectors of copies into the cache of their index."""
     embedder = load_embedder("onnx")
-    fields = 2 if with_body else 1
-    own = [embedded_texts(text, embedder)[:fields] for text in originals]
-    vectors = [embed(embedder, [texts[field] for texts in own]).vectors for field in range(fields)]
+    vectors = embed(embedder, [embedded_text(text, embedder) for text in originals]).vectors
     rng = np.random.default_rng(0)
     with EmbeddingCache(index_dir, embedder.fingerprint, embedder.dimensions) as cache:
         while block := list(itertools.islice(made, _BLOCK)):
-            check_keys(block[0].text, embedder, fields)
-            sources = [copy.source for copy in block]
-            for field in range(fields):
-                rows = noisy(vectors[field][sources], rng)
-                keys = [text_key(embedded_texts(copy.text, embedder)[field]) for copy in block]
-                for key, row in zip(keys, rows, strict=True):
-                    cache.add(key, row)
+            check_key(block[0].text, embedder)
+            rows = noisy(vectors[[copy.source for copy in block]], rng)
+            for copy, row in zip(block, rows, strict=True):
+                cache.add(text_key(embedded_text(copy.text, embedder)), row)
 
 
-def embedded_texts(text: Text, embedder: Embedder) -> tuple[str, str]:
+def embedded_text(text: Text, embedder: Embedder) -> str:
     """Return what is embedded of a skill; parsing a million of them would take minutes."""
-    metadata = f"{text.name}: {text.description}"
-    head = text.body.strip()[:HEAD_CHARS]
-    return readable(metadata, embedder.scripts), readable(head, embedder.scripts)
+    return readable(f"{text.name}: {text.description}", embedder.scripts)
 
 
-def check_keys(text: Text, embedder: Embedder, fields: int) -> None:
+def check_key(text: Text, embedder: Embedder) -> None:
     """Make sure that the index embeds what we think it does."""
     data = skill_md(text).encode("utf-8", "replace")
     skill, _ = parse_skill(data, doc_id="one", path=Path("one"), root=Path())
     keys = field_texts(skill, [embedder.scripts]).document.keys[0]
-    own = [text_key(one).hex() for one in embedded_texts(text, embedder)]
-    if list(keys[:fields]) != own[:fields]:
-        raise SystemExit(f"The index does not embed the texts of {text.name!r} that are cached.")
+    if keys != (text_key(embedded_text(text, embedder)).hex(), ""):
+        raise SystemExit(f"The index does not embed the text of {text.name!r} that is cached.")

@@ -76,7 +76,6 @@ START = {
     "bm25_metadata_alone": 30.0,
     "name": 4.0,
     "cosine_metadata": 10.0,
-    "cosine_body": 2.0,
     "bm25_metadata_multilingual": 3.0,
     "bm25_full_multilingual": 10.0,
     "cosine_metadata_multilingual": 30.0,

@@ -145,15 +145,16 @@ def test_status_lists_channels_and_languages(index, mixed, extra, index_dir, cli
         "model": "hashing",
         "name": "hashing",
         "dimensions": 512,
-        "vectors": 10,
+        "vectors": 5,
         "asked_about": "English",
         "usable": True,
     }
     assert (second["name"], second["dimensions"]) == ("multilingual-e5-small", 256)
+    assert second["vectors"] == 10
     assert second["asked_about"] == "all other languages"
     plain = cli("status", "--index-dir", index_dir).stdout
     assert "languages\ten 2, ko 1, unknown 1, zh 1\n" in plain
-    assert "channel\thashing (hashing), 512 dimensions, 10 vectors, for English\n" in plain
+    assert "channel\thashing (hashing), 512 dimensions, 5 vectors, for English\n" in plain
 
 
 def test_status_and_doctor_tell_the_remedy(index, mixed, index_dir, cli):

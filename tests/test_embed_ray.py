@@ -110,14 +110,14 @@ def wait_for_vectors(process, index_dir):
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory):
-    """Make a root of skills whose long bodies keep the hashing embedder busy for a while."""
+    """Make a root of skills whose long descriptions keep the hashing embedder busy for a while."""
     root = tmp_path_factory.mktemp("many")
     chance = random.Random(4)
     for number in range(600):
         folder = root / f"skill-{number}"
         folder.mkdir()
         words = " ".join(f"{chance.getrandbits(48):x}" for _ in range(350))
-        text = f"---\nname: skill-{number}\ndescription: About {number}.\n---\n{words}\n"
+        text = f"---\nname: skill-{number}\ndescription: About {number}. {words}\n---\n"
         (folder / "SKILL.md").write_text(text, encoding="utf-8")
     return root
 
@@ -169,7 +169,7 @@ def test_what_a_dying_worker_had_is_done_again(many, index_dir, tmp_path):
     assert process.returncode == 0, err
     assert re.search(r"worker \d died.*; starting another one", err)
     report = json.loads(out)
-    assert (report["skills"], report["embedded"], report["deaths"]) == (600, 1_200, 1)
+    assert (report["skills"], report["embedded"], report["deaths"]) == (600, 600, 1)
     after = index(many, index_dir, "hashing")
     assert (after.indexed, after.embedded) == (600, 0)
 
@@ -182,5 +182,5 @@ def test_run_again_after_a_kill_it_does_only_what_lacks(many, index_dir):
         wait_for_vectors(process, index_dir)
         process.kill()
     again, _ = run(*options)
-    assert 0 < again["embedded"] < 1_200
+    assert 0 < again["embedded"] < 600
     assert index(many, index_dir, "hashing").embedded == 0

@@ -46,7 +46,8 @@ _STAGES = {
 @click.option(
     "--fields",
     type=click.Choice(("metadata", "full")),
-    help="metadata: names and descriptions only; full (default): the bodies too.",
+    help="metadata: names and descriptions only; full (default): the bodies too, as words and as "
+    "embedded chunks; the multilingual channel embeds their heads as well.",
 )
 @languages_option
 @click.option(

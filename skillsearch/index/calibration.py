@@ -29,7 +29,6 @@ FEATURES = (
     "bm25_metadata_alone",
     "name",
     "cosine_metadata",
-    "cosine_body",
     "bm25_metadata_multilingual",
     "bm25_full_multilingual",
     "cosine_metadata_multilingual",
@@ -39,21 +38,23 @@ FEATURES = (
 
 bm25_metadata, bm25_full: BM25 of the metadata, and of metadata and body together, as the share of
     the query's attainable score, times the trust in the embedder of the first dense channel.
-cosine_metadata, cosine_body: cosine similarity to the metadata and to the head of the body, times
-    the same trust; negative ones count as 0.
-NAME_multilingual: the same four, but by the second dense channel, times the trust in it: what the
+cosine_metadata: cosine similarity to the metadata, times the same trust; negative ones count as 0.
+NAME_multilingual: the same three, but by the second dense channel, times the trust in it: what the
     trust in the first leaves where the index has a second, else 0.
+cosine_body_multilingual: cosine similarity to the head of the body, by the second channel alone.
 bm25_metadata_alone: BM25 of the metadata, times what both leave: all that speaks for a skill in
     a script that no embedder of the index can read.
 name: 1 where the query is the skill's name, less for a near spelling of it.
 """
 
 DENSE_CHANNELS = (
-    ("cosine_metadata", "cosine_body"),
+    ("cosine_metadata",),
     ("cosine_metadata_multilingual", "cosine_body_multilingual"),
 )
+"""Features that each dense channel gives: of the metadata and, where it embeds them, of bodies."""
 DENSE_FEATURES = DENSE_CHANNELS[0] + DENSE_CHANNELS[1]
 LEXICAL_FEATURES = tuple(name for name in FEATURES if name not in DENSE_FEATURES)
+_WITH_BODY = frozenset(place for place, names in enumerate(DENSE_CHANNELS) if len(names) > 1)
 
 CLUES = ("english", "other_language", "other_letters", "overlap")
 """What tells whether the first channel knows the language of a query, where there is a second.
@@ -189,16 +190,20 @@ class Calibration:
         """Read the JSON form.
 
         Args:
-            values: What `to_dict` gave; other keys are left alone.
+            values: What `to_dict` gave; other keys are left alone, but for features that this
+                version does not have and that weigh something.
 
         Returns:
             The calibration.
 
         Raises:
             ValueError: When a number is missing, not finite, too large, or has a sign that would
-                let more evidence lower a score.
+                let more evidence lower a score; when an unknown feature weighs something.
         """
         weights = _numbers(values, "weights", FEATURES)
+        for name, value in values["weights"].items():
+            if name not in weights and value:
+                raise ValueError(f"{reprlib.repr(name)} is no feature of this version")
         evidence = _numbers(values, "evidence", EVIDENCE)
         single = _numbers(
             {"it": values}, "it", ("intercept", "lag", "lag_multilingual", "threshold")
@@ -213,6 +218,19 @@ class Calibration:
         if not 0 <= single["threshold"] <= 1:
             raise ValueError(f"threshold is {single['threshold']}, not between 0 and 1")
         return cls(weights, evidence, **single, clues=clues)
+
+
+def embeds_body(channel: int, *, with_body: bool) -> bool:
+    """Tell whether a dense channel embeds the bodies: only where their cosine is weighed.
+
+    Args:
+        channel: Its number.
+        with_body: False for an index of metadata alone.
+
+    Returns:
+        Whether it embeds their heads; chunks are another matter.
+    """
+    return with_body and channel in _WITH_BODY
 
 
 def size_evidence(size: int) -> float:

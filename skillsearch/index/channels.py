@@ -1,7 +1,7 @@
 """The dense channels of an index: the one of its model, and a multilingual one where it is needed.
 
 The packaged model reads English. Skills in other languages, and requests in them, need a second
-embedder; it doubles the time of indexing, so it is there for those who have a use for it.
+embedder; it multiplies the time of indexing, so it is there for those who have a use for it.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class DenseChannel:
 
     def cosines(
         self, query: NDArray[np.float32], documents: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
         """Return the cosine of a query and some documents in each field.
 
         Args:
@@ -73,23 +73,20 @@ class DenseChannel:
             documents: Their numbers, ascending.
 
         Returns:
-            Those of the metadata and those of the bodies, float32, in the order of the documents;
-            0 for bodies that are not indexed.
+            Those of the metadata, and those of the bodies, None where these are not embedded;
+            float32, in the order of the documents.
         """
         if len(self.segments) == 1:
-            metadata, bodies = self.segments[0].cosines(query, documents)
-            return metadata, np.zeros_like(metadata) if bodies is None else bodies
-        metadata = np.zeros(len(documents), np.float32)
-        body = np.zeros(len(documents), np.float32)
-        for first, segment in numbered(self.segments):
-            here = within(documents, first, segment)
-            metadata[here], bodies = segment.cosines(query, documents[here] - first)
-            body[here] = 0 if bodies is None else bodies
-        return metadata, body
+            return self.segments[0].cosines(query, documents)
+        found = [
+            segment.cosines(query, documents[within(documents, first, segment)] - first)
+            for first, segment in numbered(self.segments)
+        ]
+        bodies = [body for _, body in found if body is not None]
+        metadata = np.concatenate([metadata for metadata, _ in found])
+        return metadata, np.concatenate(bodies) if bodies else None
 
-    def vectors_of(self, number: int) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
-        """Return the vectors of one document, float32: of its metadata, and of its body."""
+    def vector_of(self, number: int) -> NDArray[np.float32]:
+        """Return the vector of the metadata of one document, float32."""
         at, place = locate(self.segments, number)
-        segment = self.segments[at]
-        body = None if segment.body is None else as_floats(segment.body[place])
-        return as_floats(segment.metadata[place]), body
+        return as_floats(self.segments[at].metadata[place])

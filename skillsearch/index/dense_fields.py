@@ -1,6 +1,6 @@
-"""The vectors of one dense channel: of the metadata and of the bodies of all documents.
+"""The vectors of one dense channel: of the metadata of all documents, maybe of the bodies too.
 
-The fields are searched together: a row of the FAISS index is the vector of the metadata plus a
+Both fields are searched together: a row of the FAISS index is the vector of the metadata plus a
 share of that of the body, so that one scan finds the documents that are best by both.
 """
 
@@ -43,7 +43,7 @@ class DenseFields:
     Attributes:
         metadata: One row a document, unit length or zero, maybe memory-mapped; float32, in a
             large corpus float16: half the disk and memory for an error below 0.0002.
-        body: The same of the heads of the bodies; None in an index of metadata alone.
+        body: The same of the heads of the bodies; None where they are not embedded.
         codes: Finds rows of both together.
     """
 
@@ -141,7 +141,7 @@ class DenseFields:
         Args:
             folder: Where it was written.
             name: First part of the file names.
-            with_body: False for an index of metadata alone.
+            with_body: Whether the bodies are embedded.
 
         Returns:
             The fields.
@@ -178,7 +178,7 @@ class DenseWriter:
             name: First part of the file names.
             dimensions: Length of a vector.
             size: Number of documents that will come.
-            with_body: False for an index of metadata alone.
+            with_body: Whether the bodies are embedded.
             beside_codes: True for the few documents of a segment beside a large one, whose
                 vectors are rounded as those of the large one are.
 
@@ -202,7 +202,7 @@ class DenseWriter:
 
         Args:
             metadata: One row a document.
-            body: The same of the bodies; None in an index of metadata alone.
+            body: The same of the bodies; None where they are not embedded.
 
         Raises:
             OSError: When they cannot be written.

@@ -6,7 +6,7 @@ numbers follow the order of ids.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +90,15 @@ class DocumentStore(Iterable[Document]):
             added = len(numbers) + np.arange(self.segments[1].size)
             numbers = np.insert(numbers, self.places, added)
         return numbers[~np.isin(numbers, self.gone)] if len(self.gone) else numbers
+
+    @cached_property
+    def by_body(self) -> Mapping[str, Sequence[int]]:
+        """Numbers by `Document.body_hash`, where there is one; reads every document."""
+        found: dict[str, list[int]] = {}
+        for number in self.living.tolist():
+            if body_hash := self[number].body_hash:
+                found.setdefault(body_hash, []).append(number)
+        return found
 
     @cached_property
     def other_share(self) -> float:

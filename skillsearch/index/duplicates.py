@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 SAME_MEANING = 0.97
 """Cosine similarity of two skills' metadata from which they say the same."""
-_SAME_BODY = 0.999
-"""Cosine similarity of the heads of two bodies that are one text but for rounding."""
 _BLOCK = 16_384
 """Documents that are compared at a time."""
 
@@ -63,7 +61,7 @@ def copies(corpus: Corpus, numbers: Iterable[int]) -> frozenset[int]:
     """Return documents together with everything that could stand for one of them.
 
     Wider than what `collapse` joins, for who asks what is left without them: the same name, or the
-    same metadata, or the same beginning of the body is enough.
+    same metadata, or the same body is enough.
 
     Args:
         corpus: The opened index.
@@ -74,24 +72,22 @@ def copies(corpus: Corpus, numbers: Iterable[int]) -> frozenset[int]:
     """
     found: set[int] = set()
     for number in set(numbers):
+        document = corpus.documents[number]
         found.add(number)
-        found.update(corpus.documents.named(corpus.documents[number].name))
-        metadata, body = _known_channel(corpus, number).vectors_of(number)
-        found.update(_similar(corpus, number, metadata, 0, SAME_MEANING))
-        if body is not None:
-            found.update(_similar(corpus, number, body, 1, _SAME_BODY))
+        found.update(corpus.documents.named(document.name))
+        found.update(corpus.documents.by_body.get(document.body_hash, ()))
+        found.update(_similar(corpus, number))
     return frozenset(found)
 
 
-def _similar(
-    corpus: Corpus, number: int, vector: NDArray[np.float32], field: int, least: float
-) -> Iterator[int]:
-    """Yield the documents at least so similar to a vector of one in a field, by its channel."""
+def _similar(corpus: Corpus, number: int) -> Iterator[int]:
+    """Yield the documents whose metadata says the same as that of one, by its channel."""
     channel, living = _known_channel(corpus, number), np.sort(corpus.documents.living)
+    vector = channel.vector_of(number)
     for begin in range(0, len(living), _BLOCK):
         documents = living[begin : begin + _BLOCK]
-        near = channel.cosines(vector, documents)[field] >= least
-        yield from documents[near].tolist()
+        cosines, _ = channel.cosines(vector, documents)
+        yield from documents[cosines >= SAME_MEANING].tolist()
 
 
 def _known_channel(corpus: Corpus, *numbers: int) -> DenseChannel:
@@ -114,5 +110,5 @@ def _say_the_same(corpus: Corpus, one: int, other: int) -> bool:
     if corpus.documents[one].keys[-1][0] == corpus.documents[other].keys[-1][0]:
         return True
     channel = _known_channel(corpus, one, other)
-    vector, _ = channel.vectors_of(one)
-    return float(channel.cosines(vector, np.array([other]))[0][0]) > SAME_MEANING
+    cosines, _ = channel.cosines(channel.vector_of(one), np.array([other]))
+    return float(cosines[0]) > SAME_MEANING

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from skillsearch.index.calibration import embeds_body
 from skillsearch.index.documents import Document
 from skillsearch.index.embedding_keys import text_key
 from skillsearch.index.scripts import readable, trust
@@ -15,7 +16,7 @@ from skillsearch.languages import language_of
 from skillsearch.skills.chunks import parse_chunks
 from skillsearch.types import Skill
 
-VERSION = 2
+VERSION = 3
 """Bump when a skill would give other texts; an index made of the old ones is rebuilt."""
 
 NAME_WEIGHT = 3
@@ -39,7 +40,7 @@ class EmbeddedTexts(NamedTuple):
 
     Attributes:
         metadata: Its metadata.
-        body_head: The head of its body; empty where there is nothing readable.
+        body_head: The head of its body; empty where nothing is readable, or none is embedded.
     """
 
     metadata: str
@@ -98,8 +99,10 @@ def field_texts(
     language = language_of(f"{metadata_text}\n{head}")
     name_terms, about_terms = document_terms(name, language), document_terms(about, language)
     body_terms = document_terms(skill.body[:_BODY_CHARS], language) if with_body else []
+    has_body = [embeds_body(channel, with_body=with_body) for channel in range(len(scripts))]
     embedded = tuple(
-        EmbeddedTexts(readable(metadata_text, known), readable(head, known)) for known in scripts
+        EmbeddedTexts(readable(metadata_text, known), readable(head, known) if has else "")
+        for known, has in zip(scripts, has_body, strict=True)
     )
     chunks = _chunk_texts(skill.body, scripts[0], language) if with_body else ()
     document = Document(
@@ -112,8 +115,8 @@ def field_texts(
         body_hash=_body_hash(skill.body),
         hidden=skill.metadata.hidden,
         keys=tuple(
-            (text_key(texts.metadata).hex(), text_key(texts.body_head).hex() if with_body else "")
-            for texts in embedded
+            (text_key(texts.metadata).hex(), text_key(texts.body_head).hex() if has else "")
+            for texts, has in zip(embedded, has_body, strict=True)
         ),
         trust=trust(metadata_text, scripts[0]),
         language=language,

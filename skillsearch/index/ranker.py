@@ -94,11 +94,11 @@ def find_candidates(
         "bm25_metadata_multilingual": metadata * second,
         "bm25_full_multilingual": full * second,
     }
-    for number, share, suffix in ((0, first, ""), (1, second, "_multilingual")):
+    for number, share in enumerate((first, second)):
         cosines = _cosines(corpus, query, number, documents)
-        if cosines is not None:
-            columns[f"cosine_metadata{suffix}"] = cosines[0] * share
-            columns[f"cosine_body{suffix}"] = cosines[1] * share
+        # An index of metadata alone has none of bodies.
+        named_cosines = zip(DENSE_CHANNELS[number], cosines, strict=False)
+        columns |= {name: values * share for name, values in named_cosines}
     features = np.zeros((len(documents), len(FEATURES)))
     for place, name in enumerate(FEATURES):
         if name in columns:
@@ -212,12 +212,12 @@ def _shares(scores: NDArray[np.float32], attainable: float) -> NDArray[np.float3
 
 def _cosines(
     corpus: Corpus, query: QueryForm, channel: int, documents: NDArray[np.int64]
-) -> list[NDArray[np.float64]] | None:
-    """Return what a channel makes of metadata and bodies, no less than 0, if it has a say."""
+) -> list[NDArray[np.float64]]:
+    """Return what a channel makes of metadata and, maybe, bodies; nothing if it has no say."""
     if channel >= len(query.views) or not query.views[channel].vector.any():
-        return None
+        return []
     found = corpus.dense[channel].cosines(query.views[channel].vector, documents)
-    return [np.maximum(cosines.astype(np.float64), 0.0) for cosines in found]
+    return [np.maximum(one.astype(np.float64), 0.0) for one in found if one is not None]
 
 
 def _name_match(

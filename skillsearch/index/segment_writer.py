@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from skillsearch.index.calibration import embeds_body
 from skillsearch.index.chunk_index import ChunkWriter, term_set
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.dense_fields import DenseWriter
@@ -163,13 +164,14 @@ class SegmentWriter:
 
     def _write_dense(self, number: int, cache: EmbeddingCache) -> None:
         """Write the vectors of a channel."""
+        with_body = embeds_body(number, with_body=self._with_body)
         writer = DenseWriter(
-            self._folder, f"dense-{number}", cache.dimensions, self.size, with_body=self._with_body
+            self._folder, f"dense-{number}", cache.dimensions, self.size, with_body=with_body
         )
         metadata, bodies = map(_words, self._keys[number])
         for begin in range(0, self.size, _BLOCK):
             block = slice(begin, begin + _BLOCK)
-            body = cache.matrix(bodies[block]) if self._with_body else None
+            body = cache.matrix(bodies[block]) if with_body else None
             writer.add(cache.matrix(metadata[block]), body)
         writer.finish()
 

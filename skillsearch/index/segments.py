@@ -16,6 +16,7 @@ import numpy as np
 
 from skillsearch.errors import CacheError
 from skillsearch.index.arrays import map_array, save_array
+from skillsearch.index.calibration import embeds_body
 from skillsearch.index.chunk_index import ChunkIndex
 from skillsearch.index.dense_fields import DenseFields
 from skillsearch.index.document_segment import DocumentSegment
@@ -67,7 +68,11 @@ class Segment:
             DocumentSegment.load(folder, prefix),
             {name: LexicalSegment.load(folder, f"{prefix}{name}") for name in fields},
             tuple(
-                DenseFields.load(folder, f"{prefix}dense-{number}", with_body=with_body)
+                DenseFields.load(
+                    folder,
+                    f"{prefix}dense-{number}",
+                    with_body=embeds_body(number, with_body=with_body),
+                )
                 for number in range(channels)
             ),
             ChunkIndex.load(folder, prefix) if with_body else None,

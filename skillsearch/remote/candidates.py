@@ -8,6 +8,7 @@ the calibration have to know of all documents: so `index.search.run` answers as 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,7 +61,7 @@ def candidate_fields(head: Head) -> tuple[str, ...]:
     """Return the fields of a row that `make_corpus` needs."""
     settings = head.settings
     dense = dense_fields(len(settings.channels), with_body=settings.with_body)
-    return ("record", "counts", "chunks", *dense)
+    return ("record", "counts", "chunks", *chain(*dense))
 
 
 def make_corpus(rows: Sequence[Row], head: Head, frequencies: Frequencies) -> Corpus:
@@ -83,8 +84,8 @@ def make_corpus(rows: Sequence[Row], head: Head, frequencies: Frequencies) -> Co
     with_body, channels = head.settings.with_body, head.settings.channels
     metadata, full = (_field(place, counted, head, frequencies) for place in (0, 1))
     dense = []
-    for number, channel in enumerate(channels):
-        names = [f"dense_{number}_{part}" for part in ("metadata", "body")][: 1 + with_body]
+    fields = dense_fields(len(channels), with_body=with_body)
+    for channel, names in zip(channels, fields, strict=True):
         matrices = [_matrix([row[name] for _, row in read], channel.dimensions) for name in names]
         dense.append(DenseChannel((_dense(matrices),)))
     chunks = [chunks_of(row) for _, row in read]

@@ -19,7 +19,7 @@ from skillsearch.remote.schema import HEAD, RECORD
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FORMAT = 1
+FORMAT = 2
 """Raise where rows come to mean something else; a collection of another format is made anew."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -201,14 +202,11 @@ class RowWriter:
         """Return the vectors of the rows that are replaced, by channel and key of the text."""
         known: list[dict[bytes, NDArray[np.float32]]] = [{} for _ in self._embedders]
         replaced = [one.replaces for one in self._waiting if one.replaces]
-        for row in self._read(replaced, ["record", *self._dense]):
-            keys = [
-                (channel, bytes.fromhex(key))
-                for channel, pair in enumerate(document_of(row).keys)
-                for key in pair[: 2 if self._with_body else 1]
-            ]
-            for (channel, key), name in zip(keys, self._dense, strict=True):
-                known[channel][key] = np.array(row[name], np.float32)
+        for row in self._read(replaced, ["record", *chain(*self._dense)]):
+            pairs = document_of(row).keys
+            for vectors, names, pair in zip(known, self._dense, pairs, strict=True):
+                for name, key in zip(names, pair, strict=False):
+                    vectors[bytes.fromhex(key)] = np.array(row[name], np.float32)
         return known
 
     def _embed_missing(

@@ -77,12 +77,12 @@ def row_of(texts: FieldTexts, data: bytes, vectors: Vectors, *, since: int, with
     document = texts.document
     key = key_of(document.doc_id)
     counted = CountedTerms.of(texts.metadata_terms, texts.full_terms if with_body else ())
-    embedded = [
-        vectors[channel][bytes.fromhex(text_key)]
-        for channel, keys in enumerate(document.keys)
-        for text_key in keys[: 2 if with_body else 1]
-    ]
-    names = dense_fields(len(document.keys), with_body=with_body)
+    dense = dense_fields(len(document.keys), with_body=with_body)
+    embedded = {
+        name: known[bytes.fromhex(text_key)]
+        for known, names, keys in zip(vectors, dense, document.keys, strict=True)
+        for name, text_key in zip(names, keys, strict=False)
+    }
     return {
         "id": f"{key}-{since}",
         "root": partition_of(document.alias),
@@ -97,7 +97,7 @@ def row_of(texts: FieldTexts, data: bytes, vectors: Vectors, *, since: int, with
         "chunks": pack(_pack_chunks(texts, vectors[0])),
         "content": pack(data),
         **{f"terms_{name}": counted.text(name) for name in lexical_fields(with_body=with_body)},
-        **dict(zip(names, embedded, strict=True)),
+        **embedded,
     }
 
 

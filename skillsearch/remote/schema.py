@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from skillsearch.index.calibration import embeds_body
 from skillsearch.index.channels import ChannelSettings
 from skillsearch.index.okapi import K1, B
 from skillsearch.remote.packing import MAX_PIECES
@@ -58,10 +59,16 @@ class Generation:
         return cls(alias, int(match[2])) if match and match[1] == alias else None
 
 
-def dense_fields(channels: int, *, with_body: bool) -> tuple[str, ...]:
-    """Return the names of the fields of vectors: of each channel metadata and, maybe, body."""
-    parts = ("metadata", "body") if with_body else ("metadata",)
-    return tuple(f"dense_{number}_{part}" for number in range(channels) for part in parts)
+def dense_fields(channels: int, *, with_body: bool) -> tuple[tuple[str, ...], ...]:
+    """Return the names of the fields of vectors: for each channel metadata and, maybe, body."""
+    parts = ("metadata", "body")
+    return tuple(
+        tuple(
+            f"dense_{number}_{part}"
+            for part in parts[: 1 + embeds_body(number, with_body=with_body)]
+        )
+        for number in range(channels)
+    )
 
 
 def lexical_fields(*, with_body: bool) -> tuple[str, ...]:
@@ -108,11 +115,11 @@ def documents_schema(
             metric_type="BM25",
             params={"bm25_k1": K1, "bm25_b": B},
         )
-    parts = 2 if with_body else 1
-    for place, name in enumerate(dense_fields(len(channels), with_body=with_body)):
-        size = channels[place // parts].dimensions
-        schema.add_field(name, kinds.FLOAT_VECTOR, dim=size)
-        indexes.add_index(name, index_type="AUTOINDEX", metric_type="IP")
+    dense = dense_fields(len(channels), with_body=with_body)
+    for channel, names in zip(channels, dense, strict=True):
+        for name in names:
+            schema.add_field(name, kinds.FLOAT_VECTOR, dim=channel.dimensions)
+            indexes.add_index(name, index_type="AUTOINDEX", metric_type="IP")
     for name in ("key", "name_key", "since", "until"):
         indexes.add_index(name, index_type="INVERTED")
     return schema, indexes

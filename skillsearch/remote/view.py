@@ -16,7 +16,7 @@ from skillsearch.remote.counted import query_text
 from skillsearch.remote.head import Head
 from skillsearch.remote.packing import unpack
 from skillsearch.remote.rows import key_of, name_key
-from skillsearch.remote.schema import HEAD, Generation
+from skillsearch.remote.schema import HEAD, Generation, dense_fields
 from skillsearch.remote.vocabulary import FIELDS, frequencies_at, term_id
 
 MOST_CANDIDATES = 1_000
@@ -149,10 +149,10 @@ class View:
             text = query_text(self._rarest(form.counts, place), _QUERY_TERMS)
             if text:
                 queries[f"sparse_{name}"] = ("BM25", text)
-        for number, view in enumerate(form.views):
+        dense = dense_fields(len(form.views), with_body=with_body)
+        for view, names in zip(form.views, dense, strict=True):
             if view.vector.any():
-                for part in ("metadata", "body")[: 1 + with_body]:
-                    queries[f"dense_{number}_{part}"] = ("IP", view.vector)
+                queries.update((name, ("IP", view.vector)) for name in names)
         return queries
 
     def _rarest(self, counts: Counter[str], place: int) -> list[int]:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from skillsearch.index.cache import IndexFolder
+from skillsearch.index.calibration import embeds_body
 from skillsearch.index.channels import MULTILINGUAL
 from skillsearch.index.diagnostics import count_skipped
 from skillsearch.index.embedder import PACKAGED, multilingual_is_installed
@@ -138,7 +139,6 @@ def _channels(index: SkillIndex) -> tuple[ChannelStatus, ...]:
     """Describe the dense channels."""
     settings, corpus = index.opened.settings, index.opened.corpus
     found = []
-    fields = 2 if settings.with_body else 1
     for number, channel in enumerate(settings.channels):
         if number:
             asked_about = "all other languages"
@@ -148,6 +148,7 @@ def _channels(index: SkillIndex) -> tuple[ChannelStatus, ...]:
             asked_about = "all languages"
         else:
             asked_about = f"texts in {', '.join(sorted(channel.scripts))} letters"
+        fields = 1 + embeds_body(number, with_body=settings.with_body)
         chunks = 0 if number else sum(len(part.vectors) for part in corpus.chunks if part)
         found.append(
             ChannelStatus(

@@ -105,6 +105,24 @@ def test_a_change_is_written_beside_what_stays(skills, build):
     assert index.is_current()
 
 
+def test_two_channels_are_amended_as_they_are_built(skills, build, polyglot):
+    """The second alone has bodies, in the small segment as in the large one."""
+    build(skills.root, languages="all")
+    skills.write("s07")
+    skills.write("extra")
+    skills.settle()
+    index = build(skills.root, languages="all")
+    assert is_amended(index)
+    bodies = [part for part in index.opened.generation.parts if part.endswith("-body.npy")]
+    assert sorted(bodies) == ["delta-dense-1-body.npy", "dense-1-body.npy"]
+    new = build(skills.root, index_dir="new", languages="all")
+    assert answers(index) == answers(new)
+    for query in ("密钥", "视频 tea kettle"):
+        found, expected = (one.search(query, n=30, threshold=0.0) for one in (index, new))
+        scores = [(hit.doc_id, pytest.approx(hit.score, abs=1e-6)) for hit in expected]
+        assert [(hit.doc_id, hit.score) for hit in found] == scores != []
+
+
 @pytest.mark.parametrize("with_body", [True, False])
 @pytest.mark.parametrize("seed", range(3))
 def test_after_any_changes_an_index_answers_as_a_new_one(

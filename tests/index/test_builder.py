@@ -65,9 +65,9 @@ def codes(report):
 
 
 def test_the_first_run_embeds_everything(root, run, tmp_path):
-    """Metadata and body of each of five skills; the index holds them in order of their ids."""
+    """The metadata of each of five skills; the index holds them in order of their ids."""
     report = run(root)
-    assert summary(report) == (5, 10, 0, 0, 0)
+    assert summary(report) == (5, 5, 0, 0, 0)
     index = SkillIndex.open(tmp_path / "index")
     assert index.generation == report.generation
     assert [document.doc_id for document in index.documents()] == [
@@ -106,7 +106,7 @@ def test_a_settled_folder_is_read_only_where_it_changed(root, run, add_skill, mo
 
     original = reading.read_skill_md
     monkeypatch.setattr(reading, "read_skill_md", read)
-    assert summary(run(root)) == (6, 2, 5, 0, 0)
+    assert summary(run(root)) == (6, 1, 5, 0, 0)
     assert opened == ["new"]
 
 
@@ -138,7 +138,7 @@ def test_files_are_gone_through_in_blocks_of_any_size(root, run, fresh, add_skil
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(indexing_pass, "_BLOCK", block)
         report = run(root)
-    assert summary(report) == (5, 3, 3, 1, 1)
+    assert summary(report) == (5, 2, 3, 1, 1)
     assert report.generation == fresh(root).generation
 
 
@@ -184,9 +184,9 @@ CHANGES = {
     ),
     "edit the body": (
         lambda root: edit(root / "pdf-forms" / "SKILL.md", "every form field", "all"),
-        (5, 1, 4, 0, 0),
+        (5, 0, 4, 0, 0),
     ),
-    "add chunks": (add_chunks, (5, 3, 4, 0, 0)),
+    "add chunks": (add_chunks, (5, 2, 4, 0, 0)),
     "rename a folder": (
         lambda root: (root / "pdf-forms").rename(root / "forms"),
         (5, 0, 4, 1, 0),
@@ -223,21 +223,21 @@ def test_an_updated_index_equals_one_built_from_scratch(root, run, fresh, change
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("description=B", "description=C", (5, 2, 4, 0, 0)),
-        ("One.", "Three.", (5, 2, 4, 0, 0)),
-        ("<chunk id=b description=B>Two.</chunk>", "", (5, 1, 4, 0, 0)),
+        ("description=B", "description=C", (5, 1, 4, 0, 0)),
+        ("One.", "Three.", (5, 1, 4, 0, 0)),
+        ("<chunk id=b description=B>Two.</chunk>", "", (5, 0, 4, 0, 0)),
         ("Fill in", "Fill out", (5, 1, 4, 0, 0)),
     ],
 )
 def test_a_change_of_chunks_embeds_what_is_new(root, run, fresh, old, new, expected):
-    """The body and the chunk that changed; nothing once more where another skill changes."""
+    """The chunk or the metadata that changed; nothing once more where another skill changes."""
     add_chunks(root)
     run(root)
     edit(root / "pdf-forms" / "SKILL.md", old, new)
     report = run(root)
     assert summary(report) == expected
     assert report.generation == fresh(root).generation
-    edit(root / "tea-timer" / "SKILL.md", "two minutes", "three")
+    edit(root / "tea-timer" / "SKILL.md", "somebody", "me")
     assert summary(run(root)) == (5, 1, 4, 0, 0)
     assert run(root).generation == fresh(root).generation
 
@@ -259,7 +259,7 @@ def test_a_skill_that_moves_to_another_root_is_not_embedded_again(tmp_path, run,
     one, other = tmp_path / "one", tmp_path / "other"
     add_skill(one / "tea", "tea", "Make tea.", "Boil water.")
     add_skill(other / "pdf", "pdf", "Fill in forms.", "Open the form.")
-    assert summary(run(one, other)) == (2, 4, 0, 0, 0)
+    assert summary(run(one, other)) == (2, 2, 0, 0, 0)
     (one / "tea").rename(other / "tea")
     report = run(one, other)
     assert summary(report) == (2, 0, 1, 1, 0)
@@ -353,7 +353,7 @@ def test_a_lost_embedding_cache_is_made_again(root, run, tmp_path):
     for file in (tmp_path / "index").glob("embeddings-*.vectors"):
         file.unlink()
     second = run(root, verify=True)
-    assert summary(second) == (5, 10, 0, 0, 0)
+    assert summary(second) == (5, 5, 0, 0, 0)
     assert second.generation == first.generation
 
 
@@ -378,12 +378,12 @@ def test_vectors_of_deleted_skills_are_forgotten(root, run, tmp_path, monkeypatc
         shutil.rmtree(root / name)
     run(root)
     (file,) = (tmp_path / "index").glob("embeddings-*.vectors")
-    assert file.stat().st_size == size * 4 // 10
+    assert file.stat().st_size == size * 2 // 5
     assert summary(run(root, verify=True)) == (2, 0, 2, 0, 0)
 
 
 def test_an_interrupted_run_keeps_the_vectors_it_made(root, run, tmp_path):
-    """Ctrl-C after three texts: the next run embeds the other seven."""
+    """Ctrl-C after three texts: the next run embeds the other two."""
 
     def interrupt(stage, done, total):
         if (stage, done) == ("embed", 3):
@@ -392,7 +392,7 @@ def test_an_interrupted_run_keeps_the_vectors_it_made(root, run, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run(root, progress=interrupt)
     assert not IndexFolder(tmp_path / "index").exists()
-    assert summary(run(root)) == (5, 7, 0, 0, 0)
+    assert summary(run(root)) == (5, 2, 0, 0, 0)
 
 
 SLOW_RUN = """
@@ -422,7 +422,7 @@ Builder(IndexFolder(Path(sys.argv[2])), request, progress=tell).run()
 
 def test_a_killed_run_keeps_all_but_the_last_vectors_it_made(tmp_path, run, add_skill):
     """SIGKILL after a hundred texts of two hundred."""
-    for number in range(100):
+    for number in range(200):
         add_skill(tmp_path / "s" / f"s{number}", f"s{number}", f"About {number}.", f"Do {number}.")
     command = [sys.executable, "-c", SLOW_RUN, str(tmp_path / "s"), str(tmp_path / "index")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -432,7 +432,7 @@ def test_a_killed_run_keeps_all_but_the_last_vectors_it_made(tmp_path, run, add_
     assert process.returncode == -signal.SIGKILL
     assert not IndexFolder(tmp_path / "index").exists()
     report = run(tmp_path / "s")
-    assert report.indexed == 100
+    assert report.indexed == 200
     assert 200 - report.embedded >= 100 - text_embedding._FLUSHED
 
 
@@ -440,7 +440,7 @@ def test_progress_tells_the_stage_and_how_far_it_is(root, run):
     """Every file, then every text."""
     seen = []
     run(root, progress=lambda *step: seen.append(step))
-    assert seen == [("read", i, 5) for i in range(1, 6)] + [("embed", i, 10) for i in range(1, 11)]
+    assert seen == [("read", i, 5) for i in range(1, 6)] + [("embed", i, 5) for i in range(1, 6)]
 
 
 def test_a_missing_root_leaves_the_index_as_it_was(root, run, tmp_path, files_of):
@@ -482,7 +482,7 @@ def test_a_file_that_cannot_be_indexed_is_reported_in_every_run(root, run):
         ]
     path.write_text(good)
     report = run(root)
-    assert (summary(report), codes(report)) == ((5, 2, 4, 0, 0), [])
+    assert (summary(report), codes(report)) == ((5, 1, 4, 0, 0), [])
 
 
 @pytest.mark.parametrize("kind", ["fifo", "link out", "sparse"])
@@ -505,7 +505,7 @@ def test_a_file_that_cannot_be_read_is_tried_again_in_every_run(root, run, tmp_p
         assert (found.severity, found.path) == ("error", str(path))
     path.unlink()
     path.write_text(good)
-    assert summary(run(root)) == (5, 2, 4, 0, 0)
+    assert summary(run(root)) == (5, 1, 4, 0, 0)
 
 
 def test_a_file_too_large_is_looked_at_once(root, run, tmp_path, settle):
@@ -596,7 +596,7 @@ def test_a_changed_embedder_rebuilds_the_index(root, run, monkeypatch):
     """Known by its fingerprint, even where nothing else tells."""
     run(root)
     monkeypatch.setattr(builder, "load_embedder", lambda spec, **_: HashingEmbedder(64))
-    assert summary(run(root, verify=True)) == (5, 10, 0, 0, 0)
+    assert summary(run(root, verify=True)) == (5, 5, 0, 0, 0)
 
 
 def hide(path, old, new):

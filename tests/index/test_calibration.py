@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from skillsearch.index.calibration import (
     CLUES,
+    DENSE_CHANNELS,
     DENSE_FEATURES,
     EVIDENCE,
     FEATURES,
@@ -18,12 +19,13 @@ from skillsearch.index.calibration import (
     OPPOSING,
     SUPPORTING,
     Calibration,
+    embeds_body,
     size_evidence,
 )
 from skillsearch.index.fitted import default_calibration
 
 BY_HAND = Calibration(
-    weights=dict(zip(FEATURES, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0], strict=True)),
+    weights=dict(zip(FEATURES, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0], strict=True)),
     evidence={
         "bm25_full": 1.0,
         "bm25_known_alone": 2.0,
@@ -90,9 +92,9 @@ def test_every_piece_of_evidence_speaks_for_or_against():
 
 def test_contributions_by_hand():
     """Weight times feature."""
-    row = [0.5, 0.25, 0.0, 1.0, 0.2, 0.0, 0.5, 0.0, 1.0, 0.1]
+    row = [0.5, 0.25, 0.0, 1.0, 0.2, 0.5, 0.0, 1.0, 0.1]
     assert BY_HAND.contributions(np.array([row])).tolist() == [
-        pytest.approx([0.5, 0.5, 0.0, 4.0, 1.0, 0.0, 3.5, 0.0, 9.0, 1.0])
+        pytest.approx([0.5, 0.5, 0.0, 4.0, 1.0, 3.0, 0.0, 8.0, 0.9])
     ]
 
 
@@ -209,6 +211,14 @@ def test_a_channel_is_the_weighted_mean_of_its_features(calibration, row):
         assert found.tolist() == pytest.approx([expected])
 
 
+def test_a_channel_embeds_bodies_where_their_cosine_is_weighed():
+    """The second alone, and neither in an index of metadata alone."""
+    weighed = [any("body" in name for name in names) for names in DENSE_CHANNELS]
+    assert [embeds_body(channel, with_body=True) for channel in range(2)] == weighed
+    assert weighed == [False, True]
+    assert not any(embeds_body(channel, with_body=False) for channel in range(2))
+
+
 def test_a_channel_without_weight_scores_nothing():
     """An ablation may take all of its features."""
     weights = BY_HAND.weights | dict.fromkeys(DENSE_FEATURES, 0.0)
@@ -274,7 +284,7 @@ def changed(*path, value):
     place = values
     for key in path[:-1]:
         place = place[key]
-    del place[path[-1]]
+    place.pop(path[-1], None)
     if value is not ...:
         place[path[-1]] = value
     return values
@@ -298,6 +308,13 @@ def test_what_is_no_usable_number_is_refused_by_name(path, value):
     with pytest.raises(ValueError, match=f"'{path[-1]}' is .*, not a number") as caught:
         Calibration.from_dict(changed(*path, value=value))
     assert len(str(caught.value)) < 200
+
+
+def test_a_feature_that_is_there_no_more_must_not_weigh_anything():
+    """What it was fitted with would be something else; where it weighs nothing it is left out."""
+    with pytest.raises(ValueError, match="'cosine_body' is no feature"):
+        Calibration.from_dict(changed("weights", "cosine_body", value=2.0))
+    assert Calibration.from_dict(changed("weights", "cosine_body", value=0.0)) == BY_HAND
 
 
 NOT_NEGATIVE = [
@@ -351,6 +368,6 @@ def test_the_largest_coefficients_give_numbers():
     most = json.loads(json.dumps(BY_HAND.to_dict()))
     most |= {"lag": 1e6, "intercept": -1e6, "weights": dict.fromkeys(FEATURES, 1e6)}
     calibration = Calibration.from_dict(most)
-    sums = calibration.contributions(np.array([[0.0] * 10, [1.0] * 10])).sum(axis=1)
+    sums = calibration.contributions(np.outer([0.0, 1.0], np.ones(len(FEATURES)))).sum(axis=1)
     scores = calibration.scores(sums, dict.fromkeys(EVIDENCE, 1.0))
     assert 0 < scores[0] <= scores[1] < 1e-6

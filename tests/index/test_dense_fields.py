@@ -200,8 +200,17 @@ def test_two_segments_are_searched_as_one(fields, clustered, monkeypatch):
         expected = brute(metadata, body, query, 10, set(excluded.tolist()))
         assert len(set(nearest) & set(expected)) >= 9
     for number in (0, 299, 300, 329):
-        vectors = channel.vectors_of(number)
-        np.testing.assert_array_equal(vectors[0], whole.metadata[number].astype(np.float32))
-        np.testing.assert_array_equal(vectors[1], whole.body[number].astype(np.float32))
+        expected = whole.metadata[number].astype(np.float32)
+        np.testing.assert_array_equal(channel.vector_of(number), expected)
     with pytest.raises(IndexError):
-        channel.vectors_of(330)
+        channel.vector_of(330)
+
+
+def test_two_segments_without_bodies_have_no_cosines_of_them(fields, clustered):
+    """Those of the metadata are those of one segment."""
+    metadata, query = clustered(30), clustered(1, seed=4)[0]
+    channel = DenseChannel((fields(metadata[:20]), fields(metadata[20:])))
+    wanted = np.array([3, 19, 20, 28])
+    cosines, bodies = channel.cosines(query, wanted)
+    np.testing.assert_allclose(cosines, metadata[wanted] @ query, atol=1e-6)
+    assert bodies is None

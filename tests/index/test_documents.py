@@ -194,6 +194,17 @@ def test_a_record_of_another_form_is_a_cache_error(record):
         damaged[0]
 
 
+def test_documents_are_found_by_their_bodies():
+    """In both segments; those that are gone and those without a digest are not."""
+    large, small = (
+        [replace(DOCUMENT, doc_id=doc_id, body_hash=body) for doc_id, body in pairs]
+        for pairs in ((("a", "one"), ("b", "one"), ("c", "")), (("bb", "one"), ("d", "two")))
+    )
+    segments = [DocumentSegment.build(large), DocumentSegment.build(small)]
+    store = DocumentStore(segments, np.array([0]), np.array([2, 3]))
+    assert store.by_body == {"one": [1, 3], "two": [4]}
+
+
 @given(st.sets(IDS, max_size=8), st.sets(IDS, max_size=5), st.sets(st.integers(0, 7), max_size=5))
 def test_two_segments_are_one_corpus_in_order_of_ids(first, second, gone):
     """What is gone is found nowhere, and may come again in the second segment."""

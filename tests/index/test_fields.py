@@ -29,6 +29,7 @@ SKILL = Skill(
 LATIN = frozenset({"Latin"})
 ONE = [None]
 """One dense channel, whose embedder reads everything."""
+TWO = [None, None]
 
 
 def with_metadata(**changes):
@@ -49,7 +50,13 @@ def test_the_full_field_holds_the_metadata_three_times_and_the_body_once():
     texts = field_texts(SKILL, ONE)
     about = texts.metadata_terms[len(terms("pdf-forms")) * 3 :]
     assert texts.full_terms == terms("pdf-forms") * 3 + about * 3 + terms(BODY)
-    assert texts.embedded[0].body_head == BODY
+
+
+def test_the_second_channel_alone_embeds_the_body():
+    """The first embeds the metadata, and has no key of a body."""
+    texts = field_texts(SKILL, TWO)
+    assert [each.body_head for each in texts.embedded] == ["", BODY]
+    assert [body for _, body in texts.document.keys] == ["", text_key(BODY).hex()]
 
 
 def test_the_record_shows_the_skill():
@@ -60,14 +67,14 @@ def test_the_record_shows_the_skill():
     assert (document.path, document.root) == ("/skills/pdf-forms/SKILL.md", "/skills")
     assert document.description == "Fill in PDF forms."
     assert document.content_hash == "ab" * 32
-    assert document.keys == (tuple(text_key(text).hex() for text in texts.embedded[0]),)
+    assert document.keys == ((text_key(texts.embedded[0].metadata).hex(), ""),)
     assert document.trust == 1.0
 
 
 def test_without_bodies_only_the_metadata_counts():
     """The digest of the body stays: it tells duplicates."""
-    texts = field_texts(SKILL, ONE, with_body=False)
-    assert (texts.embedded[0].body_head, texts.document.keys[0][1]) == ("", "")
+    texts = field_texts(SKILL, TWO, with_body=False)
+    assert (texts.embedded[1].body_head, texts.document.keys[1][1]) == ("", "")
     assert set(texts.full_terms) == set(texts.metadata_terms)
     assert texts.document.body_hash == field_texts(SKILL, ONE).document.body_hash != ""
 
@@ -93,8 +100,8 @@ def test_each_chunk_has_texts_of_its_own():
 
 def test_chunks_change_no_text_of_the_skill():
     """The body is counted and embedded whole; an index of metadata alone has no chunks."""
-    texts = field_texts(CHUNKED, ONE)
-    assert texts.embedded[0].body_head == CHUNKED.body
+    texts = field_texts(CHUNKED, TWO)
+    assert texts.embedded[1].body_head == CHUNKED.body
     assert texts.full_terms[-len(terms(CHUNKED.body)) :] == terms(CHUNKED.body)
     assert field_texts(CHUNKED, ONE, with_body=False).chunks == ()
     assert field_texts(CHUNKED, ONE, with_body=False).document.chunks == ()
@@ -111,9 +118,10 @@ def test_the_texts_of_a_chunk_are_cut_like_a_body():
 def test_what_the_embedder_cannot_read_is_not_embedded_but_counted():
     """BM25 finds it all the same, and the trust says so."""
     skill = replace(with_metadata(description="양식 PDF 작성하기", triggers=()), body="본문 only")
-    texts = field_texts(skill, [LATIN])
-    assert texts.embedded[0].metadata == "pdf-forms: PDF When a form must be sent. pdf office"
-    assert texts.embedded[0].body_head == "only"
+    texts = field_texts(skill, [LATIN, LATIN])
+    for embedded in texts.embedded:
+        assert embedded.metadata == "pdf-forms: PDF When a form must be sent. pdf office"
+    assert texts.embedded[1].body_head == "only"
     assert {"양식", "작성", "성하", "하기"} <= set(texts.metadata_terms)
     assert texts.document.trust == 1.0
     korean = replace(skill, metadata=SkillMetadata(name="양식", description="작성하기 pdf"))
@@ -130,9 +138,9 @@ def test_each_channel_embeds_what_it_can_read():
     assert latin == (": pdf", "")
     assert every == ("양식: 작성하기 pdf", "본문")
     document = field_texts(skill, [LATIN, None]).document
-    assert document.keys == tuple(
-        (text_key(texts.metadata).hex(), text_key(texts.body_head).hex())
-        for texts in (latin, every)
+    assert document.keys == (
+        (text_key(latin.metadata).hex(), ""),
+        (text_key(every.metadata).hex(), text_key(every.body_head).hex()),
     )
     assert document.trust == field_texts(skill, [LATIN]).document.trust < 1
     chunks = field_texts(CHUNKED, [LATIN, None]).chunks
@@ -192,11 +200,11 @@ def test_bodies_are_compared_but_for_white_space(one, other, are_equal):
 def test_excess_is_cut():
     """Of a name, of all else about it, of a body, of its embedded head."""
     huge = with_metadata(name="n" * 9000, description="word " * 5000, tags=("late",))
-    texts = field_texts(replace(huge, body="x " * 300_000), ONE)
+    texts = field_texts(replace(huge, body="x " * 300_000), TWO)
     assert len(texts.embedded[0].metadata) == 2 * 8192 + len(": ")
     assert "late" not in texts.metadata_terms
     assert texts.full_terms.count("x") == 100_000
-    assert len(texts.embedded[0].body_head) == 4096
+    assert len(texts.embedded[1].body_head) == 4096
     assert texts.document.name == "n" * 9000
 
 

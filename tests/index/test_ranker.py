@@ -56,15 +56,13 @@ def test_lexical_features_are_shares_of_the_attainable(index):
 
 
 def test_dense_features_are_cosines_no_less_than_zero(index):
-    """To the metadata and to the body."""
+    """To the metadata."""
     corpus = index.opened.corpus
     query = form("rotate the keys")
     for skill, values in features(corpus, query).items():
         (number,) = corpus.documents.named(skill)
-        vectors = corpus.dense[0].vectors_of(number)
-        for vector, name in zip(vectors, ("cosine_metadata", "cosine_body"), strict=True):
-            cosine = float(vector @ query.views[0].vector)
-            assert values[name] == pytest.approx(max(cosine, 0.0), abs=1e-6)
+        cosine = float(corpus.dense[0].vector_of(number) @ query.views[0].vector)
+        assert values["cosine_metadata"] == pytest.approx(max(cosine, 0.0), abs=1e-6)
 
 
 def test_without_trust_in_the_embedder_the_metadata_speaks_alone(index):

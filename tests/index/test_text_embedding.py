@@ -15,6 +15,8 @@ from skillsearch.index.text_embedding import Channel, TextEmbedding, keys_of
 from skillsearch.types import Skill, SkillMetadata
 
 SECONDS = 20
+CHUNKED = "Intro.\n<chunk id=a description=A>One.</chunk>"
+OTHER = CHUNKED.replace("One", "Two")
 
 
 class Recorder:
@@ -80,35 +82,45 @@ def start(channel, steps):
 
 def test_every_text_that_is_missing_is_embedded_once(start, channel, embedder, steps):
     """Whichever documents have it, and in a later run not at all."""
-    bodies = ["Boil water.", "Boil water.", "Wait."]
-    texts = [texts_of(f"skill-{number}", body) for number, body in enumerate(bodies)]
-    for expected in (5, 0):
+    texts = [texts_of(name) for name in ("tea", "tea", "pdf")]
+    for expected in (2, 0):
         with start() as embedding:
             for number, one in enumerate(texts, 1):
                 embedding.add(one, number / 3)
             embedding.finish()
         assert embedding.embedded == expected
     (asked,) = embedder.asked
-    assert sorted(asked) == sorted({text for one in texts for text in one.embedded[0]})
+    assert sorted(asked) == sorted({one.embedded[0].metadata for one in texts})
     for text in asked:
         (vector,) = HashingEmbedder(32).embed_stream([text])
         assert channel.cache.get(text_key(text)).tolist() == vector.vector.tolist()
-    assert steps == [("embed", done, 5) for done in range(1, 6)]
+    assert steps == [("embed", 1, 2), ("embed", 2, 2)]
 
 
 def test_chunks_are_embedded_too(start, embedder):
     """As their documents name them."""
-    texts = texts_of("tea", "Intro.\n<chunk id=a description=A>One.</chunk>")
+    texts = texts_of("tea", CHUNKED)
     with start() as embedding:
         embedding.add(texts, 1.0)
         embedding.finish()
-    assert [text_key(text) for text in sorted(embedder.asked[0])] == [
-        key
-        for _, key in sorted(
-            (text, text_key(text)) for text in (*texts.embedded[0], texts.chunks[0].head)
-        )
-    ]
-    assert embedding.embedded == len(keys_of(texts.document, 0)) == 3
+    (asked,) = embedder.asked
+    assert sorted(asked) == sorted([texts.embedded[0].metadata, texts.chunks[0].head])
+    assert sorted(map(text_key, asked)) == sorted(keys_of(texts.document, 0))
+
+
+def test_bodies_are_embedded_by_the_second_channel_alone(channel, embedder, tmp_path):
+    """Each channel has its own texts, and its own keys of them."""
+    texts = texts_of("tea", CHUNKED, channels=2)
+    other = Recorder()
+    with EmbeddingCache(tmp_path, "other", other.dimensions) as cache:
+        channels = [channel, Channel("other", other, cache)]
+        with TextEmbedding(channels, lambda *step: None) as embedding:
+            embedding.add(texts, 1.0)
+            embedding.finish()
+            assert embedding.lacking([texts.document]) == [False]
+    metadata = texts.embedded[0].metadata
+    assert sorted(embedder.asked[0]) == sorted([metadata, texts.chunks[0].head])
+    assert sorted(other.asked[0]) == sorted([metadata, CHUNKED])
 
 
 def test_batches_are_bounded_and_no_text_is_embedded_twice(start, embedder, monkeypatch):
@@ -117,10 +129,10 @@ def test_batches_are_bounded_and_no_text_is_embedded_twice(start, embedder, monk
     monkeypatch.setattr(text_embedding, "_SIFTED", 4)
     with start() as embedding:
         for number in range(50):
-            embedding.add(texts_of(f"skill-{number // 2}", f"Body {number // 4}."), 0.5)
+            embedding.add(texts_of(f"skill-{number // 2}"), 0.5)
         embedding.finish()
     asked = [text for call in embedder.asked for text in call]
-    assert len(asked) == len(set(asked)) == embedding.embedded == 25 + 13
+    assert len(asked) == len(set(asked)) == embedding.embedded == 25
     assert max(map(len, embedder.asked)) <= 8 + 4
 
 
@@ -130,11 +142,9 @@ def test_texts_are_gathered_while_others_are_embedded(start, embedder, monkeypat
     monkeypatch.setattr(text_embedding, "_SIFTED", 1)
     embedder.gate.clear()
     with start() as embedding:
-        for number in range(3):
-            embedding.add(texts_of(f"skill-{number}", f"Body {number}."), 0.1)
-        waiting = threading.Thread(
-            target=lambda: embedding.add(texts_of("skill-3", "Body 3."), 0.1)
-        )
+        for number in range(7):
+            embedding.add(texts_of(f"skill-{number}"), 0.1)
+        waiting = threading.Thread(target=lambda: embedding.add(texts_of("skill-7"), 0.1))
         waiting.start()
         waiting.join(0.2)
         assert waiting.is_alive()
@@ -150,18 +160,19 @@ def test_the_total_is_extrapolated_until_all_is_read(start, monkeypatch, steps):
     monkeypatch.setattr(text_embedding, "BATCH", 4)
     monkeypatch.setattr(text_embedding, "_SIFTED", 1)
     with start() as embedding:
-        for number in range(2):
-            embedding.add(texts_of(f"skill-{number}", f"Body {number}."), (number + 1) / 10)
+        for number in range(4):
+            embedding.add(texts_of(f"skill-{number}"), (number + 1) / 20)
         embedding._wait()
         assert steps == [("embed", done, 20) for done in range(1, 5)]
-        embedding.add(texts_of("skill-2", "Body 2."), 0.3)
+        for number in (4, 5):
+            embedding.add(texts_of(f"skill-{number}"), 0.3)
         embedding.finish()
     assert steps[4:] == [("embed", 5, 6), ("embed", 6, 6)]
 
 
 def test_an_error_of_the_embedder_reaches_the_reader(start, embedder, channel):
     """And what was embedded before is kept."""
-    texts = texts_of("tea", "Boil water.")
+    texts = texts_of("tea", CHUNKED)
     embedder.fails_at = texts.embedded[0].metadata
     with start() as embedding:
         embedding.add(texts, 1.0)
@@ -178,8 +189,8 @@ def test_leaving_stops_what_is_under_way(start, embedder, monkeypatch):
 
     def interrupted(embedding):
         with embedding:
-            for number in range(5):
-                embedding.add(texts_of(f"skill-{number}", f"Body {number}."), 1.0)
+            for number in range(10):
+                embedding.add(texts_of(f"skill-{number}"), 1.0)
             threading.Timer(0.1, embedder.gate.set).start()
             raise KeyboardInterrupt
 
@@ -191,7 +202,7 @@ def test_leaving_stops_what_is_under_way(start, embedder, monkeypatch):
 
 def test_documents_that_lack_a_vector_are_told(start, channel):
     """In any channel, whichever of their texts it is."""
-    texts = [texts_of("tea", "Boil water."), texts_of("pdf", "Open it."), texts_of("sql")]
+    texts = [texts_of("tea", CHUNKED), texts_of("pdf"), texts_of("sql", OTHER)]
     for key in (*keys_of(texts[0].document, 0), *keys_of(texts[2].document, 0)[:1]):
         channel.cache.add(key, [0.0] * 32)
     with start() as embedding:

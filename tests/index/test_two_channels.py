@@ -72,7 +72,7 @@ def parts_of(index, files_of):
 
 def test_english_skills_have_one_channel(root, run, opened, polyglot, files_of):
     """Nothing is embedded by the second, and nothing tells that it was thought of."""
-    assert run(root).embedded == 10
+    assert run(root).embedded == 5
     assert models(opened()) == ["hashing"]
     assert opened().opened.settings.could_add
     assert polyglot.asked == []
@@ -94,7 +94,7 @@ def test_a_chinese_skill_brings_the_second_channel(root, run, opened, add_skill,
 
 
 def test_each_channel_holds_what_its_embedder_makes_of_each_skill(mixed, polyglot):
-    """Metadata and body, by number of the document."""
+    """Metadata, by the second also the body, by number of the document."""
     embedders = (HashingEmbedder(512, LATIN), polyglot)
     texts = [
         field_texts(mixed.get(document.doc_id), [LATIN, None]).embedded
@@ -103,16 +103,26 @@ def test_each_channel_holds_what_its_embedder_makes_of_each_skill(mixed, polyglo
     for number, (fields, embedder) in enumerate(
         zip(mixed.opened.corpus.dense, embedders, strict=True)
     ):
-        for place, dense in enumerate((fields.segments[0].metadata, fields.segments[0].body)):
+        segment = fields.segments[0]
+        for place, dense in enumerate((segment.metadata, segment.body)[: 1 + number]):
             expected = embed(embedder, [each[number][place] for each in texts]).vectors
             np.testing.assert_allclose(dense, expected, atol=1e-3)
+
+
+def test_the_second_channel_alone_has_a_part_of_bodies(root, run, opened):
+    """Of an index with bodies; so one channel embeds one text a skill, and two embed three."""
+    for languages, parts, texts in (("english", [], 5), ("all", ["dense-1-body.npy"], 15)):
+        assert run(root, index_dir=languages, languages=languages).embedded == texts
+        there = opened(languages).opened.generation.parts
+        assert [name for name in there if name.endswith("-body.npy")] == parts
+        assert opened(languages).opened.corpus.dense[0].segments[0].body is None
 
 
 def test_chunks_are_embedded_by_the_first_channel_alone(root, run, add_skill, polyglot):
     """They only tell where in a hit to read."""
     body = "Intro.\n<chunk id=saw description=Saws>Let the blade work.</chunk>"
     add_skill(root / "workshop", "workshop", "Work with wood.", body)
-    assert run(root, languages="all").embedded == 13 + 12
+    assert run(root, languages="all").embedded == 7 + 12
     assert len(polyglot.asked) == 12
 
 
@@ -179,7 +189,7 @@ def test_a_changed_skill_is_embedded_for_both_channels(root, run, add_skill, add
     run(root)
     add_skill(root / "tea-timer", "tea-timer", "Remind me of my coffee.", "Green tea takes long.")
     report = run(root)
-    assert (report.embedded, report.reused) == (4, 6)
+    assert (report.embedded, report.reused) == (3, 6)
     assert report.generation == run(root, index_dir="fresh").generation
 
 
@@ -275,7 +285,7 @@ def test_an_interrupted_run_keeps_the_vectors_of_both_channels(root, run):
     """Ctrl-C after three texts of the second: the next run embeds the other seven."""
 
     def interrupt(stage, done, total):
-        if (stage, done) == ("embed", 13):
+        if (stage, done) == ("embed", 8):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -288,7 +298,7 @@ def test_progress_counts_the_texts_of_both_channels(root, run):
     seen = []
     run(root, languages="all", progress=lambda *step: seen.append(step))
     assert [step for step in seen if step[0] == "embed"] == [
-        ("embed", done, 20) for done in range(1, 21)
+        ("embed", done, 15) for done in range(1, 16)
     ]
 
 
@@ -373,15 +383,14 @@ def test_the_features_of_both_channels_by_brute_force(mixed, polyglot):
             share = float(lexical.scores(weights)[number]) / lexical.attainable(weights)
             assert values[f"bm25_{field}"] == pytest.approx((1 - second) * share)
             assert values[f"bm25_{field}_multilingual"] == pytest.approx(second * share)
-        for field in ("metadata", "body"):
-            cosines = [
-                max(float(getattr(fields.segments[0], field)[number] @ view.vector), 0.0)
-                for fields, view in zip(corpus.dense, query.views, strict=True)
-            ]
-            assert values[f"cosine_{field}"] == pytest.approx((1 - second) * cosines[0], abs=1e-6)
-            assert values[f"cosine_{field}_multilingual"] == pytest.approx(
-                second * cosines[1], abs=1e-6
-            )
+        for name, channel, field, share in (
+            ("cosine_metadata", 0, "metadata", 1 - second),
+            ("cosine_metadata_multilingual", 1, "metadata", second),
+            ("cosine_body_multilingual", 1, "body", second),
+        ):
+            rows = getattr(corpus.dense[channel].segments[0], field)
+            cosine = max(float(rows[number] @ query.views[channel].vector), 0.0)
+            assert values[name] == pytest.approx(share * cosine, abs=1e-6)
         assert values["bm25_metadata_alone"] == values["name"] == 0
 
 

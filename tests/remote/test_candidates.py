@@ -20,6 +20,7 @@ from skillsearch.remote.counted import CountedTerms
 from skillsearch.remote.head import FieldTotals, Head
 from skillsearch.remote.packing import pack
 from skillsearch.remote.rows import row_of
+from skillsearch.remote.schema import dense_fields
 from skillsearch.remote.tally import FIELDS, Histograms, TermTallies
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.parser import parse_skill
@@ -46,9 +47,8 @@ def rows(examples):
     embedder = HashingEmbedder()
     made = []
     for texts, data in examples:
-        (keys,), (embedded,) = texts.document.keys, texts.embedded
-        vectors = embed(embedder, list(embedded)).vectors
-        known = dict(zip(map(bytes.fromhex, keys), vectors, strict=True))
+        ((key, _),), (embedded,) = texts.document.keys, texts.embedded
+        known = {bytes.fromhex(key): embed(embedder, [embedded.metadata]).vectors[0]}
         made.append(row_of(texts, data, [known], since=1, with_body=True))
     return made
 
@@ -118,6 +118,15 @@ def test_no_candidates_know_the_terms_of_the_query_all_the_same(head, frequencie
     assert nothing.scores(weights).tolist() == []
 
 
+def test_a_row_has_a_vector_of_the_body_where_it_is_embedded():
+    """For the second channel alone, and only in an index with bodies."""
+    assert dense_fields(2, with_body=True) == (
+        ("dense_0_metadata",),
+        ("dense_1_metadata", "dense_1_body"),
+    )
+    assert dense_fields(2, with_body=False) == (("dense_0_metadata",), ("dense_1_metadata",))
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -129,7 +138,7 @@ def test_no_candidates_know_the_terms_of_the_query_all_the_same(head, frequencie
         ("chunks", pack(b"\x01\x00\x00\x00\xff\xff\xff\xff")),
         ("chunks", pack(b"\x01\x00\x00\x00\x00\x02\x00\x00" + b"\0" * 1028)),
         ("dense_0_metadata", [0.0] * 511),
-        ("dense_0_body", [float("nan")] * 512),
+        ("dense_0_metadata", [float("nan")] * 512),
     ],
 )
 def test_a_damaged_row_is_told_and_not_searched(rows, head, frequencies, field, value):

@@ -34,9 +34,9 @@ def test_a_skill_is_found_by_what_it_is_for(build):
 
 
 def test_the_first_indexing_sends_every_skill(build, root):
-    """Two texts each are embedded; the skill without a body has one of them empty."""
+    """One text each is embedded."""
     index, report = build()
-    assert (report.indexed, report.embedded, report.reused, report.removed) == (5, 10, 0, 0)
+    assert (report.indexed, report.embedded, report.reused, report.removed) == (5, 5, 0, 0)
     assert len(index) == 5
     assert report.generation == index.generation
     assert sorted(document.name for document in index.documents()) == sorted(
@@ -52,11 +52,12 @@ def test_nothing_is_sent_where_nothing_changed(build):
 
 
 def test_only_what_changed_is_embedded(build, root, make_skill):
-    """Of a skill whose body changed not even the metadata; a version follows."""
+    """Of a skill whose body changed nothing, though its terms are sent; a version follows."""
     build()
     make_skill(root, "fry-eggs", "Fry eggs sunny side up.", "# Pan\n\nUse olive oil.\n")
+    make_skill(root, "steep-tea", "Steep black tea.", "# Water\n\nUse water of 80 degrees.\n")
     index, report = build()
-    assert (report.embedded, report.reused, report.removed) == (1, 4, 0)
+    assert (report.embedded, report.reused, report.removed) == (1, 3, 0)
     assert report.generation.endswith("@2")
     assert names(index.search("olive oil", threshold=0.0))[0] == "fry-eggs"
 
