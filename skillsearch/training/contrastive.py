@@ -53,7 +53,7 @@ class Trained:
         best_step: The step that they are of.
         steps: Steps done.
         values: Value found at each look, by its step.
-        seconds: Median seconds of a step, looks aside; 0 where too few were done in this call.
+        seconds: Seconds of the fastest step of this call; 0 where too few were done.
     """
 
     weights: BertWeights
@@ -73,6 +73,7 @@ def train(
     check: Check | None = None,
     checkpoints: Path | None = None,
     progress: Progress | None = None,
+    deadline: float | None = None,
 ) -> Trained:
     """Train weights on the batches of a plan, in their order.
 
@@ -90,6 +91,7 @@ def train(
             they get no better.
         checkpoints: Folder of the checkpoints of this run; none are made without it.
         progress: Told the steps done, as stage ``train``.
+        deadline: When to end at the latest, by `time.monotonic`, whatever steps are left.
 
     Returns:
         The weights, and how it went.
@@ -110,6 +112,7 @@ def train(
             check=check,
             checkpoints=checkpoints,
             progress=progress,
+            deadline=deadline,
         )
         if not run.is_over():
             collate = _Collate(encoder, settings, vectors, teacher)

@@ -49,7 +49,7 @@ class TorchRun(TrainerCallback):  # type: ignore[misc]  # no types of transforme
         step: Steps done.
         optimizer: Of the trainer.
         schedule: Its learning rates.
-        seconds: Median seconds of a step, looks aside; 0 where too few were done.
+        seconds: Seconds of the fastest step, looks aside; 0 where too few were done.
         was_interrupted: Whether the user wants it to end.
     """
 
@@ -62,6 +62,7 @@ class TorchRun(TrainerCallback):  # type: ignore[misc]  # no types of transforme
         check: Check | None = None,
         checkpoints: Path | None = None,
         progress: Progress | None = None,
+        deadline: float | None = None,
     ) -> None:
         """Begin at the first step, or where a checkpoint is.
 
@@ -72,6 +73,7 @@ class TorchRun(TrainerCallback):  # type: ignore[misc]  # no types of transforme
             check: As in `skillsearch.training.contrastive.train`.
             checkpoints: Likewise.
             progress: Likewise.
+            deadline: Likewise.
 
         Raises:
             TrainingError: When the checkpoint cannot be used.
@@ -80,6 +82,7 @@ class TorchRun(TrainerCallback):  # type: ignore[misc]  # no types of transforme
         self.was_interrupted = False
         self._settings, self._key = settings, key
         self._check, self._folder, self._progress = check, checkpoints, progress
+        self._deadline = deadline
         self._values: dict[int, float] = {}
         self._best: Tensors = {}
         self._times: list[float] = []
@@ -97,8 +100,11 @@ class TorchRun(TrainerCallback):  # type: ignore[misc]  # no types of transforme
 
     @property
     def seconds(self) -> float:
-        """Median seconds of a step, looks aside; 0 where too few were done."""
-        return float(np.median(self._times[_SKIPPED:])) if len(self._times) > _SKIPPED else 0.0
+        """Seconds of the fastest step, looks aside; 0 where too few were done.
+
+        What else the machine does for a while makes the others slower.
+        """
+        return min(self._times[_SKIPPED:], default=0.0)
 
     @property
     def values(self) -> Mapping[int, float]:
@@ -146,10 +152,11 @@ class TorchRun(TrainerCallback):  # type: ignore[misc]  # no types of transforme
         self.step += 1
         self._times.append(time.perf_counter() - self._began)
         settings = self._settings
-        is_last = self.step >= settings.steps
+        is_late = self._deadline is not None and time.monotonic() > self._deadline
+        is_last = self.step >= settings.steps or is_late
         if self._check and (is_last or self.step % settings.check_every == 0):
             self._look(self._check)
-        is_over = self.is_over() or self.was_interrupted
+        is_over = is_late or self.is_over() or self.was_interrupted
         if self._folder and (is_over or self.step % settings.save_every == 0):
             self._save(self._folder)
         if self._progress:

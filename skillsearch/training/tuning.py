@@ -45,9 +45,9 @@ SHARES = (1.0, 0.75, 0.5)
 _NEEDED = {"sentence_transformers": "sentence-transformers", "accelerate": "accelerate"}
 _NEEDED |= {"datasets": "datasets", "onnx": "onnx", "ir_measures": "ir-measures"}
 _PLANNED = "planned.json"
-_LOOKED_AT = 2_000
+_LOOKED_AT = 1_000
 """Skills among which queries look for theirs while the training goes on."""
-_LOOKS = 6
+_LOOKS = 5
 _TRIED_STEPS, _TRIED_SKILLS = 5, 256
 _LEAST_STEPS = 20
 _MOST_EPOCHS = 60
@@ -158,7 +158,7 @@ class _Tuning:
             tried, some = replace(settings, steps=_TRIED_STEPS), slice(_TRIED_SKILLS)
             plan = make_plan(material.skills[some], neighbours(vectors[some]), tried)
             a_step = train(begin, plan, tried, vectors=vectors, teacher=teacher).seconds
-            steps = self._count_steps(a_step, a_text)
+            steps = self._count_steps(a_step, self._time_left(a_text, _LOOKS))
             (self._room / _PLANNED).write_text(json.dumps({"key": self._key(), "steps": steps}))
             self._tell(f"Tuning on {len(texts):,} skills: {steps:,} steps of {a_step:.1f} s.")
         settings = replace(settings, steps=steps, check_every=max(1, math.ceil(steps / _LOOKS)))
@@ -169,6 +169,7 @@ class _Tuning:
             vectors=vectors,
             teacher=teacher,
             check=self._gain,
+            deadline=time.monotonic() + self._time_left(a_text, 0),
             checkpoints=self._room / "checkpoints",
             progress=progress,
         )
@@ -192,16 +193,18 @@ class _Tuning:
         texts = (self._material, model_identity(wishes.model), wishes.seed, wishes.teacher)
         return hashlib.sha256(repr(texts).encode("utf-8", "replace")).hexdigest()
 
-    def _count_steps(self, a_step: float, a_text: float) -> int:
-        """Return how many steps there is time for beside looking and measuring."""
+    def _time_left(self, a_text: float, looks: int) -> float:
+        """Return the seconds that are left beside some looks, choosing a share and measuring."""
         looked_at = min(_LOOKED_AT, len(self._material.skills))
-        looks = (_LOOKS + len(SHARES) + 1) * looked_at * a_text
+        looking = (looks + len(SHARES) + 1) * looked_at
         measuring = 2 * sum(
-            len(one.documents) * 2.5 + len(one.queries)
-            for one in self._material.collections().values()
+            len(one.documents) + len(one.queries) for one in self._material.collections().values()
         )
         used = time.monotonic() - self._began
-        left = 60 * self._wishes.minutes - used - looks - measuring * a_text
+        return 60 * self._wishes.minutes - used - (looking + measuring) * a_text
+
+    def _count_steps(self, a_step: float, left: float) -> int:
+        """Return how many steps there is time for."""
         most = math.ceil(_MOST_EPOCHS * len(self._material.skills) / _SETTINGS.batch_size)
         steps = min(int(left / a_step), most)
         if steps < _LEAST_STEPS:

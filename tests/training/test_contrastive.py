@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -198,6 +199,19 @@ def test_training_ends_where_it_gets_no_better_and_gives_the_best(make_bert, vec
     assert trained.values == {2: 0.2, 4: 0.5, 6: 0.4, 8: 0.3}
     with encoder_of(trained.weights, settings) as encode:
         np.testing.assert_allclose(encode(QUERIES, "query"), weights[1], atol=1e-6)
+
+
+def test_a_run_ends_when_its_time_is_over(make_bert, vectors):
+    """After the step that it is in, which is looked at like the last one."""
+    trained = train(
+        make_bert(),
+        make_plan(9),
+        replace(SETTINGS, check_every=5),
+        vectors=vectors,
+        check=lambda _encode: 0.5,
+        deadline=time.monotonic(),
+    )
+    assert (trained.steps, trained.best_step, trained.values) == (1, 1, {1: 0.5})
 
 
 def test_a_run_that_gives_no_numbers_is_refused(make_bert, vectors):
