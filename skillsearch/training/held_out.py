@@ -114,10 +114,12 @@ def _strike(
     sources = MinedSkill.mine(skill).sources
     texts = [(text, kind) for kind in kinds for text in sources.get(kind, ())]
     for text, kind in chance.sample(texts, min(len(texts), _TRIES)):
-        left = SkillText(skill.name, skill.about.replace(text, " "), skill.body.replace(text, " "))
+        parts = (skill.about, skill.body, *skill.scripts)
+        about, body, *scripts = (part.replace(text, " ") for part in parts)
+        left = SkillText(skill.name, about, body, tuple(scripts))
         query = phrases.without_name(text, skill.name)
         folded = _fold(text)
-        is_gone = folded not in _fold(f"{left.about}\n{left.body}")
+        is_gone = folded not in _fold("\n".join((about, body, *scripts)))
         if is_gone and len(left.about.strip()) >= _LEAST_ABOUT and len(query.split()) > 2:
             return left, _head(query), kind
     return None

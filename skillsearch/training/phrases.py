@@ -42,6 +42,17 @@ _USES = re.compile(
 _SENTENCE = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])\s+|\n+|(?<=[\u3002\uff01\uff1f])")
 _LIST_MARK = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
 _MARKUP = re.compile(r"[*`#>|]{1,3}|-{3,}|\[([^\[\]\n]{0,200})\]\([^()\s]{0,500}\)")
+_OPENING = re.compile(
+    r"[rRuU]?(?P<quotes>\"\"\"|\'\'\')(?P<docstring>.*?)(?P=quotes)"
+    r"|/\*(?P<block>.*?)\*/"
+    r"|(?P<lines>(?:[ \t]*(?:#|//|--)[^\n]*(?:\n|\Z))+)",
+    re.DOTALL,
+)
+"""A docstring, a block of comment or lines of it, at the beginning of what is left of a script."""
+_COMMENT_MARK = re.compile(r"(?m)^[ \t]*(?:#+!?|/{2,}|-{2,}|\*+)")
+_LEGAL = re.compile(r"(?i)copyright|spdx|licen[cs]e")
+_OPENING_CHARS = 4_000
+"""Of a script so much is looked at."""
 _LEAST_WORDS = 3
 _LEAST_PARAGRAPH = 40
 
@@ -54,11 +65,13 @@ class SkillText:
         name: Its name.
         about: The rest of its metadata.
         body: Its body, possibly empty.
+        scripts: What its scripts say of themselves.
     """
 
     name: str
     about: str
     body: str
+    scripts: tuple[str, ...] = ()
 
 
 def quoted(text: str) -> Iterator[str]:
@@ -121,6 +134,23 @@ def paragraphs(body: str) -> list[str]:
     """Return the paragraphs of a body as plain text, code aside."""
     found = (plain(body[begin:end]) for begin, end in markdown.paragraphs(body))
     return [text for text in found if len(text) >= _LEAST_PARAGRAPH]
+
+
+def opening(script: str) -> str:
+    """Return what a script says of itself before its code, as plain text; empty if nothing.
+
+    That is a docstring or a comment; lines for the system and notices of a licence are no such.
+    """
+    left = re.sub(r"\A\ufeff?#![^\n]*\n", "", script[:_OPENING_CHARS]).lstrip()
+    while found := _OPENING.match(left):
+        said = next(
+            found[name] for name in ("docstring", "block", "lines") if found[name] is not None
+        )
+        text = plain(_COMMENT_MARK.sub("", said))
+        if _is_language(text) and not _LEGAL.search(text):
+            return text
+        left = left[found.end() :].lstrip()
+    return ""
 
 
 def plain(text: str) -> str:

@@ -64,6 +64,7 @@ def distinct_skills(
             readable(skill.name, scripts) or skill.name,
             readable(skill.about, scripts),
             readable(skill.body, scripts),
+            tuple(text for one in skill.scripts if (text := readable(one, scripts))),
         )
         if len(text.about) < _LEAST_METADATA:
             continue

@@ -21,6 +21,7 @@ WEIGHTS = {
     "sentence": 1.5,
     "piece": 3.0,
     "task": 1.2,
+    "script": 1.2,
     "keywords": 1.2,
     "headings": 0.4,
     "name": 0.4,
@@ -88,6 +89,7 @@ class MinedSkill:
             "clause": phrases.clauses(f"{about}\n{body}"),
             "sentence": phrases.sentences(about),
             "piece": (part for part in phrases.paragraphs(body) if part[:60] not in about),
+            "script": text.scripts,
             "headings": phrases.headings(body)[:12],
         }
         sources = {kind: tuple(dict.fromkeys(texts)) for kind, texts in found.items()}
@@ -169,6 +171,12 @@ def _task(skill: MinedSkill, chance: random.Random) -> Pair | None:
     return Pair(task, skill.metadata(), "task")
 
 
+def _script(skill: MinedSkill, chance: random.Random) -> Pair | None:
+    """Pair what a script says of itself with the metadata."""
+    said = _upto([chance.choice(skill.sources["script"])], chance.randint(*PIECE_CHARS))
+    return Pair(_plainer(_masked(said, skill, chance), chance), skill.metadata(), "script")
+
+
 def _headings(skill: MinedSkill, chance: random.Random) -> Pair | None:
     """Pair some headings of the body with the metadata."""
     titles = skill.sources["headings"]
@@ -207,6 +215,7 @@ _DRAWN = {
     "sentence": _sentence,
     "piece": _piece,
     "task": _task,
+    "script": _script,
     "headings": _headings,
     "keywords": _keywords,
     "name": _name,

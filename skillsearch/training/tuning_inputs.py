@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,16 +11,21 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from skillsearch.errors import TrainingError
+from skillsearch.errors import SkillError, TrainingError
 from skillsearch.index.embedder import PACKAGED, PACKAGED_MODEL, load_embedder
 from skillsearch.index.embedding import Role, embed
 from skillsearch.index.fields import field_texts
 from skillsearch.index.indexed_roots import resolve_roots
 from skillsearch.index.reading import read_file
 from skillsearch.skills.discovery import discover
+from skillsearch.skills.listing import list_files
+from skillsearch.skills.resources import read_file as read_skill_file
 from skillsearch.training.bert_weights import BertWeights, read_exported, read_hugging_face
-from skillsearch.training.phrases import SkillText
+from skillsearch.training.phrases import SkillText, opening
 from skillsearch.types import Progress, Skill
+
+_MOST_SCRIPTS = 20
+_SCRIPT_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,8 @@ def read_library(paths: Sequence[Path], progress: Progress) -> Library:
         if skill is not None:
             skills.append(skill)
         progress("read", done, len(files))
-    return Library(tuple(map(_text_of, skills)), tuple(skill.doc_id for skill in skills))
+    texts = tuple(_text_of(skill, _scripts_of(skill.path.parent)) for skill in skills)
+    return Library(texts, tuple(skill.doc_id for skill in skills))
 
 
 def folder_of(model: str) -> tuple[Path, bool]:
@@ -180,7 +187,19 @@ def make_room(out: Path) -> Path:
     return room
 
 
-def _text_of(skill: Skill) -> SkillText:
+def _text_of(skill: Skill, scripts: tuple[str, ...]) -> SkillText:
     """Return the texts of a skill as an index embeds them, the whole body among them."""
     embedded = field_texts(skill, [None], with_body=False).embedded[0].metadata
-    return SkillText(skill.name, embedded.partition(f"{skill.name}: ")[2], skill.body)
+    return SkillText(skill.name, embedded.partition(f"{skill.name}: ")[2], skill.body, scripts)
+
+
+def _scripts_of(folder: Path) -> tuple[str, ...]:
+    """Return what the scripts of a skill say of themselves; what cannot be read says nothing."""
+    said = []
+    with contextlib.suppress(SkillError):
+        names = [name for name in list_files(folder)[0] if name.startswith("scripts/")]
+        for name in names[:_MOST_SCRIPTS]:
+            with contextlib.suppress(SkillError):
+                data = read_skill_file(folder, name.replace("%", "%25"), limit=_SCRIPT_BYTES)
+                said.append(opening(data.decode("utf-8", "replace")))
+    return tuple(dict.fromkeys(filter(None, said)))

@@ -67,6 +67,17 @@ def test_a_request_that_is_said_twice_in_other_marks_is_not_held_out():
     assert hold_out([SkillText("bin", about, "")], 1, seed=0).queries == ()
 
 
+def test_a_request_is_struck_from_what_scripts_say_too():
+    """Said there in other marks, it is not held out."""
+    about = 'Sorts the parcels of a depot by street. Say "empty the parcel bin".'
+    said = ("Waits for empty the parcel bin, then does it.",)
+    held = hold_out([SkillText("tidy", about, "", said)], 1, seed=0)
+    assert [query.text for query in held.queries] == ["empty the parcel bin"]
+    assert held.skills[0].scripts == ("Waits for  , then does it.",)
+    marked = ("Waits for *empty* the parcel bin.",)
+    assert hold_out([SkillText("tidy", about, "", marked)], 1, seed=0).queries == ()
+
+
 def test_the_seed_decides(skills):
     """The same one holds out the same."""
     assert hold_out(skills, 9, seed=4) == hold_out(skills, 9, seed=4)

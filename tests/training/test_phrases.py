@@ -96,3 +96,31 @@ def test_time_grows_with_the_length_of_a_hostile_text(unit: str) -> None:
     phrases.paragraphs(text)
     phrases.without_name(text, "use when")
     assert time.process_time() - began < 20
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ('"""Sort the letters\nof a *day*."""\nimport os\n', "Sort the letters of a day."),
+        ("#!/usr/bin/env python3\n\nr'''Sort the letters.'''\n", "Sort the letters."),
+        ("\ufeff#!/bin/sh\n# Sort the letters\n# by street.\nls\n", "Sort the letters by street."),
+        ("// Sort the letters.\nlet x;", "Sort the letters."),
+        ("/**\n * Sort the letters\n * by street.\n */\n", "Sort the letters by street."),
+        ("-- Sort the letters.\nselect 1;", "Sort the letters."),
+        ("# Copyright of the post office\n\n'''Sort the letters.'''\n", "Sort the letters."),
+        ("/* eslint */\n// Sort the letters.", "Sort the letters."),
+        ('import os\n"""Sort the letters."""\n', ""),
+        ('"""Sort the letters and never end', ""),
+        ("# run.py\n", ""),
+        ("", ""),
+    ],
+)
+def test_a_script_says_of_itself_what_stands_before_its_code(script, said) -> None:
+    """The first docstring or comment that is neither a notice of a licence nor for a tool."""
+    assert phrases.opening(script) == said
+
+
+@given(st.text(alphabet="#/*-\"'r\n aé", max_size=300))
+def test_any_script_has_an_opening(script: str) -> None:
+    """Nothing fails, nothing goes on for ever, and it is one line."""
+    assert "\n" not in phrases.opening(script)

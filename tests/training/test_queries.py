@@ -28,6 +28,7 @@ SKILL = SkillText(
     "Bakes bread from a starter. Use when feeding a starter or shaping a loaf. "
     'Say "bake me a loaf".',
     BODY,
+    ("Weighs flour and water for a loaf of the size that is asked for.",),
 )
 
 
@@ -51,9 +52,9 @@ def test_a_query_from_the_metadata_is_not_in_its_document() -> None:
 
 
 def test_pieces_and_tasks_are_paired_with_metadata() -> None:
-    """They come from the body."""
+    """They come from the body, and so are what scripts say."""
     for pair in draw_many(SKILL):
-        if pair.kind in {"piece", "task", "headings"}:
+        if pair.kind in {"piece", "task", "headings", "script"}:
             assert pair.document == f"{SKILL.name}: {SKILL.about}"
 
 

@@ -166,6 +166,26 @@ def test_a_library_is_read_with_the_texts_and_ids_of_its_index(drinks, make_skil
     assert found["drinks:brew: mocha"] == SkillText("brew: mocha", "Brew mocha.\ncacao", "Boil.")
 
 
+def test_a_library_is_read_with_what_its_scripts_say_of_themselves(drinks, make_skill, tmp_path):
+    """Of files in scripts/ alone; a link, a folder or one too large says nothing."""
+    folder = make_skill(drinks, "roast", "Roast beans.").parent
+    secret = tmp_path / "secret.py"
+    secret.write_text('"""Never to be read by anyone."""\n')
+    said = '"""Cools the beans after the second crack."""\n'
+    for name in ("scripts/cool.py", "scripts/again.py", "other/heat.py", "scripts/100%.py"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(said)
+    (folder / "scripts" / "100%.py").write_text("# Tells how dark they are.\n")
+    (folder / "scripts" / "link.py").symlink_to(secret)
+    (folder / "scripts" / "large.sh").write_text("# This one is far too large.\n" + "#" * 300_000)
+    (folder / "scripts" / "deep.py").mkdir()
+    library = read_library([drinks], silent)
+    assert library.texts[library.names.index("roast")].scripts == (
+        "Tells how dark they are.",
+        "Cools the beans after the second crack.",
+    )
+
+
 @pytest.mark.parametrize("model", ["hashing", "multilingual", "st:sentence-transformers/x", ""])
 def test_models_that_cannot_be_tuned_are_refused(model):
     """It says which ones can."""
