@@ -54,7 +54,6 @@ DENSE_CHANNELS = (
 """Features that each dense channel gives: of the metadata and, where it embeds them, of bodies."""
 DENSE_FEATURES = DENSE_CHANNELS[0] + DENSE_CHANNELS[1]
 LEXICAL_FEATURES = tuple(name for name in FEATURES if name not in DENSE_FEATURES)
-_WITH_BODY = frozenset(place for place, names in enumerate(DENSE_CHANNELS) if len(names) > 1)
 
 CLUES = ("english", "other_language", "other_letters", "overlap")
 """What tells whether the first channel knows the language of a query, where there is a second.
@@ -230,7 +229,7 @@ def embeds_body(channel: int, *, with_body: bool) -> bool:
     Returns:
         Whether it embeds their heads; chunks are another matter.
     """
-    return with_body and channel in _WITH_BODY
+    return with_body and len(DENSE_CHANNELS[channel]) > 1
 
 
 def size_evidence(size: int) -> float:

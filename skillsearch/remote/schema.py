@@ -61,12 +61,10 @@ class Generation:
 
 def dense_fields(channels: int, *, with_body: bool) -> tuple[tuple[str, ...], ...]:
     """Return the names of the fields of vectors: for each channel metadata and, maybe, body."""
-    parts = ("metadata", "body")
     return tuple(
-        tuple(
-            f"dense_{number}_{part}"
-            for part in parts[: 1 + embeds_body(number, with_body=with_body)]
-        )
+        (f"dense_{number}_metadata", f"dense_{number}_body")[
+            : 1 + embeds_body(number, with_body=with_body)
+        ]
         for number in range(channels)
     )
 

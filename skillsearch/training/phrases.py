@@ -89,9 +89,7 @@ def said(body: str) -> Iterator[str]:
         if line.is_fenced:
             continue
         if line.text.startswith("#"):
-            in_requests = bool(
-                _ASKING.search(line.text) or re.search(r"(?i)example|usage|prompt|when", line.text)
-            )
+            in_requests = bool(_ASKING.search(line.text) or _EXAMPLES.search(line.text))
         if in_requests or _ASKING.search(line.text):
             yield from quoted(line.text)
 

@@ -61,14 +61,15 @@ def read_library(paths: Sequence[Path], progress: Progress) -> Library:
     """
     roots, _ = resolve_roots(paths)
     files = discover(roots).files
-    skills: list[Skill] = []
+    texts: list[SkillText] = []
+    doc_ids: list[str] = []
     for done, file in enumerate(files, start=1):
         skill = read_file(file).skill
         if skill is not None:
-            skills.append(skill)
+            texts.append(_text_of(skill))
+            doc_ids.append(skill.doc_id)
         progress("read", done, len(files))
-    texts = tuple(_text_of(skill, _scripts_of(skill.path.parent)) for skill in skills)
-    return Library(texts, tuple(skill.doc_id for skill in skills))
+    return Library(tuple(texts), tuple(doc_ids))
 
 
 def folder_of(model: str) -> tuple[Path, bool]:
@@ -187,9 +188,10 @@ def make_room(out: Path) -> Path:
     return room
 
 
-def _text_of(skill: Skill, scripts: tuple[str, ...]) -> SkillText:
+def _text_of(skill: Skill) -> SkillText:
     """Return the texts of a skill as an index embeds them, the whole body among them."""
     embedded = field_texts(skill, [None], with_body=False).embedded[0].metadata
+    scripts = _scripts_of(skill.path.parent)
     return SkillText(skill.name, embedded.partition(f"{skill.name}: ")[2], skill.body, scripts)
 
 
