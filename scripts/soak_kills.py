@@ -240,7 +240,7 @@ class KillSoak:
         self._check([dict(self.skills.state)])
         for path in litter & temporary_files(self.writer.index_dir):
             self.writer.faults.append(f"{path.name} of a killed writer was not removed")
-            path.unlink()
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
         self._look_for_growth()
         return dict(self.skills.state)
 

@@ -341,4 +341,14 @@ class IndexReport:
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form of this report."""
-        return asdict(self)
+        return {
+            "indexed": self.indexed,
+            "embedded": self.embedded,
+            "reused": self.reused,
+            "removed": self.removed,
+            "skipped": self.skipped,
+            "truncated": self.truncated,
+            "diagnostics": [diagnostic.to_dict() for diagnostic in self.diagnostics],
+            "generation": self.generation,
+            "seconds": self.seconds,
+        }

@@ -31,7 +31,6 @@ from skillsearch.index.documents import KNOWN
 from skillsearch.index.embedder import load_embedder, model_identity, require_device
 from skillsearch.index.embedding import Embedder
 from skillsearch.index.embedding_cache import EmbeddingCache
-from skillsearch.index.freshness import is_up_to_date
 from skillsearch.index.indexed_roots import resolve_roots
 from skillsearch.index.indexing_pass import IndexingPass, diagnostics_by_path
 from skillsearch.index.looking import look, store
@@ -39,8 +38,16 @@ from skillsearch.index.reading import Comparison, compare_files, known_files
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.run_reports import report_of, report_unchanged
 from skillsearch.index.snapshot import SeenFiles, Snapshot
+from skillsearch.index.sweep import Sweep, scopes_of, sweep
 from skillsearch.index.text_embedding import Channel, TextEmbedding
-from skillsearch.skills.discovery import Discovery, discover, discover_at, inside
+from skillsearch.skills.discovery import (
+    Discovery,
+    Scope,
+    discover,
+    discover_in,
+    inside,
+    scopes_at,
+)
 from skillsearch.types import Diagnostic, IndexReport, JsonValue, Progress
 
 logger = logging.getLogger(__name__)
@@ -116,22 +123,53 @@ class Builder:
             StorageError: When the index cannot be written; the one before is unchanged.
             LockTimeoutError: When another process does not finish writing it.
         """
-        previous = None if self._only else self._reusable()
-        if previous and self._is_current(previous):
-            return self._unchanged(previous)
+        before = None if self._only else self._reusable()
+        swept = self._sweep(before) if before else None
+        if before and swept is not None and not swept:
+            return self._unchanged(before)
         with self._folder.lock():
             previous = self._reusable()
-            if previous and self._only and can_amend(previous.corpus, len(self._only)):
-                report = self._guarded(lambda: self._update(previous))
-                if report is not None:
-                    return report
-            if previous and self._is_current(previous):
-                return self._unchanged(previous)
-            return self._guarded(lambda: self._rebuild(previous))
+            if previous is None:
+                return self._guarded(lambda: self._rebuild(None))
+            if before is None or before.name != previous.name:
+                swept = None
+            return self._guarded(lambda: self._renew(previous, swept))
 
-    def _is_current(self, index: OpenedIndex) -> bool:
-        """Tell whether an index needs no closer look."""
-        return not self._verify and is_up_to_date(index, self._folder)
+    def _renew(self, previous: OpenedIndex, swept: Sweep | None) -> IndexReport:
+        """Bring an index up to date, looking at no more than has to be looked at.
+
+        Args:
+            previous: The index.
+            swept: What changed since it was made, where that is known.
+
+        Returns:
+            What was done.
+        """
+        if self._only and can_amend(previous.corpus, len(self._only)):
+            snapshot = self._snapshot(previous)
+            report = self._update(previous, scopes_at(self._roots, self._only), snapshot)
+            if report is not None:
+                return report
+        swept = swept or self._sweep(previous)
+        if swept is not None and not swept:
+            return self._unchanged(previous)
+        if swept is not None and can_amend(previous.corpus, 1):
+            reported = previous.diagnostics()
+            scopes = scopes_of(swept, self._roots, reported, self._folder.path)
+            report = None if scopes is None else self._update(previous, scopes, swept.snapshot)
+            if report is not None:
+                return report
+        return self._rebuild(previous)
+
+    def _sweep(self, index: OpenedIndex) -> Sweep | None:
+        """Find out by stat what changed since an index was made; None where that tells nothing."""
+        snapshot = None if self._verify else self._snapshot(index)
+        return sweep(snapshot) if snapshot else None
+
+    def _snapshot(self, index: OpenedIndex) -> Snapshot | None:
+        """Return how the disk looked when an index was made, where that was kept."""
+        snapshot = Snapshot.load(self._folder.path)
+        return snapshot if snapshot and snapshot.generation == index.name else None
 
     def _guarded(self, write: Callable[[], Written]) -> Written:
         """Call what writes the index, and say what to do where it cannot be written."""
@@ -260,18 +298,27 @@ class Builder:
         # Vectors that were lost are not needed before the next writing, but looked for on demand.
         return not self._verify or _are_embedded(previous, choice.channels)
 
-    def _update(self, previous: OpenedIndex) -> IndexReport | None:
-        """Look at some paths alone; None where all must be looked at."""
+    def _update(
+        self, previous: OpenedIndex, scopes: Sequence[Scope], snapshot: Snapshot | None
+    ) -> IndexReport | None:
+        """Look at some folders alone; None where all must be looked at."""
         seen_at_ns = time.time_ns()
-        discovery, scopes = discover_at(self._roots, self._only, leave_out=self._folder.path)
+        discovery = discover_in(self._roots, scopes, leave_out=self._folder.path)
+        is_inside = inside(scopes)
+        asked = {str(scope.root.path / scope.relative) for scope in scopes}
+        if not all(path in asked or is_inside(path) for path, _ in discovery.folders):
+            return None  # A link led to where only a walk knows whether it comes anyway.
         found = {file.doc_id for file in discovery.files}
-        covered = ids_in(previous.corpus.documents, scopes)
+        gone = ids_in(previous.corpus.documents, scopes) - found
+        if len(gone) == len(previous.corpus.documents):
+            return None  # That a root is empty is reported by a walk.
+        if not can_amend(previous.corpus, len(discovery.files) + len(gone)):
+            return None
+        outside = (one for one in previous.diagnostics() if not is_inside(one.path))
         with ExitStack() as stack:
             choice = self._choose_channels(previous, stack)
             if not choice.fits(previous.settings.channels):
                 return None
-            is_inside = inside(scopes)
-            outside = (one for one in previous.diagnostics() if not is_inside(one.path))
             amending = AmendingPass(
                 previous,
                 choice.channels,
@@ -279,15 +326,11 @@ class Builder:
                 with_body=self._with_body,
                 progress=self._progress,
             )
-            if not can_amend(previous.corpus, len(discovery.files) + len(covered - found)):
-                return None
             amending.read(discovery.files)
-            report = self._amend(amending, choice, covered - found)
-        if report is not None:
+            report = self._amend(amending, choice, gone)
+        if report is not None and snapshot is not None:
             looked = look(report.generation, discovery, amending.seen, seen_at_ns)
-            before = Snapshot.load(self._folder.path)
-            if before is not None and before.generation == previous.name:
-                store(before.amended(scopes, looked), self._folder.path)
+            store(snapshot.amended(scopes, looked), self._folder.path)
         return report
 
     def _amend(

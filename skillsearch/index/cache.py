@@ -46,6 +46,8 @@ LOCK_TIMEOUT = 600.0
 _MANIFEST = "manifest.json"
 _REPLACED = ("CURRENT", "request.json", "snapshot.bin", "embeddings-*")
 """Files of an index folder that are replaced in one step, by way of a file beside them."""
+_UNFINISHED = ".new-"
+"""What the names of generations begin with that are being written."""
 _MANIFEST_LIMIT = 1 << 20
 
 
@@ -139,7 +141,7 @@ class IndexFolder:
         try:
             generations = self.path / "generations"
             generations.mkdir(mode=0o700, parents=True, exist_ok=True)
-            folder = Path(tempfile.mkdtemp(prefix=".new-", dir=generations))
+            folder = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=generations))
             try:
                 save(folder)
                 wanted = {part: before.parts[part] for part in kept} if before else {}
@@ -225,11 +227,16 @@ class IndexFolder:
             return None
 
     def _remove_litter(self) -> None:
-        """Remove the beginnings of files that killed writers left."""
+        """Remove the beginnings of files and of generations that killed writers left.
+
+        A run that finds nothing to do publishes no generation, so it is not left to that.
+        """
         for name in _REPLACED:
             for file in self.path.glob(f".{name}-*"):
                 with contextlib.suppress(OSError):
                     file.unlink()
+        for folder in (self.path / "generations").glob(f"{_UNFINISHED}*"):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _remove_generations(self, keep: set[str | None]) -> None:
         """Remove generations nobody opens any more, and what killed writers left."""

@@ -12,6 +12,7 @@ import os
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -107,18 +108,18 @@ class SeenFiles(Mapping[str, SeenFile]):
             self._rows = {path: row for row, path in enumerate(self._paths)}
         return self._at(self._rows[path])
 
-    def look_the_same(self) -> bool:
-        """Tell whether every file still has the stat that was recorded."""
-        look = os.stat
+    def changed(self) -> Iterator[str]:
+        """Yield the files whose stat is not the one recorded, those that are gone included."""
+        look = os.stat  # twice as fast as Path.stat
         expected = zip(self._paths, self._sizes, self._mtimes, self._inodes, strict=True)
-        try:
-            for path, size, mtime_ns, inode in expected:
+        for path, size, mtime_ns, inode in expected:
+            try:
                 now = look(path)
-                if now.st_mtime_ns != mtime_ns or now.st_size != size or now.st_ino != inode:
-                    return False
-        except OSError:
-            return False
-        return True
+            except OSError:
+                yield path
+                continue
+            if now.st_mtime_ns != mtime_ns or now.st_size != size or now.st_ino != inode:
+                yield path
 
     def without_racy(self, seen_at_ns: int) -> SeenFiles:
         """Return these files, those that changed just before a time with unknown stat."""
@@ -220,14 +221,22 @@ class Snapshot:
 
     def is_current(self) -> bool:
         """Tell whether every folder and file still has the stat that was recorded."""
-        look = os.stat  # twice as fast as Path.stat
-        try:
-            for path, mtime_ns in self.folders.items():
-                if look(path).st_mtime_ns != mtime_ns:
-                    return False
-        except OSError:
-            return False
-        return SeenFiles.of(self.files).look_the_same()
+        return next(chain(self.changed_folders(), self.changed_files()), None) is None
+
+    def changed_folders(self) -> Iterator[str]:
+        """Yield the folders whose time is not the one recorded, those that are gone included."""
+        look = os.stat
+        for path, mtime_ns in self.folders.items():
+            try:
+                is_same = look(path).st_mtime_ns == mtime_ns
+            except OSError:
+                is_same = False
+            if not is_same:
+                yield path
+
+    def changed_files(self) -> Iterator[str]:
+        """Yield the files whose stat is not the one recorded, those that are gone included."""
+        return SeenFiles.of(self.files).changed()
 
     def without_racy(self, seen_at_ns: int) -> Snapshot:
         """Return this snapshot with the entries that changed just before it was taken unknown.

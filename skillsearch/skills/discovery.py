@@ -159,25 +159,37 @@ def discover(roots: Sequence[Root], *, leave_out: Path | None = None) -> Discove
     return walk.found()
 
 
-def discover_at(
-    roots: Sequence[Root], paths: Iterable[Path], *, leave_out: Path | None = None
-) -> tuple[Discovery, tuple[Scope, ...]]:
-    """Find the SKILL.md files at some paths, as a walk over all roots would.
+def discover_in(
+    roots: Sequence[Root], scopes: Sequence[Scope], *, leave_out: Path | None = None
+) -> Discovery:
+    """Find the SKILL.md files of some folders, as a walk over all roots would.
+
+    Args:
+        roots: Folders from `make_roots`.
+        scopes: The folders; they may be gone.
+        leave_out: As in `discover`.
+
+    Returns:
+        What was found.
+    """
+    walk = _Walk(roots, "" if leave_out is None else os.path.realpath(leave_out))
+    walk.run_at(scopes)
+    return walk.found()
+
+
+def scopes_at(roots: Sequence[Root], paths: Iterable[Path]) -> tuple[Scope, ...]:
+    """Return where to look for what became of some paths.
 
     Args:
         roots: Folders from `make_roots`.
         paths: SKILL.md files, or folders that are looked through; they may be gone. Those in no
             root, or where no skill is looked for, are left out.
-        leave_out: As in `discover`.
 
     Returns:
-        What was found, and where was looked.
+        The folders, each once.
     """
-    walk = _Walk(roots, "" if leave_out is None else os.path.realpath(leave_out))
     found = (_scope_of(roots, path) for path in sorted(set(paths)))
-    scopes = tuple(dict.fromkeys(scope for scope in found if scope is not None))
-    walk.run_at(scopes)
-    return walk.found(), scopes
+    return tuple(dict.fromkeys(scope for scope in found if scope is not None))
 
 
 def inside(scopes: Iterable[Scope]) -> Callable[[str], bool]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skillsearch.skills import discovery
-from skillsearch.skills.discovery import discover, discover_at, make_roots
+from skillsearch.skills.discovery import discover, discover_in, make_roots, scopes_at
 
 NEEDS_ORDINARY_USER = pytest.mark.skipif(
     os.geteuid() == 0, reason="root reads whatever the permissions say"
@@ -359,7 +359,8 @@ def test_thousand_skills_are_found_in_a_moment(tmp_path):
 def find_at(root, *paths):
     """Discover the skills at some paths below a root."""
     roots, _ = make_roots([root])
-    return discover_at(roots, paths)
+    scopes = scopes_at(roots, paths)
+    return discover_in(roots, scopes), scopes
 
 
 def test_at_a_path_is_found_what_a_walk_finds_there(tmp_path):

@@ -1,0 +1,296 @@
+"""Where to look again, told by the stats of folders and files."""
+
+import itertools
+import os
+import random
+import shutil
+import time
+
+import pytest
+
+from skillsearch.index import amending, builder
+from skillsearch.index.snapshot import Snapshot
+from skillsearch.index.sweep import scopes_of, sweep
+from skillsearch.skills import discovery
+from skillsearch.skills.discovery import Scope, discover, make_roots
+from skillsearch.types import Diagnostic
+
+YEAR_NS = 365 * 86_400 * 10**9
+WORDS = "tea coffee kettle index query vector table chart report release branch commit".split()
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """Take four skills for many."""
+    monkeypatch.setattr(amending, "LEAST_DOCUMENTS", 4)
+
+
+class Tree:
+    """Skills on disk; what was changed since `settle` looks long unchanged after it."""
+
+    def __init__(self, root, add_skill):
+        self.root, self._add = root, add_skill
+        self._now = time.time_ns() - 20 * YEAR_NS
+        self.rng = random.Random(3)
+        self.numbers = itertools.count()
+
+    def write(self, name):
+        """Write a skill of random words."""
+        text = " ".join(self.rng.choices(WORDS, k=8))
+        return self._add(self.root / name, name.rpartition("/")[2], text, text.upper())
+
+    def settle(self):
+        """Give all that is new a time of its own, long ago."""
+        self._now += 10**12
+        newest = time.time_ns() - YEAR_NS
+        for path in [*self.root.rglob("*"), self.root]:
+            if path.lstat().st_mtime_ns > newest:
+                os.utime(path, ns=(self._now, self._now), follow_symlinks=False)
+
+    def snapshot(self):
+        """Return how all looks."""
+        roots, _ = make_roots([self.root])
+        found = discover(roots)
+        return Snapshot("ab" * 16, dict(found.folders), {}), roots
+
+
+@pytest.fixture
+def tree(tmp_path, add_skill):
+    """Thirty skills: ten side by side, ten in a folder of theirs, ten within each other."""
+    made = Tree(tmp_path / "many", add_skill)
+    for number in range(10):
+        made.write(f"s{number}")
+        made.write(f"box/b{number}")
+        made.write(f"s{number}/inner/deep")
+    made.settle()
+    return made
+
+
+@pytest.fixture
+def walks(monkeypatch):
+    """How many walks over all roots a builder made."""
+    counted = []
+
+    def walk(*args, **more):
+        counted.append(args)
+        return discover(*args, **more)
+
+    monkeypatch.setattr(builder, "discover", walk)
+    return counted
+
+
+def places(tree, snapshot, roots, reported=()):
+    """Return the folders to look at, as pairs of path and depth."""
+    found = scopes_of(sweep(snapshot), roots, reported, tree.root / "index")
+    return None if found is None else [(one.relative, one.is_deep) for one in found]
+
+
+CHANGES = {
+    "a file is written again": (lambda t: t.write("box/b3"), [("box/b3", False)]),
+    "a file is put in the place of another": (
+        lambda t: t.write("new").replace(t.root / "box/b3/SKILL.md"),
+        [("", False), ("box/b3", False), ("new", True)],
+    ),
+    "a skill comes": (lambda t: t.write("box/more"), [("box", False), ("box/more", True)]),
+    "a skill goes": (
+        lambda t: shutil.rmtree(t.root / "s4"),
+        [("", False), ("s4", True), ("s4/inner", True), ("s4/inner/deep", True)],
+    ),
+    "a file goes": (lambda t: (t.root / "s4/SKILL.md").unlink(), [("s4", False)]),
+    "a folder is moved": (
+        lambda t: (t.root / "box").rename(t.root / "chest"),
+        [("", False), ("box", True), *((f"box/b{n}", True) for n in range(10)), ("chest", True)],
+    ),
+    "machinery comes": (lambda t: t.write("node_modules/x"), [("", False)]),
+    "a link to a file comes": (
+        lambda t: (t.root / "box/x").symlink_to("b1/SKILL.md"),
+        [("box", False)],
+    ),
+    "nothing": (lambda t: None, []),
+}
+
+
+@pytest.mark.parametrize("case", CHANGES)
+def test_what_changed_is_where_to_look(tree, build, case):
+    """A folder by its entries, one that came or went with all below."""
+    change, expected = CHANGES[case]
+    snapshot = Snapshot.load(build(tree.root).folder)
+    change(tree)
+    roots, _ = make_roots([tree.root])
+    assert places(tree, snapshot, roots) == expected
+
+
+WALKS = {
+    "a link to a folder comes": lambda t: (t.root / "box/x").symlink_to(t.root / "s1"),
+    "a folder too deep comes": lambda t: t.write("/".join("abcdefghijklm")),
+    "a name that is no UTF-8 comes": lambda t: (t.root / os.fsdecode(b"\xff")).mkdir(),
+    "a folder becomes a file": lambda t: (
+        shutil.rmtree(t.root / "s4"),
+        (t.root / "s4").write_text("x"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WALKS)
+def test_what_only_a_walk_tells_is_left_to_it(tree, case):
+    """Each is reported, or counts once by its real path."""
+    for name in "abcdefghijkl":
+        tree.write("/".join("abcdefghijkl"[: ord(name) - 96]))
+    snapshot, roots = tree.snapshot()
+    WALKS[case](tree)
+    assert places(tree, snapshot, roots) is None
+
+
+def test_a_folder_that_a_link_alone_leads_to_is_left_to_a_walk(tree):
+    """Where the link goes the skill goes, though nothing else changes."""
+    tree.write("node_modules/hidden")
+    (tree.root / "shown").symlink_to(tree.root / "node_modules/hidden")
+    snapshot, roots = tree.snapshot()
+    assert str(tree.root / "node_modules/hidden") in snapshot.folders
+    (tree.root / "shown").unlink()
+    assert places(tree, snapshot, roots) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "path", "is_walk"),
+    [
+        ("folder-unreadable", "box/b1", True),
+        ("link-leaves-root", "box/link", True),
+        ("too-many-folders", "s1", True),
+        ("file-name-case", "box/skill.md", False),
+        ("folder-unreadable", "s1/inner", False),
+    ],
+)
+def test_a_report_that_would_be_lost_needs_a_walk(tree, code, path, is_walk):
+    """Listing a folder does not tell again what is wrong with a folder in it."""
+    snapshot, roots = tree.snapshot()
+    tree.write("box/more")
+    reported = [Diagnostic(code, "warning", "Something.", str(tree.root / path))]
+    assert (places(tree, snapshot, roots, reported) is None) is is_walk
+
+
+def test_too_many_changes_need_a_walk(tree):
+    """No more are told than asked for."""
+    snapshot, roots = tree.snapshot()
+    for number in range(5):
+        tree.write(f"box/more{number}")
+        (tree.root / f"s{number}/new").mkdir()
+    swept = sweep(snapshot, most=6)
+    assert (len(swept.folders), swept.is_whole) == (6, True)
+    swept = sweep(snapshot, most=5)
+    assert not swept.is_whole
+    assert scopes_of(swept, roots, (), tree.root / "index") is None
+
+
+def test_a_root_inside_another_keeps_its_folders(tree):
+    """Where machinery holds a root of its own, the folders there are those of that root."""
+    tree.write("node_modules/pack/one")
+    inner = tree.root / "node_modules/pack"
+    roots, _ = make_roots([tree.root, inner])
+    snapshot = Snapshot("ab" * 16, dict(discover(roots).folders), {})
+    tree.write("node_modules/pack/two")
+    assert scopes_of(sweep(snapshot), roots, (), tree.root / "index") == (
+        Scope(roots[1], "", False),
+        Scope(roots[1], "two", True),
+    )
+
+
+def test_a_change_of_one_skill_lists_nothing_else(tree, build, walks, monkeypatch):
+    """Neither the roots nor the folders beside it."""
+    build(tree.root)
+    tree.write("box/b3")
+    tree.settle()
+    del walks[:]
+    listed = []
+
+    def scan(path):
+        listed.append(str(path))
+        return os_scandir(path)
+
+    os_scandir = os.scandir
+    monkeypatch.setattr(discovery.os, "scandir", scan)
+    index = build(tree.root)
+    assert not walks
+    assert [path for path in listed if path.startswith(str(tree.root))] == [
+        str(tree.root / "box/b3")
+    ]
+    assert index.is_current()
+
+
+def test_the_index_inside_a_root_is_not_looked_into(tree, build, walks):
+    """Its folder is no skill's, whatever is written there."""
+    build(tree.root, index_dir=tree.root / "index")
+    tree.write("more")
+    tree.settle()
+    del walks[:]
+    index = build(tree.root, index_dir=tree.root / "index")
+    assert not walks
+    assert index.find("more").doc_id == "many:more"
+    assert not any("/index" in str(path) for path in Snapshot.load(index.folder).folders)
+
+
+def test_the_last_skill_gone_leaves_an_index_that_says_so(tree, build):
+    """That a root is empty is reported as by a new index."""
+    build(tree.root)
+    for path in list(tree.root.iterdir()):
+        shutil.rmtree(path)
+    tree.settle()
+    assert [one.code for one in build(tree.root).diagnostics()] == ["root-empty"]
+
+
+def edits(tree):
+    """Return the ways to change something at random."""
+    rng = tree.rng
+
+    def some(pattern):
+        found = sorted(tree.root.rglob(pattern))
+        return rng.choice(found) if found else tree.write("again")
+
+    def folder():
+        return some("SKILL.md").parent
+
+    numbers = tree.numbers
+    return {
+        "write": lambda: tree.write(str(folder().relative_to(tree.root))),
+        "replace": lambda: tree.write(f"t{next(numbers)}").replace(some("SKILL.md")),
+        "add": lambda: tree.write(f"box/n{next(numbers)}"),
+        "add beside": lambda: tree.write(f"{folder().relative_to(tree.root)}/n{next(numbers)}"),
+        "remove": lambda: shutil.rmtree(folder()),
+        "unlink": lambda: some("SKILL.md").unlink(),
+        "move": lambda: folder().rename(tree.root / f"moved{next(numbers)}"),
+        "break": lambda: some("SKILL.md").write_text("---\nname: [\n---\n"),
+        "other case": lambda: (folder() / "skill.md").write_text("---\ndescription: x\n---\nx"),
+        "document": lambda: (folder() / f"notes{next(numbers)}.md").write_text("notes"),
+        "machinery": lambda: tree.write(f"node_modules/m{next(numbers)}"),
+        "link": lambda: (tree.root / f"l{next(numbers)}").symlink_to(
+            rng.choice([folder(), tree.root.parent])
+        ),
+        "unlink a link": lambda: [p.unlink() for p in tree.root.iterdir() if p.is_symlink()],
+    }
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_after_any_changes_an_index_is_as_a_new_one(tree, build, walks, seed):
+    """Its documents and what is reported of them, whichever way they were found."""
+    tree.rng.seed(seed)
+    build(tree.root)
+    ways = set()
+    for _ in range(12):
+        named = edits(tree)
+        # With a link in it nearly every step needs a walk.
+        names = [name for name in named if seed % 2 or "link" not in name or name == "unlink"]
+        for name in tree.rng.choices(names, k=tree.rng.randint(1, 3)):
+            named[name]()
+        tree.settle()
+        del walks[:]
+        index = build(tree.root)
+        ways.add(len(walks))
+        new = build(tree.root, index_dir="new")
+        assert list(index.documents()) == list(new.documents())
+        assert index.diagnostics() == new.diagnostics()
+        seen, expected = (Snapshot.load(one.folder) for one in (index, new))
+        assert dict(seen.folders) == dict(expected.folders)
+        assert dict(seen.files.items()) == dict(expected.files.items())
+        assert index.is_current()
+        shutil.rmtree(new.folder)
+    assert 0 in ways
