@@ -81,8 +81,7 @@ class _OwnFiles:
             self._report("eval-not-listed", "note", message, str(folder))
         for file in filter(is_eval_file, files):
             try:
-                # The path rule undoes percent-encoding, of which a name on disk has none.
-                yield file, read_file(folder, file.replace("%", "%25"))
+                yield file, read_file(folder, file)
             except SkillError as exc:
                 self._report("eval-unreadable", "warning", str(exc), str(folder / file))
 

@@ -37,7 +37,7 @@ def list_files(skill_dir: Path, *, limit: int = MAX_LISTED_FILES) -> tuple[tuple
 
     No link is followed or listed; machinery (`SKIPPED_FOLDERS`) is left out, as are names that
     are not UTF-8. Depth and the number of entries looked at are bounded. The names are those on
-    disk: `confine` takes ``%`` in one for an encoding, unless it is written as ``%25``.
+    disk, as `open_in_skill` takes them.
 
     Args:
         skill_dir: The skill folder.

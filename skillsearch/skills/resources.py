@@ -163,12 +163,12 @@ def open_in_skill(skill_dir: Path, relative: str, *, folders: Sequence[str] = ()
             wanted, a special file, or a hard link to the file of another user.
         SkillError: There is no such file, or it cannot be read; names the files that come near.
     """
-    path = confine(relative, folders)
     if "%" in relative:
         # A list of files gives names as they are on disk, where a per cent sign is just that.
         as_listed = confine(relative.replace("%", "%25"), folders)
-        path = as_listed if os.path.lexists(skill_dir / as_listed) else path
-    return _open_confined(skill_dir, path, relative)
+        if os.path.lexists(skill_dir / as_listed):
+            return _open_confined(skill_dir, as_listed, relative)
+    return _open_confined(skill_dir, confine(relative, folders), relative)
 
 
 def _open_confined(skill_dir: Path, path: PurePosixPath, relative: str) -> int:

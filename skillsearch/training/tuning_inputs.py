@@ -202,6 +202,6 @@ def _scripts_of(folder: Path) -> tuple[str, ...]:
         names = [name for name in list_files(folder)[0] if name.startswith("scripts/")]
         for name in names[:_MOST_SCRIPTS]:
             with contextlib.suppress(SkillError):
-                data = read_skill_file(folder, name.replace("%", "%25"), limit=_SCRIPT_BYTES)
+                data = read_skill_file(folder, name, limit=_SCRIPT_BYTES)
                 said.append(opening(data.decode("utf-8", "replace")))
     return tuple(dict.fromkeys(filter(None, said)))

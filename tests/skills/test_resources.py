@@ -347,3 +347,14 @@ def test_a_file_is_read_by_the_name_that_is_listed(skill_dir):
     (skill_dir / "a%20b.md").write_text("listed")
     assert "a%20b.md" in list_files(skill_dir)[0]
     assert read_file(skill_dir, "a%20b.md") == b"listed"
+
+
+def test_a_listed_name_that_would_decode_to_a_way_out_is_just_a_name(skill_dir):
+    """Where there is such a file it is read; where there is none the path is refused."""
+    name = "%2e%2e%2fa.json"
+    with pytest.raises(UnsafePathError):
+        read_file(skill_dir, name)
+    (skill_dir.parent / "a.json").write_text("outside")
+    (skill_dir / name).write_text("inside")
+    assert name in list_files(skill_dir)[0]
+    assert read_file(skill_dir, name) == b"inside"
