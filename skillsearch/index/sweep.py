@@ -74,10 +74,10 @@ def scopes_of(
         The folders; None where only a walk can tell: too much changed, links to folders have a
         part in it, or something was reported that looking at these alone would not report again.
     """
-    known = swept.snapshot.folders
+    known, changed = swept.snapshot.folders, frozenset(swept.folders)
     if not swept.is_whole or not _is_reached_by_names(known, roots):
         return None
-    if any(_is_lost(one, frozenset(swept.folders)) for one in reported):
+    if any(_is_lost(one, changed) for one in reported):
         return None
     places = {path.rpartition("/")[0]: False for path in swept.files}
     try:
