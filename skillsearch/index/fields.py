@@ -13,7 +13,6 @@ from skillsearch.index.embedding_keys import text_key
 from skillsearch.index.scripts import readable, trust
 from skillsearch.index.tokenizer import document_terms
 from skillsearch.languages import language_of
-from skillsearch.skills.chunks import parse_chunks
 from skillsearch.types import Skill
 
 VERSION = 3
@@ -144,6 +143,9 @@ def _chunk_texts(
     body: str, scripts: frozenset[str] | None, language: str
 ) -> tuple[ChunkTexts, ...]:
     """Return the texts of the chunks of a body."""
+    # As with the parser: a run that reads no skill does without it.
+    from skillsearch.skills.chunks import parse_chunks
+
     found = []
     for chunk in parse_chunks(body).chunks[:_MAX_CHUNKS]:
         text = f"{chunk.id}: {chunk.description}\n{chunk.content}"

@@ -16,7 +16,6 @@ from skillsearch.index.corpus import OpenedIndex
 from skillsearch.index.fields import FieldTexts, field_texts
 from skillsearch.index.snapshot import UNKNOWN_STAT, FileStat, SeenFile, SeenFiles, Snapshot
 from skillsearch.skills.discovery import id_of
-from skillsearch.skills.parser import parse_skill
 from skillsearch.skills.resources import content_hash, read_skill_md
 from skillsearch.types import Diagnostic, Progress, Root, Skill, SkillFile
 
@@ -43,6 +42,9 @@ class ReadFile(NamedTuple):
 
 def read_file(file: SkillFile) -> ReadFile:
     """Read a SKILL.md; what is wrong with it is told by diagnostics."""
+    # A run that finds nothing changed does without the parser, a tenth of what it takes.
+    from skillsearch.skills.parser import parse_skill
+
     path = str(file.path)
     seen = SeenFile(_stat_of(file), "", is_indexed=False)
     try:
