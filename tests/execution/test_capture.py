@@ -452,7 +452,7 @@ run_supervised(argv, Program(argv, folder, folder, {{"PATH": {PATH!r}, "MARKER":
     caller = subprocess.Popen([sys.executable, "-c", text], env=env)
     try:
         assert until((tmp_path / "started").exists)
-        assert len(alive(marker)) >= 4
+        assert until(lambda: len(alive(marker)) >= 4)
     finally:
         caller.send_signal(number)
         caller.wait(10)
