@@ -7,28 +7,22 @@ to one built from scratch with the same dense channels. A channel that is there 
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
-
 from skillsearch.errors import StorageError
-from skillsearch.index import fields as field_rules
-from skillsearch.index import tokenizer
+from skillsearch.index import reuse
 from skillsearch.index.amending import can_amend, ids_in
 from skillsearch.index.amending_pass import AmendingPass
 from skillsearch.index.cache import IndexFolder
 from skillsearch.index.channel_choice import ChannelChoice
-from skillsearch.index.channels import ChannelSettings, channels_fit, expects_others
-from skillsearch.index.corpus import IndexSettings, OpenedIndex, open_current, save_diagnostics
+from skillsearch.index.channels import ChannelSettings, expects_others
+from skillsearch.index.corpus import IndexSettings, OpenedIndex, save_diagnostics
 from skillsearch.index.diagnostics import in_order
-from skillsearch.index.documents import KNOWN
-from skillsearch.index.embedder import load_embedder, model_identity, require_device
+from skillsearch.index.embedder import load_embedder, require_device
 from skillsearch.index.embedding import Embedder
 from skillsearch.index.embedding_cache import EmbeddingCache
 from skillsearch.index.indexed_roots import resolve_roots
@@ -39,7 +33,7 @@ from skillsearch.index.request import IndexRequest
 from skillsearch.index.run_reports import report_of, report_unchanged
 from skillsearch.index.snapshot import SeenFiles, Snapshot
 from skillsearch.index.sweep import Sweep, scopes_of, sweep
-from skillsearch.index.text_embedding import Channel, TextEmbedding
+from skillsearch.index.text_embedding import Channel
 from skillsearch.skills.discovery import (
     Discovery,
     Scope,
@@ -50,13 +44,7 @@ from skillsearch.skills.discovery import (
 )
 from skillsearch.types import Diagnostic, IndexReport, JsonValue, Progress
 
-logger = logging.getLogger(__name__)
-
 Written = TypeVar("Written")
-
-_BLOCK = 4_096
-"""Documents whose vectors are looked for at a time."""
-_ANALYSIS = (tokenizer.VERSION, field_rules.VERSION)
 
 
 class Builder:
@@ -183,22 +171,13 @@ class Builder:
 
     def _reusable(self) -> OpenedIndex | None:
         """Open the index in use if parts of it can be used again."""
-        index = open_current(self._folder, verify=self._verify)
-        if index is None:
-            return None
-        settings = index.settings
-        wanted = (self._roots, self._with_body, self._request.languages, _ANALYSIS)
-        found = (settings.roots, settings.with_body, settings.languages, settings.analysis)
-        if found != wanted or settings.channels[0].model != self._request.model:
-            return None
-        same = all(model_identity(one.model) == one.model_identity for one in settings.channels)
-        fit = channels_fit(
-            settings.channels,
-            self._request.languages,
-            settings.could_add,
-            expected=expects_others(self._folder.path),
+        return reuse.open_reusable(
+            self._folder,
+            self._request,
+            self._roots,
+            verify=self._verify,
+            keep_channels=self._keep_channels,
         )
-        return index if same and (fit or self._keep_channels) else None
 
     def _unchanged(self, index: OpenedIndex) -> IndexReport:
         """Report a run that found nothing to do."""
@@ -215,7 +194,7 @@ class Builder:
                 previous = None
                 choice.start_over()
             # What was taken over unread would lack the texts of a further channel.
-            if previous and choice.adds_one(*_count_others(previous)):
+            if previous and choice.adds_one(*reuse.count_others(previous)):
                 previous = None
             while True:
                 comparison = self._compare(previous, discovery)
@@ -296,7 +275,7 @@ class Builder:
         if self._diagnostics(discovery, comparison.diagnostics(reported)) != previous.diagnostics():
             return False
         # Vectors that were lost are not needed before the next writing, but looked for on demand.
-        return not self._verify or _are_embedded(previous, choice.channels)
+        return not self._verify or reuse.are_embedded(previous, choice.channels)
 
     def _update(
         self, previous: OpenedIndex, scopes: Sequence[Scope], snapshot: Snapshot | None
@@ -337,7 +316,7 @@ class Builder:
         self, run: AmendingPass, choice: ChannelChoice, gone: Collection[str]
     ) -> IndexReport | None:
         """Write what changed beside an index; None where that needs a further channel."""
-        others, size = _count_others(run.previous)
+        others, size = reuse.count_others(run.previous)
         if choice.adds_one(others + run.others, size + run.read_count):
             return None
         changes = run.changes(gone)
@@ -393,7 +372,7 @@ class Builder:
             languages=self._request.languages,
             could_add=choice.could_add,
             with_body=self._with_body,
-            analysis=_ANALYSIS,
+            analysis=reuse.ANALYSIS,
         )
 
     def _diagnostics(
@@ -411,22 +390,6 @@ class Builder:
 
 class _AnotherChannelError(Exception):
     """A pass cannot end, for its skills need a channel that it had not."""
-
-
-def _count_others(index: OpenedIndex) -> tuple[int, int]:
-    """Return how many skills a model for English does not know, and how many there are."""
-    documents = index.corpus.documents
-    return int(np.sum(documents.fluency[documents.living] < KNOWN)), len(documents)
-
-
-def _are_embedded(index: OpenedIndex, channels: Sequence[Channel]) -> bool:
-    """Tell whether the vectors of all documents of an index can be read."""
-    documents = iter(index.corpus.documents)
-    with TextEmbedding(channels, _silent) as embedding:
-        while block := list(islice(documents, _BLOCK)):
-            if any(embedding.lacking(block)):
-                return False
-    return True
 
 
 def _silent(stage: str, done: int, total: int) -> None:

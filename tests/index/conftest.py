@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from skillsearch.errors import EmbedderError
-from skillsearch.index import builder, channel_embedders, channels
+from skillsearch.index import builder, channel_embedders, channels, reuse
 from skillsearch.index.embedding import HashingEmbedder
 from skillsearch.index.skill_index import SkillIndex
 
@@ -117,7 +117,7 @@ def polyglot(monkeypatch):
 
     for module in (builder, channel_embedders):
         monkeypatch.setattr(module, "load_embedder", load)
-    for module in (builder, channels):
+    for module in (reuse, channels):
         monkeypatch.setattr(module, "model_identity", str)
     for module in (channels, channel_embedders):
         monkeypatch.setattr(module, "multilingual_is_installed", lambda: second.is_installed)

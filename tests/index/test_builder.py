@@ -17,6 +17,7 @@ from skillsearch.index import (
     fields,
     indexing_pass,
     reading,
+    reuse,
     text_embedding,
     tokenizer,
 )
@@ -568,7 +569,7 @@ def test_other_settings_give_another_index(tmp_path, root, run, add_skill, chang
     """Fields, model, roots and their order; and back again gives the first."""
     models = {"hashing": HashingEmbedder(), "hashing-64": HashingEmbedder(64)}
     monkeypatch.setattr(builder, "load_embedder", lambda spec, **_: models[spec])
-    monkeypatch.setattr(builder, "model_identity", str)
+    monkeypatch.setattr(reuse, "model_identity", str)
     other = tmp_path / "other"
     add_skill(other / "plants", "plants", "Water the plants.")
     roots = {"both": (root, other), "turned": (other, root)}
@@ -586,7 +587,7 @@ def test_another_analysis_rebuilds_the_index(root, run, module, monkeypatch):
     """Terms of two analyses are never mixed; equal texts need no new vectors."""
     first = run(root)
     versions = {tokenizer: tokenizer.VERSION, fields: fields.VERSION, module: 99}
-    monkeypatch.setattr(builder, "_ANALYSIS", tuple(versions.values()))
+    monkeypatch.setattr(reuse, "ANALYSIS", tuple(versions.values()))
     second = run(root)
     assert summary(second) == (5, 0, 0, 0, 0)
     assert second.generation != first.generation
