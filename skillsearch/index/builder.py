@@ -25,10 +25,11 @@ from skillsearch.index.diagnostics import in_order
 from skillsearch.index.embedder import load_embedder, require_device
 from skillsearch.index.embedding import Embedder
 from skillsearch.index.embedding_cache import EmbeddingCache
+from skillsearch.index.freshness import known_files, snapshot_of
 from skillsearch.index.indexed_roots import resolve_roots
 from skillsearch.index.indexing_pass import IndexingPass, diagnostics_by_path
 from skillsearch.index.looking import look, store
-from skillsearch.index.reading import Comparison, compare_files, known_files
+from skillsearch.index.reading import Comparison, compare_files
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.run_reports import report_of, report_unchanged
 from skillsearch.index.snapshot import SeenFiles, Snapshot
@@ -134,7 +135,7 @@ class Builder:
             What was done.
         """
         if self._only and can_amend(previous.corpus, len(self._only)):
-            snapshot = self._snapshot(previous)
+            snapshot = snapshot_of(previous, self._folder)
             report = self._update(previous, scopes_at(self._roots, self._only), snapshot)
             if report is not None:
                 return report
@@ -151,13 +152,8 @@ class Builder:
 
     def _sweep(self, index: OpenedIndex) -> Sweep | None:
         """Find out by stat what changed since an index was made; None where that tells nothing."""
-        snapshot = None if self._verify else self._snapshot(index)
+        snapshot = None if self._verify else snapshot_of(index, self._folder)
         return sweep(snapshot) if snapshot else None
-
-    def _snapshot(self, index: OpenedIndex) -> Snapshot | None:
-        """Return how the disk looked when an index was made, where that was kept."""
-        snapshot = Snapshot.load(self._folder.path)
-        return snapshot if snapshot and snapshot.generation == index.name else None
 
     def _guarded(self, write: Callable[[], Written]) -> Written:
         """Call what writes the index, and say what to do where it cannot be written."""
@@ -258,7 +254,7 @@ class Builder:
 
     def _compare(self, previous: OpenedIndex | None, discovery: Discovery) -> Comparison:
         """Find out which files changed."""
-        known = known_files(previous, Snapshot.load(self._folder.path)) if previous else {}
+        known = known_files(previous, self._folder) if previous else {}
         return compare_files(discovery.files, known, verify=self._verify, progress=self._progress)
 
     def _is_same(

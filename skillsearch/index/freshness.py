@@ -48,8 +48,14 @@ class Differences:
 
 def is_up_to_date(index: OpenedIndex, folder: IndexFolder) -> bool:
     """Tell by stat alone whether the disk still is what an index was made of."""
+    snapshot = snapshot_of(index, folder)
+    return snapshot is not None and snapshot.is_current()
+
+
+def snapshot_of(index: OpenedIndex, folder: IndexFolder) -> Snapshot | None:
+    """Return how the disk looked when an index was made, where that was kept."""
     snapshot = Snapshot.load(folder.path)
-    return snapshot is not None and snapshot.generation == index.name and snapshot.is_current()
+    return snapshot if snapshot and snapshot.generation == index.name else None
 
 
 def compare(index: OpenedIndex, folder: IndexFolder, *, verify: bool) -> Differences:
@@ -63,7 +69,7 @@ def compare(index: OpenedIndex, folder: IndexFolder, *, verify: bool) -> Differe
     Returns:
         The differences; a file that could not be read then and cannot now is none.
     """
-    known = _known_files(index, folder)
+    known = known_files(index, folder)
     roots, missing = _present_roots(index)
     files = {str(file.path): file for file in discover(roots, leave_out=folder.path).files}
     changed = (
@@ -81,10 +87,19 @@ def compare(index: OpenedIndex, folder: IndexFolder, *, verify: bool) -> Differe
     )
 
 
-def _known_files(index: OpenedIndex, folder: IndexFolder) -> Mapping[str, SeenFile]:
-    """Return every SKILL.md that the index was made of, of unknown stat where it was not kept."""
-    snapshot = Snapshot.load(folder.path)
-    if snapshot and snapshot.generation == index.name:
+def known_files(index: OpenedIndex, folder: IndexFolder) -> Mapping[str, SeenFile]:
+    """Return how the SKILL.md files of an index looked when it was made.
+
+    Args:
+        index: The opened index.
+        folder: Its folder.
+
+    Returns:
+        By path; with unknown stat, and without those that could not be indexed, where that was
+        not kept.
+    """
+    snapshot = snapshot_of(index, folder)
+    if snapshot:
         return snapshot.files
     return {
         document.path: SeenFile(UNKNOWN_STAT, document.content_hash)

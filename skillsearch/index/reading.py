@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from skillsearch.errors import ParseError
-from skillsearch.index.corpus import OpenedIndex
 from skillsearch.index.fields import FieldTexts, field_texts
-from skillsearch.index.snapshot import UNKNOWN_STAT, FileStat, SeenFile, SeenFiles, Snapshot
+from skillsearch.index.snapshot import UNKNOWN_STAT, FileStat, SeenFile, SeenFiles
 from skillsearch.skills.discovery import id_of
 from skillsearch.skills.resources import content_hash, read_skill_md
 from skillsearch.types import Diagnostic, Progress, Root, Skill, SkillFile
@@ -173,25 +172,6 @@ def compare_files(
         progress("read", place + 1, len(files))
     gone = sum(seen.is_indexed for seen in known.values()) - indexed
     return Comparison(files, is_kept, refused, known, gone)
-
-
-def known_files(previous: OpenedIndex, snapshot: Snapshot | None) -> Mapping[str, SeenFile]:
-    """Return how the files of an index looked when it was made.
-
-    Args:
-        previous: The index.
-        snapshot: The snapshot of its folder.
-
-    Returns:
-        By path; with unknown stat, and without those that could not be indexed, where the snapshot
-        is not of this index.
-    """
-    if snapshot and snapshot.generation == previous.name:
-        return snapshot.files
-    return {
-        document.path: SeenFile(UNKNOWN_STAT, document.content_hash)
-        for document in previous.corpus.documents
-    }
 
 
 def _is_same(file: SkillFile, seen: SeenFile, *, verify: bool) -> bool:
