@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
+import stat
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -206,15 +208,21 @@ def mcp_token(file: Path | None = None) -> str:
         The token; empty where there is none.
 
     Raises:
-        ConfigError: When the file cannot be read, or holds nothing.
+        ConfigError: If the file cannot be read, is open to other users, or holds nothing.
     """
     if file is None:
         return os.environ.get(f"{PREFIX}MCP_TOKEN", "").strip()
     try:
         with file.open("rb") as opened:
+            mode = os.fstat(opened.fileno()).st_mode
             token = opened.read(_MAX_TOKEN_BYTES).decode().strip()
     except (OSError, ValueError) as exc:
         raise ConfigError(f"The token file {file} cannot be read: {exc}") from exc
+    if os.name == "posix" and stat.S_ISREG(mode) and mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise ConfigError(
+            f"The token file {file} is open to other users (mode {stat.S_IMODE(mode):04o});"
+            f" run: chmod 600 {shlex.quote(str(file))}"
+        )
     if not token:
         raise ConfigError(f"The token file {file} is empty; write the token into it.")
     return token

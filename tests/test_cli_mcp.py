@@ -1,7 +1,10 @@
 """Tests of ``skillsearch mcp``: what it refuses before it serves."""
 
 import importlib.util
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -56,6 +59,7 @@ def test_a_token_is_read_without_the_blanks_around_it(tmp_path, monkeypatch):
     """The file comes before the variable."""
     monkeypatch.setenv("SKILLSEARCH_MCP_TOKEN", " variable ")
     (tmp_path / "token").write_text("  file\n")
+    (tmp_path / "token").chmod(0o600)
     assert mcp_token(tmp_path / "token") == "file"
     assert mcp_token() == "variable"
     monkeypatch.delenv("SKILLSEARCH_MCP_TOKEN")
@@ -66,5 +70,29 @@ def test_a_token_is_read_without_the_blanks_around_it(tmp_path, monkeypatch):
 def test_a_file_without_a_token_is_refused(tmp_path, content):
     """Rather than served without one."""
     (tmp_path / "token").write_bytes(content)
+    (tmp_path / "token").chmod(0o600)
     with pytest.raises(ConfigError, match="token file"):
         mcp_token(tmp_path / "token")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="files have no such modes")
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620, 0o602, 0o777])
+def test_a_token_that_others_can_read_or_write_is_refused(tmp_path, mode):
+    """The message has the command that closes the file, which is then taken."""
+    file = tmp_path / "my token"
+    file.write_text("correct-horse-battery-staple")
+    file.chmod(mode)
+    with pytest.raises(ConfigError, match=f"mode {mode:04o}") as error:
+        mcp_token(file)
+    subprocess.run(str(error.value).partition("run: ")[2], shell=True, check=True)
+    assert mcp_token(file) == "correct-horse-battery-staple"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no such pipes")
+def test_a_token_may_come_from_a_pipe():
+    """As a shell's <(command) gives it."""
+    reading, writing = os.pipe()
+    os.write(writing, b"correct-horse-battery-staple")
+    os.close(writing)
+    assert mcp_token(Path(f"/dev/fd/{reading}")) == "correct-horse-battery-staple"
+    os.close(reading)
