@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +12,7 @@ import anyio
 import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
+from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -23,25 +25,6 @@ SHUTDOWN_SECONDS = 1
 """How long requests may take to end when the server does."""
 
 
-def security_of(listener: Listener) -> TransportSecuritySettings:
-    """What the headers Host and Origin of a request may say.
-
-    A web page can make a browser send requests here, by a name that its owner points to this
-    machine. Where the server listens on all addresses its names are not known: there the
-    token, which no page knows, is what keeps pages out.
-    """
-    names = (
-        {listener.host, "127.0.0.1", "localhost", "::1"} if listener.is_local else {listener.host}
-    )
-    written = sorted(f"[{name}]" if ":" in name else name for name in names)
-    hosts = [pattern for name in written for pattern in (name, f"{name}:*")]
-    return TransportSecuritySettings(
-        enable_dns_rebinding_protection=listener.host not in ("0.0.0.0", "::"),
-        allowed_hosts=hosts,
-        allowed_origins=[f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts],
-    )
-
-
 async def serve_http(server: Server[Any], listener: Listener, stop: anyio.Event) -> None:
     """Serve until it is stopped.
 
@@ -52,11 +35,11 @@ async def serve_http(server: Server[Any], listener: Listener, stop: anyio.Event)
     """
     app: ASGIApp = server.streamable_http_app(
         streamable_http_path=PATH,
-        transport_security=security_of(listener),
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         max_sessions=MAX_SESSIONS,
     )
     config = uvicorn.Config(
-        _Guard(app, listener.token) if listener.token else app,
+        _Guard(app, listener),
         log_config=None,
         access_log=False,
         server_header=False,
@@ -86,25 +69,36 @@ class _Server(uvicorn.Server):
 
 
 class _Guard:
-    """Lets requests through that show the token."""
+    """Lets requests through that show the token, and come by a name of this server."""
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
+    def __init__(self, app: ASGIApp, listener: Listener) -> None:
         self._app = app
-        self._expected = f"Bearer {token}".encode()
+        self._token = f"Bearer {listener.token}".encode() if listener.token else None
+        names = listener.authority
+        self._host = re.compile(names, re.ASCII | re.IGNORECASE) if names else None
+        self._origin = re.compile(f"https?://{names}", re.ASCII | re.IGNORECASE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass it on."""
-        if scope["type"] == "http" and not self._is_allowed(scope):
-            refusal = Response(
-                "Show the token: Authorization: Bearer TOKEN",
-                status_code=401,
-                headers={"WWW-Authenticate": "Bearer"},
-            )
-            await refusal(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
+        refusal = self._refusal(Headers(scope=scope)) if scope["type"] == "http" else None
+        await (refusal or self._app)(scope, receive, send)
 
-    def _is_allowed(self, scope: Scope) -> bool:
+    def _refusal(self, headers: Headers) -> Response | None:
+        """Return the answer to a request that may not pass; None for one that may."""
+        if not self._shows_token(headers.getlist("authorization")):
+            asks = {"WWW-Authenticate": "Bearer", "Connection": "close"}
+            return Response("Show the token: Authorization: Bearer TOKEN", 401, asks)
+        if self._host is None:
+            return None
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or not self._host.fullmatch(hosts[0]):
+            return Response("Host is not a name of this server", 421, {"Connection": "close"})
+        if not all(map(self._origin.fullmatch, headers.getlist("origin"))):
+            return Response("Origin is not this machine", 403, {"Connection": "close"})
+        return None
+
+    def _shows_token(self, shown: list[str]) -> bool:
         """Compare the token in a time that does not depend on it."""
-        shown = [value for name, value in scope["headers"] if name == b"authorization"]
-        return len(shown) == 1 and hmac.compare_digest(shown[0], self._expected)
+        if self._token is None:
+            return True
+        return len(shown) == 1 and hmac.compare_digest(shown[0].encode("latin-1"), self._token)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from dataclasses import dataclass
 
@@ -69,6 +70,20 @@ class Listener:
         """Where clients find the server."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.socket.getsockname()[1]}{PATH}"
+
+    @property
+    def authority(self) -> str | None:
+        """The names by which clients may ask for the server, with or without a port: a pattern.
+
+        A web page can make a browser send requests here, by a name that its owner points to this
+        machine. The names of a server that listens on all addresses are not known, so there it is
+        None: the token, which no page knows, keeps pages out.
+        """
+        if self.host in ("0.0.0.0", "::"):
+            return None
+        names = {self.host} | ({"127.0.0.1", "localhost", "::1"} if self.is_local else set())
+        written = sorted(re.escape(f"[{name}]" if ":" in name else name) for name in names)
+        return f"(?:{'|'.join(written)})(?::[0-9]{{1,5}})?"
 
 
 def listen(address: Address, *, token: str = "", allow_remote: bool = False) -> Listener:

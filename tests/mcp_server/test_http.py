@@ -7,14 +7,16 @@ import signal
 import socket
 import time
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 import anyio
 import httpx2
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from mcp.client.streamable_http import streamable_http_client
 
 from skillsearch.errors import ConfigError
-from skillsearch.mcp_server.http import security_of
 from skillsearch.mcp_server.listening import Address, Listener, listen
 
 TOKEN = "correct-horse-battery-staple"
@@ -39,10 +41,14 @@ def served(start, *args):
         yield process, re.fullmatch(r"Serving skills at (\S+)(?: to .*)?\n", line)[1]
 
 
+def port_of(url):
+    """Return the port of a server."""
+    return int(re.search(r":(\d+)/", url)[1])
+
+
 def post(url, body=HELLO, **headers):
     """Send a request; return the status and the body of the answer."""
-    port = int(re.search(r":(\d+)/", url)[1])
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", port_of(url), timeout=30)
     try:
         data = body if isinstance(body, bytes) else json.dumps(body)
         connection.request("POST", "/mcp", data, {**HEADERS, **headers})
@@ -89,13 +95,38 @@ def test_the_official_client_finds_and_loads(url, talk, mode, version):
     [
         ({}, 200),
         ({"Origin": "http://localhost:3000"}, 200),
+        ({"Origin": "https://LocalHost"}, 200),
+        ({"Origin": "http://[::1]:3000"}, 200),
         ({"Host": "localhost:80"}, 200),
+        ({"Host": "LOCALHOST"}, 200),
+        ({"Host": "127.0.0.1"}, 200),
+        ({"Host": "[::1]"}, 200),
+        ({"Host": "[::1]:80"}, 200),
+        ({"Host": "localhost:evil.example"}, 421),
+        ({"Host": "localhost:80.evil.example"}, 421),
+        ({"Host": "localhost:80@evil.example"}, 421),
+        ({"Host": "user@localhost"}, 421),
+        ({"Host": "localhost:"}, 421),
+        ({"Host": "localhost."}, 421),
+        ({"Host": "evil.example."}, 421),
+        ({"Host": "127.0.0.1:123456"}, 421),
+        ({"Host": "127x0y0z1"}, 421),
+        ({"Host": "::1"}, 421),
+        ({"Host": "[::1]evil.example"}, 421),
+        ({"Host": "[::1].evil.example:80"}, 421),
         ({"Host": "skills.evil.example"}, 421),
         ({"Host": "127.0.0.1.evil.example:80"}, 421),
         ({"Host": "localhost.evil.example"}, 421),
         ({"Host": ""}, 421),
         ({"Origin": "http://evil.example"}, 403),
         ({"Origin": "http://localhost.evil.example"}, 403),
+        ({"Origin": "http://localhost:evil.example"}, 403),
+        ({"Origin": "http://localhost:80@evil.example"}, 403),
+        ({"Origin": "http://evil.example#http://localhost"}, 403),
+        ({"Origin": "http://localhost/"}, 403),
+        ({"Origin": "localhost"}, 403),
+        ({"Origin": "file://localhost"}, 403),
+        ({"Origin": ""}, 403),
         ({"Origin": "null"}, 403),
         ({"Content-Type": "text/plain"}, 400),
     ],
@@ -103,6 +134,17 @@ def test_the_official_client_finds_and_loads(url, talk, mode, version):
 def test_a_web_page_cannot_use_the_server(url, headers, status):
     """Neither by a name that leads here, nor from a page of its own."""
     assert post(url, **headers)[0] == status
+
+
+def test_each_origin_of_a_request_must_be_of_this_machine(url):
+    """A second header hides nothing."""
+    connection = http.client.HTTPConnection("127.0.0.1", port_of(url), timeout=30)
+    connection.putrequest("POST", "/mcp")
+    for origin in ("http://localhost", "http://evil.example"):
+        connection.putheader("Origin", origin)
+    connection.endheaders()
+    assert connection.getresponse().status == 403
+    connection.close()
 
 
 def test_a_body_of_five_megabytes_is_refused(url):
@@ -120,8 +162,7 @@ def test_a_bad_body_is_answered_by_an_error(url, body):
 
 def test_other_paths_have_nothing(url):
     """There is one endpoint."""
-    port = int(re.search(r":(\d+)/", url)[1])
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", port_of(url), timeout=30)
     connection.request("GET", "/")
     assert connection.getresponse().status == 404
     connection.close()
@@ -147,6 +188,7 @@ def guarded(tmp_path_factory, launch, module_variables):
     """Start a server with a token in a file."""
     folder = tmp_path_factory.mktemp("guarded")
     (folder / "token").write_text(f"{TOKEN}\n")
+    (folder / "token").chmod(0o600)
 
     def start(*args):
         return launch(folder, module_variables, *args)
@@ -206,8 +248,7 @@ def test_a_signal_ends_it_while_a_stream_is_open(program, drinks, number, code):
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     with served(lambda *args: program(*args, preexec_fn=heed_interrupts), drinks) as (process, url):
-        port = int(re.search(r":(\d+)/", url)[1])
-        opened = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        opened = http.client.HTTPConnection("127.0.0.1", port_of(url), timeout=30)
         opened.request("POST", "/mcp", json.dumps(HELLO), HEADERS)
         answer = opened.getresponse()
         session = {"Mcp-Session-Id": answer.headers["mcp-session-id"]}
@@ -269,15 +310,35 @@ def test_with_both_other_machines_may_come():
     listener = listen(Address("0.0.0.0", 0), token=TOKEN, allow_remote=True)
     with listener.socket:
         assert not listener.is_local
-        assert not security_of(listener).enable_dns_rebinding_protection
+        assert listener.authority is None
 
 
 def test_a_named_machine_is_known_by_its_name_alone():
     """A page that leads another name here is refused."""
     with socket.socket() as made:
-        security = security_of(Listener(made, "box.example", TOKEN, is_local=False))
-    assert security.enable_dns_rebinding_protection
-    assert security.allowed_hosts == ["box.example", "box.example:*"]
+        names = Listener(made, "box.example", TOKEN, is_local=False).authority
+    asked = ("box.example", "box.example:80", "localhost", "boxyexample", "evil.box.example")
+    assert [bool(re.fullmatch(names, host)) for host in asked] == [True, True, False, False, False]
+
+
+@pytest.fixture(scope="module")
+def local_names():
+    """Return the names of a server that only this machine reaches."""
+    with socket.socket() as made:
+        return Listener(made, "127.0.0.1", "", is_local=True).authority
+
+
+_PARTS = ("localhost", "LOCALHOST", "127.0.0.1", "::1", "[", "]", ":", "@", ".", "/", "80", "evil")
+
+
+@given(st.lists(st.sampled_from(_PARTS), max_size=6).map("".join))
+def test_no_other_machine_passes_for_this_one(local_names, host):
+    """Whatever a parser of URLs would ask elsewhere is refused."""
+    if re.fullmatch(local_names, host, re.IGNORECASE):
+        asked = urlsplit(f"http://{host}")
+        assert asked.hostname in {"localhost", "127.0.0.1", "::1"}
+        assert (asked.username, asked.path) == (None, "")
+        assert asked.port in {None, 80, 8080}
 
 
 def test_a_port_in_use_is_one_line():
