@@ -119,14 +119,28 @@ def _put(outgoing: BinaryIO, text: str) -> None:
 
 
 def _complaint_about(line: bytes, error: ValidationError) -> SessionMessage:
-    """Answer a line that is no message, by its id where it asks for an answer."""
-    if error.errors(include_url=False, include_input=False)[0]["type"] == "json_invalid":
-        return _complaint(PARSE_ERROR, "A line is no JSON")
-    record = json.loads(line)
-    is_request = isinstance(record, dict) and "method" in record
-    asked = record.get("id") if is_request else None
-    is_usable = isinstance(asked, int | str) and not isinstance(asked, bool)
-    return _complaint(INVALID_REQUEST, "A line is no message", asked if is_usable else None)
+    """Answer a line that is no message, by its id if it asks for an answer."""
+    problem = error.errors(include_url=False, include_input=False)[0]
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return _complaint(PARSE_ERROR, "The line is not JSON")
+    asked = record.get("id") if isinstance(record, dict) and "method" in record else None
+    is_usable = isinstance(asked, int | str) and not isinstance(asked, bool) and _is_utf8(asked)
+    is_json = problem["type"] != "json_invalid"
+    told = (
+        "The line is not a message" if is_json else f"The line is not strict JSON: {problem['msg']}"
+    )
+    return _complaint(INVALID_REQUEST, told, asked if is_usable else None)
+
+
+def _is_utf8(value: int | str) -> bool:
+    """Return whether a value can be sent: JSON can name half a character, UTF-8 cannot."""
+    try:
+        str(value).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _complaint(code: int, message: str, request_id: int | str | None = None) -> SessionMessage:
