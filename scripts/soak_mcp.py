@@ -82,12 +82,12 @@ def calls(rng: random.Random) -> Call:
         ("load_skill", {"name": "kubernetes-crashloop"}, False),
         (
             "read_skill_file",
-            {"skill": "kubernetes-crashloop", "path": "references/exit-codes.md"},
+            {"name": "kubernetes-crashloop", "path": "references/exit-codes.md"},
             False,
         ),
         ("list_skills", {"limit": rng.randint(1, 50)}, False),
         ("load_skill", {"name": f"nothing-{rng.randint(0, 99)}"}, True),
-        ("read_skill_file", {"skill": "sql-query-tuning", "path": "../SKILL.md"}, True),
+        ("read_skill_file", {"name": "sql-query-tuning", "path": "../SKILL.md"}, True),
         ("search_skills", {"query": "x", "n": -1}, True),
     ]
     return rng.choice(options)

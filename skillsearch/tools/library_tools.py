@@ -54,7 +54,7 @@ class LoadSkillArgs(ToolArguments):
 class ReadSkillFileArgs(ToolArguments):
     """The arguments of `read_skill_file`."""
 
-    skill: str = Field(max_length=_MAX_NAME_CHARS)
+    name: str = Field(max_length=_MAX_NAME_CHARS)
     path: str = Field(max_length=_MAX_PATH_CHARS, description="As load_skill lists it.")
     offset: int = Field(default=0, ge=0, description="A next_offset.")
     limit: int = Field(default=_PAGE_BYTES, ge=1, le=MAX_PAGE_BYTES)
@@ -146,7 +146,7 @@ class _Over:
 
     def read(self, args: ReadSkillFileArgs) -> dict[str, JsonValue]:
         """Answer `read_skill_file`."""
-        page = self.library().read(args.skill, args.path, offset=args.offset, limit=args.limit)
+        page = self.library().read(args.name, args.path, offset=args.offset, limit=args.limit)
         return page.to_dict()
 
     def list(self, args: ListSkillsArgs) -> dict[str, JsonValue]:

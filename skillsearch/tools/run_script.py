@@ -29,7 +29,7 @@ _Pattern = Annotated[str, StringConstraints(max_length=1024)]
 class RunSkillScriptArgs(ToolArguments):
     """The arguments of `run_skill_script`."""
 
-    skill: str = Field(max_length=_MAX_NAME_CHARS)
+    name: str = Field(max_length=_MAX_NAME_CHARS)
     command: str = Field(
         min_length=1,
         max_length=MAX_COMMAND_BYTES,
@@ -58,7 +58,7 @@ def run_script_tool(
 
     def run(args: RunSkillScriptArgs) -> Deferred:
         """Answer `run_skill_script`."""
-        document = library().find(args.skill)
+        document = library().find(args.name)
         request = RunRequest(
             skill=document.name,
             folder=Path(document.path).parent,

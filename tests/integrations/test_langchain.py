@@ -79,5 +79,5 @@ def test_an_agents_way_through_a_library(drinks, tmp_path):
     tools = {tool.name: tool for tool in as_tools(Toolset(library_tools(library)))}
     name = called(tools["search_skills"], query="brew filter coffee", threshold=0.0)[0]["name"]
     (file,) = called(tools["load_skill"], name=name)["files"]
-    assert called(tools["read_skill_file"], skill=name, path=file)["content"] == "Rinse the filter."
+    assert called(tools["read_skill_file"], name=name, path=file)["content"] == "Rinse the filter."
     assert called(tools["load_skill"], name="x")["error"]["code"] == "skill-not-found"

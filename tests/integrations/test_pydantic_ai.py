@@ -62,7 +62,7 @@ def test_an_agents_way_through_a_library(drinks, tmp_path):
         toolset,
         ("search_skills", {"query": "brew filter coffee", "threshold": 0.0}),
         lambda hits: ("load_skill", {"name": hits[0]["name"]}),
-        lambda skill: ("read_skill_file", {"skill": skill["name"], "path": skill["files"][0]}),
+        lambda skill: ("read_skill_file", {"name": skill["name"], "path": skill["files"][0]}),
     )
     assert hits[0]["name"] == loaded["name"] == "brew-coffee"
     assert loaded["body"].startswith("# Coffee")

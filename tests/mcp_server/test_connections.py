@@ -181,7 +181,7 @@ def test_an_answer_has_to_be_read_in_time(serve, visit, connect, drinks):
         client = visit(address)
         client.open()
         client.connection.close()
-        arguments = {"skill": "steep-tea", "path": "big.txt", "limit": 200_000}
+        arguments = {"name": "steep-tea", "path": "big.txt", "limit": 200_000}
         call = {"name": "read_skill_file", "arguments": arguments}
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
         session = f"Mcp-Session-Id: {client.session['Mcp-Session-Id']}\r\n"

@@ -54,7 +54,7 @@ def run(**arguments):
     """Return what runs a command."""
 
     async def say(client):
-        return await client.call_tool("run_skill_script", {"skill": "python-math", **arguments})
+        return await client.call_tool("run_skill_script", {"name": "python-math", **arguments})
 
     return say
 
@@ -111,7 +111,7 @@ def test_an_unknown_skill_is_an_error(make_server, talk, maths, runner):
     """With the nearest names, as everywhere."""
 
     async def say(client):
-        return await client.call_tool("run_skill_script", {"skill": "python-mat", "command": "ls"})
+        return await client.call_tool("run_skill_script", {"name": "python-mat", "command": "ls"})
 
     error = talk(make_server(maths, runner=runner), say).meta[ERROR_KEY]
     assert (error["code"], error["nearest"]) == ("skill-not-found", ["python-math"])
@@ -186,7 +186,7 @@ def test_a_call_that_is_cancelled_while_it_waits_is_never_begun(wire, maths, tmp
     with wire(maths, "--allow-run", "--executor", "local") as host:
 
         def call(command):
-            return {"name": "run_skill_script", "arguments": {"skill": "python-math", **command}}
+            return {"name": "run_skill_script", "arguments": {"name": "python-math", **command}}
 
         host.send("tools/call", call({"command": f"touch {begun}; sleep 1"}), 1)
         deadline = time.monotonic() + 60
@@ -255,7 +255,7 @@ def test_toolsets_that_run_nothing_refuse_a_runner(make_server, maths, runner, t
 def test_the_program_runs_commands_where_it_is_allowed(wire, maths, home):
     """When its client leaves, no workspace is left."""
     with wire(maths, "--allow-run", "--executor", "local") as host:
-        arguments = {"skill": "python-math", "command": "echo $((6*7))"}
+        arguments = {"name": "python-math", "command": "echo $((6*7))"}
         answer = host.ask("tools/call", {"name": "run_skill_script", "arguments": arguments})
         assert answer["result"]["structuredContent"]["stdout"] == "42\n"
         (workspaces,) = home.rglob("workspaces")
@@ -269,7 +269,7 @@ def test_a_signal_ends_a_server_whose_command_still_runs(wire, maths, home, tmp_
     """The command ends with it, and the workspace goes."""
     mark = tmp_path / "begun"
     with wire(maths, "--allow-run", "--executor", "local") as host:
-        arguments = {"skill": "python-math", "command": f"touch {mark}; sleep 300"}
+        arguments = {"name": "python-math", "command": f"touch {mark}; sleep 300"}
         host.send("tools/call", {"name": "run_skill_script", "arguments": arguments}, 1)
         deadline = time.monotonic() + 60
         while not mark.exists() and time.monotonic() < deadline:

@@ -110,14 +110,14 @@ def test_the_text_of_a_body_names_chunks_and_needs(make_server, talk, drinks, ma
 def test_a_whole_file_is_its_text(make_server, talk, drinks):
     """Nothing is before it."""
     (drinks / "steep-tea" / "notes.md").write_text("# Notes\n\nOolong: 90 C.\n", encoding="utf-8")
-    say = call("read_skill_file", skill="steep-tea", path="notes.md")
+    say = call("read_skill_file", name="steep-tea", path="notes.md")
     assert text_of(talk(make_server(drinks), say)) == "# Notes\n\nOolong: 90 C.\n"
 
 
 def test_a_page_of_a_file_says_where_the_next_begins(make_server, talk, drinks):
     """So does one that is no text."""
     (drinks / "steep-tea" / "leaf.bin").write_bytes(b"\xff\x00\x01\x02")
-    say = call("read_skill_file", skill="steep-tea", path="leaf.bin", limit=3)
+    say = call("read_skill_file", name="steep-tea", path="leaf.bin", limit=3)
     result = talk(make_server(drinks), say)
     assert text_of(result) == "[from byte 0 of 4, as base64; next: 3]\n/wAB"
     assert result.structured_content["next_offset"] == 3
@@ -144,7 +144,7 @@ def test_a_list_is_read_page_by_page(make_server, talk, drinks):
         ("load_skill", {"name": "steep-te"}, "skill-not-found", "nearest: steep-tea"),
         ("load_skill", {}, "invalid-arguments", "problems: name: Field required"),
         ("load_skill", {"name": "steep-tea", "x": 1}, "invalid-arguments", "x = '1'"),
-        ("read_skill_file", {"skill": "steep-tea", "path": "../a"}, "unsafe-path", "'../a'"),
+        ("read_skill_file", {"name": "steep-tea", "path": "../a"}, "unsafe-path", "'../a'"),
         ("list_skills", {"cursor": "nowhere"}, "query-invalid", "next_cursor"),
         ("search_skills", {"query": "tea", "n": 0}, "invalid-arguments", "n = '0'"),
         ("search_skills", {"query": "é" * 2049}, "invalid-arguments", "longer than 4,096 bytes"),

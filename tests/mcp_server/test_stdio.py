@@ -40,7 +40,7 @@ def test_the_official_client_uses_every_tool(started, talk, drinks, mode, versio
         found = await client.call_tool("search_skills", {"query": "steep green tea"})
         best = found.structured_content["skills"][0]["name"]
         body = await client.call_tool("load_skill", {"name": best})
-        page = await client.call_tool("read_skill_file", {"skill": best, "path": "notes.md"})
+        page = await client.call_tool("read_skill_file", {"name": best, "path": "notes.md"})
         listed = await client.call_tool("list_skills", {})
         missing = await client.call_tool("load_skill", {"name": "nothing like it"})
         return names, best, body, page, listed, missing

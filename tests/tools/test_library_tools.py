@@ -19,7 +19,7 @@ JSON = st.recursive(
 ARGUMENTS = {
     "search_skills": ("query", "n", "threshold"),
     "load_skill": ("name", "chunk"),
-    "read_skill_file": ("skill", "path", "offset", "limit"),
+    "read_skill_file": ("name", "path", "offset", "limit"),
     "list_skills": ("cursor", "limit"),
 }
 CHUNKED = """\
@@ -244,16 +244,16 @@ def test_a_skill_that_can_no_longer_be_read_is_told_without_its_path(library, dr
 def test_a_file_is_read_in_pages(call, drinks):
     """Each says where the next begins; the last, that there is none."""
     (drinks / "steep-tea" / "notes.md").write_text("0123456789")
-    first = call("read_skill_file", skill="steep-tea", path="notes.md", limit=6)
+    first = call("read_skill_file", name="steep-tea", path="notes.md", limit=6)
     assert (first["content"], first["next_offset"], first["size"]) == ("012345", 6, 10)
-    last = call("read_skill_file", skill="steep-tea", path="notes.md", offset=6)
+    last = call("read_skill_file", name="steep-tea", path="notes.md", offset=6)
     assert (last["content"], last["next_offset"]) == ("6789", None)
 
 
 def test_a_page_has_64_kib_unless_asked(call, drinks):
     """What a model can take in at once."""
     (drinks / "steep-tea" / "long.txt").write_text("x" * 100_000)
-    assert call("read_skill_file", skill="steep-tea", path="long.txt")["next_offset"] == 65_536
+    assert call("read_skill_file", name="steep-tea", path="long.txt")["next_offset"] == 65_536
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_a_page_has_64_kib_unless_asked(call, drinks):
 def test_no_path_leads_out_of_a_skill(call, drinks, path, code):
     """Each is refused with a code."""
     (drinks / "steep-tea" / "link.md").symlink_to("/etc/hostname")
-    assert call("read_skill_file", skill="steep-tea", path=path)["code"] == code
+    assert call("read_skill_file", name="steep-tea", path=path)["code"] == code
 
 
 def test_all_skills_are_listed_in_pages(call):
