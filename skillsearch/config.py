@@ -261,11 +261,16 @@ def _table(path: Path) -> dict[str, JsonValue]:
         if path.name == "pyproject.toml" and b"[tool.skillsearch]" not in data:
             return {}
         content = tomllib.loads(data.decode())
+    except RecursionError as exc:
+        raise ConfigError(f"{path} is nested too deeply; settings are plain values.") from exc
     except (OSError, ValueError) as exc:
         raise ConfigError(f"{path} cannot be read: {exc}") from exc
     if path.name != "pyproject.toml":
         return content
-    table: dict[str, JsonValue] = content.get("tool", {}).get(APP, {})
+    tool = content.get("tool", {})
+    table = tool.get(APP, {}) if isinstance(tool, dict) else None
+    if not isinstance(table, dict):
+        raise ConfigError(f"{path}: [tool.{APP}] is no table; write 'key = value' lines below it.")
     return table
 
 

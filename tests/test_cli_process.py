@@ -108,15 +108,58 @@ def test_a_reader_that_stops_reading_is_no_error(start, indexed, index_dir, args
     assert finish(process)[2] == ""
 
 
-def test_a_full_disk_behind_stdout_is_one_line(start, indexed, index_dir):
-    """The fault of the system is told as such."""
+@pytest.mark.parametrize("args", [["list"], ["--help"], ["--version"]])
+def test_a_full_disk_behind_stdout_is_one_line(start, indexed, index_dir, args):
+    """The fault of the system is told as such, before a command runs too."""
     if not Path("/dev/full").exists():
         pytest.skip("this system has no /dev/full")
+    place = ["--index-dir", index_dir] if args == ["list"] else []
     with Path("/dev/full").open("w") as full:
-        code, _, stderr = finish(start("list", "--index-dir", index_dir, stdout=full))
-    assert code == 1
-    assert stderr.startswith("Error: No space left on device")
-    assert stderr.count("\n") == 1
+        done = finish(start(*args, *place, stdout=full))
+    line = "Error: The output ends here: No space left on device\n"
+    assert done == (1, None, line)
+
+
+@pytest.mark.parametrize("args", [["list", "--json"], ["list"], ["--help"]])
+def test_a_closed_stdout_is_no_success(start, indexed, index_dir, args):
+    """What nobody can have read is a fault."""
+    place = [] if args == ["--help"] else ["--index-dir", index_dir]
+    process = start(*args, *place, stdout=None, preexec_fn=lambda: os.close(1))
+    assert finish(process) == (1, None, "Error: The output ends here: stdout is closed\n")
+
+
+@pytest.mark.parametrize("args", [["query", "-"], ["prompt", "-"], ["query", "--batch", "-"]])
+def test_a_closed_stdin_is_wrong_usage_where_it_is_to_be_read(start, indexed, index_dir, args):
+    """The message names the stream and what to do."""
+    process = start(*args, "--index-dir", index_dir, preexec_fn=lambda: os.close(0))
+    code, stdout, stderr = finish(process)
+    assert (code, stdout) == (2, "")
+    assert stderr.endswith("Error: stdin is closed; connect it to a file or a pipe.\n")
+
+
+def test_a_closed_stdin_is_no_matter_where_nothing_is_read(start, indexed, index_dir):
+    """Nor does the index take its number."""
+    process = start("list", "--index-dir", index_dir, preexec_fn=lambda: os.close(0))
+    code, stdout, stderr = finish(process)
+    assert (code, stderr) == (0, "")
+    assert len(stdout.splitlines()) == 3
+
+
+@pytest.mark.parametrize(("number", "name"), [(0, "stdin"), (1, "stdout")])
+def test_a_hook_without_its_streams_says_so_and_blocks_no_prompt(
+    environment, start, indexed, index_dir, number, name
+):
+    """It exits with 0 whatever is closed."""
+    environment["SKILLSEARCH_DAEMON"] = "off"
+    read, write = os.pipe()
+    os.write(write, b'{"prompt": "steep green tea"}')
+    os.close(write)
+    args = ("hook", "--client", "text", "--index-dir", index_dir)
+    process = start(*args, stdin=read, stdout=None, preexec_fn=lambda: os.close(number))
+    os.close(read)
+    code, _, stderr = finish(process)
+    assert code == 0
+    assert stderr.startswith(f"skillsearch hook: {name} is closed; ")
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])

@@ -183,6 +183,28 @@ def test_a_file_that_is_no_toml_is_named(project, data):
         load_settings()
 
 
+@pytest.mark.parametrize("name", ["skillsearch.toml", "pyproject.toml"])
+def test_a_file_of_brackets_is_refused(project, name):
+    """The parser gives up on a deep nest; that is the file's fault and no traceback."""
+    folder = project("")
+    (folder / "skillsearch.toml").unlink()
+    (folder / name).write_text(f"[tool.skillsearch]\nroots = {'[' * 100_000}\n")
+    with pytest.raises(ConfigError, match=rf"{name} is nested too deeply"):
+        load_settings()
+
+
+@pytest.mark.parametrize(
+    "text", ["tool = 1 # [tool.skillsearch]", "[tool]\nskillsearch = []\n#[tool.skillsearch]"]
+)
+def test_a_table_that_is_none_is_refused(project, text):
+    """Settings are keys with values."""
+    folder = project("")
+    (folder / "skillsearch.toml").unlink()
+    (folder / "pyproject.toml").write_text(text)
+    with pytest.raises(ConfigError, match=r"pyproject\.toml: \[tool\.skillsearch\] is no table"):
+        load_settings()
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -108,6 +108,21 @@ class Commands(click.Group):
             ctx.fail(f"There is no command {one_line(name, 80)!r}.{hint}")
         return super().resolve_command(ctx, args)
 
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run a command line; where the system fails it, even in its help, say so in one line."""
+        prepare_streams()
+        try:
+            return super().main(*args, **options)
+        except OSError as exc:
+            # What could not be written is not tried again at exit, which would change the code.
+            sys.stdout = io.StringIO()
+            reason = exc.strerror or str(exc)
+            where = (
+                f"{reason}: {exc.filename}" if exc.filename else f"The output ends here: {reason}"
+            )
+            Failure(where).show()
+            sys.exit(1)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command and turn what it raises into one line and an exit code."""
         try:
@@ -117,12 +132,8 @@ class Commands(click.Group):
         except SkillSearchError as exc:
             code = next((EXIT_CODES[kind] for kind in type(exc).__mro__ if kind in EXIT_CODES), 1)
             raise Failure(str(exc), code) from exc
-        except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
+        except (click.ClickException, click.Abort, click.exceptions.Exit, OSError):
             raise
-        except OSError as exc:
-            # What could not be written is not tried again at exit, which would change the code.
-            sys.stdout = io.StringIO()
-            raise Failure(f"{exc.strerror or exc}: {exc.filename or 'output'}") from exc
         except Exception as exc:  # The outermost edge: a user is owed a line, not a traceback.
             raise _unexpected(exc) from exc
 
@@ -146,7 +157,6 @@ def app(context: click.Context) -> None:
 
     Begin with "skillsearch index FOLDER", then ask: skillsearch query "fill in a PDF form".
     """
-    prepare_streams()
     handler = StderrHandler()
     LOGGER.addHandler(handler)
     before = LOGGER.level if LOGGER.level != logging.DEBUG else logging.NOTSET

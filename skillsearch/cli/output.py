@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import logging
@@ -11,6 +12,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
@@ -21,19 +23,47 @@ from skillsearch.types import JsonValue
 def prepare_streams() -> None:
     """Let nothing stop the output: what the terminal cannot show is written as an escape.
 
-    A stream that is closed leads nowhere from then on.
+    Reading from a closed stdin is wrong usage, writing to a closed stdout a fault; a closed stderr
+    leads nowhere. No file that is opened later takes the number of a closed stream.
     """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stdin is None:
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(_Closed()))
     if sys.stdout is None:
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the end
+        sys.stdout = io.TextIOWrapper(_Closed(), encoding="utf-8", write_through=True)
     if sys.stderr is None:
-        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - likewise
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the end
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
+class _Closed(io.RawIOBase):
+    """Stands for a stream that was closed before the program began."""
+
+    def readable(self) -> bool:
+        """Return True: only who reads is told."""
+        return True
+
+    def writable(self) -> bool:
+        """Return True: only who writes is told."""
+        return True
+
+    def readinto(self, _buffer: object) -> NoReturn:
+        """Refuse to read."""
+        raise click.UsageError("stdin is closed; connect it to a file or a pipe.")
+
+    def write(self, _data: object) -> NoReturn:
+        """Refuse to write."""
+        raise OSError(errno.EBADF, "stdout is closed")
+
+
 def is_terminal() -> bool:
-    """Tell whether a person reads stdout, who wants tables and colours."""
+    """Return whether a person reads stdout, who wants tables and colours."""
     return sys.stdout.isatty()
 
 

@@ -100,6 +100,8 @@ def _read_event(deadline: float) -> dict[str, JsonValue]:
 
 def _read_stdin(deadline: float) -> bytes:
     """Read stdin, which a host may forget to close, up to a byte more than is allowed."""
+    if sys.stdin is None:
+        raise SkillSearchError("stdin is closed; the host writes its event there")
     try:
         stream = sys.stdin.fileno()
     except io.UnsupportedOperation:  # It is no stream of the system.
@@ -193,6 +195,8 @@ def _form(text: str, host: str | None, event: dict[str, JsonValue]) -> str:
 
 def _emit(text: str) -> None:
     """Print the answer; a host that no longer reads is left alone."""
+    if sys.stdout is None:
+        raise SkillSearchError("stdout is closed; the answer was not printed")
     try:
         sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace") + b"\n")
         sys.stdout.flush()

@@ -235,7 +235,7 @@ def _read_json(path: Path, default: Any) -> Any:
         return default
     try:
         value = json.loads(path.read_bytes())
-    except (OSError, ValueError) as exc:
+    except (OSError, ValueError, RecursionError) as exc:
         raise EmbedderError(f"{path} cannot be read as JSON: {exc}") from exc
     if not isinstance(value, type(default)):
         raise EmbedderError(f"{path} holds {type(value).__name__}, not {type(default).__name__}")

@@ -526,6 +526,10 @@ def refusals():
             "tokenizers cannot use",
         ),
         "bad json": (lambda f: (f / "model.json").write_bytes(b"{"), "cannot be read as JSON"),
+        "deep json": (
+            lambda f: (f / "model.json").write_bytes(b"[" * 100_000),
+            "cannot be read as JSON",
+        ),
         "list": (lambda f: (f / "model.json").write_bytes(b"[]"), "holds list, not dict"),
         "bad value": (lambda f: write_json(f / "model.json", ours), "lacks a usable value"),
         "max pooling": (
