@@ -9,6 +9,7 @@ from pathlib import PurePath, PurePosixPath
 from urllib.parse import unquote
 
 from skillsearch.errors import UnsafePathError
+from skillsearch.safe_text import visible
 
 MAX_PATH_CHARS = 1024
 
@@ -92,8 +93,13 @@ def shown(path: str | PurePath) -> str:
 
 
 def is_utf8(path: str) -> bool:
-    """Say whether a file name or path, as the system gave it, was UTF-8 on disk."""
+    """Return whether a file name or path, as the system gave it, was UTF-8 on disk."""
     return path.isascii() or not any("\ud800" <= char <= "\udfff" for char in path)
+
+
+def is_plain(name: str) -> bool:
+    """Return whether a name was UTF-8 on disk and holds nothing that a reader would not see."""
+    return is_utf8(name) and visible(name) == name
 
 
 def printable(path: str | PurePath) -> str:

@@ -1,8 +1,15 @@
 """Text that others wrote, made safe to show: nothing in it can move a cursor or hide from a reader.
 
 Removed are control characters and escapes, marks that turn the direction of writing, tag
-characters, and what has no width. Joiners and variation selectors stay where a script or an
-emoji needs them.
+characters, and what has no width. What a script or an emoji needs stays, once for each character
+that it belongs to: a run of such marks could spell a text that nobody sees.
+
+- Joiners stay between letters of scripts that join (Arabic, those of India, Mongolian and the
+  like), and behind a virama; between emoji the zero width joiner alone.
+- A variation selector stays behind what it changes: 15 and 16 behind symbols, 16 behind the
+  characters of keycaps, 1 to 3 behind symbols, punctuation and ideographs, the first sixteen
+  ideographic ones behind ideographs, the Mongolian ones behind Mongolian letters.
+- Tags stay in the three flags of the United Kingdom's countries that have one.
 """
 
 from __future__ import annotations
@@ -10,22 +17,49 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-_BREAKS = re.compile("[\r\x0b\x0c\x85\u2028\u2029]")
-_HIDDEN = re.compile(
-    "[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f"
+if TYPE_CHECKING:
+    from skillsearch.types import JsonValue
+
+_BREAK = "\r\x0b\x0c\x85\u2028\u2029"
+_NEVER = (
+    "\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f"
     "\u202a-\u202e\u2060-\u206f\u3164\ufe03-\ufe0d\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
-    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-"""What Unicode calls default ignorable, but for `_ATTACHED`, and what is no text at all."""
+_NEVER_ASTRAL = "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+"""With `_NEVER`: what is no text at all, and what Unicode calls default ignorable but for these:"""
+_ATTACHED = "\u180b-\u180d\u180f\u200c\u200d\ufe00-\ufe02\ufe0e\ufe0f\U000e0000-\U000e0fff"
+"""Joiners, variation selectors and tags."""
+_SUSPECT = re.compile(f"[{_BREAK}{_NEVER}{_ATTACHED}\ud800-\udfff\U00013430-\U0001d17a]")
+"""All of these, and some letters: a text without any of them is passed on after one quick look."""
+_BREAKS = re.compile(f"[{_BREAK}]")
+_HIDDEN = re.compile(f"[{_NEVER}{_NEVER_ASTRAL}]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_ATTACHED = re.compile("[\u180b-\u180d\u180f\u200c\u200d\ufe00-\ufe02\ufe0e\ufe0f]+")
-"""Joiners and variation selectors; a run of them could spell a hidden text."""
+_RUN = re.compile(f"[{_ATTACHED}]+")
+_ZWJ = "\u200d"
 _JOINERS = "\u200c\u200d"
+_JOINING = re.compile(
+    "[\u0600-\u0dff\u0f00-\u109f\u1780-\u18af\u1900-\u1aaf\u1b00-\u1c4f\ua800-\ua95f\ua980-\uaa7f"
+    "\uaae0-\uaaff\uabc0-\uabff\ufb50-\ufdff\ufe70-\ufefc\U00010a00-\U00010fff"
+    "\U00011000-\U00011fff\U0001e900-\U0001e95f]"
+)
+"""Scripts whose letters join or stack, so that a joiner between two of them changes their shape."""
+_MONGOLIAN = re.compile("[\u1820-\u18aa]")
+_IDEOGRAPH = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _KEYCAPS = frozenset("#*0123456789")
-_JOINS_AFTER = frozenset({"Lo", "Mn", "Mc", "So", "Sk"})
-"""Letters without case, their vowel signs, emoji and skin tones: what a joiner may follow."""
-_JOINS_BEFORE = frozenset({"Lo", "So", "Sm"})
+_SYMBOLS = frozenset({"So", "Sm"})
+_SHAPED = _SYMBOLS | {"Po"}
+_EMOJI_SIGNS = frozenset("\u203c\u2049\u2139\u3030")
+"""Emoji that are no symbols to Unicode."""
+_JOINS_AFTER = frozenset({"Lo", "Mn", "Mc"})
+_VIRAMA = 9
+"""Combining class of the sign that mutes a vowel; a joiner behind it counts at a word's end too."""
+_FLAG = "\U0001f3f4"
+_FLAG_TAGS = frozenset(
+    "".join(chr(0xE0000 + ord(char)) for char in country) + "\U000e007f"
+    for country in ("gbeng", "gbsct", "gbwls")
+)
 _CUT = "…"
 
 
@@ -39,11 +73,27 @@ def visible(text: str) -> str:
         The text with line feeds and tabs as its only control characters, and U+FFFD in the place
         of each lone surrogate.
     """
+    if _SUSPECT.search(text) is None:
+        return text
     lines = _BREAKS.sub("\n", text.replace("\r\n", "\n"))
     plain = _HIDDEN.sub("", lines)
     if plain.isascii():
         return plain
-    return _ATTACHED.sub(_keep_needed, _SURROGATE.sub("\ufffd", plain))
+    return _RUN.sub(_keep_needed, _SURROGATE.sub("\ufffd", plain))
+
+
+def all_visible(value: JsonValue) -> JsonValue:
+    """Return a JSON value all of whose texts, keys included, are as `visible` returns them."""
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, dict):
+        return {
+            visible(key) if isinstance(key, str) else key: all_visible(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [all_visible(item) for item in value]
+    return value
 
 
 def one_line(text: str, limit: int | None = None) -> str:
@@ -75,12 +125,39 @@ def listed(texts: Iterable[str], most: int) -> str:
 
 
 def _keep_needed(match: re.Match[str]) -> str:
-    """Return of a run the selector that its base can have, and the joiner of its neighbours."""
+    """Return what a base needs of a run: the tags of a flag, or a selector and a joiner."""
     text, run = match.string, match[0]
     base = text[match.start() - 1 : match.start()] or " "
+    if base == _FLAG and run in _FLAG_TAGS:
+        return run
+    selector = run[0] if run[0] not in _JOINERS and _has_variant(base, run[0]) else ""
     after = text[match.end() : match.end() + 1] or " "
-    has_selector = base in _KEYCAPS if base.isascii() else not base.isspace()
-    selector = run[0] if has_selector and run[0] not in _JOINERS else ""
-    if run[-1] not in _JOINERS or unicodedata.category(base) not in _JOINS_AFTER:
-        return selector
-    return selector + run[-1] if unicodedata.category(after) in _JOINS_BEFORE else selector
+    return selector + run[-1] if _joins(base, run[-1], after) else selector
+
+
+def _has_variant(base: str, selector: str) -> bool:
+    """Return whether a variation selector may change a character."""
+    if selector >= "\U000e0000":
+        is_known = "\U000e0100" <= selector <= "\U000e010f"
+        return is_known and _IDEOGRAPH.match(base) is not None
+    if selector < "\u200c":
+        return _MONGOLIAN.match(base) is not None
+    if base.isascii():
+        return base in _KEYCAPS and selector == "\ufe0f"
+    if selector >= "\ufe0e":
+        return unicodedata.category(base) in _SYMBOLS or base in _EMOJI_SIGNS
+    return unicodedata.category(base) in _SHAPED or _IDEOGRAPH.match(base) is not None
+
+
+def _joins(base: str, joiner: str, after: str) -> bool:
+    """Return whether a joiner changes how two characters are written."""
+    if joiner not in _JOINERS:
+        return False
+    category = unicodedata.category(base)
+    if category in _JOINS_AFTER:
+        if not _JOINING.match(base):
+            return False
+        is_letter = _JOINING.match(after) and unicodedata.category(after) == "Lo"
+        return bool(is_letter) or unicodedata.combining(base) == _VIRAMA
+    is_symbol = category in _SYMBOLS or "\U0001f3fb" <= base <= "\U0001f3ff"
+    return joiner == _ZWJ and is_symbol and unicodedata.category(after) in _SYMBOLS

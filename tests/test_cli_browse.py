@@ -162,7 +162,7 @@ def test_show_lists_the_chunks_of_a_skill(chunked):
 
 
 def test_show_chunk_prints_one_chunk(chunked):
-    """Its text alone, harmless on a terminal; JSON has it as it is, with the description."""
+    """Its text alone, without what is hidden; JSON has the description too."""
     assert chunked("show", "steep-tea", "--chunk", "green").stdout == "Two minutes.\n"
     assert chunked("show", "steep-tea", "--chunk", "black").stdout == "Four [31mminutes.\n"
     record = json.loads(chunked("show", "steep-tea", "--chunk", "black", "--json").stdout)
@@ -170,7 +170,7 @@ def test_show_chunk_prints_one_chunk(chunked):
         "name": "steep-tea",
         "chunk": "black",
         "description": "",
-        "text": "Four \x1b[31mminutes.",
+        "text": "Four [31mminutes.",
     }
 
 
@@ -233,6 +233,15 @@ def test_a_skill_whose_file_is_gone_exits_with_1(indexed, drinks):
 # What a skill wrote does not reach the terminal as it is.
 
 
+def texts_in(value):
+    """Yield every text of a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for item in [*value, *value.values()] if isinstance(value, dict) else value:
+            yield from texts_in(item)
+
+
 @pytest.fixture
 def hostile(cli, tmp_path, make_skill):
     """Run commands on one skill whose description and body would take over a terminal."""
@@ -262,11 +271,15 @@ def test_a_printed_body_keeps_its_lines_only(hostile):
     assert not set("\x1b\x07\u202e\u200b\U000e0041") & set(text)
 
 
-def test_json_gives_the_text_as_it_is(hostile):
-    """JSON escapes what would harm a terminal, and a program gets all of it."""
-    output = hostile("show", "red-ink", "--body", "--json").stdout
-    assert "\x1b" not in output
-    assert HOSTILE in json.loads(output)["body"]
+@pytest.mark.parametrize(
+    "command", [["list"], ["show", "red-ink", "--body"], ["query", "red-ink", "--explain"]]
+)
+def test_json_hides_nothing_either(hostile, command):
+    """What a program reads there goes on to a model or a terminal; the file itself has all."""
+    texts = "\n".join(texts_in(json.loads(hostile(*command, "--json").stdout)))
+    assert "gnp.exe" in texts
+    assert "[bold]loud[/bold]" in texts
+    assert not set("\x1b\x07\u202e\u202c\u200b\U000e0041") & set(texts)
 
 
 def make_result(count=2, **changes):

@@ -25,6 +25,19 @@ from skillsearch.safe_text import one_line, shorten, visible
         ("1️⃣ \u2139\ufe0f ≨︀ ᠠ᠋", "1️⃣ \u2139\ufe0f ≨︀ ᠠ᠋"),
         ("a\ufe0fb\ufe01 \ufe0f\ufe02c", "ab c"),
         ("☕\ufe0f\ufe0e\ufe01\u200d\ufe0f tea\ufe05", "☕\ufe0f tea"),
+        ("👨🏽‍🚀 🏃🏻‍♀️‍➡️ 🙂‍↔️ ❤️‍🔥 ⛓️‍💥 ‼️ ©️ 〰️", "👨🏽‍🚀 🏃🏻‍♀️‍➡️ 🙂‍↔️ ❤️‍🔥 ⛓️‍💥 ‼️ ©️ 〰️"),
+        ("🏴\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f",) * 2,
+        ("🏴\U000e0068\U000e0069\U000e007f 🏴\U000e0067", "🏴 🏴"),
+        ("葛\U000e0100飾区 辻\U000e0101 邉\U000e010f",) * 2,
+        ("葛\U000e0100\U000e0101 辻\U000e0120 a\U000e0100", "葛\U000e0100 辻 a"),
+        ("می\u200cروم کتاب\u200cهایم",) * 2,  # noqa: RUF001
+        ("क्\u200dष ক্\u200cষ അവന്\u200d ക്\u200cష ශ්\u200dරී",) * 2,
+        ("שָׁלוֹם\u200f (עברית)\u200e مرحبا\u200f!", "שָׁלוֹם (עברית) مرحبا!"),
+        (
+            "漢\u200d字\u200c漢 あ\u200dい 서\u200c울 א\u200dב д\ufe0fж\ufe0f",
+            "漢字漢 あい 서울 אב дж",
+        ),
+        ("漢\ufe00、\ufe01 漢\ufe0f ᠠ\u180b ж\u180b", "漢\ufe00、\ufe01 漢 ᠠ\u180b ж"),
         ("❤\ufe0f\u200d\u200d🔥 ❤\u200d\ufe0f🔥", "❤\ufe0f\u200d🔥 ❤🔥"),
         ("\u115f\u1160\u3164\uffa0\u034f\u17b4\U0001d173\U0001bca0 blank", "blank"),
         ("no\ufffe\uffff\ufff0 character", "no character"),
@@ -56,7 +69,8 @@ def test_a_cut_keeps_lines_and_leaves_no_loose_end():
 
 
 @given(
-    st.text(st.characters(), max_size=200) | st.text("ᠠ☕1a \u180b\u200c\u200d\ufe00\ufe0f\u200b")
+    st.text(st.characters(), max_size=200)
+    | st.text("ᠠ☕1a漢🏴ی \u180b\u200c\u200d\ufe00\ufe0f\u200b\U000e0067\U000e0100")
 )
 def test_nothing_harmful_is_left_of_any_text(text):
     """Whatever comes in can be encoded, has one line, and is stable when done again."""

@@ -54,7 +54,8 @@ def complete_name(context: click.Context, parameter: click.Parameter, incomplete
         index = open_index(load_settings(index_dir=context.params.get("index_dir")).index_dir)
     except SkillSearchError:
         return []
-    return sorted({d.name for d in index.documents() if d.name.startswith(incomplete)})
+    names = {one_line(document.name) for document in index.documents()}
+    return sorted(name for name in names if name.startswith(incomplete))
 
 
 @command("show")

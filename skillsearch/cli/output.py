@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import click
 
-from skillsearch.safe_text import one_line
+from skillsearch.safe_text import all_visible, one_line
 from skillsearch.types import JsonValue
 
 
@@ -68,7 +68,8 @@ def is_terminal() -> bool:
 
 
 def emit_json(record: JsonValue, *, indent: int | None = None) -> None:
-    """Print one JSON value on a line of its own; its texts stay as they are, escaped by JSON."""
+    """Print one JSON value on a line of its own, without hidden characters in its texts."""
+    record = all_visible(record)
     is_unicode = (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
     click.echo(json.dumps(record, ensure_ascii=not is_unicode, indent=indent))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from skillsearch.index.lexical import term_hash
 from skillsearch.index.tokenizer import normalized
+from skillsearch.safe_text import visible
 
 KNOWN = 0.5
 """A skill of less fluency is in a language that a model for English does not know."""
@@ -71,6 +72,6 @@ def is_english(language: str) -> bool:
 
 
 def name_hash(name: str) -> int:
-    """Return a number equal for names that differ only in case, hyphens, underscores or spaces."""
-    folded = normalized(name).casefold().replace("-", " ").replace("_", " ")
+    """Return a number equal for names that look the same, but for case, hyphens and spaces."""
+    folded = normalized(visible(name)).casefold().replace("-", " ").replace("_", " ")
     return term_hash(" ".join(folded.split()))

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from skillsearch.index.snapshot import Snapshot
-from skillsearch.paths import is_utf8
+from skillsearch.paths import is_plain
 from skillsearch.skills.discovery import MAX_DEPTH, Scope
 from skillsearch.skills.listing import SKIPPED_FOLDERS
 from skillsearch.types import Diagnostic, Root
@@ -133,6 +133,6 @@ def _scope(roots: Sequence[Root], path: str, *, is_deep: bool) -> Scope:
     )
     below = place.relative_to(inner.path).parts
     # A walk does not look into these, and reports them.
-    if len(below) > MAX_DEPTH or not is_utf8(path):
+    if len(below) > MAX_DEPTH or not is_plain(path):
         raise _WalkNeededError
     return Scope(inner, "/".join(below), is_deep)

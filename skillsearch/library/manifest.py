@@ -17,6 +17,7 @@ from skillsearch.errors import ParseError, SkillError
 from skillsearch.index.documents import Document
 from skillsearch.library.skill_uris import make_uri
 from skillsearch.library.strict_frontmatter import Frontmatter, strict_frontmatter
+from skillsearch.safe_text import all_visible
 from skillsearch.skills.frontmatter import Finding
 from skillsearch.skills.listing import list_files
 from skillsearch.skills.resources import content_hash, read_file, read_skill_md
@@ -52,7 +53,7 @@ class Manifest:
 
     Attributes:
         uri: Where its SKILL.md is read.
-        frontmatter: Every field of the SKILL.md, as JSON values.
+        frontmatter: Every field of the SKILL.md, as JSON values without hidden characters.
         resources: All files, SKILL.md first, the others by path.
     """
 
@@ -204,7 +205,7 @@ class ManifestReader:
             ManifestFile(make_uri((*place.path, *path.split("/"))), file.digest, file.size)
             for path, file in read.items()
         )
-        return Manifest(place.uri, contents.frontmatter, resources)
+        return Manifest(place.uri, all_visible(contents.frontmatter), resources)
 
     def _skill_md(self, place: Place) -> _Read | Finding:
         """Read the SKILL.md of a skill, unless that is known."""

@@ -14,6 +14,7 @@ from mcp_types import INVALID_PARAMS, PaginatedRequestParams, RequestParams
 from skillsearch.errors import SkillError
 from skillsearch.library.publication import Child, Publisher
 from skillsearch.library.skill_uris import MAX_URI_CHARS, SCHEME
+from skillsearch.safe_text import one_line
 
 IDENTIFIER = "io.modelcontextprotocol/skills"
 PAGE_SIZE = 100
@@ -142,7 +143,7 @@ async def ask(publisher: AsksPublisher, question: Callable[[Publisher], _T]) -> 
         try:
             return question(asked)
         except SkillError as exc:
-            raise MCPError(INVALID_PARAMS, str(exc)) from exc
+            raise MCPError(INVALID_PARAMS, one_line(str(exc))) from exc
 
     return await publisher.ask(answer)
 

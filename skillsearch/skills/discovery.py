@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from skillsearch.paths import is_utf8, printable
+from skillsearch.paths import is_plain, is_utf8, printable
+from skillsearch.safe_text import visible
 from skillsearch.skills.listing import SKIPPED_FOLDERS
 from skillsearch.types import Diagnostic, Root, Severity, SkillFile
 
@@ -132,7 +133,8 @@ def _aliases(roots: Sequence[Path]) -> list[str]:
         while sum(other.parts[-length:] == root.parts[-length:] for other in roots) > 1:
             length += 1
         # A colon parts alias and folder in every document id, so an alias cannot hold one.
-        aliases.append("/".join(root.parts[-length:]).replace(":", "_").replace("//", "/"))
+        alias = visible("/".join(root.parts[-length:]))
+        aliases.append(alias.replace(":", "_").replace("//", "/"))
     return [
         alias if alias not in aliases[:place] else f"{alias}~{place}"
         for place, alias in enumerate(aliases)
@@ -330,6 +332,9 @@ class _Walk:
         if not is_utf8(name):
             message = "The folder's name is not UTF-8; its skills are left out, rename it."
             self._report("path-not-utf8", "error", path, message)
+        elif not is_plain(name):
+            message = "The folder's name has hidden characters; its skills are left out, rename it."
+            self._report("path-hidden-characters", "error", path, message)
         elif folder.depth >= MAX_DEPTH:
             message = f"The folder is more than {MAX_DEPTH} levels below its root; it is left out."
             self._report("folder-too-deep", "warning", path, message)
@@ -353,7 +358,7 @@ class _Walk:
             return
         for root in self._roots:
             base = str(root.path).rstrip("/") + "/"
-            if real.startswith(base) and is_utf8(real):
+            if real.startswith(base) and is_plain(real[len(base) :]):
                 self._waiting.append(_Folder(real, root, real[len(base) :], depth))
                 return
         message = f"The link leads to {printable(real)!r}, outside all roots; add that as a root."

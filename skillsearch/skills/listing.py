@@ -7,7 +7,7 @@ from pathlib import Path
 
 from skillsearch.errors import SkillError
 from skillsearch.openat import FOLDER_FLAGS
-from skillsearch.paths import is_utf8, printable
+from skillsearch.paths import is_plain, printable
 
 MAX_LISTED_FILES = 2_000
 SKIPPED_FOLDERS = frozenset(
@@ -36,8 +36,8 @@ def list_files(skill_dir: Path, *, limit: int = MAX_LISTED_FILES) -> tuple[tuple
     """List the regular files of a skill, SKILL.md aside.
 
     No link is followed or listed; machinery (`SKIPPED_FOLDERS`) is left out, as are names that
-    are not UTF-8. Depth and the number of entries looked at are bounded. The names are those on
-    disk, as `open_in_skill` takes them.
+    are not UTF-8 or hold hidden characters. Depth and the number of entries looked at are bounded.
+    The names are those on disk, as `open_in_skill` takes them.
 
     Args:
         skill_dir: The skill folder.
@@ -115,7 +115,7 @@ class _Listing:
                     self.truncated = self._is_full = True
                     break
                 self._entries_left -= 1
-                if not is_utf8(entry.name):
+                if not is_plain(entry.name):
                     self.truncated = True
                 elif entry.is_file(follow_symlinks=False):
                     files.append(entry.name)

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import ValidationError
 
 from skillsearch.errors import SkillSearchError
-from skillsearch.safe_text import one_line
+from skillsearch.safe_text import all_visible, one_line
 from skillsearch.tools.failures import failure, failure_of, problems_of
 from skillsearch.tools.schemas import arguments_schema
 from skillsearch.tools.tool import Deferred, Tool
@@ -167,9 +167,10 @@ class _UnreadableError(Exception):
 
 
 def _checked(result: JsonValue) -> dict[str, JsonValue]:
-    """Return the answer with a result, which JSON must be able to hold."""
-    json.dumps(result, allow_nan=False, ensure_ascii=False).encode()
-    return {"result": result}
+    """Return the answer with a result, which JSON must be able to hold; nothing in it is hidden."""
+    shown = all_visible(result)
+    json.dumps(shown, allow_nan=False, ensure_ascii=False)
+    return {"result": shown}
 
 
 def _named(tool: Tool, schema_key: str) -> dict[str, JsonValue]:

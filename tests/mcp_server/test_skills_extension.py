@@ -169,6 +169,43 @@ def read(server, talk):
     return asked
 
 
+HIDDEN = (
+    "\x1b\xad\u200b\u200d\u200e\u202e\u2066\ufeff\ufe0f\ufe00\U000e0041\U000e0100\U000e01ef\u3164"
+)
+
+
+def test_listings_hide_nothing_and_files_have_the_bytes_of_their_digests(
+    ask, read, root, make_skill
+):
+    """Whoever reads a file by its URI gets what its digest was made of, hidden or not."""
+    text = HIDDEN.join("Steep tea.")
+    path = make_skill(root, "odd-tea", text, text, **{f"by{HIDDEN}": [{f"{HIDDEN}a": text}]})
+    (path.parent / "notes.md").write_text(text, encoding="utf-8")
+    entry = next(e for e in ask("skills/list")["skills"] if "odd-tea" in e["uri"])
+    assert entry["frontmatter"] == {
+        "name": "odd-tea",
+        "description": "Steep tea.",
+        "by": [{"a": "Steep tea."}],
+    }
+    assert ask("skills/get", uri=entry["uri"])["skill"] == entry
+    listed = ask("resources/list")["resources"]
+    assert "Steep tea." in [each.get("description") for each in listed if "odd" in each["uri"]]
+    index = json.loads(data_of(read(INDEX_URI)))
+    assert "Steep tea." in [each["description"] for each in index["skills"]]
+    refused = ask("tools/call", name="load_skill", arguments={"name": f"od{HIDDEN}d"})
+    loaded = ask("tools/call", name="load_skill", arguments={"name": "odd-tea"})
+    page = ask(
+        "tools/call", name="read_skill_file", arguments={"skill": "odd-tea", "path": "notes.md"}
+    )
+    assert page["structuredContent"]["content"] == "Steep tea."
+    for answer in (entry, listed, index, refused, loaded, page):
+        assert not set(HIDDEN) & set(str(json.dumps(answer, ensure_ascii=False, default=str)))
+    for file in entry["resources"]:
+        data = data_of(read(file["uri"]))
+        assert file["digest"] == f"sha256:{hashlib.sha256(data).hexdigest()}"
+        assert HIDDEN.encode() in data or file["uri"].endswith("SKILL.md")
+
+
 def test_the_extension_is_declared_with_directories(server, talk):
     """As are resources, which it needs."""
 

@@ -558,17 +558,15 @@ def test_a_core_cannot_pass_for_what_the_prompt_says_itself():
 
 
 def test_hidden_characters_reach_no_model():
-    """Neither by the prompt nor by the tool; a name that nobody could type is an id."""
+    """Neither by the prompt nor by the tool, which knows the name as the prompt has it."""
     hidden = "\u202e\u200b\U000e0041"
     body = f"Co{hidden}\x1bre.\r## t\u200bea\n" + chunk(
         f"i{hidden}d", f"d{hidden}d", f"te{hidden}x\x1bt"
     )
     manager = registered(skill_md(f"ev{hidden}il", body), skill_md("tea", "Hot."))
     prompt = manager.get_skills_prompt()
-    assert prompt == (
-        "## registered:ev-il\nCore.\n\\## tea\n[Available Chunks]\n- id: dd\n\n## tea\nHot."
-    )
-    assert manager.activate_chunk("registered:ev-il", "id") == "text"
+    assert prompt == ("## evil\nCore.\n\\## tea\n[Available Chunks]\n- id: dd\n\n## tea\nHot.")
+    assert manager.activate_chunk("evil", "id") == "text"
 
 
 @pytest.mark.parametrize(

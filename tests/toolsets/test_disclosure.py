@@ -54,11 +54,16 @@ def test_names_are_those_that_load_each_skill(library, drinks, make_skill):
 
 
 def test_each_name_is_there_once(library, drinks, make_skill):
-    """Also where a hidden character tells two ids apart: an enum must not repeat itself."""
-    for folder in ("a", "a\u200b"):
+    """Also where a hidden character tells two names apart: an enum must not repeat itself."""
+    for folder in ("a", "b"):
         make_skill(drinks / folder, "chai", "Cook chai.")
+    path = drinks / "b" / "chai" / "SKILL.md"
+    path.write_text("---\nname: ch\u200bai\ndescription: Cook chai.\n---\n")
     library.refresh()
-    assert all_names(library).count("drinks:a/chai") == 1
+    assert [name for name in all_names(library) if "chai" in name] == [
+        "drinks:a/chai",
+        "drinks:b/chai",
+    ]
 
 
 def test_very_long_names_are_too_many(library, monkeypatch):

@@ -579,7 +579,8 @@ def test_other_tools_are_offered_beside_it(environment):
 
 def test_definitions_are_json_whatever_the_skills_say(environment, skills):
     """Folders of any name included."""
-    write_skill(skills, "x\ny \u202e", name="'Ev\u202eil'", body="Body.")
+    write_skill(skills, "x\ny ", name="'Ev\u202eil'", body="Body.")
+    write_skill(skills, "z\u202e", name="unseen", body="Body.")
     text = json.dumps(environment.toolset().specs(), ensure_ascii=False)
     assert "\u202e" not in text
     assert enum(tool(environment))[-1] == "x y"

@@ -576,13 +576,13 @@ def test_hostile_names_load_the_skill_that_shows_them(tmp_path, make_skill):
 
 
 def test_documents_with_hostile_names_are_found_again(workspace, root):
-    """What the list shows is what the selection takes."""
+    """What the list shows is what the selection takes; a hidden character keeps out of it."""
     names = ["100%.md", "%41.md", "A.md", "a  b.md", "x\u202ey.md", "[Doc] z.md", "tab\there.md"]
     for name in names:
         (root / "git-log" / name).write_text(f"<{name}>")
     listed = call(workspace, "skill_list_docs", skill="git-log")
     assert sorted(listed) == sorted(
-        ["100%.md", "%41.md", "A.md", "a b.md", "xy.md", "[Doc] z.md", "tab here.md"]
+        ["100%.md", "%41.md", "A.md", "a b.md", "[Doc] z.md", "tab here.md"]
     )
     answer = call(workspace, "skill_load", skill="git-log", docs=listed)
     assert answer == "loaded: git-log"
