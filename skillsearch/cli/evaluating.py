@@ -272,7 +272,7 @@ def _print(outcomes: Sequence[Outcome]) -> None:
 def _emit(outcomes: Sequence[Outcome]) -> None:
     """Print rows, and on stderr what a reader of them should know."""
     from skillsearch.cli.evaluation_details import emit_confusions
-    from skillsearch.cli.evaluation_tables import emit_report
+    from skillsearch.cli.evaluation_tables import emit_report, emit_summary
 
     for outcome in outcomes:
         parts = (outcome.kinds, outcome.report.languages, outcome.report.crossing)
@@ -281,3 +281,5 @@ def _emit(outcomes: Sequence[Outcome]) -> None:
         emit_confusions(outcome.report.collection, outcome.confusions or ())
         for note in outcome.report.notes:
             say(f"note: {outcome.report.collection}: {note}")
+    if len(outcomes) > 1:
+        emit_summary([outcome.report for outcome in outcomes])

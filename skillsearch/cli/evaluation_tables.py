@@ -14,7 +14,13 @@ from rich.text import Text
 from skillsearch.cli.output import emit_rows
 from skillsearch.cli.tables import make_console
 from skillsearch.evaluation.assess import EXAMPLE_MEASURE, mean_systems, system_means
-from skillsearch.evaluation.types import Comparison, QueryExample, Report
+from skillsearch.evaluation.types import (
+    Abstention,
+    Comparison,
+    OperatingPoint,
+    QueryExample,
+    Report,
+)
 from skillsearch.evaluation.wording import (
     MISSING,
     best_systems,
@@ -80,18 +86,70 @@ def print_summary(reports: Sequence[Report], console: Console | None = None) -> 
 
 
 def emit_report(report: Report) -> None:
-    """Print a row for each mean: collection, system, measure, value, low and high end.
+    """Print a row for each figure: collection, system, measure, value, low and high end.
+
+    Means come first, then differences from the baseline and their p, then what happens when
+    nothing fits. An end is empty if no interval is known.
 
     Args:
-        report: The report; the ends are empty where no interval is known.
+        report: The report.
     """
-    rows = []
+    rows = [(report.collection, *row) for row in _mean_rows(report)]
+    rows += [(report.collection, *row) for row in _difference_rows(report)]
+    rows += [(report.collection, *row, "", "") for row in _abstention_rows(report)]
+    emit_rows(rows)
+
+
+def emit_summary(reports: Sequence[Report]) -> None:
+    """Print a row for each mean over all collections, in the form of `emit_report`.
+
+    Args:
+        reports: One report a collection.
+    """
+    means = mean_systems(reports).items()
+    emit_rows(
+        ("mean", name, measure, f"{value:.6f}", "", "")
+        for name, values in means
+        for measure, value in values.items()
+    )
+
+
+def _mean_rows(report: Report) -> Iterator[tuple[str, ...]]:
+    """Yield system, measure, mean and the ends of its interval."""
     for system in report.systems:
         for measure, mean in system.means.items():
             ends = system.intervals.get(measure)
             low, high = (f"{end:.6f}" for end in ends) if ends else ("", "")
-            rows.append((report.collection, system.name, measure, f"{mean:.6f}", low, high))
-    emit_rows(rows)
+            yield system.name, measure, f"{mean:.6f}", low, high
+
+
+def _difference_rows(report: Report) -> Iterator[tuple[str, ...]]:
+    """Yield system, measure and baseline, difference and the ends of its interval; then its p."""
+    for one in report.comparisons:
+        what = f"{one.measure} from {one.baseline}"
+        yield one.system, what, *(f"{figure:.6f}" for figure in (one.difference, *one.interval))
+        yield one.system, f"p (Holm) of {what}", f"{one.p_holm:.6f}", "", ""
+
+
+def _abstention_rows(report: Report) -> Iterator[tuple[str, ...]]:
+    """Yield system, measure and value for each figure about scores and unanswerable requests."""
+    for system in report.systems:
+        known = system.abstention
+        for source, auroc in known.auroc.items():
+            yield system.name, f"AUROC {source}", f"{auroc:.6f}"
+        for name, point in _thresholds(known).items() if report.unanswerable else ():
+            yield system.name, f"threshold ({name})", f"{point.threshold:.6f}"
+            yield system.name, f"kept ({name})", f"{point.kept:.6f}"
+            for source, share in point.false_answers.items():
+                yield system.name, f"false answers {source} ({name})", f"{share:.6f}"
+        for kind, error in known.calibration_error.items():
+            yield system.name, f"calibration error ({kind})", f"{error:.6f}"
+
+
+def _thresholds(known: Abstention) -> dict[str, OperatingPoint]:
+    """Return the default threshold, where there is one, and those that keep a share of the hits."""
+    keeping = {f"keep {100 * share:g} %": at for share, at in sorted(known.keeping.items())}
+    return {"default": known.default, **keeping} if known.default else keeping
 
 
 def _table(title: str, heads: Iterable[str]) -> Table:
@@ -177,9 +235,7 @@ def _abstentions(report: Report) -> Table:
         known = system.abstention
         auroc = [f"{known.auroc[one]:.3f}" if one in known.auroc else MISSING for one in sources]
         table.add_row(_short(system.name), "AUROC", "", "", *auroc)
-        keeping = {f"keep {100 * share:g} %": at for share, at in sorted(known.keeping.items())}
-        default = {"default": known.default} if known.default else {}
-        for name, point in {**default, **keeping}.items():
+        for name, point in _thresholds(known).items():
             false = [percent(point.false_answers.get(source)) for source in sources]
             table.add_row("", name, score_digits(point.threshold), percent(point.kept), *false)
     return table

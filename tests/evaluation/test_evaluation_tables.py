@@ -11,6 +11,7 @@ from rich.console import Console
 from skillsearch.cli.evaluation_tables import (
     _last_part,
     emit_report,
+    emit_summary,
     print_report,
     print_summary,
 )
@@ -241,8 +242,38 @@ def test_rows_for_other_programs_have_six_columns(measured, capsys):
         "my tea\tbm25\tSuccess@1\t0.500000\t\t",
         "my tea\tbm25\tR@5\t0.250000\t0.200000\t0.300000",
     ]
-    assert len(lines) == 6
+    assert lines[6:8] == [
+        "my tea\thybrid\tnDCG@10 from bm25\t0.000000\t-0.030000\t0.030000",
+        "my tea\thybrid\tp (Holm) of nDCG@10 from bm25\t0.010000\t\t",
+    ]
     assert {line.count("\t") for line in lines} == {5}
+
+
+def test_rows_for_other_programs_say_what_happens_when_nothing_fits(report, capsys):
+    """Every figure of the table that a terminal shows."""
+    made = report()
+    emit_report(made)
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    said = {(system, measure): float(value) for _, system, measure, value, *_ in rows}
+    for system in made.systems:
+        known = system.abstention
+        for source, auroc in known.auroc.items():
+            assert said[system.name, f"AUROC {source}"] == pytest.approx(auroc, abs=1e-6)
+        points = {f"keep {100 * share:g} %": point for share, point in known.keeping.items()}
+        points |= {"default": known.default} if known.default else {}
+        for name, point in points.items():
+            figures = {f"threshold ({name})": point.threshold, f"kept ({name})": point.kept}
+            for source, share in point.false_answers.items():
+                figures[f"false answers {source} ({name})"] = share
+            for measure, figure in figures.items():
+                assert said[system.name, measure] == pytest.approx(figure, abs=1e-6)
+    assert any(measure.startswith("calibration error") for _, measure in said)
+
+
+def test_means_over_collections_are_rows_too(measured, capsys):
+    """In the place of the name of a collection stands what they are."""
+    emit_summary([measured(), measured()])
+    assert capsys.readouterr().out.splitlines()[0] == "mean\tbm25\tnDCG@10\t0.500000\t\t"
 
 
 def test_tables_go_to_stdout(measured, capsys):
