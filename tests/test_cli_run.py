@@ -68,7 +68,10 @@ def workspaces(home):
     return [path for path in home.rglob("ws_*") if path.is_dir()]
 
 
-@pytest.mark.parametrize("executor", [name for name in EXECUTORS if name != "auto"])
+@pytest.mark.parametrize(
+    "executor",
+    ["local", "namespace", pytest.param("container", marks=pytest.mark.requires_docker)],
+)
 def test_the_example_of_the_document_runs_by_each_executor(run, executor):
     """To a file of the user, with a report that names the executor; nothing else is left."""
     reasons = {each.name: each.reason for each in describe()}

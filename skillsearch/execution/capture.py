@@ -73,6 +73,7 @@ def run_supervised(
     program: Program,
     *,
     limited: bool = True,
+    descriptors: Sequence[int] = (),
     on_end: Callable[[], None] | None = None,
 ) -> Finished:
     """Run a program to its end; nothing that it started is left.
@@ -86,6 +87,7 @@ def run_supervised(
         program: Folder, environment, input and limits of what is started.
         limited: False for a command that has the program run elsewhere, such as the client of a
             container engine: only the limits of time and output hold for it.
+        descriptors: Open files that it inherits besides its streams.
         on_end: Called last, however the run ended, also when an exception goes on from here.
 
     Returns:
@@ -98,7 +100,7 @@ def run_supervised(
         raise ExecutorError("Programs can be supervised on Linux only: run this there.")
     streams = (Kept(program.limits.output_bytes), Kept(program.limits.output_bytes))
     try:
-        report = _supervise(argv, program, limited, streams)
+        report = _supervise(argv, program, limited, descriptors, streams)
         return _finished(argv[0], program, report, streams)
     except ValueError as error:
         return _not_started(f"The program cannot be started: {error}.")
@@ -108,7 +110,11 @@ def run_supervised(
 
 
 def _supervise(
-    argv: Sequence[str], program: Program, limited: bool, streams: tuple[Kept, Kept]
+    argv: Sequence[str],
+    program: Program,
+    limited: bool,
+    descriptors: Sequence[int],
+    streams: tuple[Kept, Kept],
 ) -> dict[str, list[str]]:
     """Run a program, and return the lines of the report by their first words."""
     orders = _orders(argv, program)
@@ -118,7 +124,8 @@ def _supervise(
     control, theirs = socket.socketpair()
     with control:
         with theirs:
-            process = _start(theirs.fileno(), numbers, has_input=bool(program.stdin))
+            inherited = (theirs.fileno(), *descriptors)
+            process = _start(inherited, numbers, has_input=bool(program.stdin))
         try:
             control.settimeout(LATE)
             with suppress(OSError):  # it ended already: what it reports will tell
@@ -143,9 +150,11 @@ def _orders(argv: Sequence[str], program: Program) -> bytes:
     return b"\0".join(fields)
 
 
-def _start(control: int, numbers: Sequence[float], *, has_input: bool) -> subprocess.Popen[bytes]:
-    """Start the supervisor; of our environment it gets nothing."""
-    command = [sys.executable, "-I", "-S", str(SUPERVISOR), str(control), *map(str, numbers)]
+def _start(
+    inherited: Sequence[int], numbers: Sequence[float], *, has_input: bool
+) -> subprocess.Popen[bytes]:
+    """Start the supervisor, controlled by the first descriptor; it gets none of our environment."""
+    command = [sys.executable, "-I", "-S", str(SUPERVISOR), *map(str, (inherited[0], *numbers))]
     try:
         return subprocess.Popen(
             command,
@@ -155,7 +164,7 @@ def _start(control: int, numbers: Sequence[float], *, has_input: bool) -> subpro
             bufsize=0,
             cwd="/",
             env={},
-            pass_fds=(control,),
+            pass_fds=inherited,
             start_new_session=True,
         )
     except OSError as error:

@@ -8,45 +8,66 @@ it, and removes the container then.
 from __future__ import annotations
 
 import functools
+import json
 import os
 import re
+import resource
 import secrets
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from skillsearch.errors import ExecutorError
 from skillsearch.execution.capture import run_supervised
 from skillsearch.execution.program import Capabilities, Finished, Limits, Program
+from skillsearch.execution.supervise import THREADS, threads_of_all
 from skillsearch.safe_text import one_line
 from skillsearch.surroundings import engine_variables, skills_root
 
 ENGINES = ("docker", "podman")
-"""The first that answers is used."""
+"""The first that answers and has the image is used."""
 IMAGE = "python:3.11-slim"
 NOBODY = 65534
 """Whom programs of root run as."""
 CPUS = 2
 TMP_BYTES = 256 << 20
+WORKSPACE = "/skill-run"
+"""Where a program finds its workspace: the image may keep others out of any folder above ours."""
+SKILLS_ROOT = "/skill-root"
+"""Where it finds the folder of skills, and the value of ``SKILLS_ROOT`` inside."""
 
 _ASK_SECONDS = 10.0
 _REMOVE_SECONDS = 15.0
 _MAX_DEPTH = 100
-_ROOTLESS = {
-    "docker": ("{{json .SecurityOptions}}", "name=rootless"),
-    "podman": ("{{.Host.Security.Rootless}}", "true"),
-}
-"""For ``info``: what to ask, and what in the answer says that the engine is not run by root."""
+_CONTROLS = {"cpu": "CpuCfsQuota", "memory": "MemoryLimit", "pids": "PidsLimit"}
+"""The control groups of our limits, as docker's ``info`` names them."""
 _REMOVE = 'cat >/dev/null; "$@"; sleep 1; exec "$@"'
 """For ``sh``; a container that was being made at first is there at the second."""
 _VARIABLE = re.compile(r"[^\s=#\0][^\s=\0]*")
 _ENGINE_FAILED = 125
-_ENGINE_SAYS = (b"docker: ", b"Error", b"Unable to find image", b"Cannot connect")
-_UNSTARTED = {126, 127}
-_INIT_SAYS = (b"docker: ", b"Error", b"[FATAL tini", b"ERROR (catatonit")
+_ENGINE_SAYS = re.compile(rb"((time=|WARN).*\n)*(docker: |Error|Unable to find|Cannot connect)")
+_UNSTARTED = re.compile(rb"12[67] (docker: |Error|\[FATAL tini)|1 ERROR \(catatonit")
+"""The exit code and what the engine or its init says, if that cannot start a program."""
+
+
+class _Engine(NamedTuple):
+    """What is known of a container engine.
+
+    Attributes:
+        problem: Why it does not answer; empty if it does.
+        is_podman: Whether it is podman, under whatever name.
+        is_rootless: Whether it is not run by root.
+        controls: The control groups that it can use, of `_CONTROLS`.
+    """
+
+    problem: str = ""
+    is_podman: bool = False
+    is_rootless: bool = False
+    controls: frozenset[str] = frozenset(_CONTROLS)
 
 
 class ContainerExecutor:
@@ -68,10 +89,10 @@ class ContainerExecutor:
 
         Args:
             engine: ``docker`` or ``podman``, or the path of one of them; None for the first of
-                them that answers.
+                them that answers and has the image.
             image: What the container is made of. It is not pulled.
             skills_root: A folder that programs may read; None for ``SKILLS_ROOT``. It is left out
-                where there is none.
+                if it does not exist.
 
         Raises:
             ExecutorError: When the engine or the image has a name that cannot be one.
@@ -79,24 +100,32 @@ class ContainerExecutor:
         if engine is not None and Path(engine).name not in ENGINES:
             raise ExecutorError(f"The engine {engine!r} is none of: {', '.join(ENGINES)}.")
         if re.fullmatch(r"[A-Za-z0-9][^\s\0]*", image) is None:
-            raise ExecutorError(f"{image!r} is no image; name one such as {IMAGE!r}.")
+            raise ExecutorError(f"{image!r} is not an image; name one such as {IMAGE!r}.")
         self._engines = ENGINES if engine is None else (engine,)
         self._image = image
         self._skills_root = skills_root
+        self._found: str | None = None
 
     def is_available(self) -> bool:
-        """Tell whether an engine answers; asked once per process. The image may be missing."""
-        return self._answering() is not None
+        """Return whether an engine answers and has the image."""
+        return self._engine() is not None
 
     def reason(self) -> str:
-        """Return why none answers, and what to do; empty where one does."""
+        """Return why no program can be run, and what to do; empty if one can."""
         if self.is_available():
             return ""
-        asked = "; ".join(_info(engine)[1] for engine in self._engines)
+        for engine in self._engines:
+            if not _info(engine).problem:
+                return self._lacks_image(engine)
+        asked = "; ".join(_info(engine).problem for engine in self._engines)
         return f"No container engine answers: {asked}. Start its daemon, or install one."
 
     def capabilities(self) -> Capabilities:
         """Say what it keeps programs from."""
+        lacking = sorted(_CONTROLS.keys() - _info(self._engine() or self._engines[0]).controls)
+        unlimited = {"memory_bytes": "memory", "processes": "pids"}
+        names = [limit.name for limit in fields(Limits)]
+        unbounded = f"The engine has no control groups here that limit {', '.join(lacking)}."
         return Capabilities(
             isolation="container",
             network=False,
@@ -106,12 +135,16 @@ class ContainerExecutor:
             not_isolated=(
                 "It shares the kernel of the engine's machine: a fault in that may be a way out.",
                 f"CPU time and disk space are not limited; it uses {CPUS} CPUs at most.",
-                "It can read the folder SKILLS_ROOT, where there is one.",
+                f"It can read the folder SKILLS_ROOT, if there is one, at {SKILLS_ROOT}.",
+                *((unbounded,) if lacking else ()),
             ),
+            limits=tuple(name for name in names if unlimited.get(name) not in lacking),
         )
 
     def run(self, program: Program) -> Finished:
         """Run a program in a container.
+
+        Its workspace is at `WORKSPACE` there, and is called so in its arguments and variables.
 
         Args:
             program: The program. Its ``PATH`` is not taken over: that of the image counts.
@@ -123,32 +156,51 @@ class ContainerExecutor:
             ExecutorError: When no engine answers, the image is missing, or a variable or a path
                 cannot be handed to the engine.
         """
-        engine = self._answering()
+        engine = self._engine()
         if engine is None:
             raise ExecutorError(self.reason())
-        is_rootless = _info(engine)[0] == "rootless"
-        if os.getuid() == 0 and not is_rootless:
+        info = _info(engine)
+        if os.getuid() == 0 and not info.is_rootless:
             _hand_over(program.workspace)
-        mounts = tuple(_mounts(program.workspace, self._shown()))
+        shown = self._shown()
+        mounts = tuple(_mounts(program.workspace, shown))
+        command, *arguments = (_inside(word, program.workspace) for word in program.argv)
+        env = {name: _inside(value, program.workspace) for name, value in program.env.items()}
+        if shown is not None:
+            env = {"SKILLS_ROOT": SKILLS_ROOT, **env}
         name = f"skillsearch-{secrets.token_hex(8)}"
-        with _env_file(program.env) as env_file, _removed(engine, name) as remover:
+        with _env_file(env) as env_file, _removed(engine, name) as remover:
             argv = (
-                *(engine, "run", "--name", name, "--env-file", env_file),
-                *_user(engine, is_rootless),
-                *_confinement(program.limits),
+                *(engine, "run", "--name", name, "--env-file", f"/proc/self/fd/{env_file}"),
+                *_user(info),
+                *_confinement(program.limits, info),
                 *mounts,
-                *("--workdir", str(program.cwd), "--entrypoint", program.argv[0]),
-                *(self._image, *program.argv[1:]),
+                *("--workdir", _inside(str(program.cwd), program.workspace)),
+                *("--entrypoint", command, self._image, *arguments),
             )
             client = replace(program, cwd=Path("/"), env=engine_variables())
-            finished = run_supervised(argv, client, limited=False)
+            finished = run_supervised(argv, client, limited=False, descriptors=(env_file,))
             if not finished.timed_out and not finished.problems and finished.exit_code >= 0:
                 remover.kill()  # the engine itself has removed the container
         return self._told(engine, finished)
 
-    def _answering(self) -> str | None:
-        """Return the engine to use."""
-        return next((engine for engine in self._engines if _info(engine)[0]), None)
+    def _engine(self) -> str | None:
+        """Return the engine to use; once found, it is not looked for again."""
+        self._found = self._found or next(filter(self._can_run, self._engines), None)
+        return self._found
+
+    def _can_run(self, engine: str) -> bool:
+        """Return whether an engine answers and has the image."""
+        if _info(engine).problem:
+            return False
+        return not _ask(engine, "image", "inspect", "--format", "{{.Id}}", self._image)[1]
+
+    def _lacks_image(self, engine: str) -> str:
+        """Return the reason of an engine that answers and lacks the image."""
+        return (
+            f"{Path(engine).name} has no image {self._image!r}, and none is pulled unasked."
+            f" To fix: run `{Path(engine).name} pull {self._image}`."
+        )
 
     def _shown(self) -> Path | None:
         """Return the folder of skills to show."""
@@ -158,61 +210,80 @@ class ContainerExecutor:
     def _told(self, engine: str, finished: Finished) -> Finished:
         """Tell what the engine could not do from what the program did."""
         code, said = finished.exit_code, finished.stderr
-        if code == _ENGINE_FAILED and said.startswith(_ENGINE_SAYS):
-            raise ExecutorError(
-                f"{engine} cannot run {self._image}: "
-                f"{one_line(said.decode(errors='replace'), 300)} "
-                f"If the image is missing: {Path(engine).name} pull {self._image}"
-            )
-        if code in _UNSTARTED and said.startswith(_INIT_SAYS):
+        if code == _ENGINE_FAILED and _ENGINE_SAYS.match(said):
+            if not self._can_run(engine):  # it was removed meanwhile
+                raise ExecutorError(self._lacks_image(engine))
+            why = one_line(said.decode(errors="replace"), 300)
+            raise ExecutorError(f"{engine} cannot run {self._image}: {why}")
+        if _UNSTARTED.match(b"%d %s" % (code, said)):
             return replace(finished, exit_code=-1)
         return finished
 
 
-def _confinement(limits: Limits) -> Iterator[str]:
+def _confinement(limits: Limits, info: _Engine) -> Iterator[str]:
     """Yield the options that keep a program in."""
     yield from ("--rm", "--interactive", "--init", "--pull", "never", "--network", "none")
     yield from ("--read-only", "--tmpfs", f"/tmp:rw,exec,nosuid,nodev,mode=1777,size={TMP_BYTES}")
     yield from ("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--ipc", "private")
-    yield from ("--pids-limit", str(limits.processes + 1))  # the init is one of them
-    yield from ("--memory", str(limits.memory_bytes), "--memory-swap", str(limits.memory_bytes))
-    yield from ("--cpus", str(min(CPUS, os.cpu_count() or 1)))
-    yield from ("--ulimit", f"nofile={limits.open_files}:{limits.open_files}")
-    yield from ("--ulimit", f"fsize={limits.file_bytes}:{limits.file_bytes}")
-    yield from ("--ulimit", "core=0:0", "--hostname", "skill", "--log-driver", "none")
+    memory = str(limits.memory_bytes)
+    controls = {
+        "pids": ("--pids-limit", str(limits.processes + 1)),  # the init is one of them
+        "memory": ("--memory", memory, "--memory-swap", memory),
+        "cpu": ("--cpus", str(min(CPUS, os.cpu_count() or 1))),
+    }
+    for control in sorted(info.controls):
+        yield from controls[control]
+    # Also counts what else the user runs, on kernels before 5.14 or without a user namespace.
+    most_threads = threads_of_all() + limits.processes + THREADS
+    yield from ("--ulimit", _ulimit("nproc", most_threads))
+    yield from ("--ulimit", _ulimit("nofile", limits.open_files))
+    yield from ("--ulimit", _ulimit("fsize", limits.file_bytes))
+    yield from ("--ulimit", _ulimit("core", 0), "--hostname", "skill", "--log-driver", "none")
 
 
-def _user(engine: str, is_rootless: bool) -> tuple[str, ...]:
+def _ulimit(name: str, wanted: int) -> str:
+    """Write a limit, within our own: an engine that is not run by root cannot exceed that."""
+    hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))[1]
+    limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    return f"{name}={limit}:{limit}"
+
+
+def _user(info: _Engine) -> tuple[str, ...]:
     """Return the options that make a program whom the workspace belongs to, and never root."""
-    if not is_rootless:
+    if not info.is_rootless:
         return ("--user", f"{os.getuid() or NOBODY}:{os.getgid() or NOBODY}")
-    if Path(engine).name == "podman":
+    if info.is_podman:
         return ("--userns", "keep-id", "--user", f"{os.getuid()}:{os.getgid()}")
     return ("--user", "0:0")  # of a user namespace, in which that is we ourselves
 
 
+def _inside(text: str, workspace: Path) -> str:
+    """Return a text with the workspace called what it is called in a container."""
+    return text.replace(str(workspace), WORKSPACE)
+
+
 def _mounts(workspace: Path, shown: Path | None) -> Iterator[str]:
-    """Yield the options that show folders under their own names."""
-    yield from ("--mount", f"type=bind,{_field('source', workspace)},{_field('target', workspace)}")
+    """Yield the options that show folders."""
+    yield from ("--mount", f"type=bind,{_source(workspace)},target={WORKSPACE}")
     if shown is not None:
-        fields = f"{_field('source', shown)},{_field('target', shown)},readonly"
-        yield from ("--mount", f"type=bind,{fields}")
+        yield from ("--mount", f"type=bind,{_source(shown)},target={SKILLS_ROOT},readonly")
 
 
-def _field(name: str, path: Path) -> str:
-    """Write a field of ``--mount``, which is a line of CSV."""
+def _source(path: Path) -> str:
+    """Write the field ``source`` of ``--mount``, which is a line of CSV."""
     if not str(path).isprintable():
         raise ExecutorError(f"The path {str(path)!r} cannot be handed to a container engine.")
-    field = f"{name}={path}"
+    field = f"source={path}"
     return '"' + field.replace('"', '""') + '"' if set(field) & set(',"') else field
 
 
 @contextmanager
-def _env_file(env: Mapping[str, str]) -> Iterator[str]:
-    """Yield the path of a file of variables that is in memory alone, and goes with this process.
+def _env_file(env: Mapping[str, str]) -> Iterator[int]:
+    """Yield the descriptor of a file of variables, in memory alone, for the engine to inherit.
 
     On the command line every user of this machine could read them, and in the environment of the
-    engine they would steer the engine.
+    engine they would steer the engine. A path below our own ``/proc`` cannot be opened by a
+    rootless engine, which moves into another user namespace first.
     """
     lines = []
     for name, value in env.items():
@@ -228,7 +299,7 @@ def _env_file(env: Mapping[str, str]) -> Iterator[str]:
     try:
         with open(fd, "wb", closefd=False) as file:
             file.write(os.fsencode("".join(lines)))
-        yield f"/proc/{os.getpid()}/fd/{fd}"
+        yield fd
     finally:
         os.close(fd)
 
@@ -256,34 +327,58 @@ def _removed(engine: str, name: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _hand_over(workspace: Path) -> None:
-    """Give a workspace of root to the user that its programs run as, without following links."""
+    """Give a workspace of root to the user that its programs run as, without following links.
+
+    What that user has is left alone: the time of its last change tells which run made it.
+    """
     above = len(workspace.parts)
     os.chown(workspace, NOBODY, NOBODY, follow_symlinks=False)
     for path, folders, files, folder in os.fwalk(workspace):
         for name in (*folders, *files):
             with suppress(OSError):
-                os.chown(name, NOBODY, NOBODY, dir_fd=folder, follow_symlinks=False)
+                if os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid != NOBODY:
+                    os.chown(name, NOBODY, NOBODY, dir_fd=folder, follow_symlinks=False)
         if len(Path(path).parts) - above >= _MAX_DEPTH:
             folders.clear()
 
 
 @functools.cache
-def _info(engine: str) -> tuple[str, str]:
-    """Ask an engine about itself: ``root`` or ``rootless``, and why it does not answer."""
+def _info(engine: str) -> _Engine:
+    """Ask an engine about itself."""
     if shutil.which(engine) is None:
-        return "", f"{engine} is not installed"
-    template, mark = _ROOTLESS[Path(engine).name]
+        return _Engine(f"{engine} is not installed")
+    text, problem = _ask(engine, "info", "--format", "{{json .}}")
+    try:
+        told = json.loads(text) if not problem else {}
+    except ValueError:
+        problem = "its answer to info cannot be read"
+    if not problem and told.get("ServerErrors"):  # which some clients end with exit code 0
+        problem = one_line(str(told["ServerErrors"][0]), 200)
+    if problem:
+        return _Engine(f"{engine}: {problem}")
+    if host := told.get("host"):
+        is_rootless = host["security"]["rootless"]
+        controls = host.get("cgroupControllers") or ()
+        usable = _CONTROLS.keys() & set(controls) if is_rootless else _CONTROLS
+        return _Engine("", True, is_rootless, frozenset(usable))
+    usable = {control for control, field in _CONTROLS.items() if told.get(field, True)}
+    is_rootless = "name=rootless" in (told.get("SecurityOptions") or ())
+    return _Engine("", False, is_rootless, frozenset(usable))
+
+
+def _ask(engine: str, *words: str) -> tuple[str, str]:
+    """Return what an engine answers, and why it does not."""
     try:
         run = subprocess.run(
-            (engine, "info", "--format", template),
+            (engine, *words),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_ASK_SECONDS,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as exc:
-        return "", f"{engine}: {exc}"
+        return "", one_line(str(exc), 200)
     if run.returncode != 0:
         said = one_line(run.stderr.decode(errors="replace"), 200)
-        return "", f"{engine}: {said or f'exit code {run.returncode}'}"
-    return ("rootless" if mark in run.stdout.decode(errors="replace") else "root"), ""
+        return "", said or f"exit code {run.returncode}"
+    return run.stdout.decode(errors="replace"), ""

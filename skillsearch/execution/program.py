@@ -42,7 +42,8 @@ class Limits:
 class Program:
     """A program as an executor runs it.
 
-    Paths are those of this machine; an executor shows them under the same names inside.
+    Paths are those of this machine. An executor that shows the workspace elsewhere puts its place
+    there into the arguments and variables.
 
     Attributes:
         argv: Its name and arguments; nothing is added, and no shell looks at them.

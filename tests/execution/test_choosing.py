@@ -82,7 +82,7 @@ def test_local_isolates_nothing():
 
 def test_an_image_is_handed_on():
     """To the only executor that has one, which checks it."""
-    with pytest.raises(ExecutorError, match="'--privileged' is no image"):
+    with pytest.raises(ExecutorError, match="'--privileged' is not an image"):
         choose("container", image="--privileged")
 
 

@@ -1,23 +1,35 @@
-"""Programs in containers: what the engine is asked for, by an engine that writes it down."""
+"""Programs in containers: what an engine is asked for, by one that writes it down; real ones."""
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 import skillsearch
 from skillsearch.errors import ExecutorError
-from skillsearch.execution.container import IMAGE, NOBODY, ContainerExecutor
+from skillsearch.execution.container import IMAGE, NOBODY, WORKSPACE, ContainerExecutor, _info
 from skillsearch.execution.program import Limits, Program
+from skillsearch.execution.request import RunRequest
+from skillsearch.execution.runner import SkillRunner
+from skillsearch.execution.workspaces import Workspaces
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
+DOCKER = {"SecurityOptions": ["name=seccomp,profile=builtin"], "ServerVersion": "28"}
+ROOTLESS_DOCKER = {**DOCKER, "SecurityOptions": ["name=rootless"]}
+PODMAN = {"host": {"security": {"rootless": False}, "cgroupControllers": ["cpu"]}}
+ROOTLESS_PODMAN = {"host": {"security": {"rootless": True}, "cgroupControllers": ["pids"]}}
 ENGINE = """#!{python} -IS
-import json, os, subprocess, sys
+import csv, json, os, subprocess, sys
 from pathlib import Path
 
 log, words = Path({log!r}), sys.argv[1:]
@@ -30,11 +42,16 @@ with log.open("a") as file:
 if words[0] == "info":
     print({info!r})
     sys.exit(0)
+if words[0] == "image":
+    sys.exit(0 if words[-1] == {image!r} else 1)
 if words[0] == "run":
     {run}
+    mount = next(csv.reader([words[words.index("--mount") + 1]]))
+    source, target = [field.partition("=")[2] for field in mount[1:]]
     program = [words[words.index("--entrypoint") + 1], *words[words.index({image!r}) + 1:]]
-    env = dict(line.split("=", 1) for line in variables.splitlines())
-    os.chdir(words[words.index("--workdir") + 1])
+    env = dict(line.replace(target, source).split("=", 1) for line in variables.splitlines())
+    os.chdir(words[words.index("--workdir") + 1].replace(target, source))
+    program = [word.replace(target, source) for word in program]
     os.execvpe(program[0], program, {{**env, "PATH": {path!r}}})
 """
 
@@ -43,13 +60,13 @@ if words[0] == "run":
 def engine(tmp_path):
     """Make a command that takes the place of an engine; it runs programs, uncontained."""
 
-    def make(name="docker", info='["name=seccomp,profile=builtin"]', run="pass"):
+    def make(name="docker", info=DOCKER, run="pass"):
         folder = tmp_path / f"engine-{len(list(tmp_path.glob('engine-*')))}"
         folder.mkdir()
         text = ENGINE.format(
             python=sys.executable,
             log=str(folder / "log"),
-            info=info,
+            info=json.dumps(info),
             run=run,
             image=IMAGE,
             path=PATH,
@@ -80,6 +97,15 @@ def program(workspace):
     return make
 
 
+@pytest.fixture
+def skill(tmp_path, make_skill):
+    """Make a skill with a script."""
+    folder = make_skill(tmp_path / "skills", "tea").parent
+    (folder / "scripts").mkdir()
+    (folder / "scripts" / "say.py").write_text("print('tea')\n")
+    return folder
+
+
 def calls(engine, kind):
     """Return what an engine was asked for, of a kind."""
     log = engine.parent / "log"
@@ -100,6 +126,13 @@ def values(call, option):
     return [words[at + 1] for at, word in enumerate(words) if word == option]
 
 
+def command_lines():
+    """Return the command lines of all processes."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            yield path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+
+
 def wait_for(condition, seconds=15.0):
     """Wait until something is so, and say whether that came."""
     deadline = time.monotonic() + seconds
@@ -116,7 +149,7 @@ def test_output_input_and_exit_code_pass_through(engine, program):
 
 
 def test_the_container_is_confined(engine, program):
-    """Every option that issue and research ask for, with the limits of the program."""
+    """By every option that an engine has for it, with the limits of the program."""
     limits = {"memory_bytes": 64 << 20, "file_bytes": 5000, "processes": 7, "open_files": 33}
     call = call_of(fake := engine(), program(**limits))
     assert calls(fake, "info")
@@ -131,12 +164,38 @@ def test_the_container_is_confined(engine, program):
         "--memory": [str(64 << 20)],
         "--memory-swap": [str(64 << 20)],
         "--cpus": [str(min(2, os.cpu_count() or 1))],
-        "--ulimit": ["nofile=33:33", "fsize=5000:5000", "core=0:0"],
+        "--ulimit": [values(call, "--ulimit")[0], "nofile=33:33", "fsize=5000:5000", "core=0:0"],
         "--tmpfs": [f"/tmp:rw,exec,nosuid,nodev,mode=1777,size={256 << 20}"],
         "--entrypoint": ["sh"],
     }
     assert {option: values(call, option) for option in expected} == expected
     assert not {"--privileged", "--env", "-e", "--volume", "-v"} & set(call["argv"])
+    name, soft, hard = re.fullmatch(r"(\w+)=(\d+):(\d+)", values(call, "--ulimit")[0]).groups()
+    assert (name, soft) == ("nproc", hard)
+    assert 7 < int(soft) < 100_000
+
+
+@pytest.mark.parametrize(
+    ("name", "info", "controls"),
+    [
+        ("docker", DOCKER, {"cpu", "memory", "pids"}),
+        ("docker", {**DOCKER, "PidsLimit": False, "CpuCfsQuota": False}, {"memory"}),
+        ("podman", PODMAN, {"cpu", "memory", "pids"}),
+        ("podman", ROOTLESS_PODMAN, {"pids"}),
+        ("podman", {"host": {"security": {"rootless": True}}}, set()),
+    ],
+)
+def test_only_limits_that_the_engine_can_hold_are_asked_for(engine, program, name, info, controls):
+    """It would refuse to run, or warn in every run, for the others; they are told of."""
+    call = call_of(fake := engine(name, info), program())
+    options = {"cpu": "--cpus", "memory": "--memory", "pids": "--pids-limit"}
+    assert {control for control, option in options.items() if values(call, option)} == controls
+    assert bool(values(call, "--memory-swap")) == ("memory" in controls)
+    told = ContainerExecutor(str(fake)).capabilities()
+    assert ("memory_bytes" in told.limits) == ("memory" in controls)
+    assert ("processes" in told.limits) == ("pids" in controls)
+    lacking = ", ".join(sorted(options.keys() - controls))
+    assert (f"that limit {lacking}." in told.not_isolated[-1]) == bool(lacking)
 
 
 def test_the_command_follows_the_image(engine, program):
@@ -145,11 +204,15 @@ def test_the_command_follows_the_image(engine, program):
     assert call["argv"][-3:] == [IMAGE, "-c", "true --privileged"]
 
 
-def test_the_workspace_is_mounted_under_its_own_name(engine, program, workspace):
-    """It is the folder of the command too."""
-    call = call_of(engine(), program())
-    assert values(call, "--mount") == [f"type=bind,source={workspace},target={workspace}"]
-    assert values(call, "--workdir") == [str(workspace)]
+def test_the_workspace_is_mounted_below_no_folder_of_the_image(engine, program, workspace):
+    """Such as ``/root``, which nobody but root may enter; what names it names the new place."""
+    (workspace / "work").mkdir()
+    made = program(f"ls {workspace}/work", env={"WORK_DIR": f"{workspace}/work", "HOME": "/h"})
+    call = call_of(engine(), replace(made, cwd=workspace / "work"))
+    assert values(call, "--mount") == [f"type=bind,source={workspace},target={WORKSPACE}"]
+    assert values(call, "--workdir") == [f"{WORKSPACE}/work"]
+    assert call["argv"][-1] == f"ls {WORKSPACE}/work"
+    assert call["variables"] == f"WORK_DIR={WORKSPACE}/work\nHOME=/h\n"
 
 
 def test_a_path_with_commas_and_quotes_stays_one_field(engine, tmp_path):
@@ -158,7 +221,7 @@ def test_a_path_with_commas_and_quotes_stays_one_field(engine, tmp_path):
     folder.mkdir()
     call = call_of(engine(), Program(("true",), folder, folder, {}))
     doubled = str(folder).replace('"', '""')
-    assert values(call, "--mount") == [f'type=bind,"source={doubled}","target={doubled}"']
+    assert values(call, "--mount") == [f'type=bind,"source={doubled}",target={WORKSPACE}']
 
 
 def test_a_path_that_ends_a_line_is_refused(engine, tmp_path):
@@ -171,13 +234,14 @@ def test_a_path_that_ends_a_line_is_refused(engine, tmp_path):
 
 @pytest.mark.parametrize("given", ["argument", "variable"])
 def test_the_folder_of_skills_is_mounted_read_only(engine, program, tmp_path, monkeypatch, given):
-    """``SKILLS_ROOT``, where no folder is given."""
+    """``SKILLS_ROOT``, if no folder is given; that variable names its place inside."""
     skills = tmp_path / "skills"
     skills.mkdir()
     monkeypatch.setenv("SKILLS_ROOT", str(tmp_path if given == "argument" else skills))
     options = {"skills_root": skills} if given == "argument" else {}
     call = call_of(engine(), program(), **options)
-    assert values(call, "--mount")[1:] == [f"type=bind,source={skills},target={skills},readonly"]
+    assert values(call, "--mount")[1:] == [f"type=bind,source={skills},target=/skill-root,readonly"]
+    assert call["variables"] == "SKILLS_ROOT=/skill-root\n"
 
 
 @pytest.mark.parametrize("root", ["/no/such/folder", "https://example.org/skills.zip", ""])
@@ -218,17 +282,18 @@ def test_a_variable_that_would_be_read_as_another_is_refused(engine, program, na
 @pytest.mark.parametrize(
     ("name", "info", "expected"),
     [
-        ("docker", '["name=seccomp"]', [f"{os.getuid() or NOBODY}:{os.getgid() or NOBODY}"]),
-        ("docker", '["name=seccomp","name=rootless"]', ["0:0"]),
-        ("podman", "true", [f"{os.getuid()}:{os.getgid()}"]),
-        ("podman", "false", [f"{os.getuid() or NOBODY}:{os.getgid() or NOBODY}"]),
+        ("docker", DOCKER, [f"{os.getuid() or NOBODY}:{os.getgid() or NOBODY}"]),
+        ("docker", ROOTLESS_DOCKER, ["0:0"]),
+        ("docker", ROOTLESS_PODMAN, [f"{os.getuid()}:{os.getgid()}"]),
+        ("podman", ROOTLESS_PODMAN, [f"{os.getuid()}:{os.getgid()}"]),
+        ("podman", PODMAN, [f"{os.getuid() or NOBODY}:{os.getgid() or NOBODY}"]),
     ],
 )
 def test_the_program_is_whom_the_workspace_belongs_to(engine, program, name, info, expected):
-    """On this machine it is never root; a rootless engine has users of its own."""
+    """On this machine it is never root; a rootless engine, by whatever name, has its own users."""
     call = call_of(engine(name, info), program())
     assert values(call, "--user") == expected
-    assert values(call, "--userns") == (["keep-id"] if info == "true" else [])
+    assert values(call, "--userns") == (["keep-id"] if info is ROOTLESS_PODMAN else [])
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="who is not root has nothing to hand over")
@@ -311,12 +376,46 @@ def test_the_container_goes_where_this_process_is_killed(engine, workspace):
 
 
 def test_an_engine_that_cannot_make_the_container_is_an_error(engine, program):
-    """Above all because the image is missing, which is never pulled unasked."""
-    failing = "sys.stderr.write('docker: No such image: slim.\\n'); sys.exit(125)"
-    with pytest.raises(ExecutorError) as caught:
+    """Also if it says other things first."""
+    said = "time=now level=warning msg=x\\ndocker: no more memory.\\n"
+    failing = f"sys.stderr.write('{said}'); sys.exit(125)"
+    with pytest.raises(ExecutorError, match=f"docker cannot run {IMAGE}: .*docker: no more memory"):
         ContainerExecutor(str(engine(run=failing))).run(program())
-    assert "docker: No such image: slim." in str(caught.value)
-    assert str(caught.value).endswith(f"docker pull {IMAGE}")
+
+
+def test_an_image_that_is_missing_is_named_with_the_way_to_get_it(engine, program):
+    """None is pulled unasked, and nothing is run."""
+    executor = ContainerExecutor(str(fake := engine()), "alpine:3")
+    assert not executor.is_available()
+    assert executor.reason() == (
+        "docker has no image 'alpine:3', and none is pulled unasked."
+        " To fix: run `docker pull alpine:3`."
+    )
+    with pytest.raises(ExecutorError, match="docker has no image 'alpine:3'"):
+        executor.run(program())
+    assert calls(fake, "run") == []
+
+
+def test_an_image_that_vanishes_is_named_too(engine, program):
+    """A server may have looked for it days ago."""
+    executor = ContainerExecutor(str(fake := engine()))
+    assert executor.is_available()
+    gone = "sys.stderr.write('docker: No such image.\\n'); sys.exit(125)"
+    text = fake.read_text().replace("    pass\n", f"    {gone}\n")
+    fake.write_text(text.replace(f"words[-1] == '{IMAGE}'", "False"))
+    with pytest.raises(ExecutorError, match=f"run `docker pull {IMAGE}`"):
+        executor.run(program())
+
+
+def test_an_engine_with_the_image_goes_before_one_without(engine, monkeypatch, request):
+    """The image may have been made for the second; the first is named if neither has it."""
+    docker, podman = engine("docker"), engine("podman", PODMAN)
+    docker.write_text(docker.read_text().replace(f"words[-1] == '{IMAGE}'", "False"))
+    monkeypatch.setenv("PATH", f"{docker.parent}:{podman.parent}:{PATH}")
+    _info.cache_clear()  # it may know other engines of these names
+    request.addfinalizer(_info.cache_clear)
+    assert ContainerExecutor()._engine() == "podman"
+    assert "run `docker pull none`" in ContainerExecutor(image="none").reason()
 
 
 def test_a_program_may_end_with_the_exit_code_of_the_engine(engine, program):
@@ -324,16 +423,26 @@ def test_a_program_may_end_with_the_exit_code_of_the_engine(engine, program):
     assert ContainerExecutor(str(engine())).run(program("exit 125")).exit_code == 125
 
 
-def test_a_program_that_is_missing_was_not_started(engine, program):
+@pytest.mark.parametrize(
+    ("said", "code"), [("[FATAL tini (7)] exec x failed", 127), ("ERROR (catatonit:2): failed", 1)]
+)
+def test_a_program_that_is_missing_was_not_started(engine, program, said, code):
     """The init of the container says so."""
-    failing = "sys.stderr.write('[FATAL tini (7)] exec x failed\\n'); sys.exit(127)"
+    failing = f"sys.stderr.write('{said}\\n'); sys.exit({code})"
     assert ContainerExecutor(str(engine(run=failing))).run(program()).exit_code == -1
 
 
-def test_a_client_without_a_daemon_is_no_engine(tmp_path, program):
-    """What it says is passed on, with the next step."""
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "echo 'Cannot connect to the daemon.' >&2; exit 1",
+        """echo '{"ServerErrors": ["Cannot connect to the daemon."]}'""",
+    ],
+)
+def test_a_client_without_a_daemon_is_no_engine(tmp_path, program, answer):
+    """What it says is passed on, with the next step; some such clients exit with 0."""
     client = tmp_path / "docker"
-    client.write_text("#!/bin/sh\necho 'Cannot connect to the daemon.' >&2; exit 1\n")
+    client.write_text(f"#!/bin/sh\n{answer}\n")
     client.chmod(0o755)
     executor = ContainerExecutor(str(client))
     assert not executor.is_available()
@@ -352,7 +461,7 @@ def test_an_engine_that_is_not_installed_is_named(tmp_path):
 
 def test_the_first_engine_that_answers_is_used(engine, workspace):
     """Docker before podman."""
-    podman = engine("podman", "false")
+    podman = engine("podman", PODMAN)
     docker = podman.with_name("docker")
     docker.write_text("#!/bin/sh\nexit 1\n")
     docker.chmod(0o755)
@@ -376,7 +485,7 @@ def test_the_first_engine_that_answers_is_used(engine, workspace):
 )
 def test_what_cannot_be_an_engine_or_an_image_is_refused(options):
     """An image must not be taken for an option."""
-    with pytest.raises(ExecutorError, match=r"is none of|is no image"):
+    with pytest.raises(ExecutorError, match=r"is none of|is not an image"):
         ContainerExecutor(**options)
 
 
@@ -389,34 +498,107 @@ def test_capabilities_say_what_is_kept_and_what_not():
     assert any("kernel" in sentence for sentence in told["not_isolated"])
 
 
-@pytest.mark.requires_docker
-def test_a_real_container_writes_to_the_workspace_and_nowhere_else(program, workspace):
-    """Where an engine answers."""
+@pytest.fixture
+def real():
+    """Return an executor of a real engine that has the image."""
     executor = ContainerExecutor()
-    if not executor.is_available():
-        pytest.skip(executor.reason())
-    made = program("echo tea > cup; id -u; echo x > /usr/x || python3 -c 'print(40 + 2)'")
-    try:
-        finished = executor.run(made)
-    except ExecutorError as exc:
-        pytest.skip(str(exc))
-    assert finished.stdout.split()[1:] == [b"42"], finished
+    if reason := executor.reason():
+        pytest.skip(reason)
+    return executor
+
+
+@pytest.mark.requires_docker
+def test_a_real_container_writes_to_the_workspace_and_nowhere_else(real, program, workspace):
+    """Not as root, and without capabilities, a network, or the means to become root."""
+    script = """id -u; echo tea > cup; cd /
+    for place in /usr /etc /root /skill-root; do echo x > $place/x; done 2>/dev/null
+    ls /usr/x /etc/x /root/x /skill-root/x 2>/dev/null; grep -c . /proc/net/route
+    grep -E '^(CapEff|NoNewPrivs)' /proc/self/status"""
+    finished = real.run(program(script))
+    uid, *rest = finished.stdout.decode().split()
+    assert rest == ["1", "CapEff:", "0" * 16, "NoNewPrivs:", "1"], finished
+    assert int(uid) == (os.getuid() or NOBODY)
     assert (workspace / "cup").read_text() == "tea\n"
 
 
 @pytest.mark.requires_docker
-def test_a_real_container_is_gone_when_its_time_is_over(program):
-    """The daemon keeps none."""
-    executor = ContainerExecutor()
-    if not executor.is_available():
-        pytest.skip(executor.reason())
-    try:
-        finished = executor.run(program("sleep 60", timeout=3.0))
-    except ExecutorError as exc:
-        pytest.skip(str(exc))
-    assert finished.timed_out
+@pytest.mark.skipif(os.getuid() != 0, reason="only root has a home that is root's in the image too")
+def test_a_real_container_reads_a_workspace_below_a_home_that_is_closed(real, skill):
+    """The folder of workspaces of root lies below ``/root``, which the image has too."""
+    command = "python3 scripts/say.py > out/said; cat $OUTPUT_DIR/said; pwd"
+    with (
+        TemporaryDirectory(dir="/root", prefix=".skillsearch-test-") as base,
+        SkillRunner(real, workspaces=Workspaces(Path(base))) as runner,
+    ):
+        result = runner.run(RunRequest("tea", skill, command))
+    assert result.stdout == f"tea\n{WORKSPACE}/skills/tea\n", result
+    assert result.primary_output.content == "tea\n"
+
+
+@pytest.mark.requires_docker
+def test_variables_reach_the_program_in_a_real_container(real, program, monkeypatch):
+    """As they are; those of the engine and of this process do not."""
+    monkeypatch.setenv("API_KEY", "of the host")
+    env = {"TOKEN": """ 'a' "b" $HOME #=\\ ü """, "EMPTY": "", "HOME": "/tmp/h", "PODMAN_X": "1"}
+    made = program("env -0", env=env)
+    told = dict(each.split("=", 1) for each in real.run(made).stdout.decode().split("\0") if each)
+    assert {name: told.get(name) for name in env} == env
+    assert not {"API_KEY", "DOCKER_HOST"} & set(told)
+
+
+@pytest.mark.requires_docker
+def test_no_value_of_a_variable_shows_on_a_command_line(real, program):
+    """Every user of this machine can list those."""
+    secret = f"hunter{time.time_ns()}"
+    seen = []
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(real.run, program("sleep 1", env={"TOKEN": secret}))
+        while not run.done():
+            seen += [line for line in command_lines() if secret in line]
+            time.sleep(0.01)
+    assert run.result().exit_code == 0
+    assert seen == []
+
+
+@pytest.mark.requires_docker
+def test_the_limits_of_a_real_container_hold(real, program):
+    """Those that the executor says that the engine can hold."""
+    script = """ulimit -n; ulimit -c; head -c 2000000 /dev/zero > big 2>/dev/null; wc -c < big
+    exec python3 -c 'if True:
+        import os
+        forked = 0
+        try:
+            while forked < 9999:
+                if os.fork() == 0:
+                    os.execlp("sleep", "sleep", "20")
+                forked += 1
+        except OSError:
+            print(forked)'"""
+    finished = real.run(program(script, processes=20, file_bytes=1 << 20, open_files=99))
+    assert finished.stdout.split()[:3] == [b"99", b"0", b"1048576"], finished
+    limits = real.capabilities().limits
+    assert int(finished.stdout.split()[3]) < (20 if "processes" in limits else 9999)
+    if "memory_bytes" in limits:
+        hungry = ("python3", "-c", "x = b'x' * (200 << 20)")
+        assert real.run(replace(program(memory_bytes=64 << 20), argv=hungry)).exit_code == 137
+
+
+@pytest.mark.requires_docker
+def test_a_real_engine_says_that_a_program_or_an_image_is_missing(real, program):
+    """Each in its own way."""
+    finished = real.run(replace(program(), argv=("no-such-program", "x")))
+    assert finished.exit_code == -1, finished
+    assert b"no-such-program" in finished.stderr or b"No such file" in finished.stderr
+    reason = ContainerExecutor(image="localhost/none:1").reason()
+    assert re.search(r"has no image .* run `(docker|podman) pull localhost/none:1`", reason)
+
+
+@pytest.mark.requires_docker
+def test_a_real_container_is_gone_when_its_time_is_over(real, program):
+    """The engine keeps none."""
+    assert real.run(program("sleep 60", timeout=3.0)).timed_out
     listed = subprocess.run(
-        [executor._answering(), "ps", "--all", "--quiet", "--filter", "name=skillsearch-"],
+        [real._engine(), "ps", "--all", "--quiet", "--filter", "name=skillsearch-"],
         capture_output=True,
         timeout=30,
         check=True,
