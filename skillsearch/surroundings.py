@@ -14,8 +14,12 @@ SEED_ROOT = "SKILLS_ROOT"
 PLACES = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")
 """Variables that say where the user's own settings and default index lie."""
 
-_NO_DOTENV = "PYTHON_DOTENV_DISABLED"
-"""The variable by which python-dotenv is switched off."""
+_NO_TELEMETRY = {
+    "ORT_DISABLE_TELEMETRY": "1",  # onnxruntime: a device id in ~/.cache, events to Microsoft
+    "HF_HUB_DISABLE_TELEMETRY": "1",  # huggingface_hub: versions, and which agent runs it
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+"""Variables that keep the libraries that we load from reporting to their makers."""
 
 ENGINE_NAMES = ("PATH", "HOME", "TMPDIR", "SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS")
 ENGINE_PREFIXES = ("DOCKER_", "CONTAINER", "PODMAN", "XDG_", "STORAGE_")
@@ -78,18 +82,29 @@ def milvus_token() -> str:
     return os.environ.get(f"{PREFIX}MILVUS_TOKEN", "").strip()
 
 
-class WithoutDotenv:
-    """Keeps what is imported meanwhile from reading a .env file into the environment.
+def forbid_telemetry() -> None:
+    """Keep the libraries that we load from reporting to anybody; what the user set stays.
 
-    pymilvus looks for one in all folders above its own, so in a project that it is installed in.
+    Call it before they are imported: they begin with their first line.
     """
+    for name, value in _NO_TELEMETRY.items():
+        if not os.environ.get(name):
+            os.environ[name] = value
+
+
+class Variables:
+    """Sets environment variables for as long as a block runs."""
+
+    def __init__(self, **values: str) -> None:
+        self._values = values
 
     def __enter__(self) -> None:
-        self._before = os.environ.get(_NO_DOTENV)
-        os.environ[_NO_DOTENV] = "1"
+        self._before = {name: os.environ.get(name) for name in self._values}
+        os.environ.update(self._values)
 
     def __exit__(self, *_exception: object) -> None:
-        if self._before is None:
-            del os.environ[_NO_DOTENV]
-        else:
-            os.environ[_NO_DOTENV] = self._before
+        for name, value in self._before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,7 +1,11 @@
 """Fixtures of all tests: a home of one's own, skills to index, and a command line to run."""
 
+import json
 import os
+import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -14,13 +18,20 @@ from hypothesis import settings
 import skillsearch
 from skillsearch.daemon import client
 from skillsearch.errors import DaemonError
+from skillsearch.surroundings import forbid_telemetry
 
+forbid_telemetry()
 settings.register_profile("search", deadline=None)
 settings.register_profile("replay", deadline=None, derandomize=True)
 settings.load_profile("replay" if os.environ.get("CI") else "search")
 """On a developer's machine hypothesis tries new examples in every run; what decides whether a
 change lands tries the same ones each time."""
 
+RECORDER = Path(__file__).with_name("network_recorder.py")
+UNSHARE = ["unshare", "--map-root-user", "--net", "--mount"]
+OURS = (".cache/skillsearch", ".config/skillsearch")
+"""Our folders below a home folder, where no variable says that they are elsewhere."""
+NOBODY = {"asked": [], "tries": {}}
 XDG = ("CACHE", "CONFIG", "DATA", "STATE")
 
 
@@ -160,3 +171,61 @@ def runtime(home, monkeypatch):
                 status = client.ask("status", seconds=5)
                 if status and status["pid"] != os.getpid():
                     os.kill(status["pid"], signal.SIGKILL)
+
+
+class Watched:
+    """A shell script that runs with a home folder and a network that are watched."""
+
+    def __init__(self, folder, script, home=None):
+        """Begin it, with an empty home or a copy of one."""
+        self.folder = folder
+        self.home = folder / "home"
+        for name in ("tmp", "work", "bin", *(() if home else ("home",))):
+            (folder / name).mkdir()
+        if home:
+            shutil.copytree(home, self.home)
+        program = folder / "bin" / "skillsearch"
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m skillsearch "$@"\n', "utf-8")
+        program.chmod(0o755)
+        # Nothing of the environment of the tests: CI, for one, has some reports switched off.
+        variables = {"HOME": self.home, "TMPDIR": folder / "tmp", "LANG": "C.UTF-8"}
+        path = os.pathsep.join([str(program.parent), os.environ["PATH"]])
+        self._process = subprocess.Popen(
+            [*UNSHARE, sys.executable, RECORDER, folder / "report.json", "sh", "-c", script],
+            cwd=folder / "work",
+            env={**variables, "PATH": path},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def end(self):
+        """Wait for the end, and return the exit code, what was printed, and who was asked."""
+        output, _ = self._process.communicate()
+        report = json.loads((self.folder / "report.json").read_text(encoding="utf-8"))
+        return self._process.returncode, output, report
+
+    def foreign(self):
+        """Return the files in the home folder that are not ours, and what is left in TMPDIR."""
+        paths = [path.relative_to(self.home) for path in self.home.rglob("*") if not path.is_dir()]
+        found = [path for path in paths if not any(map(path.is_relative_to, OURS))]
+        return [*map(str, found), *(path.name for path in (self.folder / "tmp").iterdir())]
+
+    def check(self, code=0):
+        """Wait for the end; it must have worked, asked nobody, and written to our folders only."""
+        ended, output, report = self.end()
+        assert (ended, report, self.foreign()) == (code, NOBODY, []), output
+
+
+@pytest.fixture(scope="session")
+def watched():
+    """Begin shell scripts, each with a home folder and a network of its own that are watched."""
+    tried = shutil.which("unshare") and subprocess.run([*UNSHARE, "true"], capture_output=True)
+    if not tried or tried.returncode:
+        pytest.skip("NOT CHECKED that nobody is asked: this system makes no network namespaces")
+    # The path of a socket has to be short.
+    with tempfile.TemporaryDirectory(prefix="ss") as folder:
+        yield lambda script, home=None: Watched(
+            Path(tempfile.mkdtemp(prefix="", dir=folder)), script, home
+        )

@@ -85,6 +85,8 @@ IMPORTERS = {  # the only modules that may import each of these, at any depth of
     "watchfiles": {"watcher"},
     "yaml": {"skills.frontmatter"},
 }
+REPORTING = {"onnxruntime", "ray", "sentence_transformers"}
+"""Libraries that report to their makers, themselves or by what they import, unless forbidden to."""
 FORBIDDEN_MODULES = {"pickle", "cPickle", "dill", "joblib", "marshal", "shelve"}
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
 PURE = {  # no clock, no files, no logging
@@ -191,6 +193,31 @@ def calls(name):
             yield ast.unparse(node.func), node
 
 
+def late_bans(tree):
+    """Return the lines that import one of `REPORTING` in a block where telemetry is not forbidden.
+
+    A block is the body of a function or of the module; what a ``try`` holds belongs to it.
+    """
+    scopes = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Module)]
+    late = set()
+    for scope in scopes:
+        inner = [node for node in ast.walk(scope) if isinstance(node, ast.FunctionDef)]
+        nested = {id(node) for one in inner if one is not scope for node in ast.walk(one)}
+        own = [node for node in ast.walk(scope) if id(node) not in nested]
+        bans = [n.lineno for n in own if isinstance(n, ast.Call) and is_ban(n)]
+        for node in own:
+            found = [node.module] if isinstance(node, ast.ImportFrom) else []
+            found = [a.name for a in node.names] if isinstance(node, ast.Import) else found
+            if {str(library).split(".")[0] for library in found} & REPORTING:
+                late |= {node.lineno} if not any(line < node.lineno for line in bans) else set()
+    return late
+
+
+def is_ban(call):
+    """Return whether a call is that of `forbid_telemetry`."""
+    return ast.unparse(call.func) == "forbid_telemetry"
+
+
 def within(name, unit):
     """Say whether a module is a unit or lies in it."""
     return name == unit or name.startswith(f"{unit}.")
@@ -231,6 +258,15 @@ def test_each_library_has_one_importer(library):
     }
     allowed = IMPORTERS[library]
     assert {name for name in importers if not any(within(name, unit) for unit in allowed)} == set()
+
+
+def test_telemetry_is_forbidden_before_a_library_that_reports_is_imported():
+    """In the package and in the scripts; libraries begin to report with their first line."""
+    scripts = sorted((PACKAGE.parent / "scripts").glob("*.py"))
+    trees = TREES | {path.name: ast.parse(path.read_text(encoding="utf-8")) for path in scripts}
+    assert {name: late_bans(tree) for name, tree in trees.items() if late_bans(tree)} == {}
+    assert late_bans(ast.parse("def f():\n import onnxruntime.capi\nforbid_telemetry()")) == {2}
+    assert late_bans(ast.parse("import onnxruntime\nforbid_telemetry()")) == {1}
 
 
 @pytest.mark.parametrize("name", sorted(TREES))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch import config
+from skillsearch import config, surroundings
 from skillsearch.config import Settings, load_settings
 from skillsearch.errors import ConfigError
 from skillsearch.setting_values import is_environment_name
@@ -339,6 +339,27 @@ def test_blas_threads_are_off_unless_the_user_wants_them(monkeypatch):
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "4")
     config.use_one_blas_thread()
     assert os.environ["OPENBLAS_NUM_THREADS"] == "4"
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, "1"), ("", "1"), ("0", "0")])
+def test_telemetry_is_forbidden_unless_the_user_allows_it(monkeypatch, before, after):
+    """An empty variable allows nothing."""
+    monkeypatch.setenv("ORT_DISABLE_TELEMETRY", before or "")
+    if before is None:
+        monkeypatch.delenv("ORT_DISABLE_TELEMETRY")
+    surroundings.forbid_telemetry()
+    assert os.environ["ORT_DISABLE_TELEMETRY"] == after
+
+
+@pytest.mark.parametrize("before", [None, "/theirs"])
+def test_variables_are_set_for_a_block_alone(monkeypatch, before):
+    """Then they are again what they were."""
+    monkeypatch.setenv("MPLCONFIGDIR", before or "")
+    if before is None:
+        monkeypatch.delenv("MPLCONFIGDIR")
+    with surroundings.Variables(MPLCONFIGDIR="/ours"):
+        assert os.environ["MPLCONFIGDIR"] == "/ours"
+    assert os.environ.get("MPLCONFIGDIR") == before
 
 
 @pytest.mark.parametrize("value", ["python3, git\tjq", ["python3", "git", "jq"]])

@@ -1,34 +1,123 @@
-"""Nothing asks the network: the program works where there is none."""
+"""Nothing is written outside our own folders, and nobody is asked over the network.
 
-import shutil
-import subprocess
+Each command runs with a home folder of its own, in a network of its own where every try is counted.
+"""
+
+import importlib.util
+import json
+import mmap
 import sys
+from pathlib import Path
 
 import pytest
 
-UNSHARE = ["unshare", "--map-root-user", "--net"]
+from skillsearch.cli.app import COMMANDS
 
-
-@pytest.fixture
-def run_offline(tmp_path):
-    """Run the program in a network namespace of its own, which has not even a loopback."""
-    can_unshare = (
-        shutil.which("unshare")
-        and not subprocess.run([*UNSHARE, "true"], capture_output=True, check=False).returncode
+INDEX = "skillsearch index --examples"
+WHO = {"name": "test", "version": "1"}
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": WHO}
+SEARCH = {"name": "search_skills", "arguments": {"query": "my pod restarts"}}
+CALLS = "\n".join(
+    json.dumps({"jsonrpc": "2.0", **call})
+    for call in (
+        {"id": 1, "method": "initialize", "params": HELLO},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": SEARCH},
     )
-    if not can_unshare:
-        pytest.skip("this system lets no ordinary user make a network namespace")
+)
+"""What a client tells the server."""
+QUICK = {
+    "index": "skillsearch index --verify",
+    "query": "skillsearch query 'my pod restarts' | grep kubernetes-crashloop"
+    " && skillsearch query --explain 회의록",
+    "list": "skillsearch list",
+    "show": "skillsearch show kubernetes-crashloop --body",
+    "run": "skillsearch run fill-pdf-forms -- python3 -c 'print(1)'",
+    "status": "skillsearch status",
+    "doctor": "skillsearch doctor",
+    "validate": "mkdir s && printf -- '---\\nname: s\\ndescription: d\\n---\\n' > s/SKILL.md"
+    " && skillsearch validate s",
+    "mcp-config": "skillsearch mcp-config codex",
+    "hook": 'echo \'{"prompt": "my pod restarts"}\' | skillsearch hook --client codex'
+    " && skillsearch daemon status && skillsearch daemon stop",
+    "prompt": "skillsearch prompt 'my pod restarts'",
+    "budget": "skillsearch budget",
+    "eval": "skillsearch eval --example --html page.html",
+    "completion": "skillsearch completion bash",
+}
+STAYING = {  # for 20 s: ONNX Runtime, left to itself, reports after 10
+    "watch": "timeout 20 skillsearch watch",
+    "mcp": f"(echo '{CALLS}'; sleep 20) | skillsearch mcp | grep kubernetes-crashloop",
+    "daemon": "skillsearch daemon start && skillsearch query 'my pod restarts' && sleep 20"
+    " && skillsearch query 'my pod restarts' && skillsearch daemon stop",
+}
+WITH_AN_EXTRA = {"tune"}
+"""Commands that are watched where what they need is installed: the extra ``train``."""
 
-    def run(*args):
-        command = [*UNSHARE, sys.executable, "-m", "skillsearch", *args]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
 
-    return run
+@pytest.fixture(scope="module")
+def indexed_home(watched):
+    """Make a home folder with an index of the examples; that too asks nobody."""
+    one = watched(INDEX)
+    one.check()
+    return one.home
+
+
+def test_every_command_is_watched():
+    """A new one too."""
+    assert QUICK.keys() | STAYING.keys() | WITH_AN_EXTRA == COMMANDS.keys()
 
 
 @pytest.mark.slow
-def test_examples_are_indexed_and_found_without_a_network(run_offline):
-    """With the packaged model, from an empty cache."""
-    run_offline("index", "--examples", "--index-dir", "i")
-    found = run_offline("query", "my pod keeps restarting", "--index-dir", "i").stdout
-    assert found.split("\t")[2] == "kubernetes-crashloop"
+@pytest.mark.parametrize("name", QUICK)
+def test_a_command_asks_nobody_and_writes_only_to_our_folders(name, indexed_home, watched):
+    """Embedding, plotting, running and what is done in the background included."""
+    watched(QUICK[name], indexed_home).check()
+
+
+@pytest.mark.slow
+def test_what_stays_asks_nobody(indexed_home, watched):
+    """The daemon, the server, the watcher, and a program of somebody's own, for 20 seconds.
+
+    ONNX Runtime beside them, left to itself, makes a device id and looks for its makers' collector.
+    """
+    library = "import time, skillsearch; skillsearch.search_skills('my pod restarts');"
+    scripts = {**STAYING, "library": f'{sys.executable} -c "{library} time.sleep(20)"'}
+    begun = {name: watched(script, indexed_home) for name, script in scripts.items()}
+    unguarded = watched(f'{sys.executable} -c "import onnxruntime, time; time.sleep(20)"')
+    for name, one in begun.items():
+        one.check(code=124 if name == "watch" else 0)  # that of timeout
+    _, _, report = unguarded.end()
+    if reports():
+        assert "mobile.events.data.microsoft.com" in report["asked"]
+        assert any(name.endswith("deviceid") for name in unguarded.foreign())
+
+
+def reports():
+    """Return whether the ONNX Runtime that is installed can report: from 1.29 on."""
+    folder = importlib.util.find_spec("onnxruntime").submodule_search_locations[0]
+    library = next(Path(folder).glob("capi/onnxruntime_pybind11_state*"))
+    with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return data.find(b"ORT_DISABLE_TELEMETRY") >= 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("act", "asked", "tries"),
+    [
+        ("getaddrinfo('example.com', 80)", ["example.com"], "Udp:OutDatagrams"),
+        ("create_connection(('192.0.2.1', 443))", [], "Ip:OutNoRoutes"),
+        ("create_connection(('2001:db8::1', 443))", [], "Ip6:OutNoRoutes"),
+        ("create_connection(('127.0.0.1', 443))", [], "Tcp:ActiveOpens"),
+        ("socket(type=SOCK_DGRAM).sendto(b'x', ('192.0.2.1', 53))", [], "Ip:OutNoRoutes"),
+    ],
+)
+def test_whoever_is_asked_is_seen(act, asked, tries, watched):
+    """A look-up by its name, a connection and a packet by the counters of the kernel."""
+    code = f"import warnings; warnings.simplefilter('ignore'); from socket import *; {act}"
+    one = watched(f'touch $TMPDIR/t $HOME/h; {sys.executable} -c "{code}"')
+    ended, _, report = one.end()
+    assert ended == 1
+    assert report["asked"] == asked
+    assert report["tries"].keys() == {tries}
+    assert one.foreign() == ["h", "t"]

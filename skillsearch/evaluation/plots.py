@@ -15,11 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from skillsearch.config import cache_dir
 from skillsearch.errors import MissingDependencyError
 from skillsearch.evaluation.markup import inline_svg
 from skillsearch.evaluation.types import Abstention, Comparison, SystemReport
 from skillsearch.evaluation.wording import score_digits
 from skillsearch.safe_text import one_line
+from skillsearch.surroundings import Variables
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -209,9 +211,12 @@ def plot_thresholds(system: SystemReport, *, prefix: str) -> str | None:
 @contextmanager
 def _figure(height: float) -> Iterator[Figure]:
     """Give an empty figure of so many inches, and our style until it is saved."""
+    folder = str(cache_dir() / "matplotlib")
     try:
-        from matplotlib import style
-        from matplotlib.figure import Figure
+        # It lists the fonts as it is imported, by fontconfig too, and both keep their list.
+        with Variables(MPLCONFIGDIR=folder, XDG_CACHE_HOME=folder):
+            from matplotlib import style
+            from matplotlib.figure import Figure
     except ImportError as exc:
         raise MissingDependencyError("matplotlib", "eval", "Plotting") from exc
     with style.context(["default", _STYLE]), warnings.catch_warnings():

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skillsearch.index.model_calls import errors_of
+from skillsearch.surroundings import forbid_telemetry
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,6 +27,7 @@ def open_session(model: Path, weights: Mapping[str, NDArray[Any]] | None = None)
     Raises:
         EmbedderError: When ONNX Runtime refuses the file or the weights.
     """
+    forbid_telemetry()
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

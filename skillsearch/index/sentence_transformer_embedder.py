@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from skillsearch.config import cache_dir
 from skillsearch.errors import EmbedderError, MissingDependencyError
 from skillsearch.index.embedding import EmbeddedText, Role, Row, fingerprint_of, head_of, unit_row
 from skillsearch.index.model_calls import errors_of
@@ -21,6 +22,7 @@ from skillsearch.index.model_files import (
     digest_of,
     require_safetensors,
 )
+from skillsearch.surroundings import Variables, forbid_telemetry
 
 CPU_BATCH_TOKENS = 4_096
 """Tokens in one batch on a CPU, padding included: 16 texts of 256 tokens. One of twice the size
@@ -67,8 +69,11 @@ class SentenceTransformerEmbedder:
         folder = Path(name_or_path)
         if folder.is_dir():
             require_safetensors(folder)
+        forbid_telemetry()
         try:
-            from sentence_transformers import SentenceTransformer
+            # torch makes the folder of its compiler as it is imported.
+            with Variables(TORCHINDUCTOR_CACHE_DIR=str(cache_dir() / "torch")):
+                from sentence_transformers import SentenceTransformer
         except ImportError as exc:
             purpose = f"The embedder 'st:{name_or_path}'"
             raise MissingDependencyError("sentence-transformers", "st", purpose) from exc

@@ -14,7 +14,7 @@ from skillsearch.errors import MissingDependencyError, RemoteError
 from skillsearch.remote.address import secrets_of
 from skillsearch.roots.sources import shown
 from skillsearch.safe_text import one_line
-from skillsearch.surroundings import WithoutDotenv
+from skillsearch.surroundings import Variables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -282,9 +282,9 @@ class MilvusServer:
 
 
 def _library() -> Any:
-    """Import pymilvus, quietly and without a .env file that happens to lie near it."""
+    """Import pymilvus, quietly and without the .env file of a project that it is installed in."""
     try:
-        with WithoutDotenv():
+        with Variables(PYTHON_DOTENV_DISABLED="1"):
             import pymilvus
     except ImportError as exc:
         raise MissingDependencyError("pymilvus", "milvus", "An index in Milvus") from exc

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.errors import MissingDependencyError
+from skillsearch.surroundings import forbid_telemetry
 from skillsearch.training.batches import SAME
 from skillsearch.training.bert_weights import BertWeights
 from skillsearch.training.plan import Batch
@@ -26,6 +27,7 @@ from skillsearch.training.settings import TrainingSettings
 from skillsearch.training.torch_encoder import CHUNK, TorchEncoder
 from skillsearch.training.torch_run import Check, Encode, TorchRun
 
+forbid_telemetry()
 try:
     import torch
     from sentence_transformers import (

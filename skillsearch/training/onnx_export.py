@@ -10,11 +10,13 @@ import json
 import logging
 import tempfile
 from collections.abc import Iterator, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from skillsearch.errors import TrainingError
 from skillsearch.index.model_files import sha256_of
+from skillsearch.surroundings import forbid_telemetry
 from skillsearch.training.bert_weights import BertWeights
 from skillsearch.types import JsonValue
 
@@ -103,6 +105,7 @@ def quantise(model: Any, out: Path, apart: Mapping[str, str] = {}) -> None:
         out: The file to write.
         apart: As in `write_apart`.
     """
+    forbid_telemetry()
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
@@ -163,9 +166,6 @@ def _describe(
     folder: Path, weights: BertWeights, name: str, extra: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
     """Return the contents of model.json for the other files, which are in `folder`."""
-    import onnx
-    import onnxruntime
-
     files = sorted(path.name for path in folder.iterdir())
     positions: int = weights.config["max_position_embeddings"]
     return {
@@ -174,6 +174,6 @@ def _describe(
         "max_tokens": min(MAX_TOKENS, positions),
         "pooling": "mean",
         **extra,
-        "built_with": {"onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__},
+        "built_with": {library: version(library) for library in ("onnx", "onnxruntime")},
         "sha256": {file: sha256_of(folder / file) for file in files},
     }

@@ -12,17 +12,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skillsearch.config import cache_dir
 from skillsearch.errors import MissingDependencyError, TrainingError
 from skillsearch.index.embedding import Role, head_of
 from skillsearch.index.onnx_embedder import load_tokenizer
+from skillsearch.surroundings import Variables, forbid_telemetry
 from skillsearch.training.bert_weights import BertWeights
 from skillsearch.training.settings import TrainingSettings
 
+forbid_telemetry()
 try:
-    import torch
-    from safetensors.torch import save_file
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
+    with Variables(TORCHINDUCTOR_CACHE_DIR=str(cache_dir() / "torch")):  # made at the import
+        import torch
+        from safetensors.torch import save_file
+        from sentence_transformers import SentenceTransformer
+        from sentence_transformers.sentence_transformer.modules import (
+            Normalize,
+            Pooling,
+            Transformer,
+        )
 except ImportError as exc:
     raise MissingDependencyError("sentence-transformers", "train", "Training an embedder") from exc
 

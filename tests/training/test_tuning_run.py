@@ -106,6 +106,12 @@ def learns(monkeypatch):
     monkeypatch.setattr(tuning, "_SETTINGS", settings)
 
 
+def test_tuning_asks_nobody_and_writes_only_to_our_folders(root, model, watched):
+    """Nor do torch and what it brings leave anything behind."""
+    options = "--languages english --minutes 2 --keep --out tuned"
+    watched(f"skillsearch tune {root} --model {model} {options}").check()
+
+
 def test_a_model_that_got_better_is_written_and_can_be_used(wishes, learns, model):
     """The new words of requests were learned from those that were not held out."""
     told = []
