@@ -338,7 +338,8 @@ class _Searched:
     ) -> Sample:
         """Search one query."""
         corpus, form = self.index.opened.corpus, self.index.analyse(text)
-        found = find_candidates(corpus, form, HITS_WANTED, hidden)
+        excluded = np.array(sorted(hidden), np.int64)
+        found = find_candidates(corpus, form, HITS_WANTED, excluded)
         mask = np.isin(found.documents, sorted(relevant))
         count = len(relevant - hidden)
         return Sample("", self._variant, kind, source, corpus, form, found, mask, count)

@@ -135,7 +135,7 @@ PURE = {  # no clock, no files, no logging
     "index.top_documents",
     "index.votes",
     "library.order",
-    "library.precedence",
+    "index.precedence",
     "library.skill_uris",
     "library.strict_frontmatter",
     "remote.address",

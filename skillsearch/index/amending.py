@@ -21,10 +21,10 @@ from skillsearch.index.document_store import DocumentStore
 from skillsearch.index.documents import Document
 from skillsearch.index.embedding_cache import EmbeddingCache
 from skillsearch.index.fields import FieldTexts
-from skillsearch.index.lexical import LexicalSegment, LexicalStatistics, TermTally
+from skillsearch.index.lexical import LexicalSegment, TermTally
 from skillsearch.index.lexical_builder import LexicalWriter
 from skillsearch.index.lexical_field import LexicalField
-from skillsearch.index.okapi import average_idf
+from skillsearch.index.precedence import shadowed_numbers
 from skillsearch.index.segments import DELTA, FULL, METADATA, Revision
 from skillsearch.skills.discovery import Scope
 
@@ -39,8 +39,6 @@ MOST_CHANGED = 5_000
 anew; to write so many takes half a second."""
 MOST_AT_ONCE = 1_000
 """Skills that may come, change or go in one run; their terms are held in memory."""
-_BLOCK = 1 << 22
-"""Postings that are looked through at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +77,13 @@ def can_amend(corpus: Corpus, changes: int) -> bool:
 class Amender:
     """Writes the small segment of a corpus, and what it makes of the large one."""
 
-    def __init__(self, corpus: Corpus, changes: Changes) -> None:
+    def __init__(self, corpus: Corpus, changes: Changes, roots: Sequence[str]) -> None:
         """Decide which documents the small segment will hold.
 
         Args:
             corpus: As it is, of one segment or of two.
             changes: What is to become of it; every key of its texts is in the embedding caches.
+            roots: Paths of the roots, in order of precedence.
         """
         self._corpus = corpus
         self._texts = changes.texts
@@ -100,9 +99,9 @@ class Amender:
         fresh = [(texts.document, -1) for texts in changes.texts.values()]
         self._members = sorted([*kept, *fresh], key=lambda member: member[0].doc_id)
         found = {self._base.number_of(doc_id) for doc_id in replaced}
-        newly = {number for number in found if number is not None}
-        self._newly_gone = np.array(sorted(newly - set(before.gone.tolist())), np.int64)
-        self._gone = np.union1d(before.gone, self._newly_gone).astype(np.int64)
+        newly = [number for number in found if number is not None]
+        self._gone = np.union1d(before.gone, np.array(newly, np.int64))
+        self._roots = roots
 
     @property
     def size(self) -> int:
@@ -119,16 +118,15 @@ class Amender:
         Raises:
             OSError: When a file cannot be written whole.
         """
-        documents = [document for document, _ in self._members]
-        DocumentSegment.build(documents).save(folder, DELTA)
+        added = DocumentSegment.build([document for document, _ in self._members])
+        added.save(folder, DELTA)
         fields = {METADATA: self._corpus.lexical_metadata}
         if self._corpus.lexical_full is not None:
             fields[FULL] = self._corpus.lexical_full
-        statistics, corrections = {}, {}
-        for name, field in fields.items():
-            segment = self._write_lexical(folder, name, field)
-            corrections[name] = self._correct(field)
-            statistics[name] = self._statistics(field.segments[0], segment, corrections[name])
+        written = {
+            name: (field.segments[0], self._write_lexical(folder, name, field))
+            for name, field in fields.items()
+        }
         for number, cache in enumerate(caches):
             self._write_dense(folder, number, cache)
         if FULL in fields:
@@ -141,7 +139,13 @@ class Amender:
             ],
             np.int64,
         )
-        Revision(self._gone, places, statistics, corrections).save(folder)
+        store = DocumentStore([self._base, added], self._gone, places)
+        shadowed = shadowed_numbers(store, self._roots)
+        store = DocumentStore([self._base, added], self._gone, places, shadowed)
+        corrections = {
+            name: self._correct(field, written[name][1], store) for name, field in fields.items()
+        }
+        Revision.of(store, written, corrections).save(folder)
 
     def _write_lexical(self, folder: Path, name: str, field: LexicalField) -> LexicalSegment:
         """Write the postings of a field."""
@@ -160,40 +164,19 @@ class Amender:
         writer.finish(len(self._members))
         return LexicalSegment.load(folder, f"{DELTA}{name}")
 
-    def _correct(self, field: LexicalField) -> TermTally:
-        """Count how many documents fewer have each term of those that are gone."""
-        base, before = field.segments[0], field.corrections
-        if not len(self._newly_gone):
-            return before
-        is_gone = np.zeros(base.size, np.bool_)
-        is_gone[self._newly_gone] = True
-        found = [
-            begin + np.flatnonzero(is_gone[base.documents[begin : begin + _BLOCK]])
-            for begin in range(0, len(base.documents), _BLOCK)
-        ]
-        postings = np.concatenate([np.zeros(0, np.int64), *found])
-        rows = np.searchsorted(base.starts, postings, "right") - 1
-        hashes = np.concatenate([before.hashes, base.hashes[rows]])
-        counts = np.concatenate([before.counts, np.full(len(rows), -1, np.int64)])
-        distinct, place = np.unique(hashes, return_inverse=True)
-        sums = np.zeros(len(distinct), np.int64)
-        np.add.at(sums, place, counts)
-        return TermTally(distinct, sums)
-
-    def _statistics(
-        self, base: LexicalSegment, added: LexicalSegment, corrections: TermTally
-    ) -> LexicalStatistics:
-        """Return what all living documents are to BM25."""
-        lengths = int(base.lengths.sum(dtype=np.int64) + added.lengths.sum(dtype=np.int64))
-        lengths -= int(base.lengths[self._gone].sum(dtype=np.int64))
-        frequencies = np.diff(base.starts)
-        np.add.at(frequencies, base.rows(corrections.hashes), corrections.counts)
-        rows = base.rows(added.hashes)
-        own = np.diff(added.starts)
-        np.add.at(frequencies, rows[rows >= 0], own[rows >= 0])
-        every = np.concatenate([frequencies[frequencies > 0], own[rows < 0]])
-        mean = lengths / max(self.size, 1)
-        return LexicalStatistics(self.size, mean, average_idf(every, self.size))
+    def _correct(
+        self, field: LexicalField, added: LexicalSegment, documents: DocumentStore
+    ) -> TermTally:
+        """Count how many documents fewer have each term of those that are not searched."""
+        base = field.segments[0]
+        before = _signs(self._corpus.documents)
+        now = _signs(documents)
+        tallies = [field.corrections, added.tally(now[base.size :])]
+        tallies += [segment.tally(-before[base.size :]) for segment in field.segments[1:]]
+        change = now[: base.size] - before[: base.size]
+        if change.any():
+            tallies.append(base.tally(change))
+        return TermTally.total(tallies)
 
     def _write_dense(self, folder: Path, number: int, cache: EmbeddingCache) -> None:
         """Write the vectors of a channel."""
@@ -237,6 +220,13 @@ class Amender:
 def kept_parts(parts: Collection[str]) -> list[str]:
     """Return the parts of a generation that its amended form has as they are."""
     return [part for part in parts if not part.startswith(DELTA) and part != "diagnostics.json"]
+
+
+def _signs(documents: DocumentStore) -> NDArray[np.int8]:
+    """Return -1 for each document that is not searched, else 0."""
+    signs = np.zeros(documents.size, np.int8)
+    signs[documents.left_out] = -1
+    return signs
 
 
 def _rows_of(fields: DenseFields, number: int) -> list[NDArray[Any]]:

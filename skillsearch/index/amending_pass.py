@@ -145,6 +145,7 @@ class AmendingPass:
                 embedding.finish()
             finally:
                 self.embedded, self.truncated = embedding.embedded, embedding.truncated
-        amender = Amender(self.previous.corpus, changes)
+        roots = [str(root.path) for root in self.previous.settings.roots]
+        amender = Amender(self.previous.corpus, changes, roots)
         amender.save(folder, [channel.cache for channel in self._channels])
         self.size, self.removed = amender.size, len(changes.removed)

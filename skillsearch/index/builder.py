@@ -219,6 +219,7 @@ class Builder:
                     comparison,
                     previous,
                     choice.channels,
+                    self._roots,
                     with_body=self._with_body,
                     progress=self._progress,
                 )

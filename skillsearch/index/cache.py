@@ -39,7 +39,7 @@ from skillsearch.types import JsonValue
 
 logger = logging.getLogger(__name__)
 
-FORMAT_VERSION = 6
+FORMAT_VERSION = 7
 """Bump when a part's form or meaning changes; an index of another version is rebuilt."""
 LOCK_TIMEOUT = 600.0
 """Seconds to wait for another writer; embedding 10,000 new skills takes a few minutes."""

@@ -134,7 +134,8 @@ class Corpus:
         segments = [
             Segment.load(folder, name, channels=channels, with_body=with_body) for name in names
         ]
-        revision = Revision.load(folder, with_body=with_body) if len(segments) > 1 else None
+        has_revision = len(segments) > 1 or Revision.is_in(folder)
+        revision = Revision.load(folder, with_body=with_body) if has_revision else None
         return cls.of(segments, revision)
 
     @classmethod
@@ -143,7 +144,7 @@ class Corpus:
 
         Args:
             segments: One, or a large one and a small one.
-            revision: What the second makes of the first; None where there is one.
+            revision: What does not count of them; None if all does.
 
         Returns:
             The corpus.
@@ -154,9 +155,11 @@ class Corpus:
         documents = [segment.documents for segment in segments]
         store = DocumentStore(documents)
         if revision is not None:
-            store = DocumentStore(documents, revision.gone, revision.places)
-            if len(revision.places) != documents[1].size:
+            store = DocumentStore(documents, revision.gone, revision.places, revision.shadowed)
+            if len(revision.places) != sum(segment.size for segment in documents[1:]):
                 raise CacheError("the small segment of the index does not fit its revision")
+            if not ((store.left_out >= 0) & (store.left_out < store.size)).all():
+                raise CacheError("the revision of the index does not fit its documents")
         full = FULL in segments[0].lexical
         return cls(
             store,

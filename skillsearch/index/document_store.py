@@ -30,6 +30,8 @@ class DocumentStore(Iterable[Document]):
         gone: Numbers of documents that are there no more, int64, ascending.
         places: For each document of the second segment, how many ids of the first, those that are
             gone included, come before its own, int64.
+        shadowed: Numbers of living documents that their name does not mean, int64, ascending; no
+            search finds them.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class DocumentStore(Iterable[Document]):
         segments: Sequence[DocumentSegment],
         gone: NDArray[np.int64] | None = None,
         places: NDArray[np.int64] | None = None,
+        shadowed: NDArray[np.int64] | None = None,
     ) -> None:
         """Take the segments.
 
@@ -44,10 +47,12 @@ class DocumentStore(Iterable[Document]):
             segments: One, or two.
             gone: Numbers of documents that are there no more, ascending.
             places: As the attribute; none for one segment.
+            shadowed: Numbers of documents that their name does not mean, ascending.
         """
         self.segments = tuple(segments)
         self.gone = np.zeros(0, np.int64) if gone is None else gone
         self.places = np.zeros(0, np.int64) if places is None else places
+        self.shadowed = np.zeros(0, np.int64) if shadowed is None else shadowed
 
     @classmethod
     def build(cls, documents: Sequence[Document]) -> DocumentStore:
@@ -92,6 +97,22 @@ class DocumentStore(Iterable[Document]):
         return numbers[~np.isin(numbers, self.gone)] if len(self.gone) else numbers
 
     @cached_property
+    def left_out(self) -> NDArray[np.int64]:
+        """Numbers of the documents that no search finds, those gone included, int64, ascending."""
+        return np.sort(np.concatenate([self.gone, self.shadowed]))
+
+    @cached_property
+    def searched(self) -> NDArray[np.int64]:
+        """Numbers of the documents that searches can find, in order of their ids, int64."""
+        living = self.living
+        return living[~np.isin(living, self.shadowed)] if len(self.shadowed) else living
+
+    @property
+    def searched_size(self) -> int:
+        """How many documents searches can find."""
+        return len(self) - len(self.shadowed)
+
+    @cached_property
     def by_body(self) -> Mapping[str, Sequence[int]]:
         """Numbers by `Document.body_hash`, where there is one; reads every document."""
         found: dict[str, list[int]] = {}
@@ -102,13 +123,15 @@ class DocumentStore(Iterable[Document]):
 
     @cached_property
     def other_share(self) -> float:
-        """Share of the documents in languages that a model for English does not know."""
-        return float(np.mean(self.fluency[self.living] < KNOWN)) if len(self) else 0.0
+        """Share of what is searched in languages that a model for English does not know."""
+        searched = self.searched
+        return float(np.mean(self.fluency[searched] < KNOWN)) if len(searched) else 0.0
 
     @cached_property
     def mean_trust(self) -> float:
-        """Mean of the trust of all documents; 1 without any."""
-        return float(np.mean(self.trust[self.living], dtype=np.float64)) if len(self) else 1.0
+        """Mean of the trust of what is searched; 1 without any."""
+        searched = self.searched
+        return float(np.mean(self.trust[searched], dtype=np.float64)) if len(searched) else 1.0
 
     def __getitem__(self, number: int) -> Document:
         """Read one document.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,45 +17,95 @@ if TYPE_CHECKING:
 
 SAME_MEANING = 0.97
 """Cosine similarity of two skills' metadata from which they say the same."""
+_MOST_SHADOWED = 20
+"""Shadowed skills of one name that are looked at for copies of it."""
 _BLOCK = 16_384
 """Documents that are compared at a time."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Copies of one skill among ranked documents.
+
+    Attributes:
+        place: Place in the ranking of the document that stands for them.
+        number: Its number.
+        others: Numbers of the others.
+    """
+
+    place: int
+    number: int
+    others: list[int]
+
+
 def collapse(
-    corpus: Corpus, ranked: NDArray[np.int64], n: int
+    corpus: Corpus, ranked: NDArray[np.int64], n: int, roots: Sequence[str] = ()
 ) -> list[tuple[int, tuple[int, ...]]]:
     """Group ranked documents so that copies of a skill take one place.
 
     Two are copies when their metadata says the same and either their names or their bodies are
-    equal. Only as much of the ranking is read as n groups need.
+    equal. The one of the first root stands for the others, at its own place, whatever theirs: so
+    copies in a later root change nothing about what is found in the first. In one root it is the
+    best, and only as much of the ranking is read as n groups need.
 
     Args:
         corpus: The opened index.
         ranked: Document numbers, best first.
         n: Groups wanted.
+        roots: Paths of the roots, in order of precedence.
 
     Returns:
-        At most n pairs: the place in the ranking of the best of a group, and the document numbers
-        of the copies ranked behind it.
+        At most n pairs: the place in the ranking of the document that stands for a group, and the
+        document numbers of the others.
     """
-    groups: list[tuple[int, Document, list[int]]] = []
-    for place, number in enumerate(ranked.tolist()):
-        document = corpus.documents[number]
-        original = next(
-            (
-                copies
-                for first, other, copies in groups
-                if _look_alike(document, other) and _say_the_same(corpus, number, ranked[first])
-            ),
-            None,
-        )
+    groups: list[_Group] = []
+    alike: dict[tuple[str, str], list[int]] = {}
+    for place, document in _by_precedence(corpus, ranked, roots):
+        number = int(ranked[place])
+        keys = [("name", document.name.casefold())]
+        if document.body_hash:
+            keys.append(("body", document.body_hash))
+        near = (groups[one] for one in sorted({one for key in keys for one in alike.get(key, ())}))
+        original = next((one for one in near if _say_the_same(corpus, number, one.number)), None)
         if original is not None:
-            original.append(number)
-        elif len(groups) < n:
-            groups.append((place, document, []))
-        else:
+            original.others.append(number)
+            continue
+        if len(roots) < 2 and len(groups) == n:
             break
-    return [(place, tuple(copies)) for place, _, copies in groups]
+        for key in keys:
+            alike.setdefault(key, []).append(len(groups))
+        groups.append(_Group(place, number, []))
+    groups.sort(key=lambda group: group.place)
+    return [(group.place, tuple(group.others)) for group in groups[:n]]
+
+
+def _by_precedence(
+    corpus: Corpus, ranked: NDArray[np.int64], roots: Sequence[str]
+) -> Iterable[tuple[int, Document]]:
+    """Return places of a ranking with their documents: root by root, and by rank in each."""
+    documents = (corpus.documents[number] for number in ranked.tolist())
+    if len(roots) < 2:
+        return enumerate(documents)
+    order = {root: place for place, root in enumerate(roots)}
+    return sorted(enumerate(documents), key=lambda pair: order.get(pair[1].root, len(order)))
+
+
+def shadowed_copies(corpus: Corpus, number: int) -> tuple[int, ...]:
+    """Return some documents that one shadows and whose metadata says the same as its own.
+
+    Args:
+        corpus: The opened index.
+        number: Number of a document.
+
+    Returns:
+        Numbers of its copies, of the first `_MOST_SHADOWED` of its name.
+    """
+    if not len(corpus.documents.shadowed):
+        return ()
+    named = corpus.documents.named(corpus.documents[number].name)
+    is_shadowed = np.isin(named, corpus.documents.shadowed).tolist()
+    others = [one for one, is_one in zip(named, is_shadowed, strict=True) if is_one]
+    return tuple(one for one in others[:_MOST_SHADOWED] if _say_the_same(corpus, number, one))
 
 
 def copies(corpus: Corpus, numbers: Iterable[int]) -> frozenset[int]:
@@ -99,14 +150,8 @@ def _known_channel(corpus: Corpus, *numbers: int) -> DenseChannel:
     return corpus.dense[0 if is_known else -1]
 
 
-def _look_alike(one: Document, other: Document) -> bool:
-    """Tell whether two documents have the same name or the same body."""
-    same_body = bool(one.body_hash) and one.body_hash == other.body_hash
-    return same_body or one.name.casefold() == other.name.casefold()
-
-
 def _say_the_same(corpus: Corpus, one: int, other: int) -> bool:
-    """Tell whether the metadata of two documents is as good as equal."""
+    """Return whether the metadata of two documents is as good as equal."""
     if corpus.documents[one].keys[-1][0] == corpus.documents[other].keys[-1][0]:
         return True
     channel = _known_channel(corpus, one, other)

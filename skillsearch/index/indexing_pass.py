@@ -9,9 +9,10 @@ from skillsearch.index.corpus import OpenedIndex
 from skillsearch.index.documents import Document
 from skillsearch.index.reading import Comparison, read_file
 from skillsearch.index.segment_writer import SegmentWriter
+from skillsearch.index.segments import save_shadowed
 from skillsearch.index.snapshot import SeenFiles
 from skillsearch.index.text_embedding import Channel, TextEmbedding
-from skillsearch.types import Diagnostic, Progress, SkillFile
+from skillsearch.types import Diagnostic, Progress, Root, SkillFile
 
 _BLOCK = 512
 """Files that are looked at together; the vectors of kept documents are checked at once."""
@@ -35,6 +36,7 @@ class IndexingPass:
         comparison: Comparison,
         previous: OpenedIndex | None,
         channels: Sequence[Channel],
+        roots: Sequence[Root],
         *,
         with_body: bool,
         progress: Progress,
@@ -45,6 +47,7 @@ class IndexingPass:
             comparison: The files, and which of them changed.
             previous: The index that they were compared with.
             channels: The dense channels.
+            roots: The roots, in order of precedence.
             with_body: False for the metadata alone.
             progress: Told how many files are read and how many texts are embedded.
         """
@@ -55,6 +58,7 @@ class IndexingPass:
         self._previous = previous
         self._channels = channels
         self._scripts = [channel.embedder.scripts for channel in channels]
+        self._roots = [str(root.path) for root in roots]
         self._with_body = with_body
         self._progress = progress
         self._reported = diagnostics_by_path(previous)
@@ -89,6 +93,7 @@ class IndexingPass:
                 finally:
                     self.embedded, self.truncated = embedding.embedded, embedding.truncated
             writer.finish()
+        save_shadowed(folder, self._roots, with_body=self._with_body)
         self.size, self.reused = writer.size, writer.reused
         self.removed += self._before.size
 

@@ -9,6 +9,7 @@ other posting.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +23,10 @@ from skillsearch.index.arrays import map_array, save_array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+_BLOCK = 1 << 22
+"""Postings that are looked through at a time."""
 
 
 @lru_cache(maxsize=1 << 17)
@@ -114,6 +119,24 @@ class LexicalSegment:
         place = bisect_left(self.documents, document, begin, end)
         return place < end and int(self.documents[place]) == document
 
+    def tally(self, signs: NDArray[np.int8]) -> TermTally:
+        """Add up the signs of the documents that have a term, for each term that one has.
+
+        Args:
+            signs: One a document; 0 for the documents that do not count.
+
+        Returns:
+            The sums.
+        """
+        found = [
+            begin + np.flatnonzero(signs[self.documents[begin : begin + _BLOCK]])
+            for begin in range(0, len(self.documents), _BLOCK)
+        ]
+        postings = np.concatenate([np.zeros(0, np.int64), *found])
+        rows = np.searchsorted(self.starts, postings, "right") - 1
+        counts = signs[self.documents[postings]].astype(np.int64)
+        return TermTally.total([TermTally(self.hashes[rows], counts)])
+
     def save(self, folder: Path, name: str) -> None:
         """Write the arrays as ``NAME-ARRAY.npy`` files.
 
@@ -176,8 +199,17 @@ class TermTally:
         """Return a tally of no terms."""
         return cls(np.zeros(0, np.uint64), np.zeros(0, np.int64))
 
+    @classmethod
+    def total(cls, tallies: Sequence[TermTally]) -> TermTally:
+        """Add tallies up; a term may occur several times in each, and none is left with 0."""
+        hashes = np.concatenate([tally.hashes for tally in tallies])
+        distinct, places = np.unique(hashes, return_inverse=True)
+        sums = np.zeros(len(distinct), np.int64)
+        np.add.at(sums, places, np.concatenate([tally.counts for tally in tallies]))
+        return cls(distinct[sums != 0], sums[sums != 0])
+
     def of(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return the number of each term, 0 where it has none."""
+        """Return the number of each term, 0 if it has none."""
         if not len(self.hashes):
             return np.zeros(len(hashes), np.int64)
         places = np.minimum(self.hashes.searchsorted(hashes), len(self.hashes) - 1)

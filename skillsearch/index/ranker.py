@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,8 @@ _NAME_QUERY_TERMS = 4
 """Longer queries are no spelling of a name."""
 _NEAR_NAME = 0.6
 """Least share of common letter triples (Dice) at which a spelling is near."""
+NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
+"""Numbers of no documents."""
 _TIE_BITS = 23
 """Scores whose leading bits, as many as float32 has, are equal are equal."""
 
@@ -47,7 +49,7 @@ def find_candidates(
     corpus: Corpus,
     query: QueryForm,
     n: int,
-    excluded: Collection[int] = (),
+    excluded: NDArray[np.int64] = NOTHING,
     near: Sequence[NDArray[np.int64]] | None = None,
 ) -> Candidates:
     """Take the best documents of every channel and compute all features of each.
@@ -56,8 +58,8 @@ def find_candidates(
         corpus: The opened index.
         query: The analysed query.
         n: Hits wanted in the end; more of them make a larger pool.
-        excluded: Numbers of documents that must not be candidates.
-        near: What `nearest_documents` found for the query, where that is known.
+        excluded: Numbers of documents that must not be candidates, beside those never searched.
+        near: What `nearest_documents` found for the query, if that is known.
 
     Returns:
         The candidates; every document that is best in some channel is among them.
@@ -73,9 +75,9 @@ def find_candidates(
     pools = [found.documents for found in matches]
     pools += nearest_documents(corpus, [query], n, excluded)[0] if near is None else near
     named = np.array(corpus.documents.named(query.text), np.int64)
-    if len(corpus.documents) <= k:
+    if corpus.documents.searched_size <= k:
         # BM25Okapi gives a term in half of a corpus the weight 0, and few are soon half.
-        pools.append(corpus.documents.living)
+        pools.append(corpus.documents.searched)
     documents = _union([*pools, named])
     if len(left_out):
         documents = documents[~np.isin(documents, left_out)]
@@ -107,7 +109,10 @@ def find_candidates(
 
 
 def nearest_documents(
-    corpus: Corpus, queries: Sequence[QueryForm], n: int, excluded: Collection[int] = ()
+    corpus: Corpus,
+    queries: Sequence[QueryForm],
+    n: int,
+    excluded: NDArray[np.int64] = NOTHING,
 ) -> list[list[NDArray[np.int64]]]:
     """Find the documents nearest to queries in each dense channel that is asked.
 
@@ -115,7 +120,7 @@ def nearest_documents(
         corpus: The opened index.
         queries: The analysed queries.
         n: Hits wanted in the end.
-        excluded: Numbers of documents that must not be among them.
+        excluded: Numbers of documents that must not be among them, beside those never searched.
 
     Returns:
         For each query, for each channel that has its vector, document numbers, ascending.
@@ -142,10 +147,10 @@ def _pool_size(n: int) -> int:
     return max(_MIN_CANDIDATES, 4 * n)
 
 
-def _left_out(corpus: Corpus, excluded: Collection[int]) -> NDArray[np.int64]:
-    """Return the documents that must not be candidates, those that are gone included."""
-    gone = corpus.documents.gone
-    return np.array(sorted({*excluded, *gone.tolist()}), np.int64) if excluded else gone
+def _left_out(corpus: Corpus, excluded: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the documents that must not be candidates, ascending."""
+    never = corpus.documents.left_out
+    return _union([never, excluded]) if len(excluded) else never
 
 
 def score(

@@ -14,7 +14,7 @@ from skillsearch.index.calibration import Calibration
 from skillsearch.index.chunk_index import term_shares
 from skillsearch.index.corpus import Corpus, OpenedIndex
 from skillsearch.index.documents import Document
-from skillsearch.index.duplicates import collapse
+from skillsearch.index.duplicates import collapse, shadowed_copies
 from skillsearch.index.names import read_skill
 from skillsearch.index.query_form import QueryForm, shares_of_trust
 from skillsearch.index.ranker import best_first, find_candidates, nearest_documents, score
@@ -111,11 +111,12 @@ def answer(
             SearchResult(one.query, one.cut(calibration), (), True, 0.0, ()) for one in requests
         ]
     first = requests[0]
+    roots = [str(root.path) for root in opened.settings.roots]
     excluded = _excluded(first, corpus)
     near = nearest_documents(corpus, forms, first.n, excluded)
     results = []
     for request, form, documents in zip(requests, forms, near, strict=True):
-        hits = _hits(request, corpus, form, calibration, excluded, documents)
+        hits = _hits(request, corpus, form, calibration, roots, excluded, documents)
         votes: tuple[ChannelVote, ...] = ()
         if request.explain and request.system == "hybrid":
             from skillsearch.index.votes import channel_votes
@@ -127,7 +128,11 @@ def answer(
 
 
 def run(
-    request: SearchRequest, corpus: Corpus, form: QueryForm, calibration: Calibration
+    request: SearchRequest,
+    corpus: Corpus,
+    form: QueryForm,
+    calibration: Calibration,
+    roots: Sequence[str],
 ) -> tuple[Hit, ...]:
     """Answer a request.
 
@@ -136,13 +141,14 @@ def run(
         corpus: The opened index.
         form: The analysed query.
         calibration: Weighs features and evidence.
+        roots: Paths of the roots, in order of precedence.
 
     Returns:
         The hits, best first, ties by document id; copies of a skill take one place.
     """
     excluded = _excluded(request, corpus)
     (near,) = nearest_documents(corpus, [form], request.n, excluded)
-    return _hits(request, corpus, form, calibration, excluded, near)
+    return _hits(request, corpus, form, calibration, roots, excluded, near)
 
 
 def _hits(
@@ -150,7 +156,8 @@ def _hits(
     corpus: Corpus,
     form: QueryForm,
     calibration: Calibration,
-    excluded: frozenset[int],
+    roots: Sequence[str],
+    excluded: NDArray[np.int64],
     near: Sequence[NDArray[np.int64]],
 ) -> tuple[Hit, ...]:
     """Answer a request of which is known what it leaves out and what is near it."""
@@ -163,7 +170,7 @@ def _hits(
     if request.explain:
         from skillsearch.index.explain import explain
     hits = []
-    groups = collapse(corpus, candidates.documents[ranked], request.n)
+    groups = collapse(corpus, candidates.documents[ranked], request.n, roots)
     for rank, (place, others) in enumerate(groups, start=1):
         row = int(ranked[place])
         number = int(candidates.documents[row])
@@ -175,12 +182,13 @@ def _hits(
     return tuple(hits)
 
 
-def _excluded(request: SearchRequest, corpus: Corpus) -> frozenset[int]:
+def _excluded(request: SearchRequest, corpus: Corpus) -> NDArray[np.int64]:
     """Return the numbers of the documents that a request leaves out."""
-    numbers = {corpus.documents.number_of(doc_id) for doc_id in request.exclude}
-    if not request.include_hidden:
-        numbers.update(np.flatnonzero(corpus.documents.hidden).tolist())
-    return frozenset(number for number in numbers if number is not None)
+    named = [corpus.documents.number_of(doc_id) for doc_id in request.exclude]
+    numbers = np.array([number for number in named if number is not None], np.int64)
+    if request.include_hidden:
+        return numbers
+    return np.concatenate([numbers, np.flatnonzero(corpus.documents.hidden)])
 
 
 def _hit(
@@ -193,6 +201,7 @@ def _hit(
 ) -> Hit:
     """Make a hit of a document."""
     document = corpus.documents[number]
+    others += shadowed_copies(corpus, number)
     return Hit(
         rank=rank,
         name=document.name,

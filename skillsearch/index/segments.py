@@ -3,11 +3,14 @@
 To write a hundred thousand skills anew takes minutes, to write down that one of them changed a
 moment. So a small segment (its files begin with ``delta-``) holds the skills that came or changed,
 and a `Revision` says which of the large one are gone, and what the whole corpus has become to BM25.
+
+A corpus with shadowed skills has a `Revision` too, be it of one segment or of two: they count for
+nothing, so that copies in a later root change no score.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,8 +23,11 @@ from skillsearch.index.calibration import embeds_body
 from skillsearch.index.chunk_index import ChunkIndex
 from skillsearch.index.dense_fields import DenseFields
 from skillsearch.index.document_segment import DocumentSegment
+from skillsearch.index.document_store import DocumentStore
 from skillsearch.index.lexical import LexicalSegment, LexicalStatistics, TermTally
 from skillsearch.index.lexical_field import LexicalField
+from skillsearch.index.okapi import average_idf
+from skillsearch.index.precedence import shadowed_numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,22 +94,39 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """What the small segment of a corpus makes of the large one.
+    """Which documents of a corpus do not count, and what all others are to BM25.
 
     Attributes:
-        gone: Numbers of the documents of the large one that changed or were removed, int64,
+        gone: Numbers of the documents of the large segment that changed or were removed, int64,
             ascending.
         places: For each document of the small one, how many ids of the large one come before its
-            own, int64.
-        statistics: What all living documents are to BM25, by lexical field.
-        corrections: For each term of the documents that are gone, less than 0, how many documents
-            fewer have it, by lexical field.
+            own, int64; none in a corpus of one segment.
+        shadowed: Numbers of the living documents that their name does not mean, int64, ascending.
+        statistics: What all documents that are searched are to BM25, by lexical field.
+        corrections: For each term of the documents that are not searched, less than 0, how many
+            documents fewer have it, by lexical field.
     """
 
     gone: NDArray[np.int64]
     places: NDArray[np.int64]
-    statistics: dict[str, LexicalStatistics]
-    corrections: dict[str, TermTally]
+    shadowed: NDArray[np.int64]
+    statistics: Mapping[str, LexicalStatistics]
+    corrections: Mapping[str, TermTally]
+
+    @classmethod
+    def of(
+        cls,
+        documents: DocumentStore,
+        fields: Mapping[str, Sequence[LexicalSegment]],
+        corrections: Mapping[str, TermTally],
+    ) -> Revision:
+        """Take the documents of a corpus, its postings, and the corrections of these."""
+        statistics = {
+            name: _statistics(segments, documents, corrections[name])
+            for name, segments in fields.items()
+        }
+        gone, places, shadowed = documents.gone, documents.places, documents.shadowed
+        return cls(gone, places, shadowed, statistics, corrections)
 
     def save(self, folder: Path) -> None:
         """Write the arrays as ``delta-*.npy`` files.
@@ -116,6 +139,7 @@ class Revision:
         """
         save_array(folder / f"{DELTA}gone.npy", self.gone)
         save_array(folder / f"{DELTA}places.npy", self.places)
+        save_array(folder / f"{DELTA}shadowed.npy", self.shadowed)
         for name, known in self.statistics.items():
             values = [known.documents, known.mean_length, known.average_idf]
             save_array(folder / f"{DELTA}{name}-all.npy", np.array(values, np.float64))
@@ -144,8 +168,41 @@ class Revision:
             hashes = _read(folder, f"{name}-corrected", np.uint64)
             counts = _read(folder, f"{name}-corrections", np.int64, len(hashes))
             corrections[name] = TermTally(hashes, counts)
-        gone, places = _read(folder, "gone", np.int64), _read(folder, "places", np.int64)
-        return cls(gone, places, statistics, corrections)
+        gone, places, shadowed = (
+            _read(folder, part, np.int64) for part in ("gone", "places", "shadowed")
+        )
+        return cls(gone, places, shadowed, statistics, corrections)
+
+    @staticmethod
+    def is_in(folder: Path) -> bool:
+        """Return whether a generation has one."""
+        return (folder / f"{DELTA}gone.npy").exists()
+
+
+def save_shadowed(folder: Path, roots: Sequence[str], *, with_body: bool) -> None:
+    """Write what the shadowed skills of a corpus of one segment make of it; nothing without any.
+
+    Args:
+        folder: Where its documents and postings lie.
+        roots: Paths of the roots, in order of precedence.
+        with_body: False for an index of metadata alone.
+
+    Raises:
+        OSError: When a file cannot be written whole.
+        CacheError: When what lies there is damaged.
+    """
+    documents = [DocumentSegment.load(folder)]
+    shadowed = shadowed_numbers(DocumentStore(documents), roots)
+    if not len(shadowed):
+        return
+    signs = np.zeros(documents[0].size, np.int8)
+    signs[shadowed] = -1
+    fields = {
+        name: (LexicalSegment.load(folder, name),) for name in lexical_fields(with_body=with_body)
+    }
+    corrections = {name: segments[0].tally(signs) for name, segments in fields.items()}
+    store = DocumentStore(documents, shadowed=shadowed)
+    Revision.of(store, fields, corrections).save(folder)
 
 
 def lexical_field(
@@ -156,7 +213,7 @@ def lexical_field(
     Args:
         name: Which.
         segments: The segments of the corpus.
-        revision: What the second makes of the first; None where there is one.
+        revision: What does not count of them; None if all does.
 
     Returns:
         The field.
@@ -170,6 +227,25 @@ def lexical_field(
 def lexical_fields(*, with_body: bool) -> tuple[str, ...]:
     """Return the names of the lexical fields of an index."""
     return (METADATA, FULL) if with_body else (METADATA,)
+
+
+def _statistics(
+    segments: Sequence[LexicalSegment], documents: DocumentStore, corrections: TermTally
+) -> LexicalStatistics:
+    """Return what all documents that are searched are to BM25."""
+    lengths = np.concatenate([segment.lengths for segment in segments])
+    length = int(lengths.sum(dtype=np.int64))
+    length -= int(lengths[documents.left_out].sum(dtype=np.int64))
+    hashes, frequencies = segments[0].hashes, np.diff(segments[0].starts)
+    for segment in segments[1:]:
+        rows, own = segments[0].rows(segment.hashes), np.diff(segment.starts)
+        np.add.at(frequencies, rows[rows >= 0], own[rows >= 0])
+        hashes = np.concatenate([hashes, segment.hashes[rows < 0]])
+        frequencies = np.concatenate([frequencies, own[rows < 0]])
+    frequencies = frequencies + corrections.of(hashes)
+    count = documents.searched_size
+    mean = average_idf(frequencies[frequencies > 0], count)
+    return LexicalStatistics(count, length / max(count, 1), mean)
 
 
 def _read(folder: Path, name: str, dtype: type, length: int | None = None) -> NDArray[Any]:

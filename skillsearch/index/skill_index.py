@@ -298,6 +298,11 @@ class SkillIndex:
     ) -> SearchResult:
         """Find the skills that fit a request, or none.
 
+        A skill that its name does not mean, because another of that name lies in an earlier root
+        or is a newer version in the same root, is never a hit and counts for nothing: no score
+        depends on it. `find` still takes its id, ``root:name`` or ``name@constraint``. Copies under
+        other names take one place: that of the one in the first root, which names the others.
+
         Args:
             query: What is to be done, in words.
             n: How many hits at most.

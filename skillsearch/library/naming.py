@@ -10,7 +10,7 @@ from skillsearch.errors import SkillError
 from skillsearch.index.document_store import DocumentStore
 from skillsearch.index.documents import Document
 from skillsearch.index.names import find_by_name
-from skillsearch.library.precedence import Shadowed, find_shadowed
+from skillsearch.index.precedence import Shadowed, find_shadowed
 from skillsearch.safe_text import one_line
 from skillsearch.types import Hit, Root, Skill
 

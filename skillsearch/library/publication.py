@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from skillsearch.errors import SkillError
 from skillsearch.index.documents import Document
+from skillsearch.index.precedence import Shadowed
 from skillsearch.library.manifest import (
     SKILL_MD,
     Contents,
@@ -19,7 +20,6 @@ from skillsearch.library.manifest import (
     Place,
     read_published,
 )
-from skillsearch.library.precedence import Shadowed
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.library.skill_uris import authorities, make_uri, skill_path, split_uri
 from skillsearch.library.strict_frontmatter import check_strict_name

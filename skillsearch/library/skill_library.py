@@ -7,12 +7,12 @@ from concurrent.futures import Executor
 from pathlib import Path
 
 from skillsearch.index.documents import Document
+from skillsearch.index.fitted import default_calibration
+from skillsearch.index.precedence import Shadowed
 from skillsearch.index.search import SearchRequest
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.library.finding import search_without
 from skillsearch.library.naming import Naming
 from skillsearch.library.order import LoadOrder, load_order
-from skillsearch.library.precedence import Shadowed
 from skillsearch.library.reader import LoadedSkill, SkillReader
 from skillsearch.library.source import Changes, IndexSource, ScannedSource, Source
 from skillsearch.roots.bundles import local_root
@@ -297,7 +297,7 @@ class SkillLibrary:
         *,
         include_hidden: bool = False,
     ) -> SearchResult:
-        """Find the skills that fit a request, or none; those that others shadow are left out.
+        """Find the skills that fit a request, or none, as `SkillIndex.search` does.
 
         Args:
             query: What is to be done, in words.
@@ -314,7 +314,10 @@ class SkillLibrary:
             StorageError: When the index has to be made and cannot be written.
         """
         request = SearchRequest(query, n, threshold, "hybrid", False, include_hidden)
-        return search_without(self._source.index(), self._names.shadowed_ids, request)
+        index = self._source.index()
+        if index is None:
+            return SearchResult(query, request.cut(default_calibration()), (), True, 0.0)
+        return index.search(query, n, threshold, include_hidden=include_hidden)
 
     def is_current(self) -> bool:
         """Tell, by the stat of every folder and file, whether the disk still looks the same."""

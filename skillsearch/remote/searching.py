@@ -124,7 +124,8 @@ class Searcher:
                 continue
             if not view.still_holds():
                 continue
-            hits = run(request, corpus, form, self._calibration)
+            roots = [str(root.path) for root in view.head.settings.roots]
+            hits = run(request, corpus, form, self._calibration, roots)
             if not (request.explain and request.system == "hybrid"):
                 return hits, ()
             from skillsearch.index.votes import channel_votes

@@ -154,6 +154,39 @@ def test_after_any_changes_an_index_answers_as_a_new_one(
     assert forms == {True, False}
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_what_is_shadowed_follows_every_change(skills, build, is_first):
+    """As copies come and go in either root: skills come into view, and out of it."""
+    rng, other = random.Random(3), skills.root.parent / "others"
+    other.mkdir()
+    roots = [other, skills.root] if is_first else [skills.root, other]
+    build(*roots)
+    seen, forms = set(), set()
+    for _ in range(6):
+        name = f"s{rng.randrange(3):02}"
+        mine, theirs = skills.root / name, other / name
+        if rng.random() < 0.5 and mine.exists() and theirs.exists():
+            shutil.rmtree(rng.choice([mine, theirs]))
+        elif mine.exists():
+            shutil.rmtree(theirs, ignore_errors=True)
+            shutil.copytree(mine, theirs)
+            with (theirs / "SKILL.md").open("a") as file:
+                file.write(skills.text(20))
+        else:
+            skills.write(name)
+        skills.settle()
+        index, new = build(*roots), build(*roots, index_dir="new")
+        found, expected = (one.opened.corpus for one in (index, new))
+        forms.add(is_amended(index))
+        seen.add(len(found.documents.shadowed))
+        assert list(index.documents()) == list(new.documents())
+        assert found.lexical_full.statistics == expected.lexical_full.statistics
+        assert answers(index) == answers(new)
+        shutil.rmtree(new.folder)
+    assert forms == {True}
+    assert len(seen) > 1
+
+
 def test_an_unchanged_index_is_not_written_again(skills, build):
     """Amended or not: the generation stays."""
     build(skills.root)

@@ -189,11 +189,11 @@ def test_excluded_documents_are_no_candidates(index):
     corpus = index.opened.corpus
     (number,) = corpus.documents.named("pdf-forms")
     every = find_candidates(corpus, form("pdf-forms"), 5)
-    found = find_candidates(corpus, form("pdf-forms"), 5, {number})
+    found = find_candidates(corpus, form("pdf-forms"), 5, np.array([number]))
     assert found.documents.tolist() == [n for n in every.documents.tolist() if n != number]
     kept = every.documents != number
     np.testing.assert_array_equal(found.features, every.features[kept])
-    assert not len(find_candidates(corpus, form("tea"), 5, range(5)).documents)
+    assert not len(find_candidates(corpus, form("tea"), 5, np.arange(5)).documents)
 
 
 @pytest.mark.parametrize("with_body", [True, False])
@@ -210,7 +210,7 @@ def test_what_is_best_after_many_excluded_is_a_candidate(
     if channel == "dense":
         query = without_terms("rotate keys")
     assert 200 not in find_candidates(corpus, query, 5).documents
-    found = find_candidates(corpus, query, 5, range(200)).documents
+    found = find_candidates(corpus, query, 5, np.arange(200)).documents
     assert 200 in found
     assert found.min() == 200
 

@@ -1,0 +1,159 @@
+"""A skill that its name does not mean is never found, and counts for nothing."""
+
+import itertools
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.types import SYSTEMS
+
+WORDS = "pdf form field video clip cut key secret rotate tea kettle steep query table plan".split()
+QUERIES = ("fill the pdf form", "rotate the secret key", "steep tea", "pdf-0", "unknown matters")
+LONG = "A body that is long enough to tell it from others. " * 8
+
+
+def padded(name, description, body, version):
+    """Return a copy whose body says the rest of the skill over and over."""
+    return name, description, body + f"\n## {name}\n{description}\n" * 30, version
+
+
+COPIES = {
+    "identical": lambda *skill: skill,
+    "padded": padded,
+    "other case": lambda name, *rest: (name.upper().replace("-", "_"), *rest),
+    "newer": lambda name, description, body, _: (name, description, body, "99.0"),
+    "longer": lambda name, description, *rest: (name, f"{description} {description} tea", *rest),
+    "other": lambda name, *_: (name, "Steep a pdf form in tea.", LONG, ""),
+}
+
+skills = st.lists(
+    st.tuples(
+        st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join),
+        st.lists(st.sampled_from(WORDS), max_size=20).map(" ".join),
+        st.sampled_from(["", "1.0", "2.0"]),
+    ),
+    min_size=1,
+    max_size=8,
+)
+copies = st.lists(
+    st.tuples(st.integers(0, 7), st.sampled_from(sorted(COPIES)), st.sampled_from("abz")),
+    min_size=1,
+    max_size=12,
+)
+
+
+def write(folder, name, description, body, version):
+    """Write a skill into a folder."""
+    folder.mkdir(parents=True)
+    head = f"name: {name}\ndescription: {description}\n"
+    head += f'version: "{version}"\n' if version else ""
+    (folder / "SKILL.md").write_text(f"---\n{head}---\n{body}\n")
+
+
+def found(index, **options):
+    """Return the places and scores of all that some requests find, and by which chunk."""
+    return [
+        [(hit.path, hit.score, hit.chunk) for hit in index.search(query, n, cut, **options)]
+        for query, n, cut in itertools.product(QUERIES, (1, 3, 30), (0.0, None))
+    ]
+
+
+@pytest.fixture
+def roots(tmp_path, add_skill):
+    """Make two roots; the alias of the second sorts first, and its copy of a skill fits better."""
+    first, second = tmp_path / "z-mine", tmp_path / "a-theirs"
+    add_skill(first / "forms", "pdf-forms", "Fill in PDF forms.", LONG)
+    add_skill(first / "tea", "tea-timer", "Remind somebody when the tea is ready.", "# Tea")
+    add_skill(second / "forms", "PDF Forms", "Fill in PDF forms.", LONG + "fill pdf forms " * 9)
+    add_skill(second / "video", "video-trim", "Cut and join video clips.", "# Cutting")
+    return first, second
+
+
+@pytest.mark.slow
+@settings(max_examples=25)
+@given(skills, copies)
+def test_copies_in_later_roots_change_nothing_about_an_answer(skills, copies):
+    """Neither what is found nor its order nor a score, whichever way a copy was changed."""
+    with tempfile.TemporaryDirectory() as folder:
+        first, others = Path(folder, "m-mine"), [Path(folder, name) for name in "abz"]
+        named = [(f"{'pdf' if n % 2 else 'tea'}-{n // 2}", *one) for n, one in enumerate(skills)]
+        for number, skill in enumerate(named):
+            write(first / str(number), *skill)
+        for root in others:
+            root.mkdir()
+        for number, (which, kind, root) in enumerate(copies):
+            write(Path(folder, root, str(number)), *COPIES[kind](*named[which % len(named)]))
+        alone, together = (
+            SkillIndex.from_roots(
+                roots, index_dir=Path(folder, f"index-{len(roots)}"), model="hashing"
+            )
+            for roots in ([first], [first, *others])
+        )
+        assert len(together) == len(skills) + len(copies)
+        for system in SYSTEMS:
+            assert found(together, system=system) == found(alone, system=system)
+
+
+def test_what_is_found_is_the_skill_that_its_name_means(build, roots):
+    """The copy is named by the hit, and found by its id."""
+    index = build(*roots)
+    (hit,) = index.search("fill in pdf forms", threshold=0.3)
+    assert hit.doc_id == "z-mine:forms"
+    assert hit.duplicates == (str(roots[1] / "forms" / "SKILL.md"),)
+    for name in ("a-theirs:forms", "a-theirs:pdf-forms"):
+        assert index.find(name).path == hit.duplicates[0]
+
+
+def test_the_order_of_the_roots_decides(build, roots):
+    """The same folders in the other order give the other skill, from the same index folder."""
+    build(*roots)
+    (hit,) = build(*reversed(roots)).search("fill in pdf forms", threshold=0.3)
+    assert hit.doc_id == "a-theirs:forms"
+
+
+def test_another_skill_of_the_name_is_no_copy(build, roots, add_skill):
+    """It is not named by the hit."""
+    add_skill(roots[1] / "forms", "pdf-forms", "Trim video clips with care.", "# Other")
+    (hit,) = build(*roots).search("fill in pdf forms", threshold=0.3)
+    assert hit.duplicates == ()
+
+
+def test_a_copy_under_another_name_stands_behind_the_first_root(build, roots, add_skill):
+    """Even if it fits better; the hit has its own score and place."""
+    text = "Fill in the fields of a PDF form, flatten it, sign it and send it off. " * 4
+    add_skill(roots[0] / "forms", "pdf-forms", text, LONG)
+    alone = build(roots[0], index_dir="alone").search("fill in form-filler pdf", threshold=0.0)
+    add_skill(roots[1] / "forms", "form-filler", text, LONG)
+    hits = build(*roots).search("fill in form-filler pdf", threshold=0.0)
+    assert alone[0].doc_id == "z-mine:forms"
+    assert hits[0].doc_id == "z-mine:forms"
+    assert hits[0].duplicates == (str(roots[1] / "forms" / "SKILL.md"),)
+
+
+def test_the_newest_version_of_a_root_is_found(build, tmp_path, add_skill):
+    """The others are loaded by their versions."""
+    for version in ("1.0", "2.0", "10.0"):
+        add_skill(tmp_path / "s" / version, "pdf", "Fill in PDF forms.", "# Fill", version=version)
+    index = build(tmp_path / "s")
+    (hit,) = index.search("fill in pdf forms", threshold=0.0)
+    assert index.find(hit.doc_id).version == "10.0"
+    assert index.find("pdf@<10").version == "2.0"
+
+
+def test_skills_that_nothing_tells_apart_are_all_searched(build, tmp_path, add_skill):
+    """Two of one name in one root, without versions."""
+    for number, description in enumerate(("Fill in PDF forms.", "Cut video clips with care.")):
+        add_skill(tmp_path / "s" / str(number), "both", description, f"# {number}")
+    hits = build(tmp_path / "s").search("both", threshold=0.0)
+    assert sorted(hit.doc_id for hit in hits) == ["s:0", "s:1"]
+
+
+def test_an_index_without_shadowed_skills_keeps_no_record_of_them(build, root):
+    """And none is computed when it is opened."""
+    opened = build(root).opened
+    assert not [part for part in opened.generation.parts if part.startswith("delta-")]
+    assert not len(opened.corpus.documents.left_out)
