@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from skillsearch.index.lexical import term_hash
 from skillsearch.index.tokenizer import normalized
 from skillsearch.safe_text import visible
+from skillsearch.types import Skill
 
 KNOWN = 0.5
 """A skill of less fluency is in a language that a model for English does not know."""
@@ -54,6 +55,24 @@ class Document:
         object.__setattr__(self, "keys", tuple(map(tuple, self.keys)))
         object.__setattr__(self, "requires", tuple(self.requires))
         object.__setattr__(self, "chunks", tuple(map(tuple, self.chunks)))
+
+    @classmethod
+    def listed(cls, skill: Skill) -> Document:
+        """Return the record of a skill, without what only a search needs."""
+        return cls(
+            doc_id=skill.doc_id,
+            name=skill.name,
+            description=skill.description,
+            path=str(skill.path),
+            root=str(skill.root),
+            content_hash=skill.content_hash,
+            body_hash="",
+            hidden=skill.metadata.hidden,
+            keys=(),
+            trust=0.0,
+            version=skill.metadata.version,
+            requires=skill.metadata.requires,
+        )
 
     @property
     def alias(self) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SAME_MEANING = 0.97
 """Cosine similarity of two skills' metadata from which they say the same."""
-_MOST_SHADOWED = 20
+MOST_SHADOWED = 20
 """Shadowed skills of one name that are looked at for copies of it."""
 _BLOCK = 16_384
 """Documents that are compared at a time."""
@@ -98,14 +98,14 @@ def shadowed_copies(corpus: Corpus, number: int) -> tuple[int, ...]:
         number: Number of a document.
 
     Returns:
-        Numbers of its copies, of the first `_MOST_SHADOWED` of its name.
+        Numbers of its copies, of the first `MOST_SHADOWED` of its name.
     """
     if not len(corpus.documents.shadowed):
         return ()
     named = corpus.documents.named(corpus.documents[number].name)
     is_shadowed = np.isin(named, corpus.documents.shadowed).tolist()
     others = [one for one, is_one in zip(named, is_shadowed, strict=True) if is_one]
-    return tuple(one for one in others[:_MOST_SHADOWED] if _say_the_same(corpus, number, one))
+    return tuple(one for one in others[:MOST_SHADOWED] if _say_the_same(corpus, number, one))
 
 
 def copies(corpus: Corpus, numbers: Iterable[int]) -> frozenset[int]:

@@ -36,7 +36,7 @@ def find_evidence(
     return evidence | {
         "bm25_known_alone": named["bm25_metadata_alone"] * _known_factor(corpus, query, neither),
         "rarest_term": first * _rarest_term(corpus, query, document),
-        "corpus_size": size_evidence(len(corpus.documents)),
+        "corpus_size": size_evidence(corpus.documents.searched_size),
         "distrust": neither,
         "multilingual": second,
     }

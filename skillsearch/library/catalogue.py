@@ -15,7 +15,7 @@ from skillsearch.paths import printable
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.parser import parse_skill
 from skillsearch.skills.resources import content_hash, read_skill_md
-from skillsearch.types import Diagnostic, Root, Skill, SkillFile
+from skillsearch.types import Diagnostic, Root, SkillFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class _Scan:
         except ParseError as exc:
             self._skip(path, exc)
             return
-        self.documents.append(_document(skill))
+        self.documents.append(Document.listed(skill))
         self.diagnostics.extend(found)
 
     def _take_over(self, file: SkillFile, seen: SeenFile) -> bool:
@@ -133,21 +133,3 @@ class _Scan:
     def _skip(self, path: str, error: ParseError) -> None:
         """Report a file that is no skill."""
         self.diagnostics.append(Diagnostic(error.code, "error", str(error), path, error.line))
-
-
-def _document(skill: Skill) -> Document:
-    """Return the record of a skill, without what only a search needs."""
-    return Document(
-        doc_id=skill.doc_id,
-        name=skill.name,
-        description=skill.description,
-        path=str(skill.path),
-        root=str(skill.root),
-        content_hash=skill.content_hash,
-        body_hash="",
-        hidden=skill.metadata.hidden,
-        keys=(),
-        trust=0.0,
-        version=skill.metadata.version,
-        requires=skill.metadata.requires,
-    )

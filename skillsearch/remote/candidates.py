@@ -42,26 +42,34 @@ Frequencies = Mapping[int, tuple[int, int]]
 class CandidateStore(DocumentStore):
     """Some of many documents.
 
-    Numbers, arrays and iteration are of those that are here; its length, `other_share` and
-    `mean_trust` are those of all, which is what a search asks of them.
+    Numbers, arrays and iteration are of those that are here; its length, `searched_size`,
+    `other_share` and `mean_trust` are those of all, which is what a search asks of them.
     """
 
-    def __init__(self, documents: Sequence[Document], head: Head) -> None:
-        """Take documents that are sorted by id, and what is known of all."""
-        super().__init__([DocumentSegment.build(documents)])
-        self._all = head.documents
-        self.other_share = head.others / head.documents if head.documents else 0.0
-        self.mean_trust = head.trust / head.documents if head.documents else 1.0
+    def __init__(
+        self, documents: Sequence[Document], head: Head, shadowed: Sequence[bool] = ()
+    ) -> None:
+        """Take documents sorted by id, what is known of all, and which of them are shadowed."""
+        segments = [DocumentSegment.build(documents)]
+        super().__init__(segments, shadowed=np.flatnonzero(np.array(shadowed, np.bool_)))
+        self._head = head
+        self.other_share = head.others / head.searched if head.searched else 0.0
+        self.mean_trust = head.trust / head.searched if head.searched else 1.0
 
     def __len__(self) -> int:
-        return self._all
+        return self._head.documents
+
+    @property
+    def searched_size(self) -> int:
+        """How many of all documents searches can find."""
+        return self._head.searched
 
 
 def candidate_fields(head: Head) -> tuple[str, ...]:
     """Return the fields of a row that `make_corpus` needs."""
     settings = head.settings
     dense = dense_fields(len(settings.channels), with_body=settings.with_body)
-    return ("record", "counts", "chunks", *chain(*dense))
+    return ("record", "counts", "chunks", "shadowed", *chain(*dense))
 
 
 def make_corpus(rows: Sequence[Row], head: Head, frequencies: Frequencies) -> Corpus:
@@ -91,7 +99,7 @@ def make_corpus(rows: Sequence[Row], head: Head, frequencies: Frequencies) -> Co
     chunks = [chunks_of(row) for _, row in read]
     _check_chunks(documents, chunks, channels[0].dimensions)
     return Corpus(
-        CandidateStore(documents, head),
+        CandidateStore(documents, head, [row["shadowed"] for _, row in read]),
         metadata,
         full if with_body else None,
         tuple(dense),

@@ -99,7 +99,7 @@ def prepare_next(server: MilvusServer, alias: str, after: int, settings: IndexSe
     server.create(generation.documents, *documents)
     server.create(generation.terms, *terms_schema(library))
     totals = {field: FieldTotals(0, 0.0) for field in FIELDS}
-    head = Head(0, generation.number, settings, 0, 0, 0.0, 0, totals)
+    head = Head(0, generation.number, settings, 0, 0, 0, 0.0, 0, totals)
     server.upsert(generation.terms, [head.to_row()])
     return Opened(generation, head)
 

@@ -19,7 +19,7 @@ from skillsearch.remote.schema import HEAD, RECORD
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FORMAT = 2
+FORMAT = 3
 """Raise where rows come to mean something else; a collection of another format is made anew."""
 
 
@@ -46,6 +46,7 @@ class Head:
         number: Number of the generation.
         settings: What it was made with.
         documents: How many there are.
+        shadowed: How many of them no search finds; `trust`, `others` and `totals` leave them out.
         skipped: SKILL.md files that could not be indexed.
         trust: Sum of `Document.trust`.
         others: Documents in languages that a model for English does not know.
@@ -56,10 +57,16 @@ class Head:
     number: int
     settings: IndexSettings
     documents: int
+    shadowed: int
     skipped: int
     trust: float
     others: int
     totals: Mapping[str, FieldTotals]
+
+    @property
+    def searched(self) -> int:
+        """How many documents searches can find."""
+        return self.documents - self.shadowed
 
     @property
     def condition(self) -> str:
@@ -69,8 +76,8 @@ class Head:
     def statistics(self, field: str) -> LexicalStatistics:
         """Return what BM25 has to know of a lexical field."""
         totals = self.totals[field]
-        mean_length = totals.length / max(self.documents, 1)
-        return LexicalStatistics(self.documents, mean_length, totals.average_idf)
+        mean_length = totals.length / max(self.searched, 1)
+        return LexicalStatistics(self.searched, mean_length, totals.average_idf)
 
     def to_row(self) -> Row:
         """Return the row that holds it."""
@@ -79,6 +86,7 @@ class Head:
             "number": self.number,
             "settings": self.settings.to_dict(),
             "documents": self.documents,
+            "shadowed": self.shadowed,
             "skipped": self.skipped,
             "trust": self.trust,
             "others": self.others,
@@ -112,6 +120,7 @@ class Head:
                 number=int(record["number"]),
                 settings=IndexSettings.from_dict(record["settings"]),
                 documents=int(record["documents"]),
+                shadowed=int(record["shadowed"]),
                 skipped=int(record["skipped"]),
                 trust=float(record["trust"]),
                 others=int(record["others"]),

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from itertools import chain
 
 from skillsearch.errors import (
     EmbedderError,
@@ -23,10 +25,12 @@ from skillsearch.index import fields as field_rules
 from skillsearch.index import tokenizer
 from skillsearch.index.channels import ChannelSettings, count_needed, possible_models
 from skillsearch.index.corpus import IndexSettings
+from skillsearch.index.document_store import DocumentStore
 from skillsearch.index.documents import Document
 from skillsearch.index.embedder import load_embedder
 from skillsearch.index.embedding import Embedder
 from skillsearch.index.fields import FieldTexts, field_texts
+from skillsearch.index.precedence import find_shadowed
 from skillsearch.index.request import IndexRequest
 from skillsearch.remote.claims import Claim
 from skillsearch.remote.client import MilvusServer
@@ -40,12 +44,12 @@ from skillsearch.remote.generations import (
 from skillsearch.remote.head import Head
 from skillsearch.remote.row_states import RowStates
 from skillsearch.remote.row_writer import Addition, RowWriter
-from skillsearch.remote.rows import key_of, state_of
+from skillsearch.remote.rows import key_of, name_key, state_of
 from skillsearch.skills.discovery import Discovery, discover, make_roots
 from skillsearch.skills.parser import parse_skill
 from skillsearch.skills.resources import content_hash, read_skill_md
 from skillsearch.surroundings import speaks_english
-from skillsearch.types import Diagnostic, IndexReport, Progress, Root, SkillFile
+from skillsearch.types import Diagnostic, IndexReport, Progress, Root, Skill, SkillFile
 
 logger = logging.getLogger(__name__)
 
@@ -203,9 +207,10 @@ class Indexing:
             work.diagnostics += [
                 Diagnostic("root-empty", "warning", message, str(root.path)) for root in self._roots
             ]
+        shadowed = self._find_shadowed(discovery.files, states)
         total = len(discovery.files)
         for done, file in enumerate(discovery.files, start=1):
-            self._take(file, states, writer, work)
+            self._take(file, file.doc_id in shadowed, states, writer, work)
             if self._progress:
                 self._progress("read", done, total)
         writer.send()
@@ -224,16 +229,44 @@ class Indexing:
             drop_before(self._server, self._alias, oldest)
         return self._report(head, target, writer, work, len(gone))
 
-    def _take(self, file: SkillFile, states: RowStates, writer: RowWriter, work: _Work) -> None:
-        """Look at one file, and send its skill where it is new."""
+    def _find_shadowed(self, files: Sequence[SkillFile], states: RowStates) -> frozenset[str]:
+        """Return the ids of the skills that their names do not mean.
+
+        This has to be known before the first is sent. Only new files are parsed, and those of a
+        name that several have.
+        """
+        named: defaultdict[int, list[SkillFile]] = defaultdict(list)
+        for file in files:
+            with suppress(ParseError):
+                data, _ = read_skill_md(file.path)
+                state = state_of(content_hash(data), file.path, file.root.path)
+                known = states.name_key(key_of(file.doc_id), state)
+                named[name_key(_skill(file, data).name) if known is None else known].append(file)
+        documents = []
+        for file in chain.from_iterable(same for same in named.values() if len(same) > 1):
+            with suppress(ParseError):
+                documents.append(Document.listed(_skill(file, read_skill_md(file.path)[0])))
+        store = DocumentStore.build(sorted(documents, key=lambda document: document.doc_id))
+        found = find_shadowed(store, [str(root.path) for root in self._roots])
+        return frozenset(one.document.doc_id for one in found)
+
+    def _take(
+        self,
+        file: SkillFile,
+        shadowed: bool,
+        states: RowStates,
+        writer: RowWriter,
+        work: _Work,
+    ) -> None:
+        """Look at one file, and send its skill if it is new."""
         try:
             data, _ = read_skill_md(file.path)
             key = key_of(file.doc_id)
             state = state_of(content_hash(data), file.path, file.root.path)
-            if states.keeps(key, state):
+            if states.keeps(key, state, shadowed=shadowed):
                 work.kept += 1
                 return
-            if (resumed := states.resumes(key, state)) is not None:
+            if (resumed := states.resumes(key, state, shadowed=shadowed)) is not None:
                 work.resumed.append(resumed)
                 return
             scripts = [one.scripts for one in self.embedders.values()]
@@ -247,7 +280,7 @@ class Indexing:
         work.diagnostics.extend(found)
         unseen, replaced = states.replace(key)
         writer.discard(unseen)
-        writer.add(Addition(texts, data, replaced))
+        writer.add(Addition(texts, data, shadowed, replaced))
 
     def _report(
         self, head: Head, target: Opened, writer: RowWriter, work: _Work, removed: int
@@ -268,6 +301,11 @@ class Indexing:
             generation=f"{target.generation.documents}@{head.version}",
             seconds=time.monotonic() - self._started,
         )
+
+
+def _skill(file: SkillFile, data: bytes) -> Skill:
+    """Parse a skill."""
+    return parse_skill(data, doc_id=file.doc_id, path=file.path, root=file.root.path)[0]
 
 
 def _parse(

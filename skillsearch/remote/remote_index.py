@@ -242,7 +242,7 @@ class RemoteIndex:
         include_hidden: bool = True,
         exclude: Collection[str] = (),
     ) -> SearchResult:
-        """Find the skills that fit a request, or none.
+        """Find the skills that fit a request, or none, as `SkillIndex.search` does.
 
         Args:
             query: As in `SkillIndex.search`, like all others.
@@ -317,6 +317,8 @@ class RemoteIndex:
 
     def delete(self, doc_ids: Collection[str]) -> int:
         """Remove documents; what lies on disk is indexed again by the next indexing.
+
+        Until then a skill that one of them shadowed stays shadowed.
 
         Args:
             doc_ids: Their ids; unknown ones are left out.

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from skillsearch.remote.client import MilvusServer
+from skillsearch.remote.client import MilvusServer, Row
 from skillsearch.remote.schema import FOREVER, Generation
 from skillsearch.remote.vocabulary import batches
 
 _BATCH = 5_000
 
 
-class _Live(NamedTuple):
-    """A row that readers see."""
+class _Known(NamedTuple):
+    """A row of a document; one that readers see may be about to end."""
 
     row: str
     state: bytes
     ends: bool
+    name_key: int
+    shadowed: bool
 
 
 class RowStates:
@@ -33,8 +35,8 @@ class RowStates:
     def __init__(self, version: int) -> None:
         """Start without rows, at the version that readers see."""
         self._version = version
-        self._live: dict[bytes, _Live] = {}
-        self._unseen: dict[bytes, tuple[str, bytes]] = {}
+        self._live: dict[bytes, _Known] = {}
+        self._unseen: dict[bytes, _Known] = {}
         self._dead: list[str] = []
         self.replaced: list[str] = []
         self.restored: list[str] = []
@@ -55,10 +57,10 @@ class RowStates:
             RemoteError: When the server does not answer.
         """
         states = cls(version)
-        fields = ("id", "key", "state", "since", "until")
+        fields = ("id", "key", "state", "since", "until", "name_key", "shadowed")
         for page in server.iterate(generation.documents, "", fields, _BATCH):
             for row in page:
-                states._sort_in(row["id"], row["key"], row["state"], row["since"], row["until"])
+                states._sort_in(row)
         return states
 
     def purge(self, server: MilvusServer, generation: Generation) -> None:
@@ -66,24 +68,32 @@ class RowStates:
         for ids in batches(self._dead, _BATCH):
             server.delete(generation.documents, ids)
 
-    def keeps(self, key: str, state: str) -> bool:
-        """Tell whether a document's live row can stay; it is taken care of then."""
+    def name_key(self, key: str, state: str) -> int | None:
+        """Return the `rows.name_key` of a document of this state, None if no row tells it."""
+        for rows in (self._live, self._unseen):
+            found = rows.get(bytes.fromhex(key))
+            if found is not None and found.state == bytes.fromhex(state):
+                return found.name_key
+        return None
+
+    def keeps(self, key: str, state: str, *, shadowed: bool) -> bool:
+        """Return whether a document's live row can stay; it is taken care of then."""
         live = self._live.get(bytes.fromhex(key))
-        if live is None or live.state != bytes.fromhex(state):
+        if live is None or (live.state, live.shadowed) != (bytes.fromhex(state), shadowed):
             return False
         del self._live[bytes.fromhex(key)]
         if live.ends:
             self.restored.append(live.row)
         return True
 
-    def resumes(self, key: str, state: str) -> str | None:
+    def resumes(self, key: str, state: str, *, shadowed: bool) -> str | None:
         """Return the unseen row of a document that can stay, taken care of; None for none."""
         unseen = self._unseen.get(bytes.fromhex(key))
-        if unseen is None or unseen[1] != bytes.fromhex(state):
+        if unseen is None or (unseen.state, unseen.shadowed) != (bytes.fromhex(state), shadowed):
             return None
         del self._unseen[bytes.fromhex(key)]
         self.replace(key)
-        return unseen[0]
+        return unseen.row
 
     def replace(self, key: str) -> tuple[list[str], str]:
         """Take care of the rows of a document that gets a new one.
@@ -98,18 +108,20 @@ class RowStates:
         live = self._live.pop(bytes.fromhex(key), None)
         if live is not None:
             self.replaced.append(live.row)
-        return [unseen[0]] if unseen else [], live.row if live else ""
+        return [unseen.row] if unseen else [], live.row if live else ""
 
     def left(self) -> tuple[list[str], list[str]]:
         """Return the ids of the rows that nobody asked for, unseen ones and live ones."""
-        return [row for row, _ in self._unseen.values()], [one.row for one in self._live.values()]
+        return [one.row for one in self._unseen.values()], [one.row for one in self._live.values()]
 
-    def _sort_in(self, row: str, key: str, state: str, since: int, until: int) -> None:
+    def _sort_in(self, row: Row) -> None:
         """Take a row."""
-        document, version = bytes.fromhex(key), self._version
-        if since > version:
-            self._unseen[document] = (row, bytes.fromhex(state))
+        document, until, version = bytes.fromhex(row["key"]), row["until"], self._version
+        state = bytes.fromhex(row["state"])
+        known = _Known(row["id"], state, until != FOREVER, row["name_key"], row["shadowed"])
+        if row["since"] > version:
+            self._unseen[document] = known
         elif until > version:
-            self._live[document] = _Live(row, bytes.fromhex(state), until != FOREVER)
+            self._live[document] = known
         elif until < version:
-            self._dead.append(row)
+            self._dead.append(known.row)

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skillsearch.index.corpus import IndexSettings
-from skillsearch.index.documents import KNOWN, Document
+from skillsearch.index.documents import KNOWN
 from skillsearch.index.embedding import Embedder
 from skillsearch.index.fields import FieldTexts
 from skillsearch.remote.claims import Claim
 from skillsearch.remote.client import MilvusServer, Row
-from skillsearch.remote.counted import CountedTerms
 from skillsearch.remote.head import FieldTotals, Head
 from skillsearch.remote.rows import counts_of, document_of, row_of
 from skillsearch.remote.schema import FOREVER, Generation, dense_fields
@@ -30,6 +29,8 @@ BATCH_SKILLS = 256
 BATCH_BYTES = 4 << 20
 """Bytes of SKILL.md files that are sent at a time; the rows are some three times as large, and
 Milvus takes 64 MB in a message."""
+_COUNTED = ("record", "counts", "shadowed")
+"""Fields of a row that are needed to count it."""
 _READ_ROWS = 200
 _CHANGED_ROWS = 1_000
 _FLUSH_ROWS = 1_000
@@ -43,11 +44,13 @@ class Addition:
     Attributes:
         texts: Its texts.
         data: Its SKILL.md.
+        shadowed: Whether its name means another skill.
         replaces: Id of the row that it takes the place of; empty for none.
     """
 
     texts: FieldTexts
     data: bytes
+    shadowed: bool
     replaces: str = ""
 
 
@@ -88,7 +91,8 @@ class RowWriter:
         self._waiting_bytes = 0
         self._tallies = TermTallies()
         self._lengths = np.array([head.totals[field].length for field in FIELDS])
-        self._documents, self._trust, self._others = head.documents, head.trust, head.others
+        self._documents, self._shadowed = head.documents, head.shadowed
+        self._trust, self._others = head.trust, head.others
         self.embedded = self.truncated = self.changed = 0
 
     def add(self, addition: Addition) -> None:
@@ -119,25 +123,32 @@ class RowWriter:
             self._embed_missing(channel, embedder, vectors[channel])
         since = self._head.version + 1
         rows = [
-            row_of(one.texts, one.data, vectors, since=since, with_body=self._with_body)
+            row_of(
+                one.texts,
+                one.data,
+                vectors,
+                since=since,
+                with_body=self._with_body,
+                shadowed=one.shadowed,
+            )
             for one in self._waiting
         ]
-        for addition, row in zip(self._waiting, rows, strict=True):
-            self._count(addition.texts.document, counts_of(row), 1)
+        for row in rows:
+            self._count(row, 1)
         self._server.insert(self._generation.documents, rows)
         self._waiting, self._waiting_bytes = [], 0
 
     def keep(self, ids: Iterable[str]) -> None:
         """Take rows over that a run which was cut off has sent already."""
-        for row in self._read(ids, ["record", "counts"]):
-            self._count(document_of(row), counts_of(row), 1)
+        for row in self._read(ids, _COUNTED):
+            self._count(row, 1)
 
     def retire(self, ids: Iterable[str]) -> None:
         """Have rows end with the version that readers see."""
         until = self._head.version + 1
         for some in batches(ids, _CHANGED_ROWS):
-            for row in self._read(some, ["record", "counts"]):
-                self._count(document_of(row), counts_of(row), -1)
+            for row in self._read(some, _COUNTED):
+                self._count(row, -1)
             self._set_until(some, until)
 
     def restore(self, ids: Iterable[str]) -> None:
@@ -170,8 +181,9 @@ class RowWriter:
         if self.changed >= _FLUSH_ROWS:
             for name in (self._generation.documents, self._generation.terms):
                 self._server.flush(name)
+        searched = self._documents - self._shadowed
         totals = {
-            field: FieldTotals(int(length), histograms.average_idf(field, self._documents))
+            field: FieldTotals(int(length), histograms.average_idf(field, searched))
             for field, length in zip(FIELDS, self._lengths, strict=True)
         }
         head = replace(
@@ -180,6 +192,7 @@ class RowWriter:
             settings=settings,
             skipped=skipped,
             documents=self._documents,
+            shadowed=self._shadowed,
             trust=self._trust,
             others=self._others,
             totals=totals,
@@ -189,14 +202,18 @@ class RowWriter:
         forget_before(self._server, self._generation, version)
         return head
 
-    def _count(self, document: Document, counted: CountedTerms, sign: int) -> None:
+    def _count(self, row: Row, sign: int) -> None:
         """Count a document that comes (sign 1) or goes (sign -1)."""
+        self.changed += 1
+        self._documents += sign
+        if row["shadowed"]:
+            self._shadowed += sign
+            return
+        document, counted = document_of(row), counts_of(row)
         self._tallies.add(counted, sign)
         self._lengths += sign * np.array(counted.lengths)
-        self._documents += sign
         self._trust += sign * float(np.float32(document.trust))
         self._others += sign * (document.fluency < KNOWN)
-        self.changed += 1
 
     def _known_vectors(self) -> list[dict[bytes, NDArray[np.float32]]]:
         """Return the vectors of the rows that are replaced, by channel and key of the text."""

@@ -61,7 +61,15 @@ def state_of(content_hash: str, path: Path, root: Path) -> str:
     return hashlib.sha256(data).digest()[:_KEY_BYTES].hex()
 
 
-def row_of(texts: FieldTexts, data: bytes, vectors: Vectors, *, since: int, with_body: bool) -> Row:
+def row_of(
+    texts: FieldTexts,
+    data: bytes,
+    vectors: Vectors,
+    *,
+    since: int,
+    with_body: bool,
+    shadowed: bool = False,
+) -> Row:
     """Make the row of a document.
 
     Args:
@@ -70,6 +78,7 @@ def row_of(texts: FieldTexts, data: bytes, vectors: Vectors, *, since: int, with
         vectors: Has the vector of every text that is embedded.
         since: The version from which on readers see the row.
         with_body: False for an index of metadata alone.
+        shadowed: Whether its name means another skill, so that no search finds it.
 
     Returns:
         The row.
@@ -92,6 +101,7 @@ def row_of(texts: FieldTexts, data: bytes, vectors: Vectors, *, since: int, with
         "until": FOREVER,
         "name_key": name_key(document.name),
         "hidden": document.hidden,
+        "shadowed": shadowed,
         "record": pack(json.dumps(astuple(document)).encode()),
         "counts": pack(counted.to_bytes()),
         "chunks": pack(_pack_chunks(texts, vectors[0])),

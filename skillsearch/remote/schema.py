@@ -102,7 +102,8 @@ def documents_schema(
         schema.add_field(name, kinds.VARCHAR, max_length=_MAX_ID)
     for name in ("since", "until", "name_key"):
         schema.add_field(name, kinds.INT64)
-    schema.add_field("hidden", kinds.BOOL)
+    for name in ("hidden", "shadowed"):
+        schema.add_field(name, kinds.BOOL)
     for name in PACKED:
         _add_packed(schema, kinds, name)
     for name in lexical_fields(with_body=with_body):

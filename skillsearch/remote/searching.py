@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,13 +26,14 @@ from skillsearch.index.calibration import Calibration
 from skillsearch.index.channel_embedders import ChannelEmbedders
 from skillsearch.index.corpus import Corpus, OpenedIndex
 from skillsearch.index.documents import Document
+from skillsearch.index.duplicates import MOST_SHADOWED, shadowed_copies
 from skillsearch.index.embedding import embed
 from skillsearch.index.names import find_by_name, nearest_names
 from skillsearch.index.query_form import QueryForm, analyse
 from skillsearch.index.search import SearchRequest, run
 from skillsearch.languages import language_of
 from skillsearch.remote.candidates import CandidateStore, make_corpus
-from skillsearch.remote.client import CollectionMissingError, MilvusServer
+from skillsearch.remote.client import CollectionMissingError, MilvusServer, Row
 from skillsearch.remote.rows import document_of
 from skillsearch.remote.view import View
 from skillsearch.skills.versions import split_requirement
@@ -115,17 +117,18 @@ class Searcher:
         condition = "" if request.include_hidden else "hidden == false"
         for _ in range(TRIES):
             view = self.view(_terms_of(request.query))
-            if not view.head.documents:
+            if not view.head.searched:
                 return (), ()
             form = self._analyse(request.query, view)
+            roots = [str(root.path) for root in view.head.settings.roots]
             try:
                 corpus = self._candidates(form, view, request.n + len(request.exclude), condition)
+                hits = run(request, corpus, form, self._calibration, roots)
+                hits = self._with_shadowed(hits, view)
             except CollectionMissingError:
                 continue
             if not view.still_holds():
                 continue
-            roots = [str(root.path) for root in view.head.settings.roots]
-            hits = run(request, corpus, form, self._calibration, roots)
             if not (request.explain and request.system == "hybrid"):
                 return hits, ()
             from skillsearch.index.votes import channel_votes
@@ -230,7 +233,24 @@ class Searcher:
 
     def _candidates(self, form: QueryForm, view: View, n: int, condition: str) -> Corpus:
         """Fetch the candidates of a query."""
-        rows = view.candidates(form, n, condition)
+        return self._corpus(view.candidates(form, n, condition), view)
+
+    def _with_shadowed(self, hits: tuple[Hit, ...], view: View) -> tuple[Hit, ...]:
+        """Have hits name the copies that they shadow too."""
+        if not hits or not view.head.shadowed:
+            return hits
+        limit = (MOST_SHADOWED + 1) * len(hits)
+        corpus = self._corpus(view.namesakes([hit.name for hit in hits], limit), view)
+        found = []
+        for hit in hits:
+            number = corpus.documents.number_of(hit.doc_id)
+            others = () if number is None else shadowed_copies(corpus, number)
+            paths = tuple(corpus.documents[other].path for other in others)
+            found.append(replace(hit, duplicates=hit.duplicates + paths))
+        return tuple(found)
+
+    def _corpus(self, rows: Sequence[Row], view: View) -> Corpus:
+        """Put rows together."""
         try:
             return make_corpus(rows, view.head, view.frequencies)
         except CacheError as exc:

@@ -109,9 +109,11 @@ class View:
         """
         k = min(max(_MIN_CANDIDATES, 4 * n), MOST_CANDIDATES)
         fields = candidate_fields(self.head)
-        visible = f"{self.head.condition} and {condition}" if condition else self.head.condition
+        visible = f"{self.head.condition} and shadowed == false"
+        if condition:
+            visible += f" and {condition}"
         documents = self.generation.documents
-        if self.head.documents <= k:
+        if self.head.searched <= k:
             return self.server.query(documents, visible, fields, k)
         named = f"name_key == {name_key(form.text)} and {visible}"
         rows = self.server.query(documents, named, fields, k)
@@ -119,6 +121,14 @@ class View:
         if queries:
             rows += self.server.nearest(documents, queries, visible, k, fields)
         return list({row["id"]: row for row in rows}.values())
+
+    def namesakes(self, names: Collection[str], limit: int) -> list[Row]:
+        """Read some of the documents of some names, shadowed ones too, with `candidate_fields`."""
+        keys = ", ".join(str(name_key(name)) for name in names)
+        condition = f"name_key in [{keys}] and {self.head.condition}"
+        return self.server.query(
+            self.generation.documents, condition, candidate_fields(self.head), limit
+        )
 
     def named(self, names: Collection[str], doc_ids: Collection[str]) -> list[Row]:
         """Read the documents that have one of some names or ids."""

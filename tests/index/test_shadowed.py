@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skillsearch.index import calibration
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.types import SYSTEMS
 
@@ -46,6 +47,12 @@ copies = st.lists(
 )
 
 
+@pytest.fixture(autouse=True)
+def every_size_tells(monkeypatch):
+    """Have the number of skills count as evidence in the smallest of corpora too."""
+    monkeypatch.setattr(calibration, "SIZE_RANGE", (1, 1 << 20))
+
+
 def write(folder, name, description, body, version):
     """Write a skill into a folder."""
     folder.mkdir(parents=True)
@@ -74,7 +81,7 @@ def roots(tmp_path, add_skill):
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(skills, copies)
 def test_copies_in_later_roots_change_nothing_about_an_answer(skills, copies):
     """Neither what is found nor its order nor a score, whichever way a copy was changed."""
@@ -94,6 +101,9 @@ def test_copies_in_later_roots_change_nothing_about_an_answer(skills, copies):
             for roots in ([first], [first, *others])
         )
         assert len(together) == len(skills) + len(copies)
+        for name in ("searched_size", "other_share", "mean_trust"):
+            values = [getattr(one.opened.corpus.documents, name) for one in (alone, together)]
+            assert values[0] == values[1]
         for system in SYSTEMS:
             assert found(together, system=system) == found(alone, system=system)
 

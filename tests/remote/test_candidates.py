@@ -72,7 +72,7 @@ def head(examples):
         for field, length in zip(FIELDS, lengths, strict=True)
     }
     trust = sum(texts.document.trust for texts, _ in examples)
-    return Head(1, 1, settings, len(examples), 0, trust, 3, totals)
+    return Head(1, 1, settings, len(examples), 0, 0, trust, 3, totals)
 
 
 @pytest.fixture(scope="module")

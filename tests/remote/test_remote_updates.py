@@ -9,6 +9,7 @@ import pytest
 from skillsearch.errors import IndexNotFoundError, LockTimeoutError
 from skillsearch.index.lexical import term_hash
 from skillsearch.index.okapi import average_idf
+from skillsearch.index.skill_index import SkillIndex
 from skillsearch.remote import claims, row_writer
 from skillsearch.remote.claims import Claim
 from skillsearch.remote.client import MilvusServer
@@ -329,3 +330,33 @@ def test_a_writer_whose_claim_was_taken_stops(build, server, collection):
         server.delete(generation.terms, [claim._id])
         with pytest.raises(LockTimeoutError, match="run the command again"):
             claim.check()
+
+
+def test_what_is_shadowed_follows_the_roots_and_their_skills(build, root, tmp_path, make_skill):
+    """Copies count for nothing, come into view and go out of it, as in a local index."""
+    copies = tmp_path / "a-copies"
+    for name in ("Steep Tea", "brew_coffee"):
+        make_skill(copies, name, "Steep green tea. Brew filter coffee.", "# Tea\n\nTea, tea.\n")
+
+    def compare(*roots):
+        """Compare the answers of both indexes, and return what is found."""
+        remote, _ = build(*roots)
+        local = SkillIndex.from_roots(roots, index_dir=tmp_path / "local", model="hashing")
+        found = []
+        for query in ("steep green tea", "brew filter coffee", "bread"):
+            hits = [(one.doc_id, one.score) for one in remote.search(query, 9, 0.0)]
+            assert hits == [
+                (one.doc_id, pytest.approx(one.score, abs=1e-5))
+                for one in local.search(query, 9, 0.0)
+            ]
+            found.append(hits)
+        assert len(remote) == len(local)
+        return found
+
+    alone = compare(root)
+    assert compare(root, copies) == [
+        [(one, pytest.approx(score, abs=1e-6)) for one, score in hits] for hits in alone
+    ]
+    assert compare(copies, root)[0][0][0] == "a-copies:Steep Tea"
+    (root / "steep-tea" / "SKILL.md").unlink()
+    assert compare(root, copies)[0][0][0] == "a-copies:Steep Tea"
