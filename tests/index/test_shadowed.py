@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from skillsearch.index import calibration
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.types import SYSTEMS
 
 WORDS = "pdf form field video clip cut key secret rotate tea kettle steep query table plan".split()
@@ -62,7 +63,7 @@ def write(folder, name, description, body, version):
 
 
 def found(index, **options):
-    """Return the places and scores of all that some requests find, and by which chunk."""
+    """Return the paths, scores and chunks of what an index or a library finds."""
     return [
         [(hit.path, hit.score, hit.chunk) for hit in index.search(query, n, cut, **options)]
         for query, n, cut in itertools.product(QUERIES, (1, 3, 30), (0.0, None))
@@ -81,7 +82,7 @@ def roots(tmp_path, add_skill):
 
 
 @pytest.mark.slow
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(skills, copies)
 def test_copies_in_later_roots_change_nothing_about_an_answer(skills, copies):
     """Neither what is found nor its order nor a score, whichever way a copy was changed."""
@@ -106,6 +107,8 @@ def test_copies_in_later_roots_change_nothing_about_an_answer(skills, copies):
             assert values[0] == values[1]
         for system in SYSTEMS:
             assert found(together, system=system) == found(alone, system=system)
+        libraries = SkillLibrary.of_index(together), SkillLibrary.of_index(alone)
+        assert found(libraries[0]) == found(libraries[1])
 
 
 def test_what_is_found_is_the_skill_that_its_name_means(build, roots):

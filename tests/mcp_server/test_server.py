@@ -1,6 +1,7 @@
 """Tests of what the server answers, with the official client in this process."""
 
 import json
+import shutil
 import threading
 
 import jsonschema
@@ -70,6 +71,18 @@ def test_a_search_has_the_hits_as_structured_content(make_server, talk, drinks, 
     assert result.structured_content == {"skills": expected}
     assert expected[0]["name"] == "steep-tea"
     assert not result.is_error
+
+
+def test_copies_in_a_later_root_change_no_answer(make_server, talk, drinks, oracle, tmp_path):
+    """Though their root sorts first and they say more."""
+    copies = tmp_path / "a-copies"
+    shutil.copytree(drinks, copies)
+    with (copies / "steep-tea" / "SKILL.md").open("a") as file:
+        file.write(f"{QUERY}\n" * 20)
+    result = talk(make_server(drinks, copies), call("search_skills", query=QUERY))
+    assert result.structured_content == {
+        "skills": oracle.call("search_skills", {"query": QUERY})["result"]
+    }
 
 
 def test_the_text_of_a_search_is_a_line_a_hit(make_server, talk, drinks, oracle):

@@ -1,0 +1,98 @@
+"""A copy in a later root erases and displaces a skill in no face of the package."""
+
+import json
+import shutil
+
+import pytest
+
+from skillsearch.cli import prompt_hook
+from skillsearch.daemon.answers import Answers
+from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.surroundings import variables
+from skillsearch.tools.library_tools import library_tools
+from skillsearch.tools.toolset import Toolset
+
+QUERY = "brew filter coffee or steep green tea"
+
+
+@pytest.fixture
+def copies(tmp_path, drinks):
+    """Copy all drinks into a root whose alias sorts first, one as it is, the others padded."""
+    root = tmp_path / "a-copies"
+    shutil.copytree(drinks, root)
+    for name in ("steep-tea", "squeeze-lemons"):
+        with (root / name / "SKILL.md").open("a") as file:
+            file.write(f"{QUERY}, {QUERY}.\n" * 20)
+    return root
+
+
+@pytest.fixture(params=[False, True], ids=["alone", "copied"])
+def place(request, cli, drinks, copies, index_dir):
+    """Index the drinks, alone or before their copies; each test expects the same of both."""
+    roots = [drinks, copies] if request.param else [drinks]
+    cli("index", *roots, "--index-dir", index_dir, "--model", "hashing")
+    return index_dir
+
+
+@pytest.fixture
+def expected(drinks, tmp_path):
+    """Return the paths and scores of what is found among the drinks alone."""
+    library = SkillLibrary.from_roots(drinks, index_dir=tmp_path / "alone", model="hashing")
+    hits = library.search(QUERY, 2, 0.0)
+    return [(hit.path, hit.score) for hit in hits]
+
+
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_a_query_finds_it(cli, place, expected, is_batch):
+    """Alone or in a batch."""
+    asked = ["--batch", "-"] if is_batch else [QUERY]
+    stdin = json.dumps({"_id": "1", "text": QUERY}) if is_batch else None
+    options = ("--index-dir", place, "-n", "2", "--threshold", "0", "--json")
+    record = json.loads(cli("query", *asked, *options, stdin=stdin).stdout)
+    assert [(hit["path"], hit["score"]) for hit in record["hits"]] == expected
+
+
+def test_a_prompt_offers_it(cli, place, expected):
+    """And no copy."""
+    options = ("--index-dir", place, "-n", "2", "--threshold", "0", "--format", "json")
+    offered = json.loads(cli("prompt", QUERY, *options).stdout)
+    assert [skill["location"] for skill in offered] == [path for path, _ in expected]
+
+
+def test_the_hook_offers_it(cli, place, expected, monkeypatch):
+    """Without the daemon."""
+    monkeypatch.setattr(prompt_hook, "SECONDS", 20.0)
+    monkeypatch.setenv("SKILLSEARCH_DAEMON", "off")
+    monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(place))
+    event = {"hook_event_name": "UserPromptSubmit", "prompt": QUERY, "cwd": "/"}
+    context = json.loads(cli("hook", stdin=json.dumps(event)).stdout)
+    text = context["hookSpecificOutput"]["additionalContext"]
+    assert expected[0][0] in text
+    assert "a-copies" not in text
+
+
+def test_the_daemon_answers_with_it(place, expected, tmp_path):
+    """To a query and to the hook."""
+    answers = Answers()
+    asked = {"index_dir": str(place), "query": QUERY, "n": 2, "threshold": 0.0}
+    result = answers.search({**asked, "system": "hybrid", "explain": False, "refresh": False})
+    hits = result["result"]["hits"]
+    assert [(hit["path"], hit["score"]) for hit in hits] == expected
+    asked = {"prompt": QUERY, "n": 2, "folder": str(tmp_path), "variables": variables()}
+    text = answers.overview({**asked, "index_dir": str(place)})["text"]
+    assert expected[0][0] in text
+    assert "a-copies" not in text
+
+
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_a_library_and_its_tools_find_it(drinks, copies, place, expected, tmp_path, is_saved):
+    """Of folders, and over a saved index."""
+    library = SkillLibrary.from_roots(
+        [drinks, copies], index_dir=tmp_path / "library", model="hashing"
+    )
+    library = SkillLibrary.open(place) if is_saved else library
+    assert [(hit.path, hit.score) for hit in library.search(QUERY, 2, 0.0)] == expected
+    arguments = {"query": QUERY, "n": 2, "threshold": 0.0}
+    rows = Toolset(library_tools(library)).call("search_skills", arguments)["result"]
+    assert [(row["path"], row["score"]) for row in rows] == expected
+    assert [library.find(row["name"]).path for row in rows] == [path for path, _ in expected]
