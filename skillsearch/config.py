@@ -45,6 +45,9 @@ _ROOT_IN_LIST = re.compile(
 )
 """A URL, its port and all, or a path: what a list parted by colons holds."""
 
+_OF_PROJECT = 2
+"""How close to a command a project's file is: closer than the user's, less so than a variable."""
+
 STANDARD_ROOTS = (".agents/skills", ".claude/skills")
 """Where hosts keep skills, below a project and below the home folder."""
 
@@ -95,6 +98,34 @@ class Settings:
     denied_commands: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def index_roots(self) -> tuple[Path | str, ...]:
+        """Roots that belong to the index in use: those that are named as close to the command.
+
+        A project's roots are not for an index that a flag or variable names, nor are those of the
+        user's file for the index of a project.
+        """
+        return self.roots if self._closeness("roots") >= self._closeness("index_dir") else ()
+
+    @property
+    def is_project_index(self) -> bool:
+        """Whether a project's file names the index."""
+        return self._closeness("index_dir") == _OF_PROJECT
+
+    @property
+    def why_index(self) -> str:
+        """Why this index is the one in use, in words that follow its folder."""
+        source = self.sources.get("index_dir", "")
+        given = {"": "the default", "flag": "named by --index-dir"}
+        given["environment"] = f"named by {PREFIX}INDEX_DIR"
+        return given.get(source, f"named by {source}")
+
+    def _closeness(self, key: str) -> int:
+        """Return how close to the command a setting was made, the default being the farthest."""
+        source = self.sources.get(key, "")
+        known = {"": 0, SEED_ROOT: 0, str(user_file()): 1, "environment": 3, "flag": 4}
+        return known.get(source, _OF_PROJECT)
+
 
 def load_settings(
     folder: Path | None = None,
@@ -144,6 +175,59 @@ def _working_folder() -> Path:
 def default_index_dir() -> Path:
     """Return the folder of the index where none is configured: in the user's cache folder."""
     return cache_dir() / "default"
+
+
+def user_index_dir() -> Path:
+    """Return the folder of the user's own index, whatever a project, variable or flag names."""
+    own = Settings(index_dir=default_index_dir())
+    return _with_file(own, user_file(), is_project=False).index_dir
+
+
+def index_option(folder: Path, settings: Settings | None = None) -> str:
+    """Return what a command needs to mean an index: nothing for that of the settings.
+
+    Args:
+        folder: Folder of the index.
+        settings: Those of the command; by default those of the working folder.
+
+    Returns:
+        The option with a blank before it, or nothing.
+    """
+    try:
+        settings = settings or load_settings()
+    except ConfigError:
+        settings = Settings()
+    is_meant = (
+        folder == settings.index_dir.absolute() and settings.sources.get("index_dir") != "flag"
+    )
+    return "" if is_meant else f" --index-dir {shlex.quote(str(folder))}"
+
+
+def no_index(folder: Path, settings: Settings | None = None) -> str:
+    """Say that a folder holds no index, why it was looked at, and what makes one.
+
+    Args:
+        folder: The folder.
+        settings: Those of the caller; by default those of the working folder.
+
+    Returns:
+        Two or three sentences.
+    """
+    try:
+        settings = settings or load_settings()
+        is_meant = folder == settings.index_dir.absolute()
+        option, why = index_option(folder, settings), f" ({settings.why_index})" if is_meant else ""
+        has_roots = bool((settings.index_roots if is_meant else ()) or standard_roots())
+        own = user_index_dir()
+    except ConfigError:
+        return f"There is no index in {folder}. Make it: skillsearch index FOLDER"
+    text = (
+        f"There is no index in {folder}{why}. "
+        f"Make it: skillsearch index{'' if has_roots else ' FOLDER'}{option}"
+    )
+    if settings.is_project_index and is_meant and (own / "CURRENT").is_file():
+        text += f". Or use your own: --index-dir {shlex.quote(str(own))}"
+    return text
 
 
 def index_dir_for(roots: Sequence[Path], model: str) -> Path:

@@ -137,7 +137,7 @@ def test_without_roots_and_index_there_is_an_error(cli, tmp_path):
     """It says how to make an index."""
     result = cli("budget", "--index-dir", tmp_path / "none")
     assert result.exit_code == 4
-    assert "Make one: skillsearch index FOLDER" in result.stderr
+    assert "Make it: skillsearch index FOLDER" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import statistics
 import subprocess
@@ -205,12 +206,52 @@ def test_an_event_that_cannot_be_read_is_a_line_on_stderr(cli, here, without_dae
 
 
 @pytest.mark.parametrize("daemon", ["auto", "off"])
-def test_a_missing_index_is_a_line_on_stderr(hook, monkeypatch, daemon):
-    """It says how to make one."""
+@pytest.mark.parametrize("host", ["claude-code", "codex", "gemini", None])
+def test_that_there_is_no_index_is_said_to_the_person_once(hook, monkeypatch, daemon, host):
+    """By the one field that all hosts show; the agent gets nothing, and stderr the same line."""
     monkeypatch.setenv("SKILLSEARCH_DAEMON", daemon)
-    result = hook("tea", "--index-dir", "/nowhere")
-    assert (result.stdout, result.stderr.count("\n")) == ("", 1)
-    assert "no index in /nowhere. Make one: skillsearch index FOLDER" in result.stderr
+    arguments = ["--index-dir", "/nowhere", *(["--client", host] if host else [])]
+    first = hook("tea", *arguments)
+    text = "There is no index in /nowhere (named by --index-dir)."
+    command = "Make it: skillsearch index FOLDER --index-dir /nowhere"
+    assert json.loads(first.stdout) == {
+        "systemMessage": f"skillsearch offers no skills here: {text} {command}"
+    }
+    assert first.stderr == f"skillsearch hook: {text} {command}\n"
+    again = hook("tea", *arguments)
+    assert (again.stdout, again.stderr) == ("", first.stderr)
+    other = hook("tea", "--index-dir", "/elsewhere", *arguments[2:])
+    assert "/elsewhere" in other.stdout
+
+
+def test_it_is_said_again_the_next_day_and_after_there_was_an_index(
+    hook, cli, home, drinks, tmp_path, without_daemon
+):
+    """Else who missed it once would never know."""
+    place = ("--index-dir", tmp_path / "away")
+    assert hook("tea", *place).stdout
+    (mark,) = (home / "cache" / "skillsearch" / "told").iterdir()
+    yesterday = time.time() - 90_000
+    os.utime(mark, (yesterday, yesterday))
+    assert hook("tea", *place).stdout
+    assert not hook("tea", *place).stdout
+    cli("index", drinks, *place, "--model", "hashing")
+    assert "systemMessage" not in hook("steep green tea", *place).stdout
+    shutil.rmtree(tmp_path / "away")
+    assert "systemMessage" in hook("tea", *place).stdout
+
+
+def test_a_host_that_takes_plain_text_gets_none_of_it(hook, without_daemon):
+    """It would put it into the prompt."""
+    result = hook("tea", "--index-dir", "/nowhere", "--client", "text")
+    assert (result.stdout, "no index in /nowhere" in result.stderr) == ("", True)
+
+
+def test_what_else_goes_wrong_is_not_taken_for_a_missing_index(hook, monkeypatch):
+    """The person would be told a command that helps nothing."""
+    monkeypatch.setattr(prompt_hook, "SECONDS", 0.05)
+    monkeypatch.setenv("SKILLSEARCH_DAEMON", "off")
+    assert hook("tea").stdout == ""
 
 
 @pytest.mark.parametrize("daemon", ["auto", "off"])

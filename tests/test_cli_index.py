@@ -2,6 +2,9 @@
 
 import json
 import os
+import shlex
+import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -114,25 +117,295 @@ def test_the_packaged_model_is_the_default(cli, drinks):
     assert [hit["name"] for hit in hits] == ["steep-tea"]
 
 
-def test_roots_come_from_arguments_then_settings_then_the_index_then_the_usual_places(
-    cli, tmp_path, make_skill, home, index_dir
+@pytest.fixture
+def skills(tmp_path, make_skill):
+    """Make folders of one skill each and return the function that makes them."""
+
+    def make(*names):
+        for name in names:
+            make_skill(tmp_path / name, f"{name}-skill")
+        return [tmp_path / name for name in names]
+
+    return make
+
+
+@pytest.fixture
+def roots_of(index_dir):
+    """Return the names of the roots that the index was asked to hold."""
+    return lambda: [Path(root).name for root in IndexRequest.load(index_dir).named]
+
+
+@pytest.fixture
+def found(cli, index_dir):
+    """Return the names of the skills in the index."""
+
+    def names():
+        listed = json.loads(cli("list", "--index-dir", index_dir, "--json").stdout)["skills"]
+        return {skill["name"] for skill in listed}
+
+    return names
+
+
+def test_what_was_indexed_stays_and_new_roots_come_behind(index, skills, roots_of, found):
+    """In the order in which they came; a bare ``index`` takes all of them."""
+    first, second, third = skills("first", "second", "third")
+    index(second)
+    index(first, third)
+    assert roots_of() == ["second", "first", "third"]
+    index()
+    assert roots_of() == ["second", "first", "third"]
+    assert found() == {"first-skill", "second-skill", "third-skill"}
+
+
+def test_examples_are_added_too(index, skills, found):
+    """Behind what was there."""
+    index(*skills("mine"))
+    index("--examples")
+    assert {"mine-skill", "kubernetes-crashloop"} <= found()
+
+
+def test_without_any_root_the_usual_places_are_indexed(index, home, make_skill, roots_of):
+    """Those that exist; later they are what was indexed before."""
+    make_skill(home / ".claude" / "skills", "usual-skill")
+    index()
+    assert roots_of() == ["skills"]
+
+
+@pytest.mark.parametrize("source", ["project", "variable", "user"])
+def test_roots_of_the_settings_come_first(
+    cli, skills, tmp_path, home, monkeypatch, source, index_dir, roots_of
 ):
-    """Each source counts only where those before it say nothing."""
-    names = ("usual", "settings", "argument")
-    roots = {name: tmp_path / name for name in names} | {"usual": home / ".claude" / "skills"}
-    for name, root in roots.items():
-        make_skill(root, f"{name}-skill")
+    """Those of the file or variable that also names the index, or of one closer than that."""
+    skills("set", "before", "new")
+    files = {"project": tmp_path / "skillsearch.toml"}
+    files["user"] = home / "config" / "skillsearch" / "skillsearch.toml"
+    monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(index_dir))
+    cli("index", tmp_path / "before", "--model", "hashing")
+    if source == "variable":
+        monkeypatch.setenv("SKILLSEARCH_ROOTS", str(tmp_path / "set"))
+    else:
+        monkeypatch.delenv("SKILLSEARCH_INDEX_DIR")
+        files[source].parent.mkdir(parents=True, exist_ok=True)
+        roots = f'roots = ["{tmp_path / "set"}"]\nindex_dir = "{index_dir}"\n'
+        files[source].write_text(roots)
+    assert cli("index", tmp_path / "new").exit_code == 0
+    assert roots_of() == ["set", "before", "new"]
 
-    def index(*args):
-        assert cli("index", *args, "--index-dir", index_dir, "--model", "hashing").exit_code == 0
-        return [root.name for root in IndexRequest.load(index_dir).roots]
 
-    assert index() == ["skills"]
-    assert index(roots["argument"]) == ["argument"]
-    assert index() == ["argument"]
-    (tmp_path / "skillsearch.toml").write_text('roots = ["settings"]\n')
-    assert index() == ["settings"]
-    assert index(roots["argument"]) == ["argument"]
+def test_roots_of_a_project_do_not_go_into_an_index_that_a_flag_names(
+    index, skills, tmp_path, roots_of
+):
+    """The project names roots for its own index, or for yours; not for any other."""
+    _, mine = skills("theirs", "mine")
+    (tmp_path / "skillsearch.toml").write_text('roots = ["theirs"]\nindex_dir = "idx"\n')
+    index(mine)
+    assert roots_of() == ["mine"]
+    index()
+    assert roots_of() == ["mine"]
+
+
+def test_where_nothing_else_is_named_any_index_takes_the_roots_of_the_project(
+    index, skills, tmp_path, roots_of
+):
+    """An index of one's own for a project."""
+    skills("theirs")
+    (tmp_path / "skillsearch.toml").write_text('roots = ["theirs"]\nindex_dir = "idx"\n')
+    index()
+    assert roots_of() == ["theirs"]
+
+
+def test_a_root_that_is_there_is_not_added_under_another_spelling(
+    index, skills, tmp_path, monkeypatch, roots_of
+):
+    """Nor by a link, nor the outer way round."""
+    (mine,) = skills("mine")
+    (tmp_path / "link").symlink_to(mine)
+    monkeypatch.chdir(mine)
+    index(mine)
+    _, report = index(tmp_path / "link", "../mine/", ".", f"{mine}/../mine")
+    assert (roots_of(), report["roots"], report["indexed"]) == (["mine"], [str(mine)], 1)
+
+
+@pytest.mark.parametrize("order", [("outer", "outer/inner"), ("outer/inner", "outer")])
+def test_a_root_inside_another_is_not_indexed_twice(index, tmp_path, make_skill, order):
+    """Whichever comes first."""
+    make_skill(tmp_path / "outer", "outer-skill")
+    make_skill(tmp_path / "outer" / "inner", "inner-skill")
+    reports = [index(tmp_path / name)[1] for name in order]
+    assert (reports[1]["indexed"], reports[1]["roots"]) == (2, [str(tmp_path / "outer")])
+
+
+def test_replace_holds_exactly_the_roots_named_and_says_what_left(index, skills, roots_of):
+    """How many skills, by root."""
+    first, second, third = skills("first", "second", "third")
+    index(first, second, third)
+    _, report = index("--replace", second)
+    assert (roots_of(), report["indexed"]) == (["second"], 1)
+    assert report["left"] == {str(first): 1, str(third): 1}
+
+
+def test_replace_tells_a_person_which_skills_left(cli, skills, index_dir):
+    """A line on stderr for each root."""
+    first, second = skills("first", "second")
+    cli("index", first, second, "--index-dir", index_dir, "--model", "hashing")
+    stderr = cli("index", "--replace", second, "--index-dir", index_dir).stderr
+    assert f"with {first}, 1 skill left the index" in stderr
+
+
+def test_a_skill_that_another_root_still_holds_has_not_left(index, tmp_path, make_skill):
+    """As where the root becomes a larger or a smaller one."""
+    make_skill(tmp_path / "outer" / "inner", "inner-skill")
+    make_skill(tmp_path / "outer", "outer-skill")
+    index(tmp_path / "outer")
+    _, report = index("--replace", tmp_path / "outer" / "inner")
+    assert report["left"] == {str(tmp_path / "outer"): 1}
+    _, report = index("--replace", tmp_path / "outer")
+    assert report["left"] == {}
+
+
+def test_replace_without_a_root_takes_those_of_the_settings_or_the_usual_places(
+    index, skills, home, make_skill, tmp_path, roots_of
+):
+    """Without what was indexed before."""
+    mine, _ = skills("mine", "set")
+    make_skill(home / ".agents" / "skills", "usual-skill")
+    index(mine)
+    index("--replace")
+    assert roots_of() == ["skills"]
+    (tmp_path / "skillsearch.toml").write_text('roots = ["set"]\n')
+    index("--replace")
+    assert roots_of() == ["set"]
+
+
+def test_replace_and_only_exclude_each_other(index, drinks):
+    """One looks at a part, the other makes the whole anew."""
+    code, message = index("--replace", "--only", drinks)
+    assert code == 2
+    assert "--only" in message
+
+
+def test_a_root_that_was_indexed_and_is_gone_is_refused_with_both_ways_on(
+    cli, index, skills, index_dir, roots_of, found
+):
+    """The command that is told leaves it out; with the root back all is as before."""
+    first, second, third = skills("first", "my second", "third")
+    index(first, second)
+    first.rename(first.with_name("away"))
+    code, message = index(third)
+    command = f"skillsearch index --replace '{second}' {third} --index-dir {index_dir}"
+    assert code == 2
+    assert message.rstrip().endswith(f"bring it back, or leave its skills out: {command}")
+    assert f"{first}: The folder does not exist" in message
+    assert roots_of() == ["first", "my second"]
+    assert "first-skill" in found()
+    first.with_name("away").rename(first)
+    assert index(third)[0] == 0
+    assert roots_of() == ["first", "my second", "third"]
+    first.rename(first.with_name("away"))
+    assert cli(*shlex.split(command)[1:]).exit_code == 0
+    assert roots_of() == ["my second", "third"]
+
+
+def test_a_query_says_the_same_of_a_root_that_is_gone(cli, index, skills, index_dir):
+    """And searches the index as it was."""
+    first, second = skills("first", "second")
+    index(first, second)
+    first.rename(first.with_name("away"))
+    result = cli("query", "first skill", "--index-dir", index_dir)
+    assert "first-skill" in result.stdout
+    assert f"the folder {first} is gone; searching the index as it was" in result.stderr
+    command = f"skillsearch index --replace {second} --index-dir {index_dir}"
+    assert result.stderr.rstrip().endswith(command)
+
+
+def test_when_the_only_root_is_gone_the_command_asks_for_another(index, skills):
+    """There is none that could be named."""
+    (only,) = skills("only")
+    index(only)
+    only.rename(only.with_name("away"))
+    assert "skillsearch index --replace FOLDER --index-dir" in index()[1]
+
+
+def test_archives_stay_too_and_are_looked_at_again(index, skills, tmp_path):
+    """By their paths, not by the folders that they are unpacked to."""
+    (mine,) = skills("mine")
+    with zipfile.ZipFile(tmp_path / "packed.zip", "w") as archive:
+        archive.writestr("packed/SKILL.md", "---\nname: packed\ndescription: Packs.\n---\n")
+    index(tmp_path / "packed.zip")
+    _, report = index(mine)
+    assert report["roots"] == [str(tmp_path / "packed.zip"), str(mine)]
+    with zipfile.ZipFile(tmp_path / "packed.zip", "a") as archive:
+        archive.writestr("more/SKILL.md", "---\nname: more\ndescription: More.\n---\n")
+    assert index()[1]["indexed"] == 3
+
+
+def test_watch_adds_as_index_does(cli, index, skills, index_dir, roots_of, monkeypatch):
+    """It writes the same index."""
+    first, second = skills("first", "second")
+    index(first)
+    monkeypatch.setattr("skillsearch.watcher.watch", lambda roots, refresh, **_: None)
+    assert cli("watch", second, "--index-dir", index_dir).exit_code == 0
+    assert roots_of() == ["first", "second"]
+
+
+def test_the_report_names_the_index_and_its_roots(cli, skills, index_dir):
+    """In both forms."""
+    (mine,) = skills("mine")
+    args = ("index", mine, "--index-dir", index_dir, "--model", "hashing")
+    report = json.loads(cli(*args, "--json").stdout)
+    assert (report["index_dir"], report["roots"]) == (str(index_dir), [str(mine)])
+    assert cli(*args).stdout.splitlines()[1] == f"index: {index_dir}; roots: {mine}"
+
+
+def test_roots_outside_of_a_project_are_added_with_the_command_for_ones_own(
+    cli, skills, tmp_path, make_skill, home
+):
+    """The command that is told puts them into the user's index, and nothing else."""
+    (mine,) = skills("mine")
+    project = tmp_path / "work" / "skillsearch.toml"
+    project.write_text('index_dir = "idx"\nroots = ["inside"]\nmodel = "hashing"\n')
+    make_skill(tmp_path / "work" / "inside", "inside-skill")
+    stderr = cli("index", mine).stderr
+    own = home / "cache" / "skillsearch" / "default"
+    command = f"skillsearch index {mine} --index-dir {own}"
+    assert f"the index of the project, which {project} names" in stderr
+    assert stderr.rstrip().endswith(command)
+    assert "note:" not in cli("index", "inside").stderr
+    report = json.loads(cli(*command.split()[1:], "--json").stdout)
+    assert (report["roots"], report["indexed"]) == ([str(mine)], 1)
+
+
+def test_a_missing_root_beside_others_is_told_how_to_go_without(cli, skills):
+    """The command does what it says."""
+    (mine,) = skills("my skills")
+    result = cli("index", mine, "nowhere", "--model", "hashing")
+    assert result.exit_code == 2
+    command = result.stderr.rstrip().partition("Without it: ")[2]
+    assert shlex.split(command) == ["skillsearch", "index", str(mine)]
+    assert cli(*shlex.split(command)[1:], "--model", "hashing").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("typed", "url"),
+    [
+        ("owner/repo", "https://github.com/owner/repo/archive/HEAD.zip"),
+        ("git@github.com:owner/repo.git", "https://github.com/owner/repo/archive/HEAD.zip"),
+        ("git@gitlab.com:a/b", "https://gitlab.com/a/b/-/archive/HEAD/b-HEAD.zip"),
+        ("ssh://git@github.com/o/r.git", "https://github.com/o/r/archive/HEAD.zip"),
+    ],
+)
+def test_a_repository_is_told_the_url_of_its_archive(cli, typed, url):
+    """It is what can be indexed of it."""
+    result = cli("index", typed)
+    assert result.exit_code == 2
+    assert f"For a repository, name its archive: {url}" in result.stderr
+
+
+def test_an_empty_root_is_not_the_working_folder(cli):
+    """As a variable that is not set leaves it."""
+    result = cli("index", "")
+    assert result.exit_code == 2
+    assert "A ROOT is empty" in result.stderr
 
 
 def test_the_index_made_again_keeps_its_model_and_fields(cli, drinks, index_dir):
@@ -306,17 +579,17 @@ def test_only_a_path_in_no_root_changes_nothing(index, drinks, tmp_path, monkeyp
     assert (report["generation"], report["reused"]) == (before["generation"], 3)
 
 
-def test_only_keeps_to_what_was_indexed(index, drinks, make_skill, tmp_path, monkeypatch):
-    """Though the settings of the folder that it is called in name other roots."""
+def test_only_keeps_to_what_was_indexed(cli, index, drinks, make_skill, index_dir, monkeypatch):
+    """Though the settings name other roots as well."""
     monkeypatch.setattr(amending, "LEAST_DOCUMENTS", 2)
     index(drinks)
-    make_skill(tmp_path / "others", "play-chess")
-    (tmp_path / "skillsearch.toml").write_text('roots = ["others"]\n')
-    monkeypatch.chdir(tmp_path)
+    others = index_dir.parent / "others"
+    make_skill(others, "play-chess")
+    monkeypatch.setenv("SKILLSEARCH_ROOTS", str(others))
+    monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(index_dir))
     path = sorted(drinks.glob("*/SKILL.md"))[0]
     with path.open("a") as file:
         file.write("More words.\n")
-    _, report = index("--only", path)
+    report = json.loads(cli("index", "--only", path, "--json").stdout)
     assert (report["indexed"], report["reused"]) == (3, 2)
-    _, report = index()
-    assert report["indexed"] == 1
+    assert json.loads(cli("index", "--json").stdout)["indexed"] == 4

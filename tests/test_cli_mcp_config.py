@@ -40,7 +40,39 @@ def test_data_goes_to_stdout_and_its_place_to_stderr(cli, client):
 def test_the_program_is_the_one_on_the_path(cli, program):
     """As an absolute path, for the host has a path of its own."""
     found = entry(cli("mcp-config", "claude-code"))
-    assert [found["command"], *found["args"]] == [program, "mcp"]
+    assert (found["command"], found["args"][0]) == (program, "mcp")
+
+
+@pytest.mark.parametrize("kind", ["server", "hook"])
+@pytest.mark.parametrize("whose", ["own", "project", "variable"])
+def test_the_index_that_holds_here_is_named(cli, program, tmp_path, home, monkeypatch, kind, whose):
+    """A host may start anywhere, and with other variables."""
+    expected = home / "cache" / "skillsearch" / "default"
+    if whose == "project":
+        (tmp_path / "work" / "skillsearch.toml").write_text('index_dir = "idx"\n')
+        expected = tmp_path / "work" / "idx"
+    elif whose == "variable":
+        monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", "there")
+        expected = tmp_path / "work" / "there"
+    result = cli("mcp-config", "claude-code", *(["--hook"] if kind == "hook" else []))
+    if kind == "server":
+        assert entry(result)["args"] == ["mcp", "--index-dir", str(expected)]
+    else:
+        assert f"--index-dir {expected}" in result.stdout
+    assert f"note: There is no index in {expected}" in result.stderr
+
+
+def test_folders_that_are_named_have_an_index_of_their_own(cli, program, tmp_path):
+    """None is named then, and none is missed."""
+    result = cli("mcp-config", "claude-code", tmp_path)
+    assert entry(result)["args"] == ["mcp", str(tmp_path)]
+    assert "no index" not in result.stderr
+
+
+def test_an_index_that_is_there_is_not_missed(cli, program, drinks):
+    """Nothing is told of it."""
+    cli("index", drinks, "--model", "hashing")
+    assert "no index" not in cli("mcp-config", "claude-code").stderr
 
 
 def test_a_relative_path_is_made_absolute(cli, program, monkeypatch, tmp_path):
@@ -54,7 +86,8 @@ def test_python_runs_us_where_no_program_is_on_the_path(cli, monkeypatch, tmp_pa
     """By the interpreter that runs now."""
     monkeypatch.setenv("PATH", str(tmp_path))
     found = entry(cli("mcp-config", "claude-code"))
-    assert [found["command"], *found["args"]] == [sys.executable, "-P", "-m", "skillsearch", "mcp"]
+    command = [found["command"], *found["args"][:4]]
+    assert command == [sys.executable, "-P", "-m", "skillsearch", "mcp"]
 
 
 def test_folders_are_made_absolute(cli, program, tmp_path):

@@ -1,6 +1,7 @@
 """Tests of ``skillsearch query``: answers, refreshing, batches, and answers to bad input."""
 
 import json
+import os
 
 import pytest
 
@@ -8,6 +9,9 @@ from skillsearch.cli import opening
 from skillsearch.index.cache import IndexFolder
 from skillsearch.types import SYSTEMS
 
+NEEDS_ORDINARY_USER = pytest.mark.skipif(
+    os.geteuid() == 0, reason="root reads whatever the permissions say"
+)
 RESULT_KEYS = {"query", "threshold", "hits", "abstained", "seconds"}
 HIT_KEYS = {"rank", "name", "description", "score", "path", "root", "duplicates"}
 
@@ -243,11 +247,71 @@ def test_a_touched_file_is_no_change(indexed, drinks):
 # Indexes that cannot be used.
 
 
-def test_no_index_exits_with_4_and_says_how_to_make_one(cli):
-    """The folder that was looked in is named."""
-    result = cli("query", "tea", "--index-dir", "nowhere")
+@pytest.mark.parametrize("source", ["default", "flag", "variable", "project", "user"])
+@pytest.mark.parametrize("command", [["query", "tea"], ["list"], ["status"], ["prompt", "tea"]])
+def test_no_index_exits_with_4_and_says_which_why_and_what_makes_it(
+    cli, home, tmp_path, monkeypatch, source, command
+):
+    """The command that is told makes it just there."""
+    place, why = tmp_path / "work" / "there", ""
+    files = {"project": tmp_path / "work" / "skillsearch.toml"}
+    files["user"] = home / "config" / "skillsearch" / "skillsearch.toml"
+    if source == "default":
+        place, why = home / "cache" / "skillsearch" / "default", "the default"
+    elif source == "flag":
+        command, why = [*command, "--index-dir", "there"], "named by --index-dir"
+    elif source == "variable":
+        monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(place))
+        why = "named by SKILLSEARCH_INDEX_DIR"
+    else:
+        files[source].parent.mkdir(parents=True, exist_ok=True)
+        files[source].write_text(f'index_dir = "{place}"\n')
+        why = f"named by {files[source]}"
+    result = cli(*command)
     assert (result.exit_code, result.stdout) == (4, "")
-    assert "nowhere. Make one: skillsearch index FOLDER" in result.stderr
+    option = f" --index-dir {place}" if source == "flag" else ""
+    told = f"There is no index in {place} ({why}). Make it: skillsearch index"
+    assert result.stderr == f"Error: {told} FOLDER{option}\n"
+    (home / ".claude" / "skills").mkdir(parents=True)
+    assert cli(*command).stderr == f"Error: {told}{option}\n"
+    cli("index", *option.split(), "--model", "hashing")
+    assert (place / "CURRENT").is_file()
+
+
+def test_without_the_index_of_a_project_ones_own_is_named(cli, home, tmp_path, drinks):
+    """If there is one."""
+    cli("index", drinks, "--model", "hashing")
+    (tmp_path / "work" / "skillsearch.toml").write_text('index_dir = "idx"\nroots = ["skills"]\n')
+    result = cli("query", "tea")
+    own = home / "cache" / "skillsearch" / "default"
+    assert result.exit_code == 4
+    assert "Make it: skillsearch index. Or use your own: " in result.stderr
+    assert result.stderr.rstrip().endswith(f"--index-dir {own}")
+    assert "steep-tea" in cli("query", "steep green tea", "--index-dir", own).stdout
+
+
+@NEEDS_ORDINARY_USER
+def test_an_index_that_cannot_be_read_is_not_called_missing(indexed, index_dir):
+    """To make it again would fail as well."""
+    index_dir.chmod(0)
+    try:
+        result = indexed("query", "tea")
+    finally:
+        index_dir.chmod(0o700)
+    assert result.exit_code == 4
+    assert f"The index in {index_dir} cannot be read (Permission denied)" in result.stderr
+
+
+@NEEDS_ORDINARY_USER
+def test_a_root_that_cannot_be_read_is_not_called_gone(indexed, drinks):
+    """Its skills are there."""
+    drinks.chmod(0)
+    try:
+        result = indexed("query", "steep green tea", "--threshold", 0.01)
+    finally:
+        drinks.chmod(0o700)
+    assert f"the folder {drinks} cannot be read (Permission denied)" in result.stderr
+    assert "steep-tea" in result.stdout
 
 
 def part_of(index_dir):

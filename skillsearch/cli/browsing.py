@@ -32,7 +32,7 @@ _OVERVIEW = ("license", "compatibility", "version", "tags", "triggers", "allowed
 @json_option
 def list_command(index_dir: Path | None, as_json: bool) -> None:
     """List the skills of the index: name, root and description."""
-    index = open_index(load_settings(index_dir=index_dir).index_dir)
+    index = open_index(load_settings(index_dir=index_dir))
     documents = list(index.documents())
     if as_json:
         skills = [_entry(document) for document in documents]
@@ -51,7 +51,7 @@ def list_command(index_dir: Path | None, as_json: bool) -> None:
 def complete_name(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Offer the names of the indexed skills to the shell; nothing where there is no index."""
     try:
-        index = open_index(load_settings(index_dir=context.params.get("index_dir")).index_dir)
+        index = open_index(load_settings(index_dir=context.params.get("index_dir")))
     except SkillSearchError:
         return []
     names = {one_line(document.name) for document in index.documents()}
@@ -82,7 +82,7 @@ def show_command(
     asked = [f"--{option}" for option, value in parts.items() if value is not None]
     if len(asked) > 1:
         raise click.UsageError(f"{' and '.join(asked)} ask for different things; use one of them.")
-    index = open_index(load_settings(index_dir=index_dir).index_dir)
+    index = open_index(load_settings(index_dir=index_dir))
     document = index.find(name)
     skill = index.get(document.doc_id if ":" in name else name)
     if skill.content_hash != document.content_hash:

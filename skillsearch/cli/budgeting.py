@@ -12,7 +12,7 @@ from skillsearch.cli.indexing import describe, progress_bars
 from skillsearch.cli.opening import open_index
 from skillsearch.cli.options import Root, command, index_dir_option, json_option, roots_argument
 from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say
-from skillsearch.config import load_settings
+from skillsearch.config import Settings, load_settings
 from skillsearch.safe_text import listed
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def budget_command(
     from skillsearch.index.token_counter import COUNTED_BY, TokenCounter
 
     settings = load_settings(index_dir=index_dir)
-    sources, problems = _sources(roots, settings.index_dir)
+    sources, problems = _sources(roots, settings)
     with progress_bars() as progress:
         skills, more = measure(sources, TokenCounter.load(), progress)
     problems = (*problems, *more)
@@ -117,14 +117,16 @@ def budget_command(
     _tell(problems)
 
 
-def _sources(roots: Sequence[Root], index_dir: Path) -> tuple[list[Source], tuple[Diagnostic, ...]]:
+def _sources(
+    roots: Sequence[Root], settings: Settings
+) -> tuple[list[Source], tuple[Diagnostic, ...]]:
     """Find the skills of roots, or else those of the index."""
     from skillsearch.budget.reading import sources_of_index, sources_of_roots
     from skillsearch.roots.bundles import local_roots
 
     if roots:
         return sources_of_roots(local_roots(roots)[0])
-    return sources_of_index(open_index(index_dir)), ()
+    return sources_of_index(open_index(settings)), ()
 
 
 def _tell(problems: Sequence[Diagnostic]) -> None:

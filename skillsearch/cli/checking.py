@@ -50,7 +50,7 @@ def status_command(
         else:
             _print([(name, str(value)) for name, value in rows.items()])
         return
-    report = status(open_index(settings.index_dir))
+    report = status(open_index(settings))
     if as_json:
         emit_json(report.to_dict())
     else:

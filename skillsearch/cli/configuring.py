@@ -19,6 +19,7 @@ from skillsearch.cli.options import (
     roots_argument,
 )
 from skillsearch.cli.output import say
+from skillsearch.config import load_settings, no_index
 from skillsearch.host_configs import CLIENTS, HOOK_CLIENTS, HostConfig, hook_config, server_config
 from skillsearch.mcp_server.offers import TOOLSETS
 from skillsearch.safe_text import visible
@@ -49,10 +50,12 @@ def mcp_config_command(
     """Print the configuration that makes an agent's host use the MCP server.
 
     CLIENT is claude-code, codex, gemini, vscode, opencode or goose. Nothing is written: stderr
-    says where the text belongs. Without ROOT and --index-dir the server takes what the settings
-    name where the host starts it.
+    says where the text belongs. Without ROOT it names the index that is in use here and now, so
+    that the host asks that one from any folder.
     """
-    place = [] if index_dir is None else ["--index-dir", str(index_dir.absolute())]
+    settings = load_settings(index_dir=index_dir)
+    is_pinned = not url and (index_dir is not None or not roots)
+    place = ["--index-dir", str(settings.index_dir.absolute())] if is_pinned else []
     options = ["--languages", languages] if languages else []
     options += [*(["--toolset", toolset] if toolset else []), *(["--watch"] if watch else [])]
     options += ["--allow-run"] if allow_run else []
@@ -63,12 +66,14 @@ def mcp_config_command(
     if hook:
         config = _hook(client, roots, url, place)
     elif url:
-        if roots or place:
+        if roots or index_dir is not None:
             raise click.UsageError("With --http, ROOT and --index-dir are for the running server.")
         config = server_config(client, _checked(url))
     else:
         config = _server(client, [*map(str, roots), *place, *options])
     click.echo(config.text, nl=False)
+    if is_pinned and not roots and not (settings.index_dir / "CURRENT").exists():
+        say(f"note: {no_index(settings.index_dir.absolute(), settings)}")
     say(f"This belongs into {config.place}, merged with what is there.")
     if config.add_command:
         # Not by `say`, which would change blanks in a path.

@@ -198,7 +198,7 @@ def _own_jobs(wishes: _Wishes) -> tuple[tuple[SystemSpec, ...], tuple[Job, ...]]
     from skillsearch.evaluation.own_skills import KINDS
     from skillsearch.evaluation.systems import parse_systems
 
-    request = choose_request(wishes.places, load_settings())
+    request = choose_request(wishes.places, load_settings(), apart=bool(wishes.places))
     fields = "full" if request.with_body else "metadata"
     specs = parse_systems(
         wishes.system, model=request.model, fields=fields, languages=request.languages

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,14 +22,26 @@ from skillsearch.cli.options import (
     roots_argument,
 )
 from skillsearch.cli.output import emit_json, say
-from skillsearch.config import Settings, load_settings, no_color, standard_roots
+from skillsearch.cli.prompt_hook import forget_told
+from skillsearch.config import (
+    Settings,
+    index_option,
+    load_settings,
+    no_color,
+    standard_roots,
+    user_index_dir,
+)
+from skillsearch.errors import RootError
+from skillsearch.safe_text import listed, one_line
 
 if TYPE_CHECKING:
+    from skillsearch.index.corpus import OpenedIndex
     from skillsearch.index.request import IndexRequest
-    from skillsearch.types import Diagnostic, IndexReport, Languages, Progress
+    from skillsearch.types import Diagnostic, IndexReport, JsonValue, Languages, Progress
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 _SHOWN_DIAGNOSTICS = 10
+_SHOWN_ROOTS = 10
 _STAGES = {
     "read": "Reading skills",
     "embed": "Embedding texts",
@@ -65,7 +78,13 @@ _STAGES = {
     help="Look at this SKILL.md or folder alone, there or gone; may be given several times.",
 )
 @backend_options
-@click.option("--examples", is_flag=True, help="Index the example skills of this package.")
+@click.option("--examples", is_flag=True, help="Add the example skills of this package.")
+@click.option(
+    "--replace",
+    is_flag=True,
+    help="Hold exactly the ROOTs named, or without ROOT those of the settings or the usual places; "
+    "say which skills leave.",
+)
 @json_option
 def index_command(
     roots: tuple[Root, ...],
@@ -80,21 +99,26 @@ def index_command(
     uri: str | None,
     collection: str | None,
     examples: bool,
+    replace: bool,
     as_json: bool,
 ) -> None:
-    """Index folders of skills, or bring their index up to date.
+    """Add folders of skills to the index, or bring it up to date.
 
     ROOT is a folder, an archive (.zip, .tar, .tar.gz, .tgz, .tar.bz2, .tar.xz), or the URL of an
     archive or of a SKILL.md. Archives and URLs are looked at by this command, not by a query.
 
-    Without ROOT: the folders of the settings, or those indexed before, or the places where agents
-    keep skills (.agents/skills and .claude/skills, here and in the home folder).
+    What was indexed before stays, and comes before new ROOTs; the folders of the settings come
+    first. Without ROOT all of them are brought up to date; if there are none, the places where
+    agents keep skills are indexed (.agents/skills and .claude/skills, here and in the home folder).
     """
     from skillsearch.index.cache import IndexFolder
+    from skillsearch.index.corpus import open_current
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.reports.languages import advice
+    from skillsearch.roots.sources import shown, unpacked_from
 
-    given = (*roots, EXAMPLES) if examples else roots
+    if replace and only:
+        raise click.UsageError("--only looks at a part of the index, --replace makes it another.")
     settings = load_settings(
         index_dir=index_dir,
         model=model,
@@ -105,70 +129,165 @@ def index_command(
         uri=uri,
         collection=collection,
     )
-    request = choose_request(given, settings, same=bool(only))
+    extra = (EXAMPLES,) if examples else ()
+    request = choose_request(roots, settings, extra=extra, replace=replace, same=bool(only))
     if settings.backend == "milvus":
         from skillsearch.cli.remote import index_in_milvus
 
         with progress_bars() as progress:
             report = index_in_milvus(request, settings, device=device, progress=progress)
-        _report(report, as_json=as_json)
+        names = [shown(str(root)) for root in request.named]
+        held: dict[str, JsonValue] = {"collection": settings.collection, "roots": names}
+        _report(report, held, as_json=as_json)
         return
-    folder = settings.index_dir.absolute()
-    before = IndexFolder(folder).current()
+    folder = IndexFolder(settings.index_dir.absolute())
+    before = open_current(folder) if replace else None
+    generation = folder.current()
     with progress_bars() as progress:
         index, report = SkillIndex.build(
             request,
-            folder,
+            folder.path,
             verify=verify,
             only=[path.absolute() for path in only],
             device=device,
             progress=progress,
         )
-    _report(report, as_json=as_json)
-    told = advice(index) if report.generation != before else ""
+    forget_told(folder.path)
+    left = _left(before, index.opened) if before else {}
+    names = [unpacked_from(root.path) or str(root.path) for root in index.opened.settings.roots]
+    held = {"index_dir": str(folder.path), "roots": names, "left": left}
+    _report(report, held, as_json=as_json)
+    _say_whose(settings, roots)
+    told = advice(index) if report.generation != generation else ""
     if told:
         say(f"note: {told}")
 
 
 def choose_request(
-    given: Sequence[Root], settings: Settings, *, same: bool = False
+    given: Sequence[Root],
+    settings: Settings,
+    *,
+    extra: Sequence[Root] = (),
+    replace: bool = False,
+    same: bool = False,
+    apart: bool = False,
 ) -> IndexRequest:
-    """Decide what to index: arguments, settings, what was indexed before, or the usual places.
+    """Decide what to index: the roots of the settings, those indexed before, and those given.
 
     Args:
         given: Roots that the user named.
         settings: The settings that hold.
-        same: Take what was indexed before, where anything was, rather than the roots of settings.
+        extra: Roots to add behind all others.
+        replace: Leave out what was indexed before, and, if roots are given, those of the settings.
+        same: Take what was indexed before, if anything was, and nothing else.
+        apart: Take the roots given and nothing else: they are not for the index.
 
     Returns:
-        Folders, model, fields and languages.
+        Folders, and model, fields and languages: those of before, unless the settings name others.
 
     Raises:
         UsageError: When there is nothing to index.
-        RootError: When an archive or URL cannot be unpacked.
+        RootError: When a root cannot be indexed; says what to type instead.
     """
+    from skillsearch.index.indexed_roots import join_roots
     from skillsearch.index.request import IndexRequest
-    from skillsearch.roots.bundles import local_roots
 
-    named = tuple(given) or settings.roots
-    with_body = settings.fields == "full"
-    asks_before = not given and (same or not named)
-    before = IndexRequest.load(settings.index_dir.absolute()) if asks_before else None
-    if before is not None:
-        model = settings.model if "model" in settings.sources else before.model
-        with_body = with_body if "fields" in settings.sources else before.with_body
-        languages = settings.languages if "languages" in settings.sources else before.languages
-        roots, sources = local_roots(before.sources or before.roots)
-        return IndexRequest(roots, model, with_body, sources, languages)
-    named = named or standard_roots()
+    before = None if apart else _request_before(settings)
+    earlier = before.named if before and not replace else ()
+    if same and earlier:
+        named = earlier
+    elif replace or apart:
+        named = join_roots(given or settings.roots or standard_roots(), extra)
+    else:
+        usual = () if earlier or given else settings.roots or standard_roots()
+        named = join_roots(settings.index_roots, earlier, usual, given, extra)
     if not named:
         raise click.UsageError(
             "There is nothing to index. Name a folder (skillsearch index FOLDER), set roots in "
             "skillsearch.toml or SKILLSEARCH_ROOTS, or try the examples: skillsearch index "
             "--examples"
         )
-    roots, sources = local_roots(named)
-    return IndexRequest(roots, settings.model, with_body, sources, settings.languages)
+    roots, sources = _folders(named, given, earlier, settings)
+    model, with_body, languages = settings.model, settings.fields == "full", settings.languages
+    if before is not None:
+        model = model if "model" in settings.sources else before.model
+        with_body = with_body if "fields" in settings.sources else before.with_body
+        languages = languages if "languages" in settings.sources else before.languages
+    return IndexRequest(roots, model, with_body, sources, languages)
+
+
+def _request_before(settings: Settings) -> IndexRequest | None:
+    """Return what the index in use was asked to hold; None if there is none."""
+    if settings.backend == "milvus":
+        from skillsearch.cli.remote import request_in_milvus
+
+        return request_in_milvus(settings)
+    from skillsearch.index.request import IndexRequest
+
+    return IndexRequest.load(settings.index_dir.absolute())
+
+
+def _folders(
+    named: Sequence[Root], given: Sequence[Root], earlier: Sequence[Root], settings: Settings
+) -> tuple[tuple[Path, ...], tuple[str, ...]]:
+    """Return the folders of roots and what they come from, as `local_roots` does.
+
+    If one cannot be indexed all are refused, and told what to type instead.
+    """
+    from skillsearch.index.indexed_roots import resolve_roots
+    from skillsearch.roots.bundles import local_root
+    from skillsearch.roots.sources import is_bundle, source_of
+
+    folders: list[Path] = []
+    problems: dict[Root, RootError] = {}
+    for root in named:
+        try:
+            folders.append(local_root(root))
+            resolve_roots(folders[-1:])
+        except RootError as exc:
+            problems[root] = exc
+    for root in sorted(problems, key=lambda root: root not in given):
+        rest = [other for other in named if other not in problems]
+        way_on = _way_on(root, rest, given, earlier, settings)
+        raise RootError(f"{problems[root]} {way_on}") from problems[root]
+    return tuple(folders), tuple(map(source_of, named)) if any(map(is_bundle, named)) else ()
+
+
+def _way_on(
+    root: Root,
+    rest: Sequence[Root],
+    given: Sequence[Root],
+    earlier: Sequence[Root],
+    settings: Settings,
+) -> str:
+    """Say what to do about a root that cannot be indexed.
+
+    Args:
+        root: The root.
+        rest: The roots that can be indexed.
+        given: Those that the user named.
+        earlier: Those that were indexed before.
+        settings: The settings that hold.
+
+    Returns:
+        A sentence.
+    """
+    from skillsearch.index.indexed_roots import replace_command
+    from skillsearch.roots.sources import archive_url
+
+    if root in earlier:
+        option = index_option(settings.index_dir.absolute(), settings)
+        if settings.backend == "milvus":
+            option = " --backend milvus" if "flag" in settings.sources["backend"] else ""
+        command = replace_command(rest, option)
+        return f"It was indexed before: bring it back, or leave its skills out: {command}"
+    if root not in given:
+        return f"It is a root of the settings ({settings.sources.get('roots', 'default')})."
+    here = f"{Path.cwd()}/"
+    if url := archive_url(str(root).removeprefix(here)):
+        return f"For a repository, name its archive: {url}"
+    others = " ".join(shlex.quote(str(other)) for other in given if other in rest)
+    return f"Without it: skillsearch index {others}" if others else ""
 
 
 @contextlib.contextmanager
@@ -203,10 +322,18 @@ def progress_bars() -> Iterator[Progress | None]:
         yield update
 
 
-def _report(report: IndexReport, *, as_json: bool) -> None:
-    """Tell what was done."""
+def _left(before: OpenedIndex, after: OpenedIndex) -> dict[str, int]:
+    """Count the skills that left an index, by the root that they left with."""
+    roots = {str(root.path) for root in after.settings.roots}
+    paths = {document.path for document in after.corpus.documents}
+    gone = (d.root for d in before.corpus.documents if d.root not in roots and d.path not in paths)
+    return dict(Counter(gone))
+
+
+def _report(report: IndexReport, held: Mapping[str, JsonValue], *, as_json: bool) -> None:
+    """Tell what was done, and what the index holds now."""
     if as_json:
-        emit_json(report.to_dict())
+        emit_json({**report.to_dict(), **held})
         return
     show_diagnostics(report.diagnostics)
     click.echo(
@@ -214,6 +341,26 @@ def _report(report: IndexReport, *, as_json: bool) -> None:
         f"{report.reused:,} unchanged, {report.removed:,} removed, {report.skipped:,} skipped; "
         f"{report.embedded:,} texts embedded, {report.seconds:.2f} s"
     )
+    for root, count in held.get("left", {}).items():
+        say(f"with {root}, {'1 skill' if count == 1 else f'{count:,} skills'} left the index")
+    place = held["index_dir"] if "index_dir" in held else f"collection {held['collection']}"
+    click.echo(one_line(f"index: {place}; roots: {listed(held['roots'], _SHOWN_ROOTS)}"))
+
+
+def _say_whose(settings: Settings, given: Sequence[Root]) -> None:
+    """Say that roots which lie elsewhere went into the index of a project."""
+    if not settings.is_project_index:
+        return
+    file = settings.sources["index_dir"]
+    project = Path(file).parent
+    outside = [root for root in given if not Path(root).is_relative_to(project)]
+    if outside:
+        names = " ".join(shlex.quote(str(root)) for root in outside)
+        own = shlex.quote(str(user_index_dir()))
+        say(
+            f"note: this is the index of the project, which {file} names. To add to your own "
+            f"instead: skillsearch index {names} --index-dir {own}"
+        )
 
 
 def show_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:

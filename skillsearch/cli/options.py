@@ -54,7 +54,9 @@ def roots_argument(*, must_be: bool = False) -> Callable[[Decorated], Decorated]
         """Keep URLs as they are, and make paths absolute."""
         from skillsearch.roots.sources import is_bundle
 
-        roots = tuple(text if is_url(text) else Path(text).absolute() for text in given)
+        if "" in given:
+            raise click.BadParameter("A ROOT is empty; name a folder, or . for this one.")
+        roots = tuple(text if is_url(text) else _absolute(text) for text in given)
         for path in (root for root in roots if must_be and isinstance(root, Path)):
             if not (path.is_file() and is_bundle(path)) and not path.is_dir():
                 raise click.BadParameter(f"There is no folder or archive {str(path)!r}.")
@@ -62,6 +64,12 @@ def roots_argument(*, must_be: bool = False) -> Callable[[Decorated], Decorated]
 
     kind = click.Path(readable=False)
     return click.argument("roots", nargs=-1, metavar="[ROOT]...", type=kind, callback=read)
+
+
+def _absolute(path: str) -> Path:
+    """Return a path that means the same from any folder, even if the one before a .. goes."""
+    found = Path(path).absolute()
+    return found.resolve() if ".." in found.parts else found
 
 
 def json_option(function: Decorated) -> Decorated:

@@ -6,7 +6,8 @@ What the hosts expect, each read in November 2026: Claude Code (code.claude.com/
 ``UserPromptSubmit``; a bare ``additionalContext`` is dropped, anthropics/claude-code#52876), Codex
 (openai/codex, codex-rs/hooks/src/events/user_prompt_submit.rs, the same form) and Gemini CLI
 (google-gemini/gemini-cli, docs/hooks/reference.md, ``BeforeAgent``). All of them take an empty
-stdout as nothing to add, and all let exit code 2 block the prompt.
+stdout as nothing to add, show stderr to nobody and ``systemMessage`` to the person, and let exit
+code 2 block the prompt.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from skillsearch.surroundings import variables
 
 TYPE_CHECKING = False  # `typing` would cost every prompt some milliseconds
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from skillsearch.types import JsonValue
 
 EVENTS = {"claude-code": "UserPromptSubmit", "codex": "UserPromptSubmit", "gemini": "BeforeAgent"}
@@ -42,6 +45,8 @@ INTRODUCTION = (
 )
 """Hosts put our text behind the prompt, where a model may take it for the task
 (openai/codex#40680)."""
+_SILENT_SECONDS = 86_400
+"""How long a person is not told again that there is no index."""
 _OPTIONS = {"--client": "client", "--index-dir": "index_dir"}
 
 
@@ -72,6 +77,7 @@ def run(client: str | None, index_dir: str | None) -> None:
         index_dir: Folder of the index; None for that of the settings.
     """
     deadline = time.monotonic() + SECONDS
+    event = None
     try:
         event = _read_event(deadline)
         prompt = event["prompt"][:MAX_PROMPT_CHARS]
@@ -82,6 +88,58 @@ def run(client: str | None, index_dir: str | None) -> None:
         _tell("interrupted")
     except Exception as exc:  # noqa: BLE001  # The host would show its user a traceback, or block.
         _tell(str(exc) if isinstance(exc, SkillSearchError) else f"{type(exc).__name__}: {exc}")
+        if event and client != "text":
+            _tell_person(index_dir)
+
+
+def _tell_person(index_dir: str | None) -> None:
+    """Have the host show its user that there is no index, once a day for each index."""
+    from contextlib import suppress
+
+    from skillsearch.config import load_settings, no_index
+
+    with suppress(SkillSearchError, OSError):
+        settings = load_settings(index_dir=index_dir)
+        folder = settings.index_dir.absolute()
+        if not (folder / "CURRENT").exists() and _is_first_today(folder):
+            text = f"skillsearch offers no skills here: {no_index(folder, settings)}"
+            _emit(json.dumps({"systemMessage": text}))
+
+
+def _is_first_today(folder: Path) -> bool:
+    """Mark that the lack of an index is told; False if it was within a day."""
+    from contextlib import suppress
+
+    mark = _mark_of(folder)
+    with suppress(OSError):  # There is no mark, or it cannot be made: better told twice than never.
+        if 0 <= time.time() - mark.stat().st_mtime < _SILENT_SECONDS:
+            return False
+    with suppress(OSError):
+        mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mark.touch()
+    return True
+
+
+def forget_told(folder: Path) -> None:
+    """Have the lack of an index told again if it should ever be gone.
+
+    Args:
+        folder: Folder of an index that was made.
+    """
+    from contextlib import suppress
+
+    with suppress(OSError):
+        _mark_of(folder).unlink()
+
+
+def _mark_of(folder: Path) -> Path:
+    """Return the file that marks that the lack of an index was told."""
+    import hashlib
+
+    from skillsearch.config import cache_dir
+
+    digest = hashlib.sha256(str(folder).encode("utf-8", "surrogatepass")).hexdigest()
+    return cache_dir() / "told" / digest[:16]
 
 
 def _read_event(deadline: float) -> dict[str, JsonValue]:

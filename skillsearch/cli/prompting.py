@@ -70,7 +70,7 @@ def prompt_command(
         )
     refresh = False if no_refresh else None
     settings = load_settings(n=n, threshold=threshold, index_dir=index_dir, refresh=refresh)
-    index = open_index(settings.index_dir)
+    index = open_index(settings)
     if settings.refresh:
         bring_up_to_date(index)
     library = SkillLibrary.of_index(index)

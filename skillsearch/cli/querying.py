@@ -153,7 +153,7 @@ def _search(
     """Search in this process."""
     from skillsearch.reports.languages import query_notice
 
-    index = open_index(settings.index_dir)
+    index = open_index(settings)
     if settings.refresh:
         bring_up_to_date(index)
     for begin in range(0, len(queries), _TOGETHER):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from skillsearch.errors import ConfigError
+from skillsearch.errors import ConfigError, IndexNotFoundError
 
 if TYPE_CHECKING:
     from skillsearch.config import Settings
@@ -41,6 +42,30 @@ def index_in_milvus(
     )
     index.close()
     return report
+
+
+def request_in_milvus(settings: Settings) -> IndexRequest | None:
+    """Return what an index in Milvus was asked to hold; None if there is none.
+
+    Args:
+        settings: Name the server and the index.
+
+    Returns:
+        The request, its archives and URLs as they were named if they were unpacked on this machine.
+
+    Raises:
+        SkillSearchError: As `RemoteIndex.open` does.
+    """
+    from skillsearch.roots.sources import source_behind
+
+    try:
+        with open_in_milvus(settings) as index:
+            request = index.settings.request()
+    except IndexNotFoundError:
+        return None
+    sources = tuple(source_behind(root) for root in request.roots)
+    named = tuple(source or str(root) for source, root in zip(sources, request.roots, strict=True))
+    return replace(request, sources=named) if any(sources) else request
 
 
 def open_in_milvus(settings: Settings) -> RemoteIndex:

@@ -213,7 +213,7 @@ def _library(roots: Sequence[str], settings: Settings) -> SkillLibrary:
     if missing := [folder for folder in folders if not folder.is_dir()]:
         raise RootError(f"There is no folder {str(missing[0])!r}; name one for --root that exists.")
     if not folders:
-        return SkillLibrary.of_index(_index(settings.index_dir))
+        return SkillLibrary.of_index(_index(settings))
     library = SkillLibrary.from_roots(folders)
     if not library.list():
         raise RootError(
@@ -223,10 +223,10 @@ def _library(roots: Sequence[str], settings: Settings) -> SkillLibrary:
     return library
 
 
-def _index(folder: Path) -> SkillIndex:
+def _index(settings: Settings) -> SkillIndex:
     """Open the index, or say how to do without."""
     try:
-        return open_index(folder)
+        return open_index(settings)
     except IndexNotFoundError as exc:
         raise IndexNotFoundError(f"{exc}, or run the skill without one: --root FOLDER") from exc
 

@@ -27,6 +27,7 @@ from skillsearch.execution.choosing import EXECUTORS
 from skillsearch.mcp_server.offers import TOOLSETS, Offers
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import NoReturn
 
     import anyio
@@ -96,6 +97,8 @@ def mcp_command(
     from skillsearch.mcp_server.served_library import ServedLibrary
 
     settings = load_settings(index_dir=index_dir, languages=languages)
+    if roots and index_dir is not None:
+        _check_own(roots, index_dir.absolute())
     served = ServedLibrary(roots, settings, index_dir)
     runner = _runner(executor or "auto", settings) if allow_run else None
     offers = Offers(toolset, served, runner)
@@ -105,6 +108,20 @@ def mcp_command(
     with runner or nullcontext():
         code = _serve(served, offers, listener, watch=watch)
     _leave(code)
+
+
+def _check_own(roots: Sequence[Root], folder: Path) -> None:
+    """Refuse to make the index of other roots one of these."""
+    from skillsearch.index.indexed_roots import join_roots
+    from skillsearch.index.request import IndexRequest
+
+    request = IndexRequest.load(folder)
+    held = request.named if request else ()
+    if len(join_roots(roots, held)) > len(join_roots(roots)):
+        raise ConfigError(
+            f"The index in {folder} holds other folders, which these would replace. Leave out "
+            "--index-dir, for these have an index of their own; or leave out ROOT to serve it."
+        )
 
 
 def _runner(executor: str, settings: Settings) -> SkillRunner:

@@ -85,9 +85,10 @@ def tune_command(
 ) -> None:
     """Tune the embedder on your own skills, and measure what that gains.
 
-    The folders are those that "skillsearch index" would take. What skills say of the requests they
-    are for is learned, and some of it is held out to compare the model before and after. Where the
-    new one is better beyond chance it is written; use it with: skillsearch index --model FOLDER.
+    The skills are those below the ROOTs, or else those that "skillsearch index" would take. What
+    skills say of the requests they are for is learned, and some of it is held out to compare the
+    model before and after. If the new one is better beyond chance it is written; use it with:
+    skillsearch index --model FOLDER.
     Else nothing is written, and the old one is the one to keep. The exit code is 0 either way.
 
     Nothing leaves this machine. An interrupted run goes on when it is begun again.
@@ -101,7 +102,7 @@ def tune_command(
     from skillsearch.training.tuning_types import Wishes
 
     settings = load_settings(index_dir=index_dir, model=model, languages=languages)
-    request = choose_request(roots, settings)
+    request = choose_request(roots, settings, apart=bool(roots))
     wishes = Wishes(
         roots=request.roots,
         out=out.absolute(),

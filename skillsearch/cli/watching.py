@@ -21,6 +21,7 @@ from skillsearch.cli.options import (
     roots_argument,
 )
 from skillsearch.cli.output import emit_json, say
+from skillsearch.cli.prompt_hook import forget_told
 from skillsearch.config import load_settings
 
 if TYPE_CHECKING:
@@ -39,9 +40,9 @@ def watch_command(
 ) -> None:
     """Keep the index up to date until interrupted.
 
-    Indexes first, the folders that "skillsearch index" would take, and then again whenever skills
-    change: one line on stderr each time, with --json one JSON object a line on stdout. A folder
-    that vanishes is waited for, its skills stay in the index.
+    Indexes first, as "skillsearch index [ROOT]..." does, and then again whenever skills change: one
+    line on stderr each time, with --json one JSON object a line on stdout. A folder that vanishes
+    is waited for, its skills stay in the index.
     """
     from skillsearch.watcher import require_watchfiles, watch
 
@@ -56,6 +57,7 @@ def watch_command(
             index, report = SkillIndex.build(
                 request, settings.index_dir.absolute(), progress=_until(stop, bars)
             )
+        forget_told(index.folder)
         _tell(report, as_json=as_json)
 
         def refresh(changed: frozenset[Path] | None) -> None:

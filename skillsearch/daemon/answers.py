@@ -13,7 +13,8 @@ from pathlib import Path
 from skillsearch import __version__
 from skillsearch.config import load_settings
 from skillsearch.daemon.warm import WarmIndexes
-from skillsearch.errors import DaemonError, SkillSearchError
+from skillsearch.errors import DaemonError, IndexNotFoundError, SkillSearchError
+from skillsearch.index.cache import IndexFolder
 from skillsearch.index.opening import bring_up_to_date
 from skillsearch.prompt import PromptSkill, render_overview
 from skillsearch.reports.languages import query_notice
@@ -114,7 +115,10 @@ class Answers:
         if settings.daemon == "off":
             raise DaemonError("The settings turn the daemon off.")
         with self._my_turn():
-            warm = self._warm.get(settings.index_dir)
+            try:
+                warm = self._warm.get(settings.index_dir)
+            except IndexNotFoundError:
+                raise IndexFolder(settings.index_dir).not_found(settings) from None
             is_first = len(warm.index) <= MAX_LOOKED_AT_FIRST
             note = bring_up_to_date(warm.index) if settings.refresh and is_first else ""
             if settings.refresh and not is_first:

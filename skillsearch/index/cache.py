@@ -26,6 +26,8 @@ from pathlib import Path
 
 import xxhash
 
+from skillsearch import config
+from skillsearch.config import Settings
 from skillsearch.errors import CacheError, IndexNotFoundError, LockTimeoutError, StorageError
 from skillsearch.index.atomic_files import sync_file, sync_folder, write_atomically
 from skillsearch.index.sealed_parts import (
@@ -78,11 +80,22 @@ class IndexFolder:
         """Tell whether some index was ever finished here."""
         return (self.path / "CURRENT").is_file()
 
-    def not_found(self) -> IndexNotFoundError:
-        """Return the error for a folder in which no index was ever finished."""
-        return IndexNotFoundError(
-            f"There is no index in {self.path}. Make one: skillsearch index FOLDER"
-        )
+    def not_found(self, settings: Settings | None = None) -> IndexNotFoundError:
+        """Return the error for a folder in which no index was ever finished.
+
+        Args:
+            settings: Those of the caller; by default those of the working folder.
+        """
+        try:
+            (self.path / "CURRENT").stat()
+        except PermissionError as exc:
+            return IndexNotFoundError(
+                f"The index in {self.path} cannot be read ({exc.strerror}); check the permissions "
+                "of that folder, or choose another --index-dir."
+            )
+        except OSError:
+            pass
+        return IndexNotFoundError(config.no_index(self.path, settings))
 
     def open(self, *, verify: bool = False) -> Generation:
         """Open the generation in use after checking every part of it.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skillsearch.config import Settings, index_option
 from skillsearch.errors import IndexNotFoundError, LockTimeoutError, RootError, SkillSearchError
 
 if TYPE_CHECKING:
@@ -17,11 +19,11 @@ MAX_REFRESHED_FILES = 32
 """More new skills than this take seconds to embed."""
 
 
-def open_index(index_dir: Path) -> SkillIndex:
-    """Open an index, which builds a damaged one anew.
+def open_index(settings: Settings) -> SkillIndex:
+    """Open the index that the settings name; a damaged one is built anew.
 
     Args:
-        index_dir: Its folder.
+        settings: The settings.
 
     Returns:
         The index.
@@ -29,14 +31,20 @@ def open_index(index_dir: Path) -> SkillIndex:
     Raises:
         IndexNotFoundError: When there is none, or it is damaged and its roots are gone.
     """
+    from skillsearch.index.cache import IndexFolder
     from skillsearch.index.skill_index import SkillIndex
 
+    folder = IndexFolder(settings.index_dir.absolute())
     try:
-        return SkillIndex.open(index_dir)
+        return SkillIndex.open(folder.path)
+    except IndexNotFoundError:
+        if folder.current() is None:
+            raise folder.not_found(settings) from None
+        raise
     except RootError as exc:
         raise IndexNotFoundError(
-            f"The index in {index_dir} is damaged and cannot be built anew: {exc} "
-            "Name a folder that exists: skillsearch index FOLDER"
+            f"The index in {folder.path} is damaged and cannot be built anew: {exc} "
+            f"{_way_on(folder.path, index_option(folder.path, settings))}"
         ) from exc
 
 
@@ -54,19 +62,47 @@ def bring_up_to_date(index: SkillIndex) -> str:
     if len(index) > MAX_CHECKED_SKILLS or index.is_current():
         return ""
     differences = index.differences()
-    obstacle = _obstacle(differences)
+    obstacle = _obstacle(index, differences)
     if obstacle:
-        return f"warning: {obstacle}; searching the index as it was. To mend: skillsearch index"
+        return f"warning: {obstacle}"
     return _refresh(index, differences)
 
 
-def _obstacle(differences: Differences) -> str:
-    """Say what speaks against refreshing now, or nothing."""
+def _obstacle(index: SkillIndex, differences: Differences) -> str:
+    """Return what speaks against refreshing now and what to do about it; empty for nothing."""
     if differences.missing_roots:
-        return f"the folder {', '.join(differences.missing_roots)} is gone"
+        missing = differences.missing_roots[0]
+        return (
+            f"the folder {missing} {_state_of(missing)}; searching the index as it was. "
+            f"{_way_on(index.folder, index_option(index.folder))}"
+        )
     if len(differences.added) + len(differences.changed) > MAX_REFRESHED_FILES:
-        return f"much has changed ({differences})"
+        return (
+            f"much has changed ({differences}); searching the index as it was. "
+            f"To fix: run `skillsearch index{index_option(index.folder)}`"
+        )
     return ""
+
+
+def _state_of(root: str) -> str:
+    """Say what became of a root that cannot be indexed."""
+    try:
+        os.scandir(root).close()
+    except (FileNotFoundError, NotADirectoryError):
+        return "is gone"
+    except OSError as exc:
+        return f"cannot be read ({exc.strerror})"
+    return "cannot be read"
+
+
+def _way_on(folder: Path, option: str) -> str:
+    """Say how to go on with an index some of whose roots cannot be indexed."""
+    from skillsearch.index.indexed_roots import replace_command, usable_roots
+    from skillsearch.index.request import IndexRequest
+
+    request = IndexRequest.load(folder)
+    command = replace_command(usable_roots(request.named if request else ()), option)
+    return f"Bring it back, or leave its skills out: {command}"
 
 
 def _refresh(index: SkillIndex, differences: Differences) -> str:

@@ -34,6 +34,11 @@ class IndexRequest:
     sources: tuple[str, ...] = ()
     languages: Languages = "auto"
 
+    @property
+    def named(self) -> tuple[Path | str, ...]:
+        """The roots as they were named."""
+        return self.sources or self.roots
+
     def save(self, folder: Path) -> None:
         """Write the request into an index folder.
 

@@ -78,7 +78,7 @@ def describe_root(root: Root) -> str:
 def _check_wanted_roots(settings: Settings) -> Iterator[Check]:
     """Look at the roots that the next indexing would take, but for archives and URLs."""
     request = IndexRequest.load(settings.index_dir.absolute())
-    before = (request.sources or request.roots) if request else config.standard_roots()
+    before = request.named if request else config.standard_roots()
     roots = settings.roots or before
     for bundle in filter(is_bundle, roots):
         yield Check("root", "ok", f"{shown(source_of(bundle))}, unpacked by: skillsearch index")

@@ -30,6 +30,12 @@ MAX_READY_BYTES = 1 << 16
 
 _SKILL_MD = "skill.md"
 _NAME_CHARS = 60
+_REPOSITORY = re.compile(
+    r"(?:https?://(?:www\.)?(?P<host>(?:github|gitlab|codeberg)\.(?:com|org))/"
+    r"|(?:ssh://)?[\w.-]+@(?P<git_host>[\w.-]+)(?::\d+)?[:/])?"
+    r"(?P<path>[\w-][\w.-]*/[\w-][\w.-]*?)(?:\.git)?/?"
+)
+"""``owner/repo``, alone or behind a host."""
 _UNPLAIN = re.compile(r"[^\w.-]+")
 
 
@@ -85,6 +91,12 @@ def place_of(root: str | Path, cache_dir: Path | None = None) -> Path:
 
 
 def unpacked_from(folder: Path) -> str:
+    """Return what a folder in the cache comes from, to show; empty for any other folder."""
+    source = source_behind(folder)
+    return shown(source) if source else ""
+
+
+def source_behind(folder: Path) -> str:
     """Return the path or URL that a folder in the cache comes from; empty for any other folder."""
     try:
         if folder.parent.parent.resolve() != (config.cache_dir() / "roots").resolve():
@@ -94,7 +106,22 @@ def unpacked_from(folder: Path) -> str:
         is_ours = place_of(source).resolve() == folder.resolve()
     except (OSError, ValueError, TypeError, KeyError, RecursionError, RootError):
         return ""
-    return shown(source) if is_ours else ""
+    return str(source) if is_ours else ""
+
+
+def archive_url(name: str) -> str:
+    """Return the URL of an archive of the repository that a name means; empty for any other name.
+
+    Args:
+        name: ``owner/repo``, which is taken for one on GitHub; or an address that git clones from.
+    """
+    found = _REPOSITORY.fullmatch(name)
+    if found is None:
+        return ""
+    host, path = found["host"] or found["git_host"] or "github.com", found["path"]
+    if "gitlab" in host:
+        return f"https://{host}/{path}/-/archive/HEAD/{path.rpartition('/')[2]}-HEAD.zip"
+    return f"https://{host}/{path}/archive/HEAD.zip"
 
 
 def shown(source: str) -> str:
