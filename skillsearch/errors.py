@@ -37,6 +37,8 @@ A caller's wrong argument type stays ``TypeError`` or ``ValueError``.
 
 from __future__ import annotations
 
+from skillsearch.surroundings import install_extra
+
 
 class SkillSearchError(Exception):
     """The root of all errors that skillsearch raises on purpose."""
@@ -293,6 +295,6 @@ class MissingDependencyError(SkillSearchError, ImportError):
 
     def __init__(self, module: str, extra: str, purpose: str) -> None:
         """Say what needs which module, and how to install it."""
-        super().__init__(f"{purpose} needs {module}: pip install 'skillsearch[{extra}]'")
+        super().__init__(f"{purpose} needs {module}: {install_extra(extra)}")
         self.module = module
         self.extra = extra

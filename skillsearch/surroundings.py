@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import os
 
+TYPE_CHECKING = False  # `typing` would cost the hook of a host some milliseconds
+if TYPE_CHECKING:
+    from pathlib import Path
+
 PREFIX = "SKILLSEARCH_"
 SEED_ROOT = "SKILLS_ROOT"
 """The variable by which other programs name a root; it counts where no setting names any."""
@@ -80,6 +84,94 @@ def milvus_token() -> str:
     It is ``user:password`` or an API key, and never a flag or in a file of settings.
     """
     return os.environ.get(f"{PREFIX}MILVUS_TOKEN", "").strip()
+
+
+def install_extra(extra: str) -> str:
+    """Return the command that adds an extra to this copy of skillsearch, however it came here.
+
+    Args:
+        extra: Name of the extra, such as ``mcp``.
+
+    Returns:
+        A line for a shell; what was added before stays.
+    """
+    import shlex
+    import sys
+    from pathlib import Path
+
+    place = Path(sys.prefix)
+    kept = _uv_tool_extras(place / "uv-receipt.toml")
+    words = shlex.join(_requirement({extra, *(kept or ())}))
+    if kept is not None:
+        return f"uv tool install {words}"
+    if (place / "pipx_metadata.json").is_file():
+        return f"pipx runpip {shlex.quote(place.name)} install {words}"
+    return f"{pip_install()} {words}"
+
+
+def install_again() -> str:
+    """Return the command that installs this copy of skillsearch once more."""
+    import shlex
+
+    return f"{pip_install(again=True)} {shlex.join(_requirement(set()))}"
+
+
+def pip_install(*, again: bool = False) -> str:
+    """Return the beginning of a command that installs packages beside this one.
+
+    Args:
+        again: Whether it is to install what is there already.
+    """
+    import shlex
+    import sys
+    from importlib import util
+
+    if util.find_spec("pip"):
+        return f"{shlex.quote(sys.executable)} -m pip install" + " --force-reinstall" * again
+    return f"uv pip install --python {shlex.quote(sys.executable)}" + " --reinstall" * again
+
+
+def _requirement(extras: set[str]) -> list[str]:
+    """Return how an installer is told this copy of skillsearch with some extras."""
+    import json
+    from importlib import metadata
+    from pathlib import Path
+    from urllib.parse import unquote, urlsplit
+
+    names = f"[{','.join(sorted(extras))}]" if extras else ""
+    checkout = Path(__file__).parents[1]
+    if (checkout / "pyproject.toml").is_file():
+        return ["-e", f"{checkout}{names}"]
+    try:
+        text = metadata.distribution("skillsearch").read_text("direct_url.json")
+        source = json.loads(text or "{}")
+        url, vcs = source.get("url", ""), source.get("vcs_info")
+        folder = Path(unquote(urlsplit(url).path))
+        if "dir_info" in source and folder.is_dir():
+            return [f"{folder}{names}"]
+        if vcs:
+            url = f"{vcs['vcs']}+{url}@{vcs.get('requested_revision') or vcs['commit_id']}"
+            url += f"#subdirectory={source['subdirectory']}" if "subdirectory" in source else ""
+        if vcs or "archive_info" in source:
+            return [f"skillsearch{names} @ {url}"]
+    except (metadata.PackageNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        pass  # Nothing says where it came from.
+    return [f"skillsearch{names}"]
+
+
+def _uv_tool_extras(receipt: Path) -> set[str] | None:
+    """Return the extras of a tool that uv installed, which another install drops; else None."""
+    import tomllib
+
+    try:
+        with receipt.open("rb") as file:
+            wanted = tomllib.load(file)["tool"]["requirements"]
+        ours = (one for one in wanted if one["name"] == "skillsearch")
+        return {extra for one in ours for extra in one.get("extras", ())}
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
 
 
 def forbid_telemetry() -> None:

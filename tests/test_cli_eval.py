@@ -9,6 +9,7 @@ import pytest
 from skillsearch.cli import evaluating
 from skillsearch.evaluation.measures import MEASURES
 from skillsearch.index.embedder import multilingual_is_installed
+from skillsearch.surroundings import install_extra
 
 SUBJECTS = ("tea", "coffee", "lemonade", "cocoa", "juice", "cider")
 HIDDEN = "\x1b[2J\u202e"
@@ -380,7 +381,7 @@ def test_a_missing_extra_is_named_before_anything_is_indexed(
     monkeypatch.setitem(sys.modules, module, None)
     result = evaluate(drinks_collection, "--html", tmp_path / "page.html")
     assert result.exit_code == 1
-    assert f"needs {module}: pip install 'skillsearch[eval]'" in result.stderr
+    assert f"needs {module}: {install_extra('eval')}" in result.stderr
     assert not (tmp_path / "evaluations").exists()
 
 

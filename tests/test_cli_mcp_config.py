@@ -7,6 +7,7 @@ import tomllib
 import pytest
 
 from skillsearch.host_configs import CLIENTS, HOOK_CLIENTS
+from skillsearch.surroundings import install_extra
 
 
 @pytest.fixture
@@ -197,7 +198,7 @@ def test_a_missing_extra_is_told(cli, monkeypatch):
     monkeypatch.setitem(sys.modules, "mcp", None)
     result = cli("mcp-config", "goose")
     assert result.exit_code == 0
-    assert "pip install 'skillsearch[mcp]'" in result.stderr
+    assert install_extra("mcp") in result.stderr
 
 
 def test_what_the_server_is_to_offer_is_passed_on(cli, tmp_path):

@@ -13,6 +13,7 @@ import pytest
 
 import skillsearch
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.surroundings import install_extra
 
 PROGRAM = [sys.executable, "-m", "skillsearch"]
 
@@ -167,5 +168,5 @@ def test_a_missing_library_is_told_before_anything_is_indexed(cli, drinks, monke
     monkeypatch.setitem(sys.modules, "watchfiles", None)
     result = cli("watch", drinks, "--index-dir", "i")
     assert result.exit_code == 1
-    assert "pip install 'skillsearch[watch]'" in result.stderr
+    assert install_extra("watch") in result.stderr
     assert not Path("i").exists()

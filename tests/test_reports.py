@@ -14,6 +14,7 @@ from skillsearch.index.skill_index import SkillIndex
 from skillsearch.reports.doctor import EXTRAS, PACKAGES, doctor
 from skillsearch.reports.status import status
 from skillsearch.reports.validation import validate_paths
+from skillsearch.surroundings import pip_install
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def test_a_missing_package_is_an_error_with_the_pip_line(monkeypatch):
     found, missing = verdicts(doctor(), "packages")
     assert found[0] == "ok"
     assert "xxhash" not in found[1]
-    assert missing == ("error", "missing: pip install xxhash")
+    assert missing == ("error", f"missing: {pip_install()} xxhash")
 
 
 def test_versions_are_those_of_this_process():

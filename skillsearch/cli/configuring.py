@@ -23,6 +23,7 @@ from skillsearch.config import load_settings, no_index
 from skillsearch.host_configs import CLIENTS, HOOK_CLIENTS, HostConfig, hook_config, server_config
 from skillsearch.mcp_server.offers import TOOLSETS
 from skillsearch.safe_text import visible
+from skillsearch.surroundings import install_extra
 from skillsearch.types import Languages
 
 
@@ -98,7 +99,7 @@ def _server(client: str, arguments: list[str]) -> HostConfig:
     """Return what a host needs to start the server itself."""
     config = server_config(client, [*_program(), "mcp", *arguments])
     if importlib.util.find_spec("mcp") is None:
-        say("warning: the server needs an extra: pip install 'skillsearch[mcp]'")
+        say(f"warning: the server needs an extra: {install_extra('mcp')}")
     return config
 
 

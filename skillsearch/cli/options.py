@@ -20,6 +20,16 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 LOGGER = logging.getLogger("skillsearch")
 
 
+class NamedPath(click.Path):
+    """A path that is not empty: that would mean the working folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Check and return the path."""
+        if value == "":
+            self.fail("it is empty; name a path, or . for this folder.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def _raise_verbosity(_context: click.Context, _option: click.Parameter, value: bool) -> None:
     """Show all that the package logs; the group's teardown undoes it."""
     if value:
@@ -54,15 +64,13 @@ def roots_argument(*, must_be: bool = False) -> Callable[[Decorated], Decorated]
         """Keep URLs as they are, and make paths absolute."""
         from skillsearch.roots.sources import is_bundle
 
-        if "" in given:
-            raise click.BadParameter("A ROOT is empty; name a folder, or . for this one.")
         roots = tuple(text if is_url(text) else _absolute(text) for text in given)
         for path in (root for root in roots if must_be and isinstance(root, Path)):
             if not (path.is_file() and is_bundle(path)) and not path.is_dir():
                 raise click.BadParameter(f"There is no folder or archive {str(path)!r}.")
         return roots
 
-    kind = click.Path(readable=False)
+    kind = NamedPath(readable=False)
     return click.argument("roots", nargs=-1, metavar="[ROOT]...", type=kind, callback=read)
 
 
@@ -81,7 +89,7 @@ def index_dir_option(function: Decorated) -> Decorated:
     """Add ``--index-dir``."""
     return click.option(
         "--index-dir",
-        type=click.Path(file_okay=False, path_type=Path),
+        type=NamedPath(file_okay=False, readable=False, path_type=Path),
         help="Folder of the index. [default: SKILLSEARCH_INDEX_DIR, the settings, user cache]",
     )(function)
 

@@ -9,6 +9,7 @@ from skillsearch.errors import EmbedderError, MissingDependencyError
 from skillsearch.index.channels import ChannelSettings
 from skillsearch.index.embedder import load_embedder, multilingual_is_installed
 from skillsearch.index.embedding import Embedder
+from skillsearch.surroundings import install_extra
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +43,8 @@ class ChannelEmbedders:
             if not self._has_second and not self.is_quiet:
                 logger.warning(
                     "This index has a multilingual channel that cannot be asked here; "
-                    "install it: pip install 'skillsearch[multilingual]'"
+                    "install it: %s",
+                    install_extra("multilingual"),
                 )
         return 2 if self._has_second else 1
 

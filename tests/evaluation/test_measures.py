@@ -164,7 +164,7 @@ def test_an_unknown_measure_is_named_with_the_known_ones(name):
 def test_without_ir_measures_the_extra_is_named(monkeypatch):
     """The error says how to install it."""
     monkeypatch.setitem(sys.modules, "ir_measures", None)
-    with pytest.raises(MissingDependencyError, match=r"Measuring needs .*skillsearch\[eval\]") as e:
+    with pytest.raises(MissingDependencyError, match=r"Measuring needs .*\[eval\]") as e:
         measure({"q": {"a": 1}}, {"q": ranking("a")})
     assert (e.value.module, e.value.extra) == ("ir_measures", "eval")
 

@@ -432,5 +432,5 @@ def test_what_a_system_lacks_is_left_out():
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
     """The message is a command to copy."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingDependencyError, match=r"matplotlib.*skillsearch\[eval\]"):
+    with pytest.raises(MissingDependencyError, match=r"matplotlib.*\[eval\]"):
         plot_measures([make_system("a", {"R@5": 0.5})], prefix="p")

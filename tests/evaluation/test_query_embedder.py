@@ -127,5 +127,5 @@ def without_multilingual(monkeypatch):
 def test_what_is_not_installed_is_not_used():
     """Unless the user asks for it, who is told what is missing."""
     assert Embedders().languages(parse_system("hybrid"), SPANISH) == "auto"
-    with pytest.raises(MissingDependencyError, match=r"skillsearch\[multilingual\]"):
+    with pytest.raises(MissingDependencyError, match=r"\[multilingual\]"):
         Embedders().languages(parse_system("a=languages:all"), ENGLISH)

@@ -654,7 +654,7 @@ def test_an_unknown_embedder_gets_the_list_of_known_ones(spec):
 def test_a_missing_library_is_named_with_its_extra(monkeypatch, spec):
     """Without sentence-transformers the error carries the line that installs it."""
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'skillsearch\[st\]'") as info:
+    with pytest.raises(MissingDependencyError, match=r"install .*\[st\]") as info:
         load_embedder(spec)
     assert (info.value.module, info.value.extra) == ("sentence-transformers", "st")
 

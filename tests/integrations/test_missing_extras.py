@@ -23,5 +23,5 @@ def test_an_adapter_without_its_library_names_the_extra(monkeypatch, adapter, mo
     monkeypatch.setitem(sys.modules, module, None)
     name = f"skillsearch.integrations.{adapter}"
     monkeypatch.delitem(sys.modules, name, raising=False)
-    with pytest.raises(MissingDependencyError, match=rf"pip install 'skillsearch\[{extra}\]'"):
+    with pytest.raises(MissingDependencyError, match=rf"install .*\[{extra}\]"):
         importlib.import_module(name)

@@ -36,7 +36,7 @@ def test_without_pymilvus_the_extra_is_named(monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == "pymilvus"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pymilvus", None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'skillsearch\[milvus\]'"):
+    with pytest.raises(MissingDependencyError, match=r"install .*\[milvus\]"):
         MilvusServer(NOBODY)
 
 

