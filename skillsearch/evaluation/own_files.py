@@ -10,7 +10,10 @@ from skillsearch.errors import ParseError, SkillError
 from skillsearch.evaluation.own_skills import KINDS, own_collection
 from skillsearch.evaluation.trigger_evals import is_eval_file
 from skillsearch.evaluation.types import Collection
+from skillsearch.index.document_store import DocumentStore
+from skillsearch.index.documents import Document
 from skillsearch.index.indexed_roots import resolve_roots
+from skillsearch.index.precedence import find_shadowed
 from skillsearch.paths import printable
 from skillsearch.skills.discovery import discover
 from skillsearch.skills.frontmatter import load_yaml
@@ -34,14 +37,15 @@ def read_own_collection(
 
     Returns:
         The collection, its documents with the ids that an index of these roots gives them, and
-        what is wrong with skills and their eval files.
+        what is wrong with skills and their eval files. Skills that no search finds, because their
+        names mean others, are left out and reported.
 
     Raises:
         RootError: When a folder cannot be read.
         EvaluationError: When no query can be made.
     """
     own = _OwnFiles()
-    skills = list(own.read_skills(roots))
+    skills = own.without_shadowed(list(own.read_skills(roots)), roots)
     collection, diagnostics = own_collection(
         skills, own.eval_files, kinds=kinds, load_yaml=_load_yaml
     )
@@ -67,6 +71,17 @@ class _OwnFiles:
                 self._report(exc.code, "error", str(exc), str(file.path), exc.line)
             else:
                 yield skill
+
+    def without_shadowed(self, skills: Sequence[Skill], paths: Sequence[Path]) -> list[Skill]:
+        """Return the skills that their names mean; report the others."""
+        roots, _ = resolve_roots(paths)
+        documents = sorted(map(Document.listed, skills), key=lambda document: document.doc_id)
+        found = find_shadowed(DocumentStore.build(documents), [str(root.path) for root in roots])
+        for one in found:
+            message = f"Not evaluated: its name means {one.by.doc_id}, so no search finds it."
+            self._report("shadowed", "note", message, one.document.path)
+        left_out = {one.document.doc_id for one in found}
+        return [skill for skill in skills if skill.doc_id not in left_out]
 
     def eval_files(self, skill: Skill) -> Iterator[tuple[str, bytes]]:
         """Yield the eval files of a skill; links are not followed."""

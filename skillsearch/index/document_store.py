@@ -164,11 +164,15 @@ class DocumentStore(Iterable[Document]):
 
     def named(self, name: str) -> list[int]:
         """Return the documents that have a name, in any spelling of case, hyphens and spaces."""
-        found: list[int] = []
-        for first, segment in numbered(self.segments):
-            found += (segment.named(name) + first).tolist()
-        found = [number for number in found if not self.is_gone(number)]
-        return found if len(self.segments) == 1 else self._sorted(found)
+        found = np.concatenate(
+            [segment.named(name) + first for first, segment in numbered(self.segments)]
+        )
+        if len(self.gone):
+            found = found[~np.isin(found, self.gone)]
+        if len(self.segments) > 1:
+            found = found[np.argsort(self.in_order(found), kind="stable")]
+        numbers: list[int] = found.tolist()
+        return numbers
 
     def number_of(self, doc_id: str) -> int | None:
         """Return the number of the document with an id, or None where there is none."""
@@ -192,12 +196,6 @@ class DocumentStore(Iterable[Document]):
         """Tell whether the document of a number is there no more."""
         place = int(np.searchsorted(self.gone, number))
         return place < len(self.gone) and int(self.gone[place]) == number
-
-    def _sorted(self, numbers: list[int]) -> list[int]:
-        """Return numbers in the order of their ids."""
-        given = np.array(numbers, np.int64)
-        ordered: list[int] = given[np.argsort(self.in_order(given), kind="stable")].tolist()
-        return ordered
 
     def _joined(self, name: str) -> NDArray[Any]:
         """Return an array of all segments, without a copy where there is one."""

@@ -58,6 +58,18 @@ def test_skills_and_their_evals_become_a_collection(root):
     assert {document.doc_id for document in collection.documents} == found
 
 
+def test_what_no_search_finds_is_not_evaluated(root, tmp_path, make_skill):
+    """The name of a skill means that of the first root; its own evals are not asked of it."""
+    path = make_skill(
+        tmp_path / "theirs", "brew-coffee", "Brew it.", body="## Turkish coffee pots\n"
+    )
+    collection, diagnostics = read_own_collection([root, tmp_path / "theirs"])
+    assert collection == read_own_collection([root])[0]
+    assert [(one.code, one.path) for one in diagnostics] == [("shadowed", str(path))]
+    collection, _ = read_own_collection([tmp_path / "theirs", root])
+    assert asked(collection) == {"Turkish coffee pots": ["theirs:brew-coffee"]}
+
+
 def test_only_the_wanted_kinds_are_made(root):
     """By their names."""
     collection, _ = read_own_collection([root], ["heading"])
