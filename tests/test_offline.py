@@ -43,6 +43,7 @@ QUICK = {
     "prompt": "skillsearch prompt 'my pod restarts'",
     "budget": "skillsearch budget",
     "eval": "skillsearch eval --example --html page.html",
+    "cache": "skillsearch cache && skillsearch cache --clear && skillsearch status",
     "completion": "skillsearch completion bash",
 }
 STAYING = {  # for 20 s: ONNX Runtime, left to itself, reports after 10

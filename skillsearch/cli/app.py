@@ -64,6 +64,7 @@ COMMANDS = {
     "mcp": "serving",
     "mcp-config": "configuring",
     "daemon": "daemon_control",
+    "cache": "caching",
     "hook": "hooking",
     "prompt": "prompting",
     "budget": "budgeting",

@@ -25,6 +25,7 @@ from skillsearch.cli.output import emit_json, say
 from skillsearch.cli.prompt_hook import forget_told
 from skillsearch.config import (
     Settings,
+    cache_dir,
     index_option,
     load_settings,
     no_color,
@@ -114,6 +115,7 @@ def index_command(
     from skillsearch.index.cache import IndexFolder
     from skillsearch.index.corpus import open_current
     from skillsearch.index.skill_index import SkillIndex
+    from skillsearch.reports.cache import prune_archives
     from skillsearch.reports.languages import advice
     from skillsearch.roots.sources import shown, unpacked_from
 
@@ -139,6 +141,7 @@ def index_command(
         names = [shown(str(root)) for root in request.named]
         held: dict[str, JsonValue] = {"collection": settings.collection, "roots": names}
         _report(report, held, as_json=as_json)
+        prune_archives(cache_dir())
         return
     folder = IndexFolder(settings.index_dir.absolute())
     before = open_current(folder) if replace else None
@@ -157,6 +160,7 @@ def index_command(
     names = [unpacked_from(root.path) or str(root.path) for root in index.opened.settings.roots]
     held = {"index_dir": str(folder.path), "roots": names, "left": left}
     _report(report, held, as_json=as_json)
+    prune_archives(cache_dir())
     _say_whose(settings, roots)
     told = advice(index) if report.generation != generation else ""
     if told:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -188,6 +189,8 @@ class IndexFolder:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = FileLock(self.path / "lock")
             lock.acquire(timeout=timeout)
+            with contextlib.suppress(OSError):  # the time of the last use
+                os.utime(lock.lock_file)
         except Timeout as exc:
             raise LockTimeoutError(
                 f"Another process has been writing the index in {self.path} for over "

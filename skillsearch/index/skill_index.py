@@ -25,6 +25,7 @@ from skillsearch.index.query_analysis import ChannelChangedError, analyse_querie
 from skillsearch.index.query_form import QueryForm
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.search import SearchOptions, SearchRequest, answer
+from skillsearch.roots.sources import note_index
 from skillsearch.types import (
     Diagnostic,
     IndexReport,
@@ -154,6 +155,8 @@ class SkillIndex:
         # A search needs neither the parser nor what builds an index: import them only here.
         from skillsearch.index.builder import Builder
 
+        for root in request.roots:
+            note_index(root, str(index_dir.absolute()))
         folder = IndexFolder(index_dir)
         builder = Builder(
             folder,

@@ -209,6 +209,7 @@ def _content(folder: Path) -> str:
 def _lock(folder: Path, name: str) -> Iterator[None]:
     """Keep other processes out; the lock of one that died is free."""
     with using(os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)) as fd:
+        os.utime(fd)  # the time of the last use
         give_up = time.monotonic() + LOCK_SECONDS
         while not _try_lock(fd):
             if time.monotonic() > give_up:

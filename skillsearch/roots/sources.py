@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from skillsearch import config
 from skillsearch.errors import RootError
+from skillsearch.openat import open_file
 from skillsearch.paths import printable
 from skillsearch.safe_text import one_line
 from skillsearch.setting_values import is_url
@@ -27,6 +29,7 @@ SUFFIXES = (".tar.gz", ".tar.bz2", ".tar.xz", ".tar", ".tgz", ".zip")
 READY = "ready.json"
 """Beside the folder of a bundle: what lies in it."""
 MAX_READY_BYTES = 1 << 16
+_USED_BY = "used-by-"
 
 _SKILL_MD = "skill.md"
 _NAME_CHARS = 60
@@ -99,12 +102,9 @@ def unpacked_from(folder: Path) -> str:
 def source_behind(folder: Path) -> str:
     """Return the path or URL that a folder in the cache comes from; empty for any other folder."""
     try:
-        if folder.parent.parent.resolve() != (config.cache_dir() / "roots").resolve():
-            return ""
-        with (folder.parent / READY).open("rb") as file:
-            source = json.loads(file.read(MAX_READY_BYTES))["source"]
-        is_ours = place_of(source).resolve() == folder.resolve()
-    except (OSError, ValueError, TypeError, KeyError, RecursionError, RootError):
+        source = source_in(folder.parent) if _is_unpacked(folder) else ""
+        is_ours = source != "" and place_of(source).resolve() == folder.resolve()
+    except (OSError, ValueError, RootError):
         return ""
     return str(source) if is_ours else ""
 
@@ -122,6 +122,46 @@ def archive_url(name: str) -> str:
     if "gitlab" in host:
         return f"https://{host}/{path}/-/archive/HEAD/{path.rpartition('/')[2]}-HEAD.zip"
     return f"https://{host}/{path}/archive/HEAD.zip"
+
+
+def source_in(folder: Path) -> str:
+    """Return what was unpacked into a folder of the cache; empty if that is not known."""
+    try:
+        with os.fdopen(open_file(folder, (READY,)), "rb") as file:
+            source = json.loads(file.read(MAX_READY_BYTES))["source"]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return ""
+    return source if isinstance(source, str) else ""
+
+
+def note_index(root: Path, index: str) -> None:
+    """Note that an index needs a root; nothing is noted of a root that was not unpacked.
+
+    The note is a link that is never followed: it is made in one step, and holds any text.
+
+    Args:
+        root: A folder of skills.
+        index: Absolute path of the index, or words for one that lies elsewhere.
+    """
+    if not _is_unpacked(root):
+        return
+    digest = hashlib.sha256(os.fsencode(index)).hexdigest()
+    with suppress(OSError):  # it is noted already, or the cache cannot be written
+        (root.parent / f"{_USED_BY}{digest[:16]}").symlink_to(index)
+
+
+def indexes_over(folder: Path) -> list[str]:
+    """Return the indexes that were noted beside an unpacked root, there or gone by now."""
+    notes = []
+    for path in folder.glob(f"{_USED_BY}*"):
+        with suppress(OSError):
+            notes.append(str(path.readlink()))
+    return sorted(notes)
+
+
+def _is_unpacked(root: Path) -> bool:
+    """Return whether a folder is in the place of unpacked roots."""
+    return root.parent.parent.resolve() == (config.cache_dir() / "roots").resolve()
 
 
 def shown(source: str) -> str:
