@@ -69,7 +69,6 @@ class EmbeddingCache:
         self._appending: list[io.BufferedWriter] = []
         self._reading: io.BufferedReader | None = None
         self._keys = KeyTable(self._read_records())
-        self._take_old_form()
 
     def __enter__(self) -> EmbeddingCache:
         return self
@@ -215,20 +214,6 @@ class EmbeddingCache:
             return np.zeros((0, WORDS), np.uint64)
         whole = min(len(words) // WORDS, size // self._vector_bytes)
         return words[: whole * WORDS].reshape(-1, WORDS)
-
-    def _take_old_form(self) -> None:
-        """Take over the vectors of the one file that was the cache before it was two."""
-        path = self._folder / f"{self._name}.bin"
-        form = np.dtype([("key", "V16"), ("vector", "<f4", self.dimensions), ("digest", "<u8")])
-        begin = 0
-        while path.is_file() and len(records := np.fromfile(path, form, _BLOCK, offset=begin)):
-            begin += records.nbytes
-            for record in records:
-                key, vector = record["key"].tobytes(), record["vector"]
-                if xxhash.xxh3_64_intdigest(key + vector.tobytes()) == record["digest"]:
-                    self.add(key, vector)
-        self.flush()
-        path.unlink(missing_ok=True)
 
     def _open_for_append(self) -> list[io.BufferedWriter]:
         """Open the files for appending, behind the last whole vector."""

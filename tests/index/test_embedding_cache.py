@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -238,20 +237,6 @@ def test_a_compaction_that_was_killed_changes_nothing(tmp_path):
     fill(tmp_path, 3)
     assert kept(tmp_path, 1, 2, 3) == [1, 3]
     assert len(list(tmp_path.iterdir())) == 2
-
-
-def test_vectors_of_the_former_file_are_taken_over(tmp_path):
-    """But for damaged ones; then it is removed."""
-    records = []
-    for number in (1, 2, 3):
-        data = key(number) + vector(number).tobytes()
-        records.append(data + xxhash.xxh3_64_intdigest(data).to_bytes(8, "little"))
-    records[1] = records[1][:20] + b"?" + records[1][21:]
-    file = tmp_path / f"embeddings-{FINGERPRINT[:16]}.bin"
-    file.write_bytes(b"".join(records) + b"torn")
-    assert kept(tmp_path, 1, 2, 3) == [1, 3]
-    assert not file.exists()
-    assert kept(tmp_path, 1, 2, 3) == [1, 3]
 
 
 def test_a_vector_out_of_a_float64_computation_is_kept_as_float32(tmp_path):
