@@ -15,7 +15,7 @@ SkillSearchError
 ├─ StorageError                the index folder cannot be read or written
 ├─ LockTimeoutError            another process is writing the index
 ├─ RemoteError                 Milvus does not answer, or refuses
-├─ CacheError                  a damaged or foreign part; internal, answered by a rebuild
+├─ CacheError                  a damaged or foreign part; at open answered by a rebuild
 ├─ EmbedderError               an embedder cannot be loaded or gave unusable vectors
 ├─ ConfigError                 a setting has a value that cannot be used
 │   └─ EnvironmentNotFoundError  no environment has that name; carries those there are

@@ -327,6 +327,7 @@ class IndexReport:
         diagnostics: Everything worth reporting, by path.
         generation: Name of the index generation that holds the result.
         seconds: Wall time.
+        healed: Files of the index that were found damaged and made anew, by name.
     """
 
     indexed: int
@@ -338,6 +339,7 @@ class IndexReport:
     diagnostics: tuple[Diagnostic, ...]
     generation: str
     seconds: float
+    healed: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form of this report."""
@@ -351,4 +353,5 @@ class IndexReport:
             "diagnostics": [diagnostic.to_dict() for diagnostic in self.diagnostics],
             "generation": self.generation,
             "seconds": self.seconds,
+            "healed": list(self.healed),
         }

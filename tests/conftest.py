@@ -52,6 +52,23 @@ def home(tmp_path_factory, monkeypatch):
 
 
 @pytest.fixture
+def rot():
+    """Flip a bit of a part of an index as a failing disk does: no stat tells of it."""
+    from skillsearch.index.sealed_parts import seal_parts, trusted_parts
+
+    def flip(path, place=-1, bit=0):
+        trusted = trusted_parts(path.parent)
+        data = bytearray(path.read_bytes())
+        data[place] ^= 1 << bit
+        before = path.stat()
+        path.write_bytes(data)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        seal_parts(path.parent, trusted)
+
+    return flip
+
+
+@pytest.fixture
 def make_skill():
     """Write a skill into a root and return its SKILL.md."""
 

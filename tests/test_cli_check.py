@@ -68,7 +68,8 @@ def test_doctor_exits_with_1_on_a_damaged_index(indexed, index_dir):
     next(index_dir.glob("generations/*/manifest.json")).write_text("{}")
     result = indexed("doctor")
     assert result.exit_code == 1
-    assert "error\tindex\tdamaged" in result.stdout
+    assert "error\tindex\tmanifest.json of the index in" in result.stdout
+    assert "skillsearch index --verify" in result.stdout
     assert indexed("doctor").exit_code == 1
 
 

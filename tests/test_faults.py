@@ -2,17 +2,28 @@
 
 import contextlib
 import json
+import os
+import random
 import shutil
 import signal
 import subprocess
 import sys
 import textwrap
+import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from skillsearch.config import Settings
+from skillsearch.errors import CacheError
 from skillsearch.index.cache import IndexFolder
+from skillsearch.index.corpus import open_current
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.reports.index_checks import check_index
+from skillsearch.tools.library_tools import library_tools
+from skillsearch.tools.toolset import Toolset
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as on Linux")
 PACKAGE_FOLDER = Path(sys.modules["skillsearch"].__file__).parents[1]
@@ -290,6 +301,173 @@ def test_a_flipped_bit_beside_the_parts_costs_only_time(root, folder):
         index = build(root, folder)
         assert index.generation == generation
         assert index.refresh(verify=True).generation == generation
+
+
+def content(folder):
+    """Return the bytes of the parts of an index and of its manifest, by name."""
+    parts = IndexFolder(folder).open().folder
+    return {path.name: path.read_bytes() for path in parts.iterdir() if path.name != "seal.json"}
+
+
+def seal(folder):
+    """Have all parts of an index trusted by their stat: what was only just written is not."""
+    hour_ago = time.time() - 3600
+    current = folder / "generations" / IndexFolder(folder).current()
+    for path in current.iterdir():
+        os.utime(path, (hour_ago, hour_ago))
+    IndexFolder(folder).open()
+
+
+@pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.slow)])
+def test_rot_is_found_in_every_part_and_healed(root, folder, tmp_path, rot, rounds):
+    """A bit of each part and of the manifest, of which no stat tells, in each round 29 in all.
+
+    The check of doctor names each, whoever reads it gets an answer or an error that names it, and
+    `verify` makes the index equal to a fresh one, byte for byte, without embedding anything.
+    """
+    fresh = build(root, tmp_path / "fresh")
+    expected, whole = everything(fresh), content(tmp_path / "fresh")
+    build(root, folder)
+    seal(folder)
+    parts = IndexFolder(folder).open().folder
+    files = [name for name, data in whole.items() if data]
+    assert len(files) == 29
+    rng, seen = random.Random(0), Counter()
+
+    def damage(name):
+        rot(parts / name, rng.randrange(len(whole[name])), rng.randrange(8))
+
+    for _ in range(rounds):
+        for name in files:
+            damage(name)
+            seen[what_is_read(folder, name, expected)] += 1
+            first = next(iter(check_index(Settings(index_dir=folder))))
+            assert (first.name, first.verdict) == ("index", "error")
+            assert first.detail.startswith(f"{name} of the index in {folder} is damaged")
+            assert "skillsearch index --verify" in first.detail
+            seen["found"] += 1
+            (parts / name).write_bytes(whole[name])
+            seal(folder)
+        for damaged in (["manifest.json"], sorted(set(files) - {"manifest.json"})):
+            for name in damaged:
+                damage(name)
+            request = fresh.opened.settings.request()
+            index, report = SkillIndex.build(request, folder, verify=True)
+            assert report.healed == tuple(damaged)
+            assert report.embedded == 0
+            assert content(folder) == whole
+            assert everything(index) == expected
+            seen["healed"] += len(damaged)
+            seal(folder)
+    assert seen.keys() <= {"a miss", "right", "wrong", "an error that names it", "found", "healed"}
+    assert seen["found"] == seen["healed"] == 29 * rounds
+    assert seen["an error that names it"] > 0
+    assert seen["a miss"] >= rounds
+
+
+def test_rot_is_not_carried_over_into_the_next_generation(root, folder, tmp_path, rot):
+    """Postings of skills that did not change are copied, but not damaged ones."""
+    before = build(root, folder).generation
+    seal(folder)
+    postings = IndexFolder(folder).open().folder / "lexical-full-frequencies.npy"
+    rot(postings)
+    write_skill(root, "new", "Mend a bicycle.")
+    index = build(root, folder)
+    assert index.generation == build(root, tmp_path / "fresh").generation != before
+    assert content(folder) == content(tmp_path / "fresh")
+
+
+@pytest.mark.parametrize(
+    ("kind", "place"), [("keys", 0), ("keys", 8), ("keys", 16), ("vectors", 0), ("vectors", -1)]
+)
+def test_a_damaged_saved_vector_is_told_by_doctor_and_made_again(root, tmp_path, kind, place, rot):
+    """In its key, its digest or itself: one text is embedded, the index stays as it is."""
+    folder = tmp_path / "index"
+    request = build(root, folder).opened.settings.request()
+    generation = IndexFolder(folder).current()
+
+    def told():
+        found = {check.name: check for check in check_index(Settings(index_dir=folder))}
+        return found["index"].verdict, found["saved vectors"]
+
+    (saved,) = folder.glob(f"embeddings-*.{kind}")
+    rot(saved, place)
+    verdict, check = told()
+    assert (verdict, check.verdict) == ("ok", "warning")
+    assert check.detail.startswith("1 skills ")
+    assert "skillsearch index --verify" in check.detail
+    _, report = SkillIndex.build(request, folder, verify=True)
+    assert (report.generation, report.embedded, report.healed) == (generation, 1, ())
+    assert told()[1].verdict == "ok"
+
+
+@pytest.mark.parametrize("name", ["CURRENT", "request.json", "snapshot.bin"])
+def test_a_damaged_file_beside_the_parts_is_told_by_doctor_and_healed(root, folder, name, cli):
+    """Even the record of what was indexed: the index knows it too."""
+    generation = build(root, folder).generation
+    whole = (folder / name).read_bytes()
+    flipped(folder / name)
+    first = next(iter(check_index(Settings(index_dir=folder))))
+    assert (first.name, first.verdict) == ("index", "error")
+    assert first.detail.startswith(f"{name} of the index in")
+    done = cli("index", "--verify", "--index-dir", folder)
+    assert done.exit_code == 0
+    assert f"healed: {name} of the index" in done.stderr
+    assert IndexFolder(folder).current() == generation
+    assert IndexFolder(folder).damage(everything=True) == ()
+    assert name == "snapshot.bin" or (folder / name).read_bytes() == whole
+
+
+def test_rot_that_is_met_by_a_command_is_a_line_and_healed_by_the_next(root, folder, rot, cli):
+    """The line names the part and the command that heals it; the tools of an agent say so too."""
+    build(root, folder)
+    seal(folder)
+    records = IndexFolder(folder).open().folder / "documents-records.npy"
+    rot(records, 128)
+    for command in (["list"], ["query", "water the plants", "--no-refresh"], ["show", "pdf-forms"]):
+        done = cli(*command, "--index-dir", folder)
+        assert done.exit_code == 4, done
+        assert "documents-records.npy of the index in" in done.stderr
+        assert f"To fix: run `skillsearch index --verify --index-dir {folder}`" in done.stderr
+    toolset = Toolset(library_tools(lambda: SkillLibrary.open(folder)))
+    error = toolset.call("search_skills", {"query": "water the plants"})["error"]
+    assert error["code"] == "storage"
+    assert "skillsearch index --verify" in error["message"]
+    done = cli("index", "--verify", "--index-dir", folder)
+    assert "healed: documents-records.npy of the index" in done.stderr
+    assert cli("query", "water the plants", "--index-dir", folder).stdout.startswith("1\t")
+
+
+def test_rot_is_healed_by_the_runs_that_follow(root, folder, rot):
+    """Each run reads some parts again, whatever else it finds; a few do for a small index."""
+    generation = build(root, folder).generation
+    seal(folder)
+    part = IndexFolder(folder).open().folder / "dense-0-metadata.npy"
+    whole = part.read_bytes()
+    rot(part)
+    assert SkillIndex.open(folder).refresh().healed == (part.name,)
+    assert part.read_bytes() == whole
+    assert SkillIndex.open(folder).refresh().healed == ()
+    assert IndexFolder(folder).current() == generation
+
+
+def everything(index):
+    """Return all that some searches explain, and all documents."""
+    found = [index.search(q, threshold=0.0, explain=True).to_dict() for q in QUERIES]
+    return [dict(one, seconds=None) for one in found], [*index.documents()]
+
+
+def what_is_read(folder, name, expected):
+    """Say what a reader gets who trusts the seal; fail if that is another error than ours."""
+    opened = open_current(IndexFolder(folder))
+    if opened is None:
+        return "a miss"
+    try:
+        found = everything(SkillIndex(IndexFolder(folder), opened))
+    except CacheError as exc:
+        told = str(exc).startswith(f"{name} of the index in") and "index --verify" in str(exc)
+        return "an error that names it" if told else str(exc)
+    return "right" if found == expected else "wrong"
 
 
 @pytest.mark.slow

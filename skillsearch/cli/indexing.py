@@ -69,7 +69,12 @@ _STAGES = {
     metavar="D",
     help="Where an st: model runs: cpu, cuda, cuda:1, mps; auto (default): the best there is.",
 )
-@click.option("--verify", is_flag=True, help="Hash every file, whatever its size and time say.")
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Hash every skill and every file of the index, whatever its size and time say; what is "
+    "damaged is made anew.",
+)
 @click.option(
     "--only",
     "only",
@@ -226,9 +231,10 @@ def _request_before(settings: Settings) -> IndexRequest | None:
         from skillsearch.cli.remote import request_in_milvus
 
         return request_in_milvus(settings)
-    from skillsearch.index.request import IndexRequest
+    from skillsearch.index.cache import IndexFolder
+    from skillsearch.index.corpus import last_request
 
-    return IndexRequest.load(settings.index_dir.absolute())
+    return last_request(IndexFolder(settings.index_dir.absolute()))
 
 
 def _folders(
@@ -340,6 +346,8 @@ def _report(report: IndexReport, held: Mapping[str, JsonValue], *, as_json: bool
         emit_json({**report.to_dict(), **held})
         return
     show_diagnostics(report.diagnostics)
+    if report.healed:
+        say(f"healed: {', '.join(report.healed)} of the index had been damaged")
     click.echo(
         f"{report.indexed:,} skills in the index: {report.indexed - report.reused:,} read, "
         f"{report.reused:,} unchanged, {report.removed:,} removed, {report.skipped:,} skipped; "

@@ -34,12 +34,14 @@ class WarmIndex:
         embedders: The embedders of its dense channels, by what names the files that each was
             loaded from; that of the multilingual one only where it can be used.
         lacks_library: Whether the library of a channel was not installed.
+        stamp: What tells whether the index was written since, be it the same again, healed.
     """
 
     index: SkillIndex
     library: SkillLibrary
     embedders: Mapping[str, Embedder]
     lacks_library: bool
+    stamp: tuple[int, ...]
 
 
 class WarmIndexes:
@@ -67,7 +69,7 @@ class WarmIndexes:
         place = IndexFolder(folder)
         kept = self._kept.get(folder)
         came = kept is not None and kept.lacks_library and multilingual_is_installed()
-        if kept is None or came or kept.index.generation != place.current():
+        if kept is None or came or kept.stamp != place.stamp():
             kept = self._open(place)
             self._kept[folder] = kept
         self._kept.move_to_end(folder)
@@ -88,6 +90,7 @@ class WarmIndexes:
 
     def _open(self, place: IndexFolder) -> WarmIndex:
         """Open an index that is there and whole."""
+        stamp = place.stamp()
         opened = open_current(place)
         if opened is None and not place.exists():
             raise place.not_found()
@@ -109,7 +112,7 @@ class WarmIndexes:
                 raise DaemonError(f"The index in {place.path} was made by another embedder.")
             embedders[identity] = named[channel.model] = embedder
         index = SkillIndex(place, opened, named)
-        return WarmIndex(index, SkillLibrary.of_index(index), embedders, lacks_library)
+        return WarmIndex(index, SkillLibrary.of_index(index), embedders, lacks_library, stamp)
 
     def _embedder(self, channel: ChannelSettings, identity: str) -> Embedder:
         """Return the embedder of a channel; one that is loaded from the same files if any."""

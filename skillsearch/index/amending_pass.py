@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from skillsearch.errors import CacheError
 from skillsearch.index.amending import Amender, Changes, kept_parts
 from skillsearch.index.cache import IndexFolder
 from skillsearch.index.corpus import OpenedIndex, save_diagnostics
@@ -124,6 +125,7 @@ class AmendingPass:
             Name of the generation.
 
         Raises:
+            CacheError: When a part that is copied from is damaged.
             EmbedderError: When a text could not be embedded.
             StorageError: When it cannot be written; the one before is unchanged.
         """
@@ -134,7 +136,10 @@ class AmendingPass:
             save_diagnostics(place, diagnostics)
 
         before = self.previous.generation
-        return folder.write(save, settings, before=before, kept=kept_parts(before.parts))
+        kept = kept_parts(before.parts)
+        if before.has_damage(kept):
+            raise CacheError("what changed before is damaged")
+        return folder.write(save, settings, before=before, kept=kept)
 
     def _write(self, folder: Path, changes: Changes) -> None:
         """Write the small segment."""

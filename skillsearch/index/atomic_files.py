@@ -67,12 +67,37 @@ def read_record(path: Path) -> JsonValue:
         CacheError: When the file is missing or damaged.
     """
     try:
-        digest, _, data = path.read_bytes().partition(b"\n")
-        if xxhash.xxh3_128_hexdigest(data).encode() != digest:
-            raise CacheError(f"{path} is damaged")
-        return json.loads(data)
+        return json.loads(read_with_digest(path))
     except (OSError, ValueError) as exc:
         raise CacheError(f"{path} cannot be read: {exc}") from exc
+
+
+def is_record(path: Path) -> bool:
+    """Return whether a file still is what its first line, a digest of the rest, says."""
+    try:
+        read_with_digest(path)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def read_with_digest(path: Path) -> bytes:
+    """Read a file whose first line is the digest of the rest.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The rest.
+
+    Raises:
+        OSError: When it cannot be read.
+        ValueError: When it is damaged.
+    """
+    digest, _, data = path.read_bytes().partition(b"\n")
+    if xxhash.xxh3_128_hexdigest(data).encode() != digest:
+        raise ValueError("it is damaged")
+    return data
 
 
 def sync_file(path: Path) -> None:

@@ -7,13 +7,14 @@ to one built from scratch with the same dense channels. A channel that is there 
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeVar
 
-from skillsearch.errors import StorageError
+from skillsearch.errors import CacheError, StorageError
 from skillsearch.index import reuse
 from skillsearch.index.amending import can_amend, ids_in
 from skillsearch.index.amending_pass import AmendingPass
@@ -30,7 +31,7 @@ from skillsearch.index.indexed_roots import resolve_roots
 from skillsearch.index.indexing_pass import IndexingPass, diagnostics_by_path
 from skillsearch.index.looking import look, store
 from skillsearch.index.reading import Comparison, compare_files
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.request import REQUEST_FILE, IndexRequest
 from skillsearch.index.run_reports import report_of, report_unchanged
 from skillsearch.index.snapshot import SeenFiles, Snapshot
 from skillsearch.index.sweep import Sweep, scopes_of, sweep
@@ -44,6 +45,8 @@ from skillsearch.skills.discovery import (
     scopes_at,
 )
 from skillsearch.types import Diagnostic, IndexReport, JsonValue, Progress
+
+logger = logging.getLogger(__name__)
 
 Written = TypeVar("Written")
 
@@ -73,7 +76,7 @@ class Builder:
         Args:
             folder: Where the index lies.
             request: What to index, and how.
-            verify: Hash every file, whatever its stat says.
+            verify: Hash every file, those of the index too, whatever its stat says.
             keep_channels: Add no dense channel, for which all skills would have to be embedded.
             only: The SKILL.md files and folders that may have changed since the run before; none
                 where that is to be found out. In a small index all are looked at.
@@ -98,6 +101,7 @@ class Builder:
         self._keep_channels = keep_channels
         self._only = tuple(only)
         self._embedded = self._truncated = 0
+        self._damaged: tuple[str, ...] = ()
         self._device = device
         self._progress: Progress = progress or _silent
 
@@ -112,6 +116,8 @@ class Builder:
             StorageError: When the index cannot be written; the one before is unchanged.
             LockTimeoutError: When another process does not finish writing it.
         """
+        if not self._only:
+            self._damaged = self._folder.damage(everything=self._verify)
         before = None if self._only else self._reusable()
         swept = self._sweep(before) if before else None
         if before and swept is not None and not swept:
@@ -122,7 +128,17 @@ class Builder:
                 return self._guarded(lambda: self._rebuild(None))
             if before is None or before.name != previous.name:
                 swept = None
-            return self._guarded(lambda: self._renew(previous, swept))
+            return self._guarded(lambda: self._renew_whole(previous, swept))
+
+    def _renew_whole(self, previous: OpenedIndex, swept: Sweep | None) -> IndexReport:
+        """Bring an index up to date as `_renew` does, or build it anew if it is damaged."""
+        try:
+            with previous.guard:
+                return self._renew(previous, swept)
+        except CacheError as exc:
+            logger.warning("building the index anew: %s", exc)
+            self._damaged = self._folder.damage(everything=True)
+            return self._rebuild(None)
 
     def _renew(self, previous: OpenedIndex, swept: Sweep | None) -> IndexReport:
         """Bring an index up to date, looking at no more than has to be looked at.
@@ -171,14 +187,15 @@ class Builder:
             self._folder,
             self._request,
             self._roots,
-            verify=self._verify,
             keep_channels=self._keep_channels,
         )
 
     def _unchanged(self, index: OpenedIndex) -> IndexReport:
         """Report a run that found nothing to do."""
         self.unchanged = index
-        return report_unchanged(index, self._started)
+        if REQUEST_FILE in self._damaged:
+            self._guarded(lambda: self._request.save(self._folder.path))
+        return report_unchanged(index, self._damaged, self._started)
 
     def _rebuild(self, previous: OpenedIndex | None) -> IndexReport:
         """Find out what changed; write a new generation unless it would equal the one before."""
@@ -215,6 +232,8 @@ class Builder:
                         return report
                     previous = None
                     continue
+                if previous and previous.generation.has_damage():
+                    raise CacheError("a part of the index before is damaged")
                 run = IndexingPass(
                     comparison,
                     previous,
@@ -272,7 +291,7 @@ class Builder:
         if self._diagnostics(discovery, comparison.diagnostics(reported)) != previous.diagnostics():
             return False
         # Vectors that were lost are not needed before the next writing, but looked for on demand.
-        return not self._verify or reuse.are_embedded(previous, choice.channels)
+        return not self._verify or not reuse.count_lost(previous, self._folder.path)
 
     def _update(
         self, previous: OpenedIndex, scopes: Sequence[Scope], snapshot: Snapshot | None
@@ -323,7 +342,7 @@ class Builder:
 
         settings = self._settings(choice).to_dict()
         generation = run.publish(self._folder, settings, changes, diagnostics)
-        return report_of(run, generation, diagnostics, self._started)
+        return report_of(run, generation, diagnostics, self._damaged, self._started)
 
     def _write(
         self, run: IndexingPass, choice: ChannelChoice, discovery: Discovery
@@ -359,7 +378,7 @@ class Builder:
             self._embedded += run.embedded
             self._truncated += run.truncated
         run.embedded, run.truncated = self._embedded, self._truncated
-        return report_of(run, generation, diagnostics, self._started)
+        return report_of(run, generation, diagnostics, self._damaged, self._started)
 
     def _settings(self, choice: ChannelChoice) -> IndexSettings:
         """Return what decides the index beside its skills."""

@@ -30,13 +30,19 @@ import xxhash
 from skillsearch import config
 from skillsearch.config import Settings
 from skillsearch.errors import CacheError, IndexNotFoundError, LockTimeoutError, StorageError
-from skillsearch.index.atomic_files import sync_file, sync_folder, write_atomically
+from skillsearch.index.atomic_files import is_record, sync_file, sync_folder, write_atomically
 from skillsearch.index.sealed_parts import (
+    EVERYTHING,
+    REREAD_BYTES,
+    DamageGuard,
     Part,
-    check_parts,
+    damaged_parts,
+    describe_damage,
     describe_parts,
+    different_parts,
     seal_parts,
     share_parts,
+    trusted_parts,
 )
 from skillsearch.types import JsonValue
 
@@ -47,7 +53,9 @@ FORMAT_VERSION = 7
 LOCK_TIMEOUT = 600.0
 """Seconds to wait for another writer; embedding 10,000 new skills takes a few minutes."""
 _MANIFEST = "manifest.json"
-_REPLACED = ("CURRENT", "request.json", "snapshot.bin", "embeddings-*")
+_RECORDS = ("request.json", "snapshot.bin")
+"""Files of an index folder that carry their own digest."""
+_REPLACED = ("CURRENT", *_RECORDS, "embeddings-*")
 """Files of an index folder that are replaced in one step, by way of a file beside them."""
 _UNFINISHED = ".new-"
 """What the names of generations begin with that are being written."""
@@ -69,6 +77,23 @@ class Generation:
     folder: Path
     settings: Mapping[str, JsonValue]
     parts: Mapping[str, Part]
+
+    @property
+    def guard(self) -> DamageGuard:
+        """What to read the parts in, so that damage is told as such."""
+        return DamageGuard(self.folder, self.parts)
+
+    def has_damage(self, kept: Collection[str] = ()) -> bool:
+        """Hash the parts before they are copied from.
+
+        Args:
+            kept: Names of parts that are not copied from.
+
+        Returns:
+            Whether any of the others is damaged.
+        """
+        read = {name: part for name, part in self.parts.items() if name not in kept}
+        return bool(different_parts(self.folder, read))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +123,8 @@ class IndexFolder:
             pass
         return IndexNotFoundError(config.no_index(self.path, settings))
 
-    def open(self, *, verify: bool = False) -> Generation:
+    def open(self) -> Generation:
         """Open the generation in use after checking every part of it.
-
-        Args:
-            verify: Compare all digests, whatever the seal says.
 
         Returns:
             The generation; its files stay readable for as long as they are open or mapped.
@@ -112,13 +134,53 @@ class IndexFolder:
         """
         while True:
             stamp = self.stamp()
-            name = self._current()
             try:
-                return _checked_generation(self.path / "generations" / name, name, verify=verify)
+                generation = self._described(self._current())
+                damaged = damaged_parts(generation.folder, generation.parts)
+                if damaged:
+                    raise CacheError(describe_damage(self.path, damaged))
+                return generation
             except CacheError:
                 # A writer may have replaced and removed it between the two reads.
                 if self.stamp() == stamp:
                     raise
+
+    def damage(self, *, everything: bool) -> tuple[str, ...]:
+        """Hash files of the index again, whatever their stat says.
+
+        A damaged part is not trusted any more, so that the next `open` finds it too.
+
+        Args:
+            everything: False for the parts that were not read for longest, as many as are hashed
+                in a moment.
+
+        Returns:
+            The names of those that are damaged; none if there is no index, or one of another
+            version.
+        """
+        while True:
+            stamp = self.stamp()
+            found = self._damaged_parts(EVERYTHING if everything else REREAD_BYTES)
+            if not found or self.stamp() == stamp:
+                break
+        records = [self.path / name for name in _RECORDS] if everything else []
+        return (*found, *(path.name for path in records if path.exists() and not is_record(path)))
+
+    def _damaged_parts(self, reread: int) -> tuple[str, ...]:
+        """Return what is damaged of the generation in use, after hashing some bytes of it."""
+        name = self.current()
+        folder = self.path / "generations" / (name or "")
+        if name is None or not folder.is_dir():
+            return ("CURRENT",) if self.exists() else ()
+        try:
+            _read_manifest(folder, name)
+        except CacheError:
+            return (_MANIFEST,)
+        try:
+            parts = self._described(name).parts
+        except CacheError:
+            return ()
+        return damaged_parts(folder, parts, reread=reread)
 
     def stamp(self) -> tuple[int, ...]:
         """Return what changes whenever a generation is published, the same one once more too."""
@@ -159,8 +221,9 @@ class IndexFolder:
             try:
                 save(folder)
                 wanted = {part: before.parts[part] for part in kept} if before else {}
+                trusted = trusted_parts(before.folder) if before else []
                 shared = share_parts(before.folder, wanted, folder) if before else {}
-                name = _write_manifest(folder, settings, shared)
+                name = _write_manifest(folder, settings, shared, trusted)
                 self._publish(folder, name)
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -215,25 +278,46 @@ class IndexFolder:
     def _current(self) -> str:
         """Read which generation is in use."""
         try:
-            name = (self.path / "CURRENT").read_text(encoding="ascii").strip()
+            name = (self.path / "CURRENT").read_text(encoding="ascii").removesuffix("\n")
         except (OSError, UnicodeDecodeError) as exc:
             raise CacheError(f"{self.path} holds no finished index") from exc
         if not (name.isalnum() and len(name) == 32):
             raise CacheError(f"{self.path / 'CURRENT'} is damaged")
         return name
 
+    def _described(self, name: str) -> Generation:
+        """Return a generation as its manifest describes it."""
+        folder = self.path / "generations" / name
+        try:
+            manifest = _read_manifest(folder, name)
+            if manifest["format"] != FORMAT_VERSION:
+                raise CacheError(f"the index has format {manifest['format']}, not {FORMAT_VERSION}")
+            parts = {
+                Path(part).name: Part(int(known["bytes"]), str(known["xxh3"]))
+                for part, known in manifest["parts"].items()
+            }
+            settings = manifest["settings"]
+        except (KeyError, TypeError, AttributeError, ValueError) as exc:
+            raise CacheError(f"{folder / _MANIFEST} has an unknown form") from exc
+        return Generation(name, folder, settings, parts)
+
     def _publish(self, folder: Path, name: str) -> None:
         """Give a finished generation its name and point CURRENT at it."""
         target = self.path / "generations" / name
         before = self.current()
-        if before == name and _is_intact(target, name):
-            return
+        if before == name:
+            damaged = self.damage(everything=True)
+            if not damaged:
+                return
+            logger.warning("%s of the index were damaged and are replaced", ", ".join(damaged))
+        trusted = trusted_parts(folder)
         if target.exists():
             shutil.rmtree(target)
         folder.rename(target)
         sync_folder(target.parent)
         write_atomically(self.path / "CURRENT", name.encode("ascii") + b"\n")
         self._remove_generations(keep={name, before})
+        seal_parts(target, trusted)  # Links of theirs were removed.
 
     def current(self) -> str | None:
         """Return the name of the generation in use, or None where there is none."""
@@ -262,9 +346,22 @@ class IndexFolder:
 
 
 def _write_manifest(
-    folder: Path, settings: Mapping[str, JsonValue], known: Mapping[str, Part]
+    folder: Path,
+    settings: Mapping[str, JsonValue],
+    known: Mapping[str, Part],
+    trusted: Collection[str],
 ) -> str:
-    """Describe all parts of a folder in its manifest and return the manifest's digest."""
+    """Describe all parts of a folder in its manifest.
+
+    Args:
+        folder: The folder.
+        settings: What the index is made with.
+        known: Parts that are shared with a generation before.
+        trusted: Names of those that were trusted there.
+
+    Returns:
+        The digest of the manifest.
+    """
     parts = describe_parts(folder, known)
     described = {name: {"bytes": part.size, "xxh3": part.digest} for name, part in parts.items()}
     manifest = {"format": FORMAT_VERSION, "settings": dict(settings), "parts": described}
@@ -272,26 +369,9 @@ def _write_manifest(
     path = folder / _MANIFEST
     path.write_bytes(data)
     sync_file(path)
-    seal_parts(folder, parts)
+    seal_parts(folder, [*trusted, *(part for part in parts if part not in known)])
     sync_folder(folder)
     return xxhash.xxh3_128_hexdigest(data)
-
-
-def _checked_generation(folder: Path, name: str, *, verify: bool = False) -> Generation:
-    """Open a generation after checking its parts."""
-    try:
-        manifest = _read_manifest(folder, name)
-        if manifest["format"] != FORMAT_VERSION:
-            raise CacheError(f"the index has format {manifest['format']}, not {FORMAT_VERSION}")
-        parts = {
-            Path(part).name: Part(int(known["bytes"]), str(known["xxh3"]))
-            for part, known in manifest["parts"].items()
-        }
-        settings = manifest["settings"]
-    except (KeyError, TypeError, AttributeError, ValueError) as exc:
-        raise CacheError(f"{folder / _MANIFEST} has an unknown form") from exc
-    check_parts(folder, parts, verify=verify)
-    return Generation(name, folder, settings, parts)
 
 
 def _read_manifest(folder: Path, name: str) -> dict[str, JsonValue]:
@@ -306,13 +386,3 @@ def _read_manifest(folder: Path, name: str) -> dict[str, JsonValue]:
         raise CacheError(f"{path} is damaged")
     manifest: dict[str, JsonValue] = json.loads(data)
     return manifest
-
-
-def _is_intact(folder: Path, name: str) -> bool:
-    """Tell whether a generation could be opened."""
-    try:
-        _checked_generation(folder, name)
-    except CacheError as exc:
-        logger.warning("rebuilt over a damaged index: %s", exc)
-        return False
-    return True

@@ -17,6 +17,7 @@ from skillsearch.index.document_store import DocumentStore
 from skillsearch.index.lexical_field import LexicalField
 from skillsearch.index.numbering import locate
 from skillsearch.index.request import IndexRequest
+from skillsearch.index.sealed_parts import DamageGuard
 from skillsearch.index.segments import DELTA, FULL, METADATA, Revision, Segment, lexical_field
 from skillsearch.types import LANGUAGES, Diagnostic, JsonValue, Languages, Root
 
@@ -114,13 +115,16 @@ class Corpus:
     chunks: tuple[ChunkIndex | None, ...]
 
     @classmethod
-    def load(cls, folder: Path, *, channels: int, with_body: bool) -> Corpus:
+    def load(
+        cls, folder: Path, *, channels: int, with_body: bool, guard: DamageGuard | None = None
+    ) -> Corpus:
         """Map the parts of a generation.
 
         Args:
             folder: Where they lie.
             channels: How many dense channels there are.
             with_body: False for an index of metadata alone.
+            guard: What documents are read in; None for no guard.
 
         Returns:
             The corpus.
@@ -136,15 +140,21 @@ class Corpus:
         ]
         has_revision = len(segments) > 1 or Revision.is_in(folder)
         revision = Revision.load(folder, with_body=with_body) if has_revision else None
-        return cls.of(segments, revision)
+        return cls.of(segments, revision, guard)
 
     @classmethod
-    def of(cls, segments: Sequence[Segment], revision: Revision | None = None) -> Corpus:
+    def of(
+        cls,
+        segments: Sequence[Segment],
+        revision: Revision | None = None,
+        guard: DamageGuard | None = None,
+    ) -> Corpus:
         """Put segments together.
 
         Args:
             segments: One, or a large one and a small one.
             revision: What does not count of them; None if all does.
+            guard: As in `load`.
 
         Returns:
             The corpus.
@@ -153,9 +163,11 @@ class Corpus:
             CacheError: When the revision does not fit the segments.
         """
         documents = [segment.documents for segment in segments]
-        store = DocumentStore(documents)
+        store = DocumentStore(documents, guard=guard)
         if revision is not None:
-            store = DocumentStore(documents, revision.gone, revision.places, revision.shadowed)
+            store = DocumentStore(
+                documents, revision.gone, revision.places, revision.shadowed, guard
+            )
             if len(revision.places) != sum(segment.size for segment in documents[1:]):
                 raise CacheError("the small segment of the index does not fit its revision")
             if not ((store.left_out >= 0) & (store.left_out < store.size)).all():
@@ -216,10 +228,19 @@ class OpenedIndex:
             CacheError: When they are not what this version of the package writes.
         """
         settings = IndexSettings.from_dict(generation.settings)
-        corpus = Corpus.load(
-            generation.folder, channels=len(settings.channels), with_body=settings.with_body
-        )
+        with generation.guard:
+            corpus = Corpus.load(
+                generation.folder,
+                channels=len(settings.channels),
+                with_body=settings.with_body,
+                guard=generation.guard,
+            )
         return cls(generation, settings, corpus)
+
+    @property
+    def guard(self) -> DamageGuard:
+        """What to read the corpus in, so that damage is told as such."""
+        return self.generation.guard
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Read what was reported when this generation was made.
@@ -231,23 +252,39 @@ class OpenedIndex:
             CacheError: When the part is missing or has another form.
         """
         try:
-            records = json.loads((self.folder / _DIAGNOSTICS).read_bytes())
-            return tuple(Diagnostic(**record) for record in records)
+            with self.guard:
+                records = json.loads((self.folder / _DIAGNOSTICS).read_bytes())
+                return tuple(Diagnostic(**record) for record in records)
         except (OSError, ValueError, TypeError) as exc:
             raise CacheError(f"the diagnostics of the index cannot be read: {exc}") from exc
 
 
-def open_current(folder: IndexFolder, *, verify: bool = False) -> OpenedIndex | None:
+def open_current(folder: IndexFolder) -> OpenedIndex | None:
     """Open the generation in use, or None where there is none that can be used."""
     while True:
         stamp = folder.stamp()
         try:
-            return OpenedIndex.load(folder.open(verify=verify))
+            return OpenedIndex.load(folder.open())
         except CacheError as exc:
             # Writers may have removed it after it was checked.
             if folder.stamp() == stamp:
                 logger.info("no usable index in %s: %s", folder.path, exc)
                 return None
+
+
+def last_request(folder: IndexFolder) -> IndexRequest | None:
+    """Return what an index was last asked to hold, as its own settings say if that record is gone.
+
+    Args:
+        folder: Its folder.
+
+    Returns:
+        The request; None if there is no index.
+    """
+    request = IndexRequest.load(folder.path)
+    if request is None and (opened := open_current(folder)):
+        return opened.settings.request()
+    return request
 
 
 def save_diagnostics(folder: Path, diagnostics: tuple[Diagnostic, ...]) -> None:

@@ -7,6 +7,7 @@ numbers follow the order of ids.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ from skillsearch.index.numbering import locate, numbered
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from skillsearch.index.sealed_parts import DamageGuard
 
 
 class DocumentStore(Iterable[Document]):
@@ -40,6 +43,7 @@ class DocumentStore(Iterable[Document]):
         gone: NDArray[np.int64] | None = None,
         places: NDArray[np.int64] | None = None,
         shadowed: NDArray[np.int64] | None = None,
+        guard: DamageGuard | None = None,
     ) -> None:
         """Take the segments.
 
@@ -48,11 +52,13 @@ class DocumentStore(Iterable[Document]):
             gone: Numbers of documents that are there no more, ascending.
             places: As the attribute; none for one segment.
             shadowed: Numbers of documents that their name does not mean, ascending.
+            guard: What the segments are read in; None if they lie in memory.
         """
         self.segments = tuple(segments)
         self.gone = np.zeros(0, np.int64) if gone is None else gone
         self.places = np.zeros(0, np.int64) if places is None else places
         self.shadowed = np.zeros(0, np.int64) if shadowed is None else shadowed
+        self._guard = guard or nullcontext()
 
     @classmethod
     def build(cls, documents: Sequence[Document]) -> DocumentStore:
@@ -93,7 +99,8 @@ class DocumentStore(Iterable[Document]):
         numbers = np.arange(self.segments[0].size)
         if len(self.segments) > 1:
             added = len(numbers) + np.arange(self.segments[1].size)
-            numbers = np.insert(numbers, self.places, added)
+            with self._guard:
+                numbers = np.insert(numbers, self.places, added)
         return numbers[~np.isin(numbers, self.gone)] if len(self.gone) else numbers
 
     @cached_property
@@ -144,10 +151,11 @@ class DocumentStore(Iterable[Document]):
 
         Raises:
             IndexError: When there is no such number.
-            CacheError: When its record has an unknown form.
+            CacheError: When its record is damaged.
         """
         at, place = locate(self.segments, number)
-        return self.segments[at].read(place)
+        with self._guard:
+            return self.segments[at].read(place)
 
     def __iter__(self) -> Iterator[Document]:
         return (self[number] for number in self.living.tolist())
@@ -164,9 +172,10 @@ class DocumentStore(Iterable[Document]):
 
     def named(self, name: str) -> list[int]:
         """Return the documents that have a name, in any spelling of case, hyphens and spaces."""
-        found = np.concatenate(
-            [segment.named(name) + first for first, segment in numbered(self.segments)]
-        )
+        with self._guard:
+            found = np.concatenate(
+                [segment.named(name) + first for first, segment in numbered(self.segments)]
+            )
         if len(self.gone):
             found = found[~np.isin(found, self.gone)]
         if len(self.segments) > 1:
@@ -176,20 +185,23 @@ class DocumentStore(Iterable[Document]):
 
     def number_of(self, doc_id: str) -> int | None:
         """Return the number of the document with an id, or None where there is none."""
-        for first, segment in numbered(self.segments):
-            place = segment.number_of(doc_id)
-            if place is not None and not self.is_gone(first + place):
-                return first + place
+        with self._guard:
+            for first, segment in numbered(self.segments):
+                place = segment.number_of(doc_id)
+                if place is not None and not self.is_gone(first + place):
+                    return first + place
         return None
 
     def ids_with(self, prefix: str) -> Iterator[str]:
         """Yield the ids of the documents that begin with a prefix, segment by segment."""
         for first, segment in numbered(self.segments):
-            for place in range(segment.place_of(prefix), segment.size):
-                doc_id = segment.read(place).doc_id
+            with self._guard:
+                begin = segment.place_of(prefix)
+            for number in range(first + begin, first + segment.size):
+                doc_id = self[number].doc_id
                 if not doc_id.startswith(prefix):
                     break
-                if not self.is_gone(first + place):
+                if not self.is_gone(number):
                     yield doc_id
 
     def is_gone(self, number: int) -> bool:

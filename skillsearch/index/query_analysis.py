@@ -51,6 +51,7 @@ def analyse_queries(
     Raises:
         ChannelChangedError: When an embedder has changed since the index was made.
         EmbedderError: When that of the first channel cannot be loaded.
+        CacheError: When a part of the index is damaged.
     """
     channels = opened.settings.channels
     usable = embedders.count_usable(channels)
@@ -62,9 +63,10 @@ def analyse_queries(
         return np.zeros(channels[channel].dimensions, np.float32)
 
     forms = []
-    for text in texts:
-        shown.append({})
-        forms.append(analyse(text, opened, calibration, note, channels=usable))
+    with opened.guard:
+        for text in texts:
+            shown.append({})
+            forms.append(analyse(text, opened, calibration, note, channels=usable))
     for number in range(usable):
         asked = list(dict.fromkeys(parts[number] for parts in shown if number in parts))
         if not asked:

@@ -12,7 +12,7 @@ from skillsearch.types import LANGUAGES, Languages
 
 logger = logging.getLogger(__name__)
 
-_FILE = "request.json"
+REQUEST_FILE = "request.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +55,13 @@ class IndexRequest:
             "sources": list(self.sources),
             "languages": self.languages,
         }
-        write_record(folder / _FILE, record)
+        write_record(folder / REQUEST_FILE, record)
 
     @classmethod
     def load(cls, folder: Path) -> IndexRequest | None:
         """Read the request of an index folder; None where there is none that can be read."""
         try:
-            record = read_record(folder / _FILE)
+            record = read_record(folder / REQUEST_FILE)
             roots = tuple(Path(root) for root in record["roots"])
             sources = tuple(map(str, record.get("sources", ())))
             languages = record.get("languages", "auto")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from contextlib import ExitStack
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 
@@ -13,8 +14,9 @@ from skillsearch.index.channels import channels_fit, expects_others
 from skillsearch.index.corpus import OpenedIndex, open_current
 from skillsearch.index.documents import KNOWN
 from skillsearch.index.embedder import model_identity
+from skillsearch.index.embedding_cache import EmbeddingCache
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.text_embedding import Channel, TextEmbedding
+from skillsearch.index.text_embedding import lacking_vectors
 from skillsearch.types import Root
 
 ANALYSIS = (tokenizer.VERSION, fields.VERSION)
@@ -28,7 +30,6 @@ def open_reusable(
     request: IndexRequest,
     roots: tuple[Root, ...],
     *,
-    verify: bool = False,
     keep_channels: bool = False,
 ) -> OpenedIndex | None:
     """Open the index in use if parts of it can be used again.
@@ -37,13 +38,12 @@ def open_reusable(
         folder: Where it lies.
         request: What is to be indexed, and how.
         roots: The roots of the request.
-        verify: Compare the digest of every part, whatever its stat says.
         keep_channels: Whether its dense channels will do, be others wanted or not.
 
     Returns:
         The index; None where there is none, or one made otherwise.
     """
-    index = open_current(folder, verify=verify)
+    index = open_current(folder)
     if index is None:
         return None
     settings = index.settings
@@ -67,11 +67,23 @@ def count_others(index: OpenedIndex) -> tuple[int, int]:
     return int(np.sum(documents.fluency[documents.living] < KNOWN)), len(documents)
 
 
-def are_embedded(index: OpenedIndex, channels: Sequence[Channel]) -> bool:
-    """Tell whether the vectors of all documents of an index can be read."""
-    documents = iter(index.corpus.documents)
-    with TextEmbedding(channels, lambda stage, done, total: None) as embedding:
+def count_lost(index: OpenedIndex, folder: Path) -> int:
+    """Count the documents of an index with a vector that cannot be read any more, by reading all.
+
+    Args:
+        index: The index.
+        folder: Its folder, in which the embedding caches are.
+
+    Returns:
+        How many there are.
+    """
+    channels = index.settings.channels
+    documents, lost = iter(index.corpus.documents), 0
+    with ExitStack() as stack:
+        caches = [
+            stack.enter_context(EmbeddingCache(folder, one.fingerprint, one.dimensions))
+            for one in channels
+        ]
         while block := list(islice(documents, _BLOCK)):
-            if any(embedding.lacking(block)):
-                return False
-    return True
+            lost += sum(lacking_vectors(block, caches))
+    return lost

@@ -24,7 +24,11 @@ class Run(Protocol):
 
 
 def report_of(
-    run: Run, generation: str, diagnostics: tuple[Diagnostic, ...], started: float
+    run: Run,
+    generation: str,
+    diagnostics: tuple[Diagnostic, ...],
+    healed: tuple[str, ...],
+    started: float,
 ) -> IndexReport:
     """Tell what a run did.
 
@@ -32,6 +36,7 @@ def report_of(
         run: The run.
         generation: What it wrote.
         diagnostics: All that there is to report.
+        healed: Files of the index that were damaged.
         started: When it began, by the monotonic clock.
 
     Returns:
@@ -46,15 +51,17 @@ def report_of(
         truncated=run.truncated,
         diagnostics=diagnostics,
         generation=generation,
+        healed=healed,
         seconds=time.monotonic() - started,
     )
 
 
-def report_unchanged(index: OpenedIndex, started: float) -> IndexReport:
+def report_unchanged(index: OpenedIndex, healed: tuple[str, ...], started: float) -> IndexReport:
     """Tell of a run that found nothing to do.
 
     Args:
         index: The index as it is.
+        healed: Files of the index that were damaged.
         started: When the run began, by the monotonic clock.
 
     Returns:
@@ -70,5 +77,6 @@ def report_unchanged(index: OpenedIndex, started: float) -> IndexReport:
         truncated=0,
         diagnostics=diagnostics,
         generation=index.name,
+        healed=healed,
         seconds=time.monotonic() - started,
     )

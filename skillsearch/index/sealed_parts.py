@@ -1,8 +1,10 @@
 """The parts of a generation: what its manifest says of each, and whether each still is that.
 
-To read a million skills through before each search would take seconds. So the seal of a generation
-keeps the stat that each part had when its digest was last compared, and a part that still has it is
-taken for good. A generation shares the parts that it does not change with the one before, by links.
+To hash a million skills before each search would take seconds. So the seal of a generation records
+the stat that each part had when its digest was last compared, and a part that still has it is
+trusted. That misses what a disk does to bytes at rest, so each run of indexing hashes some trusted
+parts again, those first that were not read for longest: after as many runs as there are parts, all
+were read. A generation shares the parts that it does not change with the one before, by links.
 """
 
 from __future__ import annotations
@@ -10,21 +12,29 @@ from __future__ import annotations
 import contextlib
 import shutil
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import xxhash
 
-from skillsearch.errors import CacheError
+from skillsearch.errors import CacheError, SkillSearchError
 from skillsearch.index.atomic_files import read_record, sync_file, write_record
 from skillsearch.types import JsonValue
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 _SEAL = "seal.json"
 _READ_BLOCK = 1 << 20
 _RACY_NS = 50_000_000
 """A part written so shortly before it is sealed may be changed once more within the same tick of
-the file system's clock; it is sealed when it is next read through."""
+the file system's clock; it is sealed when it is next hashed."""
+REREAD_BYTES = 8 << 20
+"""Bytes of trusted parts that a run of indexing hashes again, 2 ms of CPU; of parts that are larger
+one a run, a microsecond a skill."""
+EVERYTHING = 1 << 62
+"""More bytes than an index has."""
 
 
 class Part(NamedTuple):
@@ -86,73 +96,143 @@ def describe_parts(folder: Path, known: Mapping[str, Part]) -> dict[str, Part]:
     return parts
 
 
-def check_parts(folder: Path, parts: Mapping[str, Part], *, verify: bool = False) -> None:
-    """Compare the digests of all parts that no seal spares, and seal them.
+def damaged_parts(folder: Path, parts: Mapping[str, Part], *, reread: int = 0) -> tuple[str, ...]:
+    """Compare the digests of all parts that the seal does not spare, and seal those that are good.
 
     Args:
         folder: Where they lie.
         parts: What the manifest says of them.
-        verify: Compare all, whatever the seal says.
+        reread: Bytes of trusted parts to hash as well, those first that were not read for longest;
+            unless it is 0, at least one part.
 
-    Raises:
-        CacheError: When one is missing or damaged.
+    Returns:
+        The names of those that are missing or damaged, sorted; they are not sealed any more.
     """
-    sealed = {} if verify else _read_seal(folder)
-    doubtful = [one for one in parts if not _is_sealed(folder / one, parts[one], sealed)]
-    for one in doubtful:
-        _check(folder / one, parts[one])
-    if doubtful:
-        # Who may only read the index reads those parts through each time.
+    seal = _read_seal(folder)
+    stats = {name: _stat_of(folder / name) for name in parts}
+    trusted = [name for name in seal if name in parts and seal[name] == stats[name]]
+    again = _first_of(trusted, parts, reread)
+    wanted = [*(name for name in parts if name not in set(trusted)), *again]
+    damaged = different_parts(folder, {name: parts[name] for name in wanted})
+    order = [*trusted[len(again) :], *wanted]
+    if damaged or order != trusted:
+        # Without permission to write, unsealed parts are hashed at every open.
         with contextlib.suppress(OSError):
-            seal_parts(folder, parts)
+            _write_seal(folder, {name: stats[name] for name in order if name not in damaged})
+    return damaged
 
 
-def seal_parts(folder: Path, parts: Iterable[str]) -> None:
-    """Write down the stat of every part, now that its digest is known to be right.
+def different_parts(folder: Path, parts: Mapping[str, Part]) -> tuple[str, ...]:
+    """Hash parts and return the names of those that are missing or damaged, sorted."""
+    return tuple(sorted(name for name in parts if not _is_intact(folder / name, parts[name])))
+
+
+def seal_parts(folder: Path, names: Iterable[str]) -> None:
+    """Record the stat of parts whose digests are known to be right.
 
     Args:
         folder: Where they lie.
-        parts: Their names.
+        names: Their names, that first which was not read for longest.
 
     Raises:
-        OSError: When one is missing, or nothing can be written.
+        OSError: When nothing can be written.
     """
-    latest = time.time_ns() - _RACY_NS
-    stats = {part: _stat_of(folder / part) for part in parts}
-    record = {part: stat for part, stat in stats.items() if stat[1] < latest}
-    write_record(folder / _SEAL, record, sync=False)
+    _write_seal(folder, {name: _stat_of(folder / name) for name in names})
 
 
-def _read_seal(folder: Path) -> Mapping[str, JsonValue]:
-    """Read the stats that parts had when their digests were compared; none where it is damaged."""
+def trusted_parts(folder: Path) -> list[str]:
+    """Return the names of the parts that still have the stat of the seal, in its order.
+
+    To make or remove another link of a part changes its ctime; what is trusted before may be
+    sealed again after it.
+    """
+    seal = _read_seal(folder)
+    return [name for name in seal if seal[name] == _stat_of(folder / name)]
+
+
+def describe_damage(index_dir: Path, names: Sequence[str]) -> str:
+    """Name the damaged files of an index, and the command that heals it."""
+    are = "is" if len(names) == 1 else "are"
+    return (
+        f"{', '.join(names)} of the index in {index_dir} {are} damaged. "
+        f"To fix: run `skillsearch index --verify --index-dir {index_dir}`"
+    )
+
+
+class DamageGuard:
+    """Makes one error of whatever a reader raises because a part is damaged.
+
+    A context manager around what reads the parts of a generation. It costs nothing until something
+    is raised; then the parts are hashed, and where all are good the error goes on as it is.
+    """
+
+    def __init__(self, folder: Path, parts: Mapping[str, Part]) -> None:
+        """Take the folder of a generation, and what its manifest says of its parts."""
+        self._folder = folder
+        self._parts = parts
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        is_ours = isinstance(error, SkillSearchError) and not isinstance(error, CacheError)
+        # Whoever reads a generation that was removed meanwhile has no damage.
+        if not isinstance(error, Exception) or is_ours or not self._folder.is_dir():
+            return
+        damaged = different_parts(self._folder, self._parts)
+        if damaged:
+            raise CacheError(describe_damage(self._folder.parents[1], damaged)) from error
+
+
+def _first_of(trusted: Sequence[str], parts: Mapping[str, Part], limit: int) -> list[str]:
+    """Return the first of some parts: as many as a number of bytes allows, at least one."""
+    first: list[str] = []
+    for name in trusted:
+        if limit <= 0 or (first and parts[name].size > limit):
+            break
+        first.append(name)
+        limit -= parts[name].size
+    return first
+
+
+def _read_seal(folder: Path) -> dict[str, JsonValue]:
+    """Read the stats that parts had when their digests were compared; none if it is damaged."""
     try:
         return dict(read_record(folder / _SEAL))
     except (CacheError, TypeError, ValueError):
         return {}
 
 
-def _is_sealed(path: Path, part: Part, sealed: Mapping[str, JsonValue]) -> bool:
-    """Tell whether a part is as it was when its digest was last compared."""
-    try:
-        stat = _stat_of(path)
-    except OSError:
-        return False
-    return stat[0] == part.size and sealed.get(path.name) == stat
+def _write_seal(folder: Path, stats: Mapping[str, Sequence[int]]) -> None:
+    """Record the stats of parts, but for those that were only just written."""
+    latest = time.time_ns() - _RACY_NS
+    record = {name: list(stat) for name, stat in stats.items() if stat and stat[1] < latest}
+    write_record(folder / _SEAL, record, sync=False)
 
 
 def _stat_of(path: Path) -> list[int]:
-    """Return what tells cheaply whether a file may have changed."""
-    status = path.stat()
-    return [status.st_size, status.st_mtime_ns, status.st_ino]
+    """Return what tells cheaply whether a file may have changed; nothing of one that is missing.
 
-
-def _check(path: Path, part: Part) -> None:
-    """Compare a part with what the manifest says of it."""
+    A change that puts the modification time back still moves the ctime.
+    """
     try:
-        if path.stat().st_size != part.size or _digest(path) != part.digest:
-            raise CacheError(f"{path} is damaged")
-    except OSError as exc:
-        raise CacheError(f"{path} cannot be read: {exc.strerror}") from exc
+        status = path.stat()
+    except OSError:
+        return []
+    return [status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns]
+
+
+def _is_intact(path: Path, part: Part) -> bool:
+    """Return whether a part is what the manifest says of it."""
+    try:
+        return path.stat().st_size == part.size and _digest(path) == part.digest
+    except OSError:
+        return False
 
 
 def _digest(path: Path) -> str:

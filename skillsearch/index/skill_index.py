@@ -14,7 +14,7 @@ from skillsearch.errors import CacheError, IndexNotFoundError, SkillSearchError
 from skillsearch.index.cache import IndexFolder
 from skillsearch.index.calibration import Calibration
 from skillsearch.index.channel_embedders import ChannelEmbedders
-from skillsearch.index.corpus import OpenedIndex, open_current
+from skillsearch.index.corpus import OpenedIndex, last_request, open_current
 from skillsearch.index.documents import Document
 from skillsearch.index.duplicates import copies
 from skillsearch.index.embedding import Embedder
@@ -136,7 +136,7 @@ class SkillIndex:
         Args:
             request: What to index, and how.
             index_dir: Folder of the index.
-            verify: Hash every file, whatever its stat says.
+            verify: As in `refresh`.
             keep_channels: As in `refresh`.
             only: As in `refresh`.
             device: As in `from_roots`.
@@ -258,7 +258,7 @@ class SkillIndex:
         """Bring the index up to date with the disk and search the result from now on.
 
         Args:
-            verify: Hash every file, whatever its stat says.
+            verify: Hash every file, those of the index too, whatever its stat says.
             keep_channels: Add no dense channel, for which all skills would have to be embedded.
             only: SKILL.md files and folders, maybe gone, to look at; none for all. In a large
                 index that is much faster than to find out what changed; other changes are left
@@ -273,7 +273,7 @@ class SkillIndex:
             EmbedderError: When the embedder cannot be loaded.
             StorageError: When the index cannot be written; it stays as it is.
         """
-        request = IndexRequest.load(self.folder) or self._opened.settings.request()
+        request = last_request(self._folder) or self._opened.settings.request()
         renewed, report = self.build(
             request,
             self.folder,
@@ -321,6 +321,7 @@ class SkillIndex:
 
         Raises:
             QueryError: When the query is empty or too long, or n or threshold cannot be used.
+            CacheError: When a part of the index is found to be damaged; names it.
         """
         return self.search_many(
             [query],
@@ -346,11 +347,13 @@ class SkillIndex:
 
         Raises:
             QueryError: When a query is empty or too long, or another argument cannot be used.
+            CacheError: When a part of the index is found to be damaged; names it.
         """
         started = time.perf_counter()
         requests = [SearchRequest.of(query, **options) for query in queries]
         forms = self.analyse_many(queries) if len(self) else []
-        found = answer(requests, self._opened, forms, self._calibration)
+        with self._opened.guard:
+            found = answer(requests, self._opened, forms, self._calibration)
         seconds = (time.perf_counter() - started) / max(len(queries), 1)
         return [replace(result, seconds=seconds) for result in found]
 
@@ -383,7 +386,8 @@ class SkillIndex:
         """
         documents = self._opened.corpus.documents
         numbers = (documents.number_of(doc_id) for doc_id in doc_ids)
-        found = copies(self._opened.corpus, (n for n in numbers if n is not None))
+        with self._opened.guard:
+            found = copies(self._opened.corpus, (n for n in numbers if n is not None))
         return frozenset(documents[number].doc_id for number in found)
 
     def with_calibration(self, calibration: Calibration) -> SkillIndex:

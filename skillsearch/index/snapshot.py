@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import xxhash
 
-from skillsearch.index.atomic_files import write_atomically
+from skillsearch.index.atomic_files import read_with_digest, write_atomically
 from skillsearch.skills.discovery import Scope, inside
 
 _FILE = "snapshot.bin"
@@ -293,10 +293,7 @@ class Snapshot:
     def load(cls, folder: Path) -> Snapshot | None:
         """Read the snapshot of an index folder; None where it is missing or damaged."""
         try:
-            digest, _, data = (folder / _FILE).read_bytes().partition(b"\n")
-            if xxhash.xxh3_128_hexdigest(data).encode() != digest:
-                return None
-            return cls._from_bytes(data)
+            return cls._from_bytes(read_with_digest(folder / _FILE))
         except (OSError, ValueError, KeyError, TypeError):
             return None
 

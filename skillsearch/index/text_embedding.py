@@ -110,15 +110,9 @@ class TextEmbedding:
             self._start()
 
     def lacking(self, documents: Sequence[Document]) -> list[bool]:
-        """Tell which documents have texts that must be embedded first."""
-        found = np.zeros(len(documents), np.bool_)
-        for number, channel in enumerate(self._channels):
-            keys = [keys_of(document, number) for document in documents]
-            with self._caches:
-                is_there = channel.cache.has([key for some in keys for key in some])
-            owners = np.repeat(np.arange(len(documents)), list(map(len, keys)))
-            found[owners[~is_there]] = True
-        return found.tolist()
+        """Return of each document whether it has texts that must be embedded first."""
+        with self._caches:
+            return lacking_vectors(documents, [channel.cache for channel in self._channels])
 
     def finish(self) -> None:
         """Wait until all texts are embedded.
@@ -176,6 +170,25 @@ class TextEmbedding:
     def _expected(self) -> int:
         """Extrapolate how many texts there will be to embed."""
         return round(self._found / self._share)
+
+
+def lacking_vectors(documents: Sequence[Document], caches: Sequence[EmbeddingCache]) -> list[bool]:
+    """Look for the vectors of documents in the caches, by reading all.
+
+    Args:
+        documents: The documents.
+        caches: One for each dense channel.
+
+    Returns:
+        For each document, whether one of its vectors is missing or damaged.
+    """
+    found = np.zeros(len(documents), np.bool_)
+    for number, cache in enumerate(caches):
+        keys = [keys_of(document, number) for document in documents]
+        is_there = cache.has([key for some in keys for key in some])
+        owners = np.repeat(np.arange(len(documents)), list(map(len, keys)))
+        found[owners[~is_there]] = True
+    return found.tolist()
 
 
 def keys_of(document: Document, channel: int) -> list[bytes]:

@@ -49,7 +49,7 @@ class ServedLibrary:
             self.index_dir = (index_dir or settings.index_dir).absolute()
         self._indexing = ThreadPoolExecutor(1, thread_name_prefix="indexing")
         self._library: SkillLibrary | None = None
-        self._generation: str | None = None
+        self._stamp: tuple[int, ...] = ()
 
     def get(self) -> SkillLibrary:
         """Return the library: that of the newest generation where an index was built before.
@@ -76,7 +76,7 @@ class ServedLibrary:
         library = self.get()
         changes = library.refresh()
         if not self.roots:
-            self._generation = IndexFolder(self.index_dir).current()
+            self._stamp = IndexFolder(self.index_dir).stamp()
         self.warm()
         return changes
 
@@ -106,11 +106,11 @@ class ServedLibrary:
         return self._library
 
     def _of_index(self) -> SkillLibrary:
-        """Return the library of the index, opened once for each generation."""
+        """Return the library of the index, opened once each time that it was written."""
         if self._library is not None and self._library.is_indexing:
             return self._library  # which takes the generation that it makes by itself
-        generation = IndexFolder(self.index_dir).current()
-        if self._library is None or generation != self._generation:
+        stamp = IndexFolder(self.index_dir).stamp()
+        if self._library is None or stamp != self._stamp:
             self._library = SkillLibrary.open(self.index_dir, executor=self._indexing)
-            self._generation = generation
+            self._stamp = stamp
         return self._library

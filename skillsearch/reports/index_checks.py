@@ -14,6 +14,8 @@ from skillsearch.errors import CacheError
 from skillsearch.index.cache import IndexFolder
 from skillsearch.index.corpus import open_current
 from skillsearch.index.request import IndexRequest
+from skillsearch.index.reuse import count_lost
+from skillsearch.index.sealed_parts import describe_damage
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.publication import describe
 from skillsearch.library.skill_library import SkillLibrary
@@ -45,8 +47,13 @@ def check_folder(folder: Path) -> Check:
 
 
 def check_index(settings: Settings) -> Iterator[Check]:
-    """Open the index, verify its checksums, and compare it with its roots."""
+    """Hash all files of the index, open it, and compare it with its roots."""
     folder = IndexFolder(settings.index_dir.absolute())
+    damaged = folder.damage(everything=True)
+    if damaged:
+        yield Check("index", "error", describe_damage(folder.path, damaged))
+        yield from _check_wanted_roots(settings)
+        return
     opened = open_current(folder)
     if opened is None:
         yield _missing_index(folder)
@@ -54,6 +61,7 @@ def check_index(settings: Settings) -> Iterator[Check]:
         return
     index = SkillIndex(folder, opened)
     yield Check("index", "ok", f"{len(index)} skills, checksums good, generation {opened.name}")
+    yield _check_vectors(index)
     yield from _check_roots([root.path for root in opened.settings.roots])
     yield _check_freshness(index)
     yield from _check_languages(index)
@@ -61,10 +69,22 @@ def check_index(settings: Settings) -> Iterator[Check]:
     yield from _check_library(SkillLibrary.of_index(index))
 
 
+def _check_vectors(index: SkillIndex) -> Check:
+    """Read the saved vectors of all texts, which a search needs not but the next index does."""
+    count = count_lost(index.opened, index.folder)
+    if count:
+        detail = (
+            f"{count:,} skills have none, or a damaged one, in the embedding cache; the index is "
+            f"whole. To fix: run `skillsearch index --verify --index-dir {index.folder}`"
+        )
+        return Check("saved vectors", "warning", detail)
+    return Check("saved vectors", "ok", "those of all skills are good")
+
+
 def _missing_index(folder: IndexFolder) -> Check:
-    """Say what is the matter where no index can be opened."""
+    """Say what is wrong if no index can be opened."""
     if folder.exists():
-        detail = "damaged, or of another version; the next index or query builds it anew"
+        detail = "of another version; the next index or query builds it anew"
         return Check("index", "error", detail)
     return Check("index", "warning", "there is none yet; make one: skillsearch index FOLDER")
 

@@ -91,12 +91,12 @@ def _tools() -> tuple[Tool, ...]:
 def _library(index_dir: Path) -> SkillLibrary:
     """Return the skills of an index, as its newest generation has them."""
     folder = index_dir.absolute()
-    return _opened(folder, IndexFolder(folder).current())
+    return _opened(folder, IndexFolder(folder).stamp())
 
 
 @lru_cache(maxsize=_OPEN_LIBRARIES)
-def _opened(folder: Path, generation: str | None) -> SkillLibrary:
-    """Open an index once for each generation of it."""
+def _opened(folder: Path, stamp: tuple[int, ...]) -> SkillLibrary:
+    """Open an index once each time that it was written."""
     return SkillLibrary.open(folder)
 
 

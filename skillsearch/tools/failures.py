@@ -103,7 +103,11 @@ _FORMS: dict[type[SkillSearchError], _Form] = {
         INDEXING, "Go on without; skills whose names you know can be loaded meanwhile."
     ),
     StorageError: _Form("storage", _TELL_USER, "The index of skills cannot be read or written."),
-    CacheError: _Form("storage", _TELL_USER, "A part of the index of skills is damaged."),
+    CacheError: _Form(
+        "storage",
+        _TELL_USER,
+        "A part of the index of skills is damaged. To fix: run `skillsearch index --verify`.",
+    ),
     EmbedderError: _Form("embedder", _TELL_USER, "The embedder of the index cannot be used."),
     RootError: _Form("root", _TELL_USER, "A folder of skills cannot be read."),
     ConfigError: _Form("config", _TELL_USER, "The settings of skillsearch cannot be used."),

@@ -6,14 +6,17 @@ import time
 import pytest
 import xxhash
 
-from skillsearch.errors import CacheError
+from skillsearch.errors import CacheError, QueryError
 from skillsearch.index import sealed_parts
 from skillsearch.index.sealed_parts import (
+    EVERYTHING,
+    DamageGuard,
     Part,
-    check_parts,
+    damaged_parts,
     describe_parts,
     seal_parts,
     share_parts,
+    trusted_parts,
 )
 
 
@@ -47,6 +50,13 @@ def age(path, seconds=60):
     os.utime(path, ns=(then, then))
 
 
+def write_keeping_time(path, data):
+    """Write a file and put its modification time back."""
+    before = path.stat()
+    path.write_bytes(data)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
 def test_parts_are_described_by_size_and_digest(folder):
     """XXH3-128, in order of their names."""
     assert describe_parts(folder, {}) == {
@@ -66,11 +76,11 @@ def test_a_sealed_part_is_not_read_again(folder, read):
     """But the first time, and when it is to be verified."""
     parts = describe_parts(folder, {})
     read.clear()
-    check_parts(folder, parts)
+    assert damaged_parts(folder, parts) == ()
     assert sorted(read) == ["a.npy", "b.npy"]
-    check_parts(folder, parts)
+    assert damaged_parts(folder, parts) == ()
     assert len(read) == 2
-    check_parts(folder, parts, verify=True)
+    damaged_parts(folder, parts, reread=EVERYTHING)
     assert len(read) == 4
 
 
@@ -78,32 +88,35 @@ def test_a_sealed_part_is_not_read_again(folder, read):
     "change",
     [
         lambda path: path.write_bytes(b"b" + path.read_bytes()[1:]),
+        lambda path: write_keeping_time(path, b"b" + path.read_bytes()[1:]),
         lambda path: path.write_bytes(path.read_bytes()[:-1]),
         lambda path: path.unlink(),
         lambda path: path.write_bytes(b""),
     ],
 )
 def test_a_part_that_changed_after_it_was_sealed_is_damaged(folder, change):
-    """Another byte, one byte less, gone, emptied."""
+    """Another byte, the same with the old modification time, one byte less, gone, emptied."""
     parts = describe_parts(folder, {})
-    check_parts(folder, parts)
+    assert damaged_parts(folder, parts) == ()
     change(folder / "a.npy")
-    with pytest.raises(CacheError, match=r"a\.npy"):
-        check_parts(folder, parts)
+    assert damaged_parts(folder, parts) == ("a.npy",)
+    assert trusted_parts(folder) == ["b.npy"]
 
 
 def test_a_part_that_was_replaced_by_its_equal_is_read_and_sealed_again(folder, read):
-    """As after an index was copied to another disk."""
+    """One of them, or all as after an index was copied to another disk."""
     parts = describe_parts(folder, {})
-    check_parts(folder, parts)
-    data = (folder / "a.npy").read_bytes()
-    (folder / "a.npy").unlink()
-    (folder / "a.npy").write_bytes(data)
-    age(folder / "a.npy", 30)
-    read.clear()
-    check_parts(folder, parts)
-    check_parts(folder, parts)
-    assert read == ["a.npy"]
+    assert damaged_parts(folder, parts) == ()
+    for replaced in (["a.npy"], ["a.npy", "b.npy"]):
+        for name in replaced:
+            data = (folder / name).read_bytes()
+            (folder / name).unlink()
+            (folder / name).write_bytes(data)
+            age(folder / name, 30)
+        read.clear()
+        assert damaged_parts(folder, parts) == ()
+        assert damaged_parts(folder, parts) == ()
+        assert sorted(read) == replaced
 
 
 def test_a_part_that_was_just_written_is_not_sealed_yet(folder, read):
@@ -112,7 +125,7 @@ def test_a_part_that_was_just_written_is_not_sealed_yet(folder, read):
     parts = describe_parts(folder, {})
     seal_parts(folder, parts)
     read.clear()
-    check_parts(folder, parts)
+    assert damaged_parts(folder, parts) == ()
     assert read == ["a.npy"]
 
 
@@ -122,8 +135,8 @@ def test_a_damaged_seal_seals_nothing(folder, read, data):
     parts = describe_parts(folder, {})
     (folder / "seal.json").write_bytes(data)
     read.clear()
-    check_parts(folder, parts)
-    check_parts(folder, parts)
+    assert damaged_parts(folder, parts) == ()
+    assert damaged_parts(folder, parts) == ()
     assert sorted(read) == ["a.npy", "b.npy"]
 
 
@@ -136,9 +149,72 @@ def test_where_nothing_can_be_written_all_is_read_each_time(folder, read, monkey
         raise PermissionError(30, "Read-only file system")
 
     monkeypatch.setattr(sealed_parts, "write_record", refuse)
-    check_parts(folder, parts)
-    check_parts(folder, parts)
+    assert damaged_parts(folder, parts) == ()
+    assert damaged_parts(folder, parts) == ()
     assert sorted(read) == ["a.npy", "a.npy", "b.npy", "b.npy"]
+
+
+@pytest.mark.parametrize("limit", [1, 1000, 5000, EVERYTHING])
+def test_trusted_parts_are_read_again_in_turn(tmp_path, read, limit):
+    """Those first that were not read for longest; all within as many runs as there are parts."""
+    for number in range(6):
+        (tmp_path / f"{number}").write_bytes(b"x" * 1000 * number)
+        age(tmp_path / f"{number}")
+    parts = describe_parts(tmp_path, {})
+    damaged_parts(tmp_path, parts)
+    read.clear()
+    runs = 0
+    while len(set(read)) < len(parts):
+        before = len(read)
+        assert damaged_parts(tmp_path, parts, reread=limit) == ()
+        sizes = [parts[name].size for name in read[before:]]
+        assert len(sizes) == 1 or sum(sizes) <= limit
+        runs += 1
+    assert runs <= len(parts)
+    assert len(read) == len(parts)
+
+
+def test_rot_is_found_by_reading_again_and_stays_found(folder, rot):
+    """The seal spares a part of which no stat tells; once it was read, it spares it no more."""
+    parts = describe_parts(folder, {})
+    damaged_parts(folder, parts)
+    rot(folder / "a.npy")
+    assert damaged_parts(folder, parts) == ()
+    assert damaged_parts(folder, parts, reread=1) == ("a.npy",)
+    assert damaged_parts(folder, parts) == ("a.npy",)
+
+
+def test_a_part_that_is_written_while_it_is_hashed_is_not_sealed(folder, monkeypatch):
+    """The stat that is sealed is that of before."""
+    whole = sealed_parts._digest
+
+    def disturbed(path):
+        digest = whole(path)
+        write_keeping_time(path, path.read_bytes())
+        return digest
+
+    parts = describe_parts(folder, {})
+    monkeypatch.setattr(sealed_parts, "_digest", disturbed)
+    assert damaged_parts(folder, parts) == ()
+    assert trusted_parts(folder) == []
+
+
+def test_an_error_is_blamed_on_damage_if_there_is_any(folder, rot):
+    """It names the part and the command; errors of ours and those without damage stay."""
+    parts = describe_parts(folder, {})
+    with pytest.raises(IndexError, match="mine"), DamageGuard(folder, parts):
+        raise IndexError("mine")
+    rot(folder / "a.npy")
+    with pytest.raises(CacheError) as caught, DamageGuard(folder, parts):
+        raise IndexError("mine")
+    told = str(caught.value)
+    assert "a.npy" in told
+    assert "b.npy" not in told
+    assert "skillsearch index --verify" in told
+    assert isinstance(caught.value.__cause__, IndexError)
+    for error in (QueryError("theirs"), KeyboardInterrupt()):
+        with pytest.raises(type(error)), DamageGuard(folder, parts):
+            raise error
 
 
 def test_shared_parts_are_links(folder, tmp_path):
