@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import random
 import signal
 import subprocess
 import sys
@@ -90,11 +91,72 @@ def test_ctrl_c_exits_with_130_and_keeps_what_was_embedded(start, tmp_path, make
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     code, stdout, stderr = finish(process)
-    assert (code, stdout, stderr) == (130, "", "Error: Interrupted; what was embedded is kept.\n")
+    assert (code, stdout, stderr) == (130, "", "Interrupted; what was embedded is kept.\n")
     assert not (tmp_path / "i" / "CURRENT").exists()
     report = json.loads(finish(start("index", "many", "--index-dir", "i", "--json"))[1])
     assert report["indexed"] == 600
     assert report["embedded"] < 600
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("args", "kept"),
+    [
+        (["--help"], ""),
+        (["validate", "drinks"], ""),
+        (["status"], ""),
+        (["list", "--json"], ""),
+        (["query", "-"], ""),
+        (["doctor"], ""),
+        (["index", "drinks", "--verify"], "; what was embedded is kept"),
+        (["run", "steep-tea", "--", "sleep", "0.3"], "; the command was ended"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_ctrl_c_at_any_time_is_one_line_in_the_right_words(
+    indexed, index_dir, environment, args, kept
+):
+    """Amid imports, at work, and while Python ends; no traceback, and 130 or what it was to be."""
+    code = (
+        "import skillsearch.cli as cli, sys; sys.argv[0] = 'skillsearch'\n"
+        "print('begun', file=sys.stderr, flush=True); cli.main()"
+    )
+    place = {"SKILLSEARCH_INDEX_DIR": str(index_dir), "SKILLSEARCH_DAEMON": "off"}
+
+    def run(seconds):
+        """Interrupt a run after some time; return how it ended and how long it took."""
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, *args],
+            env={**environment, **place},
+            cwd=index_dir.parent,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=heed_interrupts,
+        )
+        assert process.stderr.readline() == "begun\n"
+        started = time.monotonic()
+        time.sleep(0.002)
+        if seconds is None:
+            process.communicate("steep tea", timeout=60)
+            return process.returncode, "", time.monotonic() - started
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)
+        ended, _, stderr = finish(process)
+        return ended, stderr, time.monotonic() - started
+
+    usual, _, whole = run(None)
+    chosen = random.Random(7)
+    ends = [run(chosen.uniform(0, whole))[:2] for _ in range(15)]
+    for ended, stderr in ends:
+        assert "Traceback" not in stderr
+        assert "ignored" not in stderr
+        assert ended in (130, usual, -signal.SIGINT)  # the last after Python gave up its signals
+        if ended == 130:
+            assert stderr.splitlines()[-1] in ("Interrupted.", f"Interrupted{kept}.")
+    assert (130, "Interrupted.\n") in ends or (130, f"Interrupted{kept}.\n") in ends
 
 
 @pytest.mark.parametrize("args", [["list"], ["list", "--json"], ["--help"]])

@@ -107,7 +107,7 @@ def test_json_is_one_object_a_line(start, drinks, index_dir, make_skill):
     first, second = map(json.loads, watch.lines(watch.stdout, 2))
     assert (first["indexed"], second["indexed"], second["reused"]) == (3, 4, 3)
     assert watch.end(signal.SIGINT) == 130
-    assert watch.stderr.read_text() == "Error: Interrupted; what was embedded is kept.\n"
+    assert watch.stderr.read_text() == "Stopped watching.\n"
 
 
 @pytest.mark.slow

@@ -8,11 +8,12 @@ import io
 import logging
 import sys
 import traceback
-from typing import Any
+from typing import IO, Any
 
 import click
 
 from skillsearch import __version__
+from skillsearch.cli import INTERRUPTED, leave_on_interrupt, raise_on_interrupt
 from skillsearch.cli.options import CONTEXT, LOGGER, verbose_option
 from skillsearch.cli.output import StderrHandler, prepare_streams
 from skillsearch.config import use_one_blas_thread
@@ -27,7 +28,14 @@ from skillsearch.errors import (
 )
 from skillsearch.safe_text import one_line
 
-INTERRUPTED = 130
+KEPT = {
+    "eval": "what was embedded is kept",
+    "index": "what was embedded is kept",
+    "run": "",
+    "tune": "begun again, it goes on",
+    "watch": "what was embedded is kept",
+}
+"""The commands that an interrupt leaves something of, or that have something to end first."""
 EXIT_CODES: dict[type[SkillSearchError], int] = {
     ConfigError: 2,
     EvaluationError: 2,
@@ -82,6 +90,13 @@ class Failure(click.ClickException):
         super().__init__(one_line(message))
         self.exit_code = exit_code  # type: ignore[misc]  # click declares it for the class
 
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print it; that the user ended the program is no error."""
+        if self.exit_code != INTERRUPTED:
+            super().show(file)
+            return
+        click.echo(self.message, file=file, err=True)
+
 
 class Commands(click.Group):
     """A group that imports commands late, suggests near ones and lets no traceback through."""
@@ -107,7 +122,10 @@ class Commands(click.Group):
             near = difflib.get_close_matches(name, self.list_commands(ctx), n=2, cutoff=0.5)
             hint = f" Did you mean: {', '.join(near)}?" if near else ""
             ctx.fail(f"There is no command {one_line(name, 80)!r}.{hint}")
-        return super().resolve_command(ctx, args)
+        found = super().resolve_command(ctx, args)
+        if found[0] in KEPT:
+            raise_on_interrupt()
+        return found
 
     def main(self, *args: Any, **options: Any) -> Any:
         """Run a command line; where the system fails it, even in its help, say so in one line."""
@@ -129,14 +147,29 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as exc:
-            raise Failure("Interrupted; what was embedded is kept.", INTERRUPTED) from exc
+            raise _interrupted(ctx) from exc
         except SkillSearchError as exc:
             code = next((EXIT_CODES[kind] for kind in type(exc).__mro__ if kind in EXIT_CODES), 1)
             raise Failure(str(exc), code) from exc
         except (click.ClickException, click.Abort, click.exceptions.Exit, OSError):
             raise
         except Exception as exc:  # The outermost edge: a user is owed a line, not a traceback.
+            if _comes_of_interrupt(exc):
+                raise _interrupted(ctx) from exc
             raise _unexpected(exc) from exc
+
+
+def _interrupted(ctx: click.Context) -> Failure:
+    """Say that the user ended a command, and what is left of it."""
+    kept = KEPT.get(ctx.invoked_subcommand or "", "")
+    return Failure(f"Interrupted{'; ' if kept else ''}{kept}.", INTERRUPTED)
+
+
+def _comes_of_interrupt(error: BaseException | None) -> bool:
+    """Tell whether a library made another error of an interrupt, as when it was being imported."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _unexpected(error: Exception) -> Failure:
@@ -179,3 +212,5 @@ def main() -> None:
         app(prog_name="skillsearch")
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+    finally:
+        leave_on_interrupt()

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillsearch.cli.app import INTERRUPTED, Failure
+from skillsearch.cli import INTERRUPTED
+from skillsearch.cli.app import Failure
 from skillsearch.cli.browsing import complete_name
 from skillsearch.cli.opening import open_index
 from skillsearch.cli.options import CONTEXT, index_dir_option, json_option, verbose_option

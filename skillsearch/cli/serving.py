@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from skillsearch.cli import INTERRUPTED
 from skillsearch.cli.options import (
     Root,
     command,
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from skillsearch.mcp_server.listening import Listener
     from skillsearch.mcp_server.served_library import ServedLibrary
     from skillsearch.types import Languages
-
-INTERRUPTED = 130
 
 logger = logging.getLogger(__name__)
 

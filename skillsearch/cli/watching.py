@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from skillsearch.cli import INTERRUPTED
 from skillsearch.cli.indexing import choose_request, progress_bars
 from skillsearch.cli.options import (
     Root,
@@ -69,7 +70,11 @@ def watch_command(
             if index.generation != before:
                 _tell(report, as_json=as_json)
 
-        watch(request.roots, refresh, stop=stop, leave_out=index.folder)
+        try:
+            watch(request.roots, refresh, stop=stop, leave_out=index.folder)
+        except KeyboardInterrupt:
+            say("Stopped watching.")
+            raise click.exceptions.Exit(INTERRUPTED) from None
 
 
 @contextlib.contextmanager
