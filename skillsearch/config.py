@@ -8,6 +8,7 @@ choose a model by path or from a hub. The user's own file, variables and flags m
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import shlex
@@ -15,13 +16,16 @@ import stat
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from skillsearch.errors import ConfigError
 from skillsearch.setting_values import PARSERS
-from skillsearch.surroundings import PREFIX, SEED_ROOT
+from skillsearch.surroundings import OTHER_VARIABLES, PREFIX, SEED_ROOT
 from skillsearch.types import JsonValue, Languages
+
+logger = logging.getLogger(__name__)
 
 APP = "skillsearch"
 PROJECT_FILES = ("skillsearch.toml", "pyproject.toml")
@@ -45,6 +49,7 @@ _ROOT_IN_LIST = re.compile(
 )
 """A URL, its port and all, or a path: what a list parted by colons holds."""
 
+_VARIABLES = frozenset(f"{PREFIX}{key.upper()}" for key in PARSERS) | OTHER_VARIABLES
 _OF_PROJECT = 2
 """How close to a command a project's file is: closer than the user's, less so than a variable."""
 
@@ -315,11 +320,25 @@ def mcp_token(file: Path | None = None) -> str:
 def _environment(variables: Mapping[str, str] | None) -> dict[str, JsonValue]:
     """Read the ``SKILLSEARCH_*`` variables that name settings; click's own are left alone."""
     values: dict[str, JsonValue] = {}
+    if variables is None:
+        ours = {name for name in os.environ if name.startswith(PREFIX)}
+        for name in sorted(ours - _VARIABLES):
+            _warn_of_unknown(name)
     for key in PARSERS:
         text = (os.environ if variables is None else variables).get(f"{PREFIX}{key.upper()}")
         if text:
             values[key] = _split_roots(text) if key == "roots" else text
     return values
+
+
+@cache
+def _warn_of_unknown(name: str) -> None:
+    """Tell once that a variable is no setting, and which one it looks like."""
+    import difflib
+
+    near = difflib.get_close_matches(name, _VARIABLES, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    logger.warning("The variable %s is unknown and ignored%s", name, hint)
 
 
 def _split_roots(text: str) -> list[str]:
@@ -382,9 +401,20 @@ def _with_values(
         try:
             parsed[key] = PARSERS[key](value, base)
         except (TypeError, ValueError) as exc:
-            raise ConfigError(f"{source}: {key} = {value!r} {exc}") from exc
+            raise ConfigError(f"{_named(source, key, value)} {exc}") from exc
     sources = {**settings.sources, **dict.fromkeys(parsed, source)}
     return replace(settings, **parsed, sources=sources)
+
+
+def _named(source: str, key: str, value: JsonValue) -> str:
+    """Return a setting as its user wrote it."""
+    if source == "flag":
+        return f"--{key.replace('_', '-')} {value}"
+    return (
+        f"{PREFIX}{key.upper()}={value!r}"
+        if source == "environment"
+        else f"{source}: {key} = {value!r}"
+    )
 
 
 def _check_project(settings: Settings, values: Mapping[str, JsonValue], path: Path) -> None:

@@ -37,6 +37,8 @@ A caller's wrong argument type stays ``TypeError`` or ``ValueError``.
 
 from __future__ import annotations
 
+import errno
+
 from skillsearch.surroundings import install_extra
 
 
@@ -181,6 +183,16 @@ class IndexingError(SkillSearchError):
 
 class StorageError(SkillSearchError):
     """The index folder cannot be read or written."""
+
+    @classmethod
+    def unwritten(cls, folder: object, error: OSError) -> StorageError:
+        """Return the error for an index that could not be written to a folder."""
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        cure = "free some space" if is_full else "check who may write there"
+        return cls(
+            f"The index cannot be written to {folder}: {error.strerror or error}. "
+            f"The index before is unchanged; {cure}, or choose another --index-dir."
+        )
 
 
 class LockTimeoutError(StorageError):

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 PREFIX = "SKILLSEARCH_"
 SEED_ROOT = "SKILLS_ROOT"
 """The variable by which other programs name a root; it counts where no setting names any."""
+OTHER_VARIABLES = frozenset({f"{PREFIX}MCP_TOKEN", f"{PREFIX}MILVUS_TOKEN"})
+"""Variables of ours that are no setting: secrets, which no file of settings may hold."""
 PLACES = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")
 """Variables that say where the user's own settings and default index lie."""
 

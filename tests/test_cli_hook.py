@@ -261,7 +261,7 @@ def test_a_bad_setting_is_a_line_on_stderr(hook, monkeypatch, daemon):
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "high")
     result = hook()
     assert (result.stdout, result.stderr.count("\n")) == ("", 1)
-    assert "threshold = 'high'" in result.stderr
+    assert "SKILLSEARCH_THRESHOLD='high'" in result.stderr
 
 
 def test_when_the_time_is_up_the_prompt_goes_on(hook, monkeypatch):

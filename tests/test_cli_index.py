@@ -77,7 +77,19 @@ def test_many_problems_are_summed_up(cli, tmp_path, make_skill):
         make_skill(tmp_path / "r", f"empty-{number}", description="")
     stderr = cli("index", tmp_path / "r", "--index-dir", "i", "--model", "hashing").stderr
     assert stderr.count("error description-missing") == 10
-    assert "also: description-missing 5 (--json lists all)" in stderr
+    assert "errors: description-missing 5 (--json lists all)" in stderr
+
+
+def test_warnings_of_a_kind_are_counted(cli, drinks, make_skill):
+    """They cost no skill, and a screen of them hides what does; one alone is shown."""
+    for number in range(12):
+        make_skill(drinks, f"named-{number}").parent.rename(drinks / f"other-{number}")
+    (drinks / "link").symlink_to(drinks.parent)
+    args = ("index", drinks, "--index-dir", "i", "--model", "hashing")
+    first, second = cli(*args).stderr.splitlines()
+    assert first.startswith(f"{drinks / 'link'}: warning link-leaves-root ")
+    assert second == "warnings: name-differs-from-folder 12 (--json lists all)"
+    assert len(json.loads(cli(*args, "--json").stdout)["diagnostics"]) == 13
 
 
 def test_metadata_alone_leaves_the_bodies_out(indexed, cli, drinks):
@@ -522,6 +534,20 @@ def test_an_index_folder_that_cannot_be_written_exits_with_1(cli, drinks, tmp_pa
     assert (result.exit_code, result.stdout) == (1, "")
     assert "Choose another --index-dir" in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+@NEEDS_ORDINARY_USER
+def test_a_folder_that_may_not_be_written_is_not_called_full(index, drinks, index_dir, make_skill):
+    """Space would help nothing."""
+    index(drinks)
+    make_skill(drinks, "more")
+    (index_dir / "generations").chmod(0o500)
+    code, message = index(drinks)
+    (index_dir / "generations").chmod(0o700)
+    assert code == 1
+    assert "Permission denied" in message
+    assert "check who may write there" in message
+    assert "space" not in message
 
 
 def test_an_interrupt_exits_with_130_and_says_what_is_kept(cli, drinks, monkeypatch):

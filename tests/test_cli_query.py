@@ -390,26 +390,46 @@ def test_exit_code_of_a_batch_is_1_where_no_query_has_a_hit(indexed):
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("{", "Expecting property name"),
+        ("{", "this is no JSON (Expecting property name"),
         ('["a"]', "this is no object"),
         ('{"text": "tea"}', '"_id" must be'),
         ('{"_id": true, "text": "tea"}', '"_id" must be'),
         ('{"_id": "1", "text": " "}', '"text" must be'),
         ('{"_id": "1", "text": 5}', '"text" must be'),
         ('{"_id": "1", "text": "%s"}' % ("x" * 65_537), "65,537 characters"),
-        ("[" * 100_000, "nothing was asked"),
-        (b'{"_id": "1", "text": "\xff"}', "nothing was asked"),
+        ("[" * 100_000, "this is no JSON"),
+        (b'{"_id": "1", "text": "\xff"}', "this is no JSON"),
     ],
     ids=["no JSON", "list", "no id", "bool id", "blank", "number", "long", "deep", "not UTF-8"],
 )
-def test_a_bad_line_is_named_before_anything_is_asked(indexed, line, reason):
-    """File and line number stand in the message, and stdout stays empty."""
-    good = lines({"_id": "0", "text": "brew filter coffee"}).encode()
-    data = good + (line if isinstance(line, bytes) else line.encode()) + b"\n"
+def test_a_bad_line_is_named_and_the_rest_asked(indexed, line, reason):
+    """File and line number stand in the message; the exit code says that not all was asked."""
+    first, last = ({"_id": key, "text": "brew filter coffee"} for key in (0, 3))
+    bad = line if isinstance(line, bytes) else line.encode()
+    data = lines(first).encode() + bad + b"\n" + lines(last).encode()
     result = indexed("query", "--batch", "-", stdin=data)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "<stdin>:2: " in result.stderr
+    assert result.exit_code == 1
+    assert [json.loads(answer)["_id"] for answer in result.stdout.splitlines()] == [0, 3]
+    assert result.stderr.startswith("warning: not asked: <stdin>:2: ")
     assert reason in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_of_many_bad_lines_ten_are_named(indexed):
+    """And the others counted."""
+    data = lines({"_id": 0, "text": "brew filter coffee"}) + "plain\n" * 15
+    stderr = indexed("query", "--batch", "-", stdin=data).stderr
+    assert stderr.count("not asked: ") == 10
+    assert "5 more lines were not asked" in stderr
+
+
+def test_a_file_of_plain_text_is_told_the_form(indexed, tmp_path):
+    """Before anything is asked."""
+    (tmp_path / "plain.txt").write_text("brew filter coffee\nsteep tea\n")
+    result = indexed("query", "--batch", tmp_path / "plain.txt")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "plain.txt:1: this is no JSON" in result.stderr
+    assert 'has to be an object like {"_id": "1", "text": "what is to be done"}' in result.stderr
 
 
 def test_a_missing_batch_file_is_a_usage_error(indexed, tmp_path):
@@ -431,10 +451,11 @@ def test_a_missing_batch_file_is_a_usage_error(indexed, tmp_path):
         (["tea", "--batch", "-"], "one of the two"),
         (["tea", "-n", "0"], "0 is not in the range 1<=x<=1000"),
         (["tea", "-n", "1001"], "1001 is not in the range"),
-        (["tea", "-n", "two"], "'two' is not a valid integer"),
-        (["tea", "--threshold", "nan"], "threshold = nan must be a number from 0 to 1"),
-        (["tea", "--threshold", "inf"], "threshold = inf must be a number from 0 to 1"),
-        (["tea", "--threshold", "-0.1"], "threshold = -0.1 must be a number from 0 to 1"),
+        (["tea", "-n", "two"], "'two' is no whole number, such as 5"),
+        (["tea", "-n", "1e9"], "'1e9' is no whole number, such as 5"),
+        (["tea", "--threshold", "nan"], "--threshold nan must be a number from 0 to 1"),
+        (["tea", "--threshold", "inf"], "--threshold inf must be a number from 0 to 1"),
+        (["tea", "--threshold", "-0.1"], "--threshold -0.1 must be a number from 0 to 1"),
         (["tea", "--threshold", "high"], "'high' is not a valid float"),
         (["tea", "--system", "magic"], "'magic' is not one of"),
         (["tea", "--nonsense"], "No such option"),

@@ -154,7 +154,44 @@ def test_a_value_that_cannot_be_used_is_named(project, key, value, reason):
     project("")
     with pytest.raises(ConfigError) as caught:
         load_settings(**{key: value})
-    assert str(caught.value) == f"flag: {key} = {value!r} {reason}"
+    assert str(caught.value) == f"--{key.replace('_', '-')} {value} {reason}"
+
+
+def test_a_variable_that_cannot_be_used_is_named_as_it_is_set(project, monkeypatch):
+    """So that it can be found."""
+    project("")
+    monkeypatch.setenv("SKILLSEARCH_N", "many")
+    with pytest.raises(ConfigError, match=r"^SKILLSEARCH_N='many' "):
+        load_settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("SKILLSEARCH_INDEXDIR", "SKILLSEARCH_INDEX_DIR"),
+        ("SKILLSEARCH_TRESHOLD", "SKILLSEARCH_THRESHOLD"),
+        ("SKILLSEARCH_TOKEN_MCP", "SKILLSEARCH_MCP_TOKEN"),
+    ],
+)
+def test_a_variable_that_is_no_setting_is_told_once_with_the_nearest(
+    project, monkeypatch, caplog, name, near
+):
+    """A typing error would else change nothing, in silence."""
+    project("")
+    monkeypatch.setenv(name, "1")
+    load_settings()
+    load_settings()
+    expected = f"The variable {name} is unknown and ignored; did you mean {near}?"
+    assert [record.getMessage() for record in caplog.records] == [expected]
+
+
+def test_all_variables_of_ours_are_known(project, monkeypatch, caplog):
+    """Secrets too, which are no settings."""
+    project("")
+    for name in ("MCP_TOKEN", "MILVUS_TOKEN", "INDEX_DIR", "MODEL"):
+        monkeypatch.setenv(f"SKILLSEARCH_{name}", "x")
+    load_settings()
+    assert caplog.records == []
 
 
 @pytest.mark.parametrize(

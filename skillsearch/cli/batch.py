@@ -1,4 +1,4 @@
-"""Many queries from one file of JSON lines, checked before the first is asked."""
+"""Many queries from one file of JSON lines, all checked before the first is asked."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from skillsearch.types import JsonValue
 
 Query = tuple[str | int | None, str]
 """Id and text of a query."""
+_FORM = '{"_id": "1", "text": "what is to be done"}'
 
 
-def read_queries(file: BinaryIO, name: str) -> list[Query]:
+def read_queries(file: BinaryIO, name: str) -> tuple[list[Query], list[str]]:
     """Read and check all queries of a file.
 
     Args:
@@ -22,26 +23,38 @@ def read_queries(file: BinaryIO, name: str) -> list[Query]:
         name: What to call the file in errors.
 
     Returns:
-        The queries in the order of their lines.
+        The queries in the order of their lines, and file, line and reason of those that cannot be
+        asked.
 
     Raises:
-        UsageError: When a line cannot be used; names the file and the line.
+        UsageError: When there are lines, and none can be asked.
     """
     queries: list[Query] = []
+    problems: list[str] = []
     for number, line in enumerate(file, start=1):
         if not line.strip():
             continue
         try:
-            queries.append(_query(json.loads(line)))
-        except (ValueError, RecursionError) as exc:
-            raise click.UsageError(f"{name}:{number}: {exc}; nothing was asked.") from exc
-    return queries
+            queries.append(_query(_parse(line)))
+        except ValueError as exc:
+            problems.append(f"{name}:{number}: {exc}")
+    if problems and not queries:
+        raise click.UsageError(f"{problems[0]}. Each line has to be an object like {_FORM}")
+    return queries, problems
+
+
+def _parse(line: bytes) -> JsonValue:
+    """Read one line as JSON; raise ValueError if it is none."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as exc:
+        raise ValueError(f"this is no JSON ({str(exc)[:80]})") from exc
 
 
 def _query(record: JsonValue) -> Query:
-    """Check one line; raise ValueError where it is no query."""
+    """Check one line; raise ValueError if it is no query."""
     if not isinstance(record, dict):
-        raise ValueError('this is no object like {"_id": "1", "text": "what is to be done"}')
+        raise ValueError(f"this is no object like {_FORM}")
     key, text = record.get("_id"), record.get("text")
     if isinstance(key, bool) or not isinstance(key, str | int):
         raise ValueError('"_id" must be a text or a whole number')

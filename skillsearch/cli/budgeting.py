@@ -10,7 +10,14 @@ import click
 
 from skillsearch.cli.indexing import describe, progress_bars
 from skillsearch.cli.opening import open_index
-from skillsearch.cli.options import Root, command, index_dir_option, json_option, roots_argument
+from skillsearch.cli.options import (
+    Count,
+    Root,
+    command,
+    index_dir_option,
+    json_option,
+    roots_argument,
+)
 from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say
 from skillsearch.config import Settings, load_settings
 from skillsearch.safe_text import listed
@@ -51,7 +58,7 @@ _HEADS = {
 @index_dir_option
 @click.option(
     "--context",
-    type=click.IntRange(0),
+    type=Count(0),
     default=WINDOW,
     show_default=True,
     metavar="TOKENS",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from skillsearch.cli.options import (
+    NamedPath,
     Root,
     backend_options,
     command,
@@ -79,7 +80,7 @@ _STAGES = {
     "--only",
     "only",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=NamedPath(path_type=Path),
     metavar="PATH",
     help="Look at this SKILL.md or folder alone, there or gone; may be given several times.",
 )
@@ -376,20 +377,30 @@ def _say_whose(settings: Settings, given: Sequence[Root]) -> None:
 
 
 def show_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
-    """Show the gravest problems and count the rest.
+    """Show the first errors, which each cost a skill, and warnings of their kind; count all else.
 
     Args:
-        diagnostics: All that was found; notes are only counted.
+        diagnostics: All that was found.
     """
-    order = ("error", "warning", "note")
-    ranked = sorted(diagnostics, key=lambda item: order.index(item.severity))
-    shown = [item for item in ranked if item.severity != "note"][:_SHOWN_DIAGNOSTICS]
-    for item in shown:
+    kinds = Counter((item.severity, item.code) for item in diagnostics)
+    for item in _worth_a_line(diagnostics, kinds)[:_SHOWN_DIAGNOSTICS]:
         say(describe(item))
-    rest = Counter(item.code for item in ranked[len(shown) :])
-    if rest:
-        counts = ", ".join(f"{code} {count}" for code, count in rest.most_common())
-        say(f"{'also' if shown else 'noted'}: {counts} (--json lists all)")
+        kinds[item.severity, item.code] -= 1
+    for severity in ("error", "warning", "note"):
+        counts = [
+            f"{code} {n}" for (kind, code), n in kinds.most_common() if n and kind == severity
+        ]
+        if counts:
+            say(f"{severity}s: {', '.join(counts)} (--json lists all)")
+
+
+def _worth_a_line(
+    diagnostics: Sequence[Diagnostic], kinds: Mapping[tuple[str, str], int]
+) -> list[Diagnostic]:
+    """Return all errors and then the warnings whose code occurs once."""
+    errors = [item for item in diagnostics if item.severity == "error"]
+    warnings = [item for item in diagnostics if item.severity == "warning"]
+    return errors + [item for item in warnings if kinds[item.severity, item.code] == 1]
 
 
 def describe(item: Diagnostic) -> str:

@@ -30,6 +30,18 @@ class NamedPath(click.Path):
         return super().convert(value, param, ctx)
 
 
+class Count(click.IntRange):
+    """A whole number within bounds."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Check and return the number."""
+        try:
+            int(value)
+        except ValueError:
+            self.fail(f"{value!r} is no whole number, such as 5.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def _raise_verbosity(_context: click.Context, _option: click.Parameter, value: bool) -> None:
     """Show all that the package logs; the group's teardown undoes it."""
     if value:

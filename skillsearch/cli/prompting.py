@@ -10,7 +10,7 @@ import click
 
 from skillsearch.cli.asking import text_of
 from skillsearch.cli.opening import bring_up_to_date, open_index
-from skillsearch.cli.options import command, index_dir_option, json_option
+from skillsearch.cli.options import Count, command, index_dir_option, json_option
 from skillsearch.cli.output import emit_json, say
 from skillsearch.config import load_settings
 from skillsearch.prompt import (
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @command("prompt")
 @click.argument("words", nargs=-1, metavar="TEXT|-")
-@click.option("-n", "n", type=click.IntRange(1, MAX_N), help="Skills at most. [default: 5]")
+@click.option("-n", "n", type=Count(1, MAX_N), help="Skills at most. [default: 5]")
 @click.option("--threshold", type=float, metavar="T", help="Lowest score, 0 to 1. [default: 0.3]")
 @click.option("--all", "everything", is_flag=True, help="List every skill, whatever the request.")
 @click.option(

@@ -14,6 +14,7 @@ from skillsearch.cli.explaining import channel_lines, explanation
 from skillsearch.cli.opening import bring_up_to_date, open_index
 from skillsearch.cli.options import (
     LOGGER,
+    Count,
     backend_options,
     command,
     index_dir_option,
@@ -33,11 +34,13 @@ if TYPE_CHECKING:
 
 _TOGETHER = 64
 """Queries of a batch that are embedded together."""
+_TOLD = 10
+"""Bad lines of a batch that are told one by one."""
 
 
 @command("query")
 @click.argument("words", nargs=-1, metavar="TEXT|-")
-@click.option("-n", "n", type=click.IntRange(1, MAX_N), help="Hits at most. [default: 5]")
+@click.option("-n", "n", type=Count(1, MAX_N), help="Hits at most. [default: 5]")
 @click.option("--threshold", type=float, metavar="T", help="Lowest score, 0 to 1. [default: 0.3]")
 @click.option(
     "--explain", is_flag=True, help="Say which channels had a vote, and why each hit has its score."
@@ -53,7 +56,7 @@ _TOGETHER = 64
 @click.option("--no-refresh", is_flag=True, help="Search the index as it is, changed or not.")
 @backend_options
 @click.option("--no-daemon", is_flag=True, help="Search in this process, daemon or not.")
-@click.option("--exit-code", is_flag=True, help="Exit with 1 where nothing was found.")
+@click.option("--exit-code", is_flag=True, help="Exit with 1 if nothing was found.")
 @json_option
 @click.pass_context
 def query_command(
@@ -89,7 +92,7 @@ def query_command(
         uri=uri,
         collection=collection,
     )
-    queries = _queries(words, batch)
+    queries, problems = _queries(words, batch)
     if settings.backend == "milvus":
         results = _search_milvus(queries, settings, system, explain)
     else:
@@ -102,20 +105,25 @@ def query_command(
             emit_json({"_id": key, **result.to_dict()})
         else:
             _show(result, as_json=as_json)
-    if exit_code and not found:
+    if problems or (exit_code and not found):
         context.exit(1)
 
 
-def _queries(words: Sequence[str], batch: BinaryIO | None) -> list[Query]:
-    """Gather what is asked, from the arguments, stdin or a file."""
+def _queries(words: Sequence[str], batch: BinaryIO | None) -> tuple[list[Query], list[str]]:
+    """Gather what is asked, from the arguments, stdin or a file; tell which lines cannot be."""
     if bool(words) == bool(batch):
         raise click.UsageError(
             'Say what is to be done: skillsearch query "fill in a PDF form", or use --batch FILE; '
             "one of the two."
         )
     if batch:
-        return read_queries(batch, str(getattr(batch, "name", "<stdin>")))
-    return [(None, text_of(words))]
+        queries, problems = read_queries(batch, str(getattr(batch, "name", "<stdin>")))
+        for problem in problems[:_TOLD]:
+            say(f"warning: not asked: {problem}")
+        if len(problems) > _TOLD:
+            say(f"warning: {len(problems) - _TOLD:,} more lines were not asked")
+        return queries, problems
+    return [(None, text_of(words))], []
 
 
 def _ask_daemon(

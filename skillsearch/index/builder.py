@@ -176,10 +176,7 @@ class Builder:
         try:
             return write()
         except OSError as exc:
-            raise StorageError(
-                f"The index cannot be written to {self._folder.path}: {exc.strerror or exc}. "
-                "The index before is unchanged; free some space or choose another --index-dir."
-            ) from exc
+            raise StorageError.unwritten(self._folder.path, exc) from exc
 
     def _reusable(self) -> OpenedIndex | None:
         """Open the index in use if parts of it can be used again."""

@@ -228,11 +228,7 @@ class IndexFolder:
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
         except OSError as exc:
-            reason = exc.strerror or str(exc)
-            raise StorageError(
-                f"The index cannot be written to {self.path}: {reason}. "
-                "The index before is unchanged; free some space or choose another --index-dir."
-            ) from exc
+            raise StorageError.unwritten(self.path, exc) from exc
         return name
 
     @contextmanager
