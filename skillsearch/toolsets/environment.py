@@ -23,8 +23,9 @@ logger = logging.getLogger(__name__)
 class Environment:
     """A named place for an agent to work in, with the skills of one folder.
 
-    It knows that folder as it was at the last look: `load_skills` looks, and so does `list_tools`,
-    at every request. It belongs to one thread; a `toolset` keeps the calls of its hosts in line.
+    It knows that folder as it was at the last look: `load_skills` looks, so does whatever is asked
+    first, and `list_tools` at every request. It belongs to one thread; a `toolset` keeps the calls
+    of its hosts in line.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Environment:
 
     def list_skills(self) -> list[SkillInfo]:
         """Return the loaded skills, by id."""
+        self._load_once()
         return list(self._choice.skills)
 
     def get_skill(self, id: str) -> SkillInfo | None:
@@ -86,14 +88,17 @@ class Environment:
         Returns:
             The skill as it was at the last look.
         """
+        self._load_once()
         return self._choice.get(id)
 
     def get_skills_info_for_tool_description(self) -> str:
         """Return the lines by which the tool describes the loaded skills; empty for none."""
+        self._load_once()
         return self._choice.lines
 
     def get_skills_directory(self) -> Path | None:
-        """Return the folder of the skills, or None where there is none."""
+        """Return the folder of the skills, or None if there is none."""
+        self._load_once()
         return None if self._loader is None else self._loader.skills_dir
 
     def search_skills(
@@ -112,6 +117,7 @@ class Environment:
         Raises:
             QueryError: When the query is empty or too long, or n or threshold cannot be used.
         """
+        self._load_once()
         if self._loader is None:
             return []
         cut = self._threshold if threshold is None else threshold
@@ -130,18 +136,22 @@ class Environment:
 
     def list_tools(self) -> tuple[Tool, ...]:
         """Look at the folder, and return the tools for what is there now."""
-        if not self.skills_loaded:
-            self.load_skills()
-        elif self._loader is not None:
+        if self.skills_loaded and self._loader is not None:
             skills = self._loader.load_all()
             if skills != self.list_skills():
                 self._take(skills)
+        self._load_once()
         tools = (*self._registered.values(), *self._skill_tools)
         return tuple({tool.name: tool for tool in tools}.values())
 
     def toolset(self) -> Toolset:
         """Return the tools for a host, which sees at every request what is there then."""
         return Toolset(self.list_tools)
+
+    def _load_once(self) -> None:
+        """Load the skills if that was not done yet."""
+        if not self.skills_loaded and self._loader is not None:
+            self.load_skills()
 
     def _take(self, skills: Sequence[SkillInfo]) -> None:
         """Take skills as the loaded ones, and make the tools for them."""

@@ -10,7 +10,6 @@ from pathlib import Path
 from skillsearch.config import Settings, load_settings
 from skillsearch.errors import EnvironmentNotFoundError
 from skillsearch.setting_values import is_environment_name
-from skillsearch.tools.tool import Tool
 from skillsearch.toolsets.environment import Environment
 from skillsearch.toolsets.environment_skills import SkillLoader
 from skillsearch.toolsets.environment_tool import DESCRIPTION_CHARS
@@ -27,7 +26,7 @@ class ServerEnvironment(Environment):
     """That one of several named environments which is in use: ``{folder}/{name}/skills``.
 
     Folder and name come from the settings, unless they are given. Nothing is read until
-    `load_from_config`, or the first `list_tools`.
+    `load_from_config`, or until something is asked for: that raises what `load_from_config` does.
     """
 
     def __init__(
@@ -100,18 +99,10 @@ class ServerEnvironment(Environment):
         """
         self.load_from_config()
 
-    def list_tools(self) -> tuple[Tool, ...]:
-        """Look at the folder, and make the tools for what is there now.
-
-        Returns:
-            The tools.
-
-        Raises:
-            ConfigError: When nothing was loaded yet and a setting cannot be used.
-        """
+    def _load_once(self) -> None:
+        """Read the settings and load the skills if that was not done yet."""
         if not self.skills_loaded:
             self.load_from_config()
-        return super().list_tools()
 
     def _settings(self) -> Settings:
         """Read the settings that hold now."""

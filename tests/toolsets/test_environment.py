@@ -400,13 +400,31 @@ def test_hidden_characters_of_a_body_are_left_out(environment, skills):
 
 
 def test_nothing_is_loaded_before_it_is_asked_for(skills):
-    """A new environment has the flag down and no skills."""
+    """Whatever is asked first loads them; a skill that comes later waits for the next look."""
     environment = Environment("test-env", skills)
     assert (environment.name, environment.skills_loaded) == ("test-env", False)
-    assert environment.list_skills() == []
-    environment.load_skills()
-    assert environment.skills_loaded
     assert [info.id for info in environment.list_skills()] == ["another-skill", "test-skill"]
+    assert environment.skills_loaded
+    write_skill(skills, "late-skill")
+    assert environment.get_skill("late-skill") is None
+    environment.load_skills()
+    assert environment.get_skill("late-skill") is not None
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda environment: environment.list_skills()[0].id,
+        lambda environment: environment.get_skill("another-skill").id,
+        lambda environment: environment.search_skills("another skill", threshold=0)[0]["id"],
+        lambda environment: enum(environment.list_tools()[0])[0],
+    ],
+)
+def test_a_new_environment_answers_as_a_loaded_one(skills, ask):
+    """Nobody has to know that there is something to load."""
+    loaded = Environment("test-env", skills, model="hashing")
+    loaded.load_skills()
+    assert ask(Environment("test-env", skills, model="hashing")) == ask(loaded)
 
 
 def test_loading_tells_how_many(skills, caplog):

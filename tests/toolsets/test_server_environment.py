@@ -53,13 +53,14 @@ def ids(server):
 
 
 def test_nothing_is_read_before_it_is_loaded(folder):
-    """Only what was given is known."""
+    """Only what was given is known; whatever is asked first loads it."""
     assert ServerEnvironment(folder).name == "default"
     server = ServerEnvironment(folder, "work")
-    assert server.name == "work"
-    assert (server.skills_loaded, server.list_skills()) == (False, [])
-    assert server.get_skills_directory() is None
-    assert server.get_skills_info_for_tool_description() == ""
+    assert (server.name, server.skills_loaded) == ("work", False)
+    assert (ids(server), server.skills_loaded) == (["invoice"], True)
+    assert ServerEnvironment(folder, "work").get_skills_directory() == folder / "work" / "skills"
+    told = ServerEnvironment(folder, "work").get_skills_info_for_tool_description()
+    assert told == "- Invoice: Writes invoices."
 
 
 def test_start_list_call(server, folder):
@@ -304,7 +305,7 @@ def test_no_name_leads_out_of_the_folder(folder, tmp_path, name):
     try:
         server.switch_environment(name)
     except EnvironmentNotFoundError:
-        assert server.get_skills_directory() is None
+        assert server.get_skills_directory() == folder / "work" / "skills"
     else:
         assert name in {"home", "work"}
     if is_environment_name(name):
