@@ -144,10 +144,9 @@ def _default(client: _Client) -> Offer:
 
 def _manager(client: _Client) -> Offer:
     """Offer skills by name."""
-    from skillsearch.tools.toolset import Toolset
     from skillsearch.toolsets.manager import SkillsManager
 
-    return Offer(Toolset(SkillsManager(library=client.served.get()).tools))
+    return Offer(SkillsManager(library=client.served.get()).toolset())
 
 
 def _environment(client: _Client) -> Offer:
@@ -171,36 +170,33 @@ def _environment(client: _Client) -> Offer:
 
 def _chunks(client: _Client) -> Offer:
     """Offer the chunks of skills whose cores stand in the prompt."""
-    from skillsearch.tools.toolset import Toolset
     from skillsearch.toolsets.chunk_tool import LoadSkillChunkTool
     from skillsearch.toolsets.chunks import SkillManager
 
     manager = SkillManager(session=client.state, library=client.served.get())
-    return Offer(Toolset([LoadSkillChunkTool(manager).tool]), manager.get_skills_prompt)
+    return Offer(LoadSkillChunkTool(manager).toolset(), manager.get_skills_prompt)
 
 
 def _workspace(client: _Client) -> Offer:
     """Offer to load skills into the prompt."""
-    from skillsearch.tools.toolset import Toolset
     from skillsearch.toolsets.workspace import WorkspaceToolset
 
     workspace = WorkspaceToolset(
         client.served.get(), client.state, runner=client.runner, run_session=client.session
     )
-    return Offer(Toolset(workspace.tools), workspace.system_prompt)
+    return Offer(workspace.toolset(), workspace.system_prompt)
 
 
 def _context(client: _Client) -> Offer:
     """Offer skills whose summary stands in the prompt."""
-    from skillsearch.tools.toolset import Toolset
     from skillsearch.toolsets.context import SkillsManager
     from skillsearch.toolsets.context_loader import SkillsLoader
-    from skillsearch.toolsets.context_tools import ToolContext, skills_prompt, tools
+    from skillsearch.toolsets.context_tools import ToolContext, skills_prompt, toolset
 
     loader = SkillsLoader(library=client.served.get())
     manager = SkillsManager(loader, threshold=client.served.settings.threshold)
     context = ToolContext(workspace_root=Path.cwd(), browser_session=None, skills_manager=manager)
-    return Offer(Toolset(tools(context)), lambda: skills_prompt(manager))
+    return Offer(toolset(context), lambda: skills_prompt(manager))
 
 
 _MAKERS: dict[str, Callable[[_Client], Offer]] = {

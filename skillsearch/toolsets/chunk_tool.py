@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pydantic import Field
 
 from skillsearch.tools.tool import Tool, ToolArguments
+from skillsearch.tools.toolset import Toolset
 from skillsearch.toolsets.chunks import SkillManager
 from skillsearch.types import JsonValue
 
@@ -53,7 +54,6 @@ class LoadSkillChunkTool:
         checked = LoadSkillChunkArgs.model_validate(args)
         return self._manager.activate_chunk(checked.skill_name, checked.chunk_id)
 
-    @property
-    def tool(self) -> Tool:
-        """The same for a `Toolset`, whose calls never raise."""
-        return Tool(self.name, self.description, LoadSkillChunkArgs, self.execute)
+    def toolset(self) -> Toolset:
+        """Return the same for a host: its calls never raise."""
+        return Toolset([Tool(self.name, self.description, LoadSkillChunkArgs, self.execute)])

@@ -18,6 +18,7 @@ from skillsearch.safe_text import one_line, visible
 from skillsearch.setting_values import MAX_N
 from skillsearch.tools.failures import failure_of
 from skillsearch.tools.tool import Tool, ToolArguments
+from skillsearch.tools.toolset import Toolset
 from skillsearch.toolsets.context import SkillsManager, skill_lines
 from skillsearch.toolsets.results import ToolResult
 from skillsearch.types import JsonValue
@@ -145,7 +146,7 @@ def skills_prompt(manager: SkillsManager | None) -> str:
     return _PROMPT.format(summary) if summary else ""
 
 
-def tools(ctx: ToolContext) -> tuple[Tool, ...]:
+def toolset(ctx: ToolContext) -> Toolset:
     """Return the tools of an agent over a context.
 
     Args:
@@ -164,7 +165,7 @@ def tools(ctx: ToolContext) -> tuple[Tool, ...]:
     def answer_get(args: GetSkillArgs) -> JsonValue:
         return get_skill(ctx, args).model_dump(exclude_none=True)
 
-    return (
+    tools = (
         Tool(
             "list_skills",
             "List all skills with what each is for. Only to browse; for a task use search_skills.",
@@ -186,6 +187,7 @@ def tools(ctx: ToolContext) -> tuple[Tool, ...]:
             answer_get,
         ),
     )
+    return Toolset(tools)
 
 
 def _failed(error: SkillSearchError) -> ToolResult:

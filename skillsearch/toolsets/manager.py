@@ -17,6 +17,7 @@ from skillsearch.roots.sources import place_of
 from skillsearch.safe_text import one_line
 from skillsearch.setting_values import MAX_N
 from skillsearch.tools.tool import Tool, ToolArguments
+from skillsearch.tools.toolset import Toolset
 from skillsearch.types import JsonValue, Languages
 
 ASSET_FOLDERS = ("references", "assets", "scripts")
@@ -201,9 +202,9 @@ class SkillsManager:
             return []
         return [file for file in files if file.split("/")[0] in ASSET_FOLDERS]
 
-    def tools(self) -> tuple[Tool, ...]:
+    def toolset(self) -> Toolset:
         """Return the tools of an agent over this manager."""
-        return _tools(self)
+        return Toolset(_tools(self))
 
     def _handle(self, name: str) -> str:
         """Return what the library finds a skill by, given its name or that of its folder."""

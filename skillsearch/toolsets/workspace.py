@@ -29,6 +29,7 @@ from skillsearch.session.types import LoadedEntry, StateDelta
 from skillsearch.setting_values import MAX_N
 from skillsearch.tools.library_tools import library_tools
 from skillsearch.tools.tool import Tool
+from skillsearch.tools.toolset import Toolset
 from skillsearch.toolsets.disclosure import (
     MAX_NAMED,
     all_names,
@@ -116,13 +117,17 @@ class WorkspaceToolset:
         self._run_session = run_session or uuid4().hex
         self._call_id = call_id
 
-    def tools(self) -> tuple[Tool, ...]:
-        """Return the tools as they are now: a `Toolset` takes this method, not its result.
+    def toolset(self) -> Toolset:
+        """Return the tools for a host, which sees at every request what is there then.
 
         Returns:
             The three tools, and with a runner ``skill_run``. Their ``skill`` has an enum of all
-            names; where there are too many for that, there is `search_skills` as well.
+            names; if there are too many for that, there is `search_skills` as well.
         """
+        return Toolset(self._tools)
+
+    def _tools(self) -> tuple[Tool, ...]:
+        """Return the tools as they are now."""
         if len(self.library) <= MAX_NAMED:
             self._refresh()  # beyond that, no definition names a skill
         names = all_names(self.library)

@@ -19,7 +19,6 @@ from skillsearch.errors import (
 )
 from skillsearch.session.skill_session import SkillSession
 from skillsearch.tools.schemas import arguments_schema
-from skillsearch.tools.toolset import Toolset
 from skillsearch.toolsets.chunk_tool import LoadSkillChunkTool
 from skillsearch.toolsets.chunks import SkillChunk, SkillManager
 
@@ -100,9 +99,9 @@ def registered(*contents, **options):
 class ScriptedAgent:
     """The host of the document: a template, variables, tools, and a model that follows a script."""
 
-    def __init__(self, system, tools):
+    def __init__(self, system, toolset):
         self.system = system
-        self.toolset = Toolset(tools)
+        self.toolset = toolset
         self.variables = {}
         self.history = []
         self.prompts = []
@@ -122,7 +121,7 @@ def test_an_agent_loads_a_chunk_as_in_the_document(skills):
     skill_manager = SkillManager()
     skill_manager.load_from_directory(skills)
     agent = ScriptedAgent(
-        "You are an agent.\n\nSkills:\n{{skill_docs}}", [LoadSkillChunkTool(skill_manager).tool]
+        "You are an agent.\n\nSkills:\n{{skill_docs}}", LoadSkillChunkTool(skill_manager).toolset()
     )
     assert skill_manager.update_variables(agent.variables) == {"skill_docs": PROMPT}
     answer = agent.step("load_skill_chunk", skill_name="data-analyzer", chunk_id="charts")
@@ -628,11 +627,12 @@ def test_search_gives_five_unless_told_otherwise(manager, skills, make_skill):
 
 def test_the_tool_is_that_of_the_document(manager):
     """Its name and arguments, both wanted; the description says when."""
-    tool = LoadSkillChunkTool(manager)
-    assert tool.name == tool.tool.name == "load_skill_chunk"
-    assert tool.description == tool.tool.description
+    made = LoadSkillChunkTool(manager)
+    (tool,) = made.toolset().tools()
+    assert made.name == tool.name == "load_skill_chunk"
+    assert made.description == tool.description
     assert "[Available Chunks]" in tool.description
-    schema = arguments_schema(tool.tool.arguments)
+    schema = arguments_schema(tool.arguments)
     assert {name: each["type"] for name, each in schema["properties"].items()} == {
         "skill_name": "string",
         "chunk_id": "string",
@@ -674,7 +674,7 @@ def test_other_arguments_are_refused(manager, arguments):
 def test_a_failed_call_tells_the_model_what_there_is(manager, arguments, code, detail):
     """It can try again."""
     call = dict(zip(("skill_name", "chunk_id"), arguments, strict=True))
-    error = Toolset([LoadSkillChunkTool(manager).tool]).call("load_skill_chunk", call)["error"]
+    error = LoadSkillChunkTool(manager).toolset().call("load_skill_chunk", call)["error"]
     assert error["code"] == code
     assert {key: error[key] for key in ("available", "nearest") if key in error} == detail
 
@@ -686,8 +686,8 @@ def test_very_many_chunks_fill_no_error():
         manager.activate_chunk("a", "x" * 10_000)
     assert len(caught.value.available) == 60
     assert len(str(caught.value)) < 400
-    tool = LoadSkillChunkTool(manager).tool
-    error = Toolset([tool]).call(tool.name, {"skill_name": "a", "chunk_id": "x"})["error"]
+    call = {"skill_name": "a", "chunk_id": "x"}
+    error = LoadSkillChunkTool(manager).toolset().call("load_skill_chunk", call)["error"]
     assert error["available"] == [f"c{n}" for n in range(50)]
 
 

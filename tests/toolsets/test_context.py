@@ -13,7 +13,6 @@ from skillsearch.errors import QueryError
 from skillsearch.library.source import Changes
 from skillsearch.skills.resources import read_skill_md
 from skillsearch.tools.schemas import arguments_schema
-from skillsearch.tools.toolset import Toolset
 from skillsearch.toolsets import context_loader
 from skillsearch.toolsets.context import (
     MIN_SUMMARY_CHARS,
@@ -30,7 +29,7 @@ from skillsearch.toolsets.context_tools import (
     list_skills,
     search_skills,
     skills_prompt,
-    tools,
+    toolset,
 )
 from skillsearch.toolsets.results import ToolResult
 
@@ -659,7 +658,7 @@ def test_arguments_that_cannot_be_used_are_refused(args, values):
 
 def test_the_tools_bear_the_names_of_the_functions(ctx):
     """As the document registers them."""
-    assert {tool.name: tool.arguments for tool in tools(ctx)} == {
+    assert {tool.name: tool.arguments for tool in toolset(ctx).tools()} == {
         "list_skills": ListSkillsArgs,
         "search_skills": SearchSkillsArgs,
         "get_skill": GetSkillArgs,
@@ -854,7 +853,7 @@ def test_without_a_manager_every_tool_says_so(tmp_path, function, args):
 @given(name=st.text(max_size=300))
 def test_whatever_a_model_asks_for_it_gets_an_answer(ctx, name):
     """One of the result, or one that says which arguments are wrong."""
-    answer = Toolset(tools(ctx)).call("get_skill", {"name": name})
+    answer = toolset(ctx).call("get_skill", {"name": name})
     if "error" in answer:
         assert answer["error"]["code"] == "invalid-arguments"
     else:
@@ -889,11 +888,11 @@ def test_an_agent_runs_the_flow_of_the_document(root, make_manager, tmp_path, op
     assert "add-uint-support" in system
     assert "dispatch macro" not in system
 
-    toolset = Toolset(tools(ctx))
-    found = toolset.call("search_skills", {"query": "add uint support to an operator"})["result"]
+    offered = toolset(ctx)
+    found = offered.call("search_skills", {"query": "add uint support to an operator"})["result"]
     assert found == {"success": True, "output": f"- add-uint-support: {UINT}"}
     assert opened == []
-    got = toolset.call("get_skill", {"name": "add-uint-support"})["result"]
+    got = offered.call("get_skill", {"name": "add-uint-support"})["result"]
     assert got["success"]
     assert got["output"].endswith("# Uint\n\nEdit the dispatch macro.\n")
     assert ctx.active_skills == ["add-uint-support"]
@@ -903,8 +902,8 @@ def test_an_agent_runs_the_flow_of_the_document(root, make_manager, tmp_path, op
     path.write_text(path.read_text().replace("macro", "table"))
     assert (
         "dispatch table"
-        in toolset.call("get_skill", '{"name": "add-uint-support"}')["result"]["output"]
+        in offered.call("get_skill", '{"name": "add-uint-support"}')["result"]["output"]
     )
     path.unlink()
-    assert toolset.call("list_skills")["result"]["output"] == f"- steep-tea: {TEA}"
-    assert not toolset.call("get_skill", {"name": "add-uint-support"})["result"]["success"]
+    assert offered.call("list_skills")["result"]["output"] == f"- steep-tea: {TEA}"
+    assert not offered.call("get_skill", {"name": "add-uint-support"})["result"]["success"]

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from skillsearch.errors import QueryError, RootError
-from skillsearch.tools.toolset import Toolset
 from skillsearch.toolsets.manager import SkillsManager
 
 COMPARE = "import sys\nprint(open(sys.argv[1]).read() == open(sys.argv[2]).read())\n"
@@ -40,7 +39,7 @@ def manager(root, tmp_path):
 @pytest.fixture
 def call(manager):
     """Call a tool and return its result."""
-    toolset = Toolset(manager.tools())
+    toolset = manager.toolset()
 
     def run(name, **arguments):
         answer = toolset.call(name, arguments)
@@ -228,9 +227,7 @@ def test_a_root_that_cannot_be_made_is_told(tmp_path):
 
 def test_the_tools_have_the_names_and_arguments_of_the_manager(manager):
     """What a model is told."""
-    specs = {
-        spec["name"]: spec["input_schema"] for spec in Toolset(manager.tools()).specs("anthropic")
-    }
+    specs = {spec["name"]: spec["input_schema"] for spec in manager.toolset().specs("anthropic")}
     assert {name: sorted(schema["properties"]) for name, schema in specs.items()} == {
         "load_skill": ["skill_name"],
         "search_skills": ["n", "query"],

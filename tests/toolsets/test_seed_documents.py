@@ -232,15 +232,13 @@ class Systems:
 
     def toolset(self, document):
         """Return the tools of a document."""
-        return Toolset(
-            {
-                "000": self.environment.list_tools,
-                "001": [LoadSkillChunkTool(self.chunks).tool],
-                "002": context_tools.tools(self.context),
-                "003": self.manager.tools(),
-                "004": self.workspace.tools,
-            }[document]
-        )
+        return {
+            "000": self.environment.toolset,
+            "001": LoadSkillChunkTool(self.chunks).toolset,
+            "002": lambda: context_tools.toolset(self.context),
+            "003": self.manager.toolset,
+            "004": self.workspace.toolset,
+        }[document]()
 
     def call(self, document, tool, **arguments):
         """Call a tool; return its result, or the message of its error."""

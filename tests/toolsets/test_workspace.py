@@ -72,7 +72,7 @@ def workspace(open_workspace):
 
 def call(workspace, tool, /, **arguments):
     """Call a tool as a host does; return its result, or its error."""
-    answer = Toolset(workspace.tools).call(tool, arguments)
+    answer = workspace.toolset().call(tool, arguments)
     return answer["result"] if "result" in answer else answer["error"]
 
 
@@ -83,7 +83,7 @@ def loaded_part(workspace):
 
 def specs(workspace):
     """Return description and schema of each tool."""
-    found = Toolset(workspace.tools).specs("anthropic")
+    found = workspace.toolset().specs("anthropic")
     return {spec["name"]: (spec["description"], spec["input_schema"]) for spec in found}
 
 
@@ -128,7 +128,7 @@ def test_the_tools_are_those_of_the_document(workspace):
     assert list(specs(workspace)) == TOOLS
     _, schema = specs(workspace)["skill_select_docs"]
     assert schema["properties"]["mode"]["enum"] == ["add", "replace", "clear"]
-    assert all(tool.read_only for tool in workspace.tools())
+    assert all(tool.read_only for tool in workspace.toolset().tools())
 
 
 @pytest.mark.parametrize(
@@ -456,8 +456,8 @@ def test_skills_that_come_and_go_are_in_the_next_definitions(workspace, root, ma
 
 
 def test_a_skill_that_cannot_be_read_is_not_loaded(workspace, root):
-    """The model is told why, and not where."""
-    toolset = Toolset(workspace.tools())
+    """The model is told why, and not where, if it breaks after the tools were made."""
+    toolset = Toolset(workspace.toolset().tools())
     (root / "git-log" / "SKILL.md").write_text("no frontmatter")
     error = toolset.call("skill_load", {"skill": "git-log"})["error"]
     assert error["code"] == "parse-error"
@@ -626,7 +626,7 @@ def test_with_a_runner_there_is_a_tool_to_run_commands(open_workspace, runner):
     assert list(specs(workspace)) == [*TOOLS, "skill_run"]
     _, schema = specs(workspace)["skill_run"]
     assert schema["properties"]["skill"]["enum"] == ["brew-coffee", "git-log", "python-math"]
-    assert [tool.read_only for tool in workspace.tools()] == [True, True, True, False]
+    assert [tool.read_only for tool in workspace.toolset().tools()] == [True, True, True, False]
     assert workspace.system_prompt().endswith(f"{GUIDANCE}{RUN_GUIDANCE}")
     assert "skill_run" in RUN_GUIDANCE
 
@@ -797,7 +797,7 @@ def test_the_message_holds_the_bodies_of_the_loaded_skills(
         if arguments is None:
             getattr(workspace, name)()
         else:
-            answer = Toolset(workspace.tools).call(name, arguments)
+            answer = workspace.toolset().call(name, arguments)
             assert answer.get("error", {}).get("code") != "internal"
         part = loaded_part(workspace)
         loaded = {entry.name.casefold() for entry in workspace.session.loaded()}
