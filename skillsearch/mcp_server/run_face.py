@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-from skillsearch.mcp_server.faces import SWITCH, TEXT, WHOLE, Face, Record, list_of, object_of
+from skillsearch.mcp_server.faces import Face, Record
 from skillsearch.safe_text import one_line, visible
-
-_FILE = object_of(
-    {
-        "name": TEXT,
-        "content": TEXT,
-        "mime_type": TEXT,
-        "size_bytes": WHOLE,
-        "truncated": SWITCH,
-        "ref": TEXT,
-    },
-    "content",
-)
 
 
 def run_text(record: Record) -> str:
@@ -40,22 +28,4 @@ def run_text(record: Record) -> str:
     return "\n".join(lines)
 
 
-RUN_FACE = Face(
-    object_of(
-        {
-            "stdout": TEXT,
-            "stderr": TEXT,
-            "exit_code": WHOLE,
-            "timed_out": SWITCH,
-            "duration_ms": WHOLE,
-            "executor": TEXT,
-            "output_files": list_of(_FILE),
-            "primary_output": _FILE,
-            "warnings": list_of(TEXT),
-        },
-        "primary_output",
-        "warnings",
-    ),
-    dict,
-    run_text,
-)
+RUN_FACE = Face(dict, run_text)

@@ -199,7 +199,7 @@ class SkillServer(Server[Any]):
     def _definitions(self, session: str) -> list[McpTool]:
         """Return the definitions of a client's tools."""
         tools = self._offers.of(session).toolset.tools()
-        return [definition(tool, face_of(self._offers.name, tool.name)) for tool in tools]
+        return [definition(tool) for tool in tools]
 
     def _prompt(self, session: str) -> str:
         """Render the prompt of a client."""

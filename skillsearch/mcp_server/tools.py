@@ -9,7 +9,7 @@ from typing import Any
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from mcp_types import Tool as McpTool
 
-from skillsearch.mcp_server.faces import SWITCH, TEXT, WHOLE, Face, Record, list_of, object_of
+from skillsearch.mcp_server.faces import Face, Record
 from skillsearch.mcp_server.run_face import RUN_FACE
 from skillsearch.prompt import render_body
 from skillsearch.safe_text import one_line, visible
@@ -22,32 +22,28 @@ MAX_QUERY_BYTES = 4096
 """Some 600 words: a task, not the document that it is about."""
 NO_HIT = "No skill fits; go on without one."
 ERROR_KEY = "skillsearch/error"
-"""Where the metadata of a failed call keep the error for programs.
-
-Not in the structured content: clients hold that against the output schema, errors included.
-"""
+"""Where the metadata of a failed call keep the error for programs."""
 
 
-def definition(tool: Tool, face: Face) -> McpTool:
-    """Return the definition of a tool.
+def definition(tool: Tool) -> McpTool:
+    """Return the definition of a tool, which many hosts copy into every prompt.
+
+    So it has no schema of the results, which would double it: the text of a result says what it
+    is, and its structured content has the same under the names of the Python interface.
 
     Args:
         tool: The tool.
-        face: How its results are seen.
 
     Returns:
         What ``tools/list`` tells of it.
     """
+    hints = ToolAnnotations(read_only_hint=tool.read_only, open_world_hint=False)
     return McpTool(
         name=tool.name,
+        title=tool.name.replace("_", " ").capitalize(),
         description=tool.description,
         input_schema=arguments_schema(tool.arguments),
-        output_schema=face.output_schema,
-        annotations=ToolAnnotations(
-            read_only_hint=tool.read_only,
-            idempotent_hint=tool.read_only,
-            open_world_hint=False,
-        ),
+        annotations=hints,
     )
 
 
@@ -163,60 +159,11 @@ def _plain_text(record: Record) -> str:
     return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
 
 
-_HIT = object_of(
-    {
-        "name": TEXT,
-        "description": TEXT,
-        "score": {"type": "number"},
-        "path": TEXT,
-        "chunk": TEXT,
-    },
-    "chunk",
-)
-_NAMED = object_of({"name": TEXT, "description": TEXT})
-_BODY = object_of(
-    {
-        "name": TEXT,
-        "description": TEXT,
-        "body": TEXT,
-        "directory": TEXT,
-        "files": list_of(TEXT),
-        "files_truncated": SWITCH,
-        "stale": SWITCH,
-        "body_truncated": SWITCH,
-        "chunks": list_of(object_of({"id": TEXT, "description": TEXT})),
-        "requires": list_of(TEXT),
-    },
-    "body_truncated",
-    "chunks",
-    "requires",
-)
-_PAGE = object_of(
-    {
-        "path": TEXT,
-        "content": TEXT,
-        "encoding": {"enum": ["text", "base64"]},
-        "offset": WHOLE,
-        "next_offset": {"type": ["integer", "null"]},
-        "size": WHOLE,
-        "content_hash": TEXT,
-        "stale": SWITCH,
-    }
-)
-_LISTING = object_of(
-    {"skills": list_of(_NAMED), "next_cursor": {"type": ["string", "null"]}, "total": WHOLE}
-)
 _FACES = {
-    "search_skills": Face(
-        object_of({"skills": list_of(_HIT), "note": TEXT}, "note"), _skills, _search_text
-    ),
-    "load_skill": Face(_BODY, dict, _body_text),
-    "read_skill_file": Face(_PAGE, dict, _page_text),
-    "list_skills": Face(_LISTING, dict, _list_text),
+    "search_skills": Face(_skills, _search_text),
+    "load_skill": Face(dict, _body_text),
+    "read_skill_file": Face(dict, _page_text),
+    "list_skills": Face(dict, _list_text),
     "run_skill_script": RUN_FACE,
 }
-_PLAIN = Face(
-    {"type": "object", "properties": {"result": {}}, "required": ["result"]},
-    lambda result: {"result": result},
-    _plain_text,
-)
+_PLAIN = Face(lambda result: {"result": result}, _plain_text)

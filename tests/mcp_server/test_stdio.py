@@ -11,6 +11,12 @@ from mcp.client.stdio import stdio_client
 
 MAX_START_BYTES = 8_000
 MANY = 3_000
+MODERN = {
+    "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+}
 
 
 def heed_interrupts():
@@ -66,11 +72,7 @@ def test_a_program_without_an_index_starts_and_says_so(program, index_dir):
     """Once on stderr, and in the answer of each tool."""
     with program("--index-dir", index_dir) as process:
         hello = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
-        meta = {
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {},
-        }
-        hello["params"] = {"name": "list_skills", "arguments": {}, "_meta": meta}
+        hello["params"] = {"name": "list_skills", "arguments": {}, **MODERN}
         process.stdin.write(json.dumps(hello).encode() + b"\n")
         process.stdin.flush()
         answer = json.loads(process.stdout.readline())
@@ -143,6 +145,23 @@ def test_what_else_is_printed_goes_to_stderr(variables, program, drinks, tmp_pat
         process.stdin.close()
         assert process.wait(30) == 0
         assert b"stray" in process.stderr.read()
+
+
+@pytest.mark.parametrize(("args", "most"), [((), 2_500), (("--allow-run",), 3_200)])
+def test_the_definitions_are_small_as_they_are_sent(program, wire, drinks, args, most):
+    """In both eras, every character of the answer: hosts copy it into each prompt."""
+    with wire(drinks, *args) as host:
+        host.send("tools/list", request_id=1)
+        sent = [host.lines.get(timeout=60)]
+    with program(drinks, *args) as process:
+        request = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": MODERN}
+        process.stdin.write(json.dumps(request).encode() + b"\n")
+        process.stdin.flush()
+        sent.append(process.stdout.readline())
+    for answer in sent:
+        names = {tool["name"] for tool in json.loads(answer)["result"]["tools"]}
+        assert {"search_skills", "load_skill", "read_skill_file", "list_skills"} <= names
+        assert len(answer) < most
 
 
 @pytest.mark.slow
