@@ -44,9 +44,10 @@ _INDEX = Resource(
     description="All skills with their descriptions.",
     mime_type="application/json",
 )
-_TEMPLATE = ResourceTemplate(
+TEMPLATE = ResourceTemplate(
     uri_template=f"{SCHEME}{{+path}}",
     name="skill-file",
+    title="File of a skill",
     description="A file of a skill: <root>/<folder>/SKILL.md and what is beside it.",
 )
 
@@ -78,7 +79,7 @@ def add_resources(server: Server[Any], publisher: AsksPublisher, *, ttl_ms: int 
     async def list_templates(
         ctx: _Context, params: PaginatedRequestParams
     ) -> ListResourceTemplatesResult:
-        return ListResourceTemplatesResult(resource_templates=[_TEMPLATE], ttl_ms=ttl_ms)
+        return ListResourceTemplatesResult(resource_templates=[TEMPLATE], ttl_ms=ttl_ms)
 
     async def read(ctx: _Context, params: ReadResourceRequestParams) -> ReadResourceResult:
         uri = str(params.uri)

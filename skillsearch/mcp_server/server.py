@@ -17,16 +17,10 @@ from mcp_types import (
     INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
-    GetPromptRequestParams,
-    GetPromptResult,
-    ListPromptsResult,
     ListToolsResult,
     NotificationParams,
     PaginatedRequestParams,
-    Prompt,
-    PromptMessage,
     SubscriptionsListenRequestParams,
-    TextContent,
 )
 from mcp_types import Tool as McpTool
 
@@ -34,12 +28,12 @@ from skillsearch import __version__
 from skillsearch.mcp_server.calls import Calls
 from skillsearch.mcp_server.desk import Desk
 from skillsearch.mcp_server.offers import Offers
+from skillsearch.mcp_server.prompts import Prompts, add_completion
 from skillsearch.mcp_server.publishing import PublisherDesk, ask
 from skillsearch.mcp_server.resources import add_resources
 from skillsearch.mcp_server.served_library import ServedLibrary
 from skillsearch.mcp_server.skills_extension import skills_extension
-from skillsearch.mcp_server.tools import definition, face_of, result_of
-from skillsearch.safe_text import one_line, shorten
+from skillsearch.mcp_server.tools import definition, face_of, result_of, session_of
 
 SEARCH_FIRST = (
     "Proven instructions (skills) for many tasks. Before a task that is not trivial, call"
@@ -50,14 +44,10 @@ USE_TOOLS = (
     "Proven instructions (skills) for many tasks. Before a task that is not trivial, see whether"
     " one of the skills that the tools name fits. Where one does, load it and follow it."
 )
-PROMPT = "skills"
-"""Name of the prompt of those toolsets that have one."""
-MAX_PROMPT_CHARS = 1_000_000
 TOLD_TTL_MS = 60_000
 """How long clients that are told of changes may take an answer for true."""
 MAX_TOLD_SESSIONS = 64
 """Sessions of the older protocol that are told of changes; of more, the latest."""
-_SESSION_HEADER = "mcp-session-id"
 
 _Context = ServerRequestContext[Any, Any]
 
@@ -81,6 +71,7 @@ def build_server(
     ttl_ms = TOLD_TTL_MS if tells_changes else 0
     server.add_extension(skills_extension(publisher, ttl_ms=ttl_ms))
     add_resources(server, publisher, ttl_ms=ttl_ms)
+    add_completion(server, desk, served, publisher)
     return server
 
 
@@ -102,12 +93,11 @@ class SkillServer(Server[Any]):
             get_tool_input_schema=lambda name: None,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
-            on_list_prompts=self._list_prompts if offers.has_prompt else None,
-            on_get_prompt=self._get_prompt if offers.has_prompt else None,
         )
         self._desk = desk
         self._offers = offers
         self._calls = Calls(desk, offers)
+        Prompts(desk, offers, self._calls).add_to(self)
         self._tells_changes = tells_changes
         self._events = InMemorySubscriptionBus()
         self._told: deque[ServerSession] = deque(maxlen=MAX_TOLD_SESSIONS)
@@ -173,40 +163,13 @@ class SkillServer(Server[Any]):
         """Answer ``tools/list``: all on one page."""
         if params is not None and params.cursor is not None:
             raise MCPError(INVALID_PARAMS, "There is one page of tools; ask without a cursor.")
-        return ListToolsResult(tools=await ask(self._desk, self._definitions, _session_of(ctx)))
+        return ListToolsResult(tools=await ask(self._desk, self._definitions, session_of(ctx)))
 
     async def _call_tool(self, ctx: _Context, params: CallToolRequestParams) -> CallToolResult:
         """Answer ``tools/call``."""
-        answer = await self._calls.answer(_session_of(ctx), params.name, params.arguments or {})
+        answer = await self._calls.answer(session_of(ctx), params.name, params.arguments or {})
         return result_of(answer, face_of(self._offers.name, params.name))
-
-    async def _list_prompts(
-        self, ctx: _Context, params: PaginatedRequestParams | None
-    ) -> ListPromptsResult:
-        """Answer ``prompts/list``."""
-        about = "What the system message is to say of the skills: which there are, what is loaded."
-        return ListPromptsResult(prompts=[Prompt(name=PROMPT, description=about)])
-
-    async def _get_prompt(self, ctx: _Context, params: GetPromptRequestParams) -> GetPromptResult:
-        """Answer ``prompts/get``."""
-        if params.name != PROMPT:
-            asked = one_line(params.name, 80)
-            raise MCPError(INVALID_PARAMS, f"There is no prompt {asked!r}; ask for {PROMPT!r}.")
-        text = await ask(self._desk, self._prompt, _session_of(ctx))
-        message = PromptMessage(role="user", content=TextContent(type="text", text=text))
-        return GetPromptResult(messages=[message])
 
     def _definitions(self, session: str) -> list[McpTool]:
         """Return the definitions of a client's tools."""
-        tools = self._offers.of(session).toolset.tools()
-        return [definition(tool) for tool in tools]
-
-    def _prompt(self, session: str) -> str:
-        """Render the prompt of a client."""
-        render = self._offers.of(session).prompt
-        return shorten(render(), MAX_PROMPT_CHARS) if render else ""
-
-
-def _session_of(ctx: _Context) -> str:
-    """Return what tells a client from others, where the transport knows that."""
-    return "" if ctx.request is None else str(ctx.request.headers.get(_SESSION_HEADER, ""))
+        return list(map(definition, self._offers.of(session).toolset.tools()))

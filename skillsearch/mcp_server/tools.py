@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from mcp.server.context import ServerRequestContext
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from mcp_types import Tool as McpTool
 
@@ -76,6 +78,11 @@ def result_of(answer: Mapping[str, Any], face: Face) -> CallToolResult:
     record = face.structured(answer["result"])
     text = TextContent(type="text", text=face.text(record))
     return CallToolResult(content=[text], structured_content=record)
+
+
+def session_of(ctx: ServerRequestContext[Any, Any]) -> str:
+    """Return what tells a client from others, if the transport knows that."""
+    return "" if ctx.request is None else str(ctx.request.headers.get(MCP_SESSION_ID_HEADER, ""))
 
 
 def face_of(toolset: str, tool: str) -> Face:

@@ -1,0 +1,202 @@
+"""Tests of the prompts that people choose, and of the completion of skills' names."""
+
+import pytest
+from mcp import MCPError
+from mcp_types import PromptReference, ResourceTemplateReference
+
+from skillsearch.mcp_server.prompts import MAX_COMPLETIONS
+from skillsearch.mcp_server.tools import NO_HIT
+
+TASK = "steep green tea at the right temperature"
+USE = PromptReference(name="use_skill")
+FILES = ResourceTemplateReference(uri="skill://{+path}")
+
+
+@pytest.fixture
+def ask(make_server, talk, drinks):
+    """Ask a server over the drinks for a prompt; return its text."""
+
+    def ask(name, mode="auto", /, **arguments):
+        async def say(client):
+            (message,) = (await client.get_prompt(name, arguments)).messages
+            assert message.role == "user"
+            return message.content.text
+
+        return talk(make_server(drinks), say, mode)
+
+    return ask
+
+
+@pytest.fixture
+def complete(make_server, talk, drinks):
+    """Complete an argument over some skills; return the values, and whether there are more."""
+
+    def complete(ref, name, value, root=drinks):
+        async def say(client):
+            found = (await client.complete(ref, {"name": name, "value": value})).completion
+            return found.values, found.has_more
+
+        return talk(make_server(root), say)
+
+    return complete
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_there_are_two_prompts(make_server, talk, drinks, mode):
+    """With titles for people, and the arguments that they ask for."""
+
+    async def say(client):
+        assert client.server_capabilities.completions is not None
+        return (await client.list_prompts()).prompts
+
+    prompts = talk(make_server(drinks), say, mode)
+    assert {
+        prompt.title: (prompt.name, {one.name: bool(one.required) for one in prompt.arguments})
+        for prompt in prompts
+    } == {
+        "Find a skill for a task": ("find_skill", {"task": True}),
+        "Use a skill": ("use_skill", {"name": True, "task": False}),
+    }
+
+
+def test_a_task_comes_with_the_skills_that_fit(ask, make_server, talk, drinks):
+    """As the tool finds them."""
+
+    async def say(client):
+        (content,) = (await client.call_tool("search_skills", {"query": TASK})).content
+        return content.text
+
+    text = ask("find_skill", task=TASK)
+    assert text.startswith(f"{TASK}\n\n")
+    assert f"\n{talk(make_server(drinks), say)}\n" in text
+    assert "load_skill" in text
+
+
+def test_a_task_that_no_skill_fits_says_so(ask):
+    """The model goes on without."""
+    assert f"\n{NO_HIT}\n" in ask("find_skill", task="assemble a bookshelf")
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_skill_is_given_to_follow(ask, mode):
+    """With what is to be done by it, if that is said."""
+    text = ask("use_skill", mode, name="Steep-Tea")
+    assert text.startswith('Follow this skill.\n\n<skill_content name="steep-tea">')
+    assert "Use 80 C." in text
+    assert ask("use_skill", name="steep-tea", task="For two.") == f"{text}\n\nThe task: For two."
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("use_skill", {"name": "steep-te"}, "nearest: steep-tea"),
+        ("use_skill", {"task": "x"}, "takes name, task; missing or unknown: name"),
+        ("use_skill", {"name": "steep-tea", "skill": "x"}, "missing or unknown: skill"),
+        ("find_skill", {}, "missing or unknown: task"),
+        ("find_skill", {"task": "é" * 2049}, "longer than 4,096 bytes"),
+        ("skills", {}, "ask for 'find_skill' or 'use_skill'"),
+    ],
+)
+def test_what_a_prompt_cannot_do_is_an_error_that_says_what_can(
+    make_server, talk, drinks, name, arguments, said
+):
+    """To the person who chose it."""
+
+    async def say(client):
+        with pytest.raises(MCPError, match=said):
+            await client.get_prompt(name, arguments)
+
+    talk(make_server(drinks), say)
+
+
+@pytest.mark.parametrize(
+    ("toolset", "names"),
+    [
+        ("manager", None),
+        ("environment", None),
+        ("workspace", ["skills"]),
+        ("context", ["skills"]),
+        ("chunks", ["skills"]),
+    ],
+)
+def test_other_toolsets_have_their_own_prompt_or_none(make_server, talk, drinks, toolset, names):
+    """Those of the default toolset speak of its tools."""
+
+    async def say(client):
+        if client.server_capabilities.prompts is None:
+            return None
+        return [prompt.name for prompt in (await client.list_prompts()).prompts]
+
+    assert talk(make_server(drinks, toolset=toolset), say) == names
+
+
+@pytest.mark.parametrize(
+    ("value", "values"),
+    [
+        ("", ["brew-coffee", "squeeze-lemons", "steep-tea"]),
+        ("s", ["squeeze-lemons", "steep-tea"]),
+        ("TEA", ["steep-tea"]),
+        ("e", ["brew-coffee", "squeeze-lemons", "steep-tea"]),
+        ("steep-tea", ["steep-tea"]),
+        ("nothing", []),
+    ],
+)
+def test_names_of_skills_are_completed(complete, value, values):
+    """In any case, from anywhere within."""
+    assert complete(USE, "name", value) == (values, False)
+
+
+def test_names_that_begin_with_it_come_first(complete, make_skill, tmp_path):
+    """Whatever the alphabet says."""
+    for name in ("a-tea", "tea", "tea-time"):
+        make_skill(tmp_path / "teas", name)
+    assert complete(USE, "name", "tea", tmp_path / "teas") == (["tea", "tea-time", "a-tea"], False)
+
+
+def test_of_many_names_the_first_hundred_are_told(complete, make_skill, tmp_path):
+    """And that there are more; the same for paths."""
+    for number in range(MAX_COMPLETIONS + 1):
+        make_skill(tmp_path / "many", f"skill-{number:03}")
+    names, has_more = complete(USE, "name", "skill", tmp_path / "many")
+    assert (names[-1], len(names), has_more) == ("skill-099", 100, True)
+    paths, has_more = complete(FILES, "path", "many/skill", tmp_path / "many")
+    assert (paths[-1], len(paths), has_more) == ("many/skill-099/SKILL.md", 100, True)
+    assert complete(FILES, "path", "many/skill-1", tmp_path / "many") == (
+        ["many/skill-100/SKILL.md"],
+        False,
+    )
+
+
+def test_a_path_that_was_completed_can_be_read(make_server, talk, drinks):
+    """Its URI is the template with the value in it."""
+
+    async def say(client):
+        argument = {"name": "path", "value": f"{drinks.name}/st"}
+        (path,) = (await client.complete(FILES, argument)).completion.values
+        return (await client.read_resource(f"skill://{path}")).contents[0].text
+
+    text = talk(make_server(drinks), say)
+    assert text == (drinks / "steep-tea" / "SKILL.md").read_text(encoding="utf-8")
+
+
+def test_free_text_has_no_completion(complete):
+    """A task can be anything."""
+    assert complete(USE, "task", "steep") == ([], False)
+
+
+@pytest.mark.parametrize(
+    ("ref", "name"),
+    [
+        (USE, "skill"),
+        (PromptReference(name="nothing"), "name"),
+        (ResourceTemplateReference(uri="file:///{path}"), "path"),
+    ],
+)
+def test_what_is_not_there_cannot_be_completed(make_server, talk, drinks, ref, name):
+    """The message names it."""
+
+    async def say(client):
+        with pytest.raises(MCPError, match=f"no such argument to complete: .*: {name}"):
+            await client.complete(ref, {"name": name, "value": "x"})
+
+    talk(make_server(drinks), say)
