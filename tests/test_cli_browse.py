@@ -3,11 +3,18 @@
 import base64
 import io
 import json
+import re
+from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
 from rich.console import Console
+from rich.text import Text
 
-from skillsearch.cli import tables
+from skillsearch.cli import budgeting, tables
+from skillsearch.cli.app import COMMANDS
 from skillsearch.types import Hit, SearchResult
 
 HOSTILE = (
@@ -302,6 +309,97 @@ def test_the_table_of_hits_is_harmless_and_fits(width):
     tables.print_hits(make_result(), Console(file=plain, width=width, highlight=False))
     assert SHOWN in " ".join(plain.getvalue().split())
     assert max(map(len, plain.getvalue().splitlines())) <= width
+
+
+def printed_at(width, rows, headers=()):
+    """Return the lines of a table on a terminal, without the blanks at their ends."""
+    file = io.StringIO()
+    tables.print_rows(rows, headers, console=Console(file=file, width=width, highlight=False))
+    return [line.rstrip() for line in file.getvalue().splitlines()]
+
+
+HOSTS = [
+    ("claude-code", "8,000", "characters", "975,853", "0", "0", "2,935", "0", "36"),
+    ("hermes", "1,024", "characters each", "1,893", "2,955", "16", "0", "0", "0"),
+]
+LEVELS = [
+    ("bodies", "25,980,907", "7,415,330", "43 %", "1,740", "27,005", "azure-machine-learning"),
+    ("search: one body", "6,241", "1,740", "0 %", "", "", ""),
+]
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+@pytest.mark.parametrize(("kind", "rows"), [("host", HOSTS), ("level", LEVELS)])
+def test_no_word_of_a_table_is_broken(width, kind, rows):
+    """Nor of its heads, where the least that the columns need has room."""
+    heads = budgeting._HEADS[kind]
+    lines = printed_at(width, rows, heads)
+    assert max(map(cell_len, lines)) <= width
+    shown = set(" ".join(lines).split())
+    assert {word for row in (heads, *rows) for cell in row for word in cell.split()} <= shown
+
+
+@given(
+    st.lists(
+        st.lists(st.text("ab字c ", max_size=30), min_size=4, max_size=4), min_size=1, max_size=5
+    ),
+    st.integers(40, 120),
+)
+def test_a_table_of_short_words_loses_and_breaks_none(rows, width):
+    """In any number of lines, none wider than the terminal."""
+    rows = [[" ".join(word[:9] for word in cell.split()) for cell in row] for row in rows]
+    lines = printed_at(width, rows)
+    assert all(cell_len(line) <= width for line in lines)
+    latin = [word for row in rows for cell in row for word in re.findall("[abc]+", cell)]
+    assert Counter(re.findall("[abc]+", "\n".join(lines))) == Counter(latin)
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "lines"),
+    [
+        (
+            "see /work/shared/real/some-long-skill/SKILL.md (odd)",
+            24,
+            ["see", "/work/shared/real/", "some-long-skill/SKILL.md", "(odd)"],
+        ),
+        ("some-long-skill-name.of.parts", 12, ["some-long-", "skill-name.", "of.parts"]),
+        ("abcdefghij", 4, ["abcd", "efgh", "ij"]),
+        ("表格里的文字", 5, ["表格", "里的", "文字"]),
+        ("one two", 20, ["one two"]),
+    ],
+)
+def test_a_line_ends_at_the_best_place_there_is(text, width, lines):
+    """Behind a word, else behind a folder, else behind a part of a name, else anywhere."""
+    assert tables.wrapped(Text(text), width).plain.split("\n") == lines
+
+
+@given(st.text("ab字 /-\n", max_size=60), st.integers(2, 20))
+def test_wrapping_loses_nothing_but_blanks_and_fits(text, width):
+    """Whatever the text and the width are."""
+    found = tables.wrapped(Text(text), width).plain
+    assert "".join(found.split()) == "".join(text.split())
+    assert all(cell_len(line.rstrip()) <= width for line in found.split("\n"))
+
+
+def test_hits_of_one_name_are_told_apart():
+    """By their ids, which `show` takes; a name that stands alone needs none."""
+    found = [("pdf", "r:a/pdf"), ("pdf", "r:b/pdf"), ("tea", "r:tea")]
+    hits = [
+        Hit(rank=n, name=name, description="x", score=0.5, path="/r/p", root="/r", doc_id=doc_id)
+        for n, (name, doc_id) in enumerate(found)
+    ]
+    file = io.StringIO()
+    result = SearchResult("q", 0.3, tuple(hits), False, 0.0)
+    tables.print_hits(result, Console(file=file, width=80, highlight=False))
+    lines = [line.split()[2:] for line in file.getvalue().splitlines() if "0.50" in line]
+    assert lines == [["pdf", "r:a/pdf"], ["pdf", "r:b/pdf"], ["tea"]]
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, ""])
+def test_help_fits_eighty_columns(cli, name):
+    """A terminal would break the longer lines within their words."""
+    text = cli(*filter(None, [name]), "--help").stdout
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_a_long_description_is_cut_to_three_lines():

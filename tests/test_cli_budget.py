@@ -199,6 +199,7 @@ def test_a_person_sees_where_nothing_could_be_measured(cli, tmp_path, make_skill
     """A hidden skill without a body costs nothing, of nothing."""
     path = make_skill(tmp_path / "one", body="", **{"disable-model-invocation": True})
     monkeypatch.setattr(budgeting, "is_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "160")
     result = cli("budget", path.parents[1], "--host", "claude-code")
     assert "nothing to compare" in result.stdout
     assert " - " in result.stdout

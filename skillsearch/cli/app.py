@@ -49,8 +49,8 @@ EXIT_CODES: dict[type[SkillSearchError], int] = {
 EPILOG = """\b
 Exit codes:
   0    done; a query without a hit included
-  1    a fault of the model, the disk or a skill; also the "no" of query --exit-code,
-       status, doctor and eval --min
+  1    a fault of the model, the disk or a skill; also the "no" of query
+       --exit-code, status, doctor and eval --min
   2    wrong usage: an unknown option, a bad value, a missing folder
   3    validate found errors
   4    there is no usable index

@@ -14,7 +14,7 @@ _VARIABLE = "_SKILLSEARCH_COMPLETE"
 _SETUP = {
     "bash": 'Put into ~/.bashrc: eval "$(skillsearch completion bash)"',
     "zsh": 'Put into ~/.zshrc: eval "$(skillsearch completion zsh)"',
-    "fish": "Run: skillsearch completion fish > ~/.config/fish/completions/skillsearch.fish",
+    "fish": "Put into ~/.config/fish/config.fish: skillsearch completion fish | source",
 }
 
 
@@ -25,9 +25,9 @@ def completion_command(context: click.Context, shell: str) -> None:
     """Print the script that lets a shell complete commands, options and skill names.
 
     \b
-    bash, in ~/.bashrc:  eval "$(skillsearch completion bash)"
-    zsh, in ~/.zshrc:    eval "$(skillsearch completion zsh)"
-    fish:                skillsearch completion fish > ~/.config/fish/completions/skillsearch.fish
+    bash, in ~/.bashrc:    eval "$(skillsearch completion bash)"
+    zsh, in ~/.zshrc:      eval "$(skillsearch completion zsh)"
+    fish, in config.fish:  skillsearch completion fish | source
     """  # noqa: D301 - click reads the control character, not its escape
     kind = get_completion_class(shell)
     if kind is None:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from skillsearch.cli.output import emit_rows
-from skillsearch.cli.tables import make_console
+from skillsearch.cli.tables import fitted, make_console, plain_table
 from skillsearch.evaluation.assess import EXAMPLE_MEASURE
 from skillsearch.evaluation.wording import against_baseline, percent, score_digits, spread
 from skillsearch.safe_text import one_line
@@ -36,7 +36,8 @@ def print_kinds(kinds: Mapping[str, Report], console: Console | None = None) -> 
     """
     table = _parts_table("By kind of query, in percent", "kind")
     _add_parts(table, kinds)
-    (console or make_console()).print(table)
+    console = console or make_console()
+    console.print(fitted(table, console.width))
 
 
 def print_languages(report: Report, console: Console | None = None) -> None:
@@ -54,7 +55,8 @@ def print_languages(report: Report, console: Console | None = None) -> None:
     if report.crossing:
         table.add_row()
     _add_parts(table, report.crossing)
-    (console or make_console()).print(table)
+    console = console or make_console()
+    console.print(fitted(table, console.width))
 
 
 def print_confusions(
@@ -113,16 +115,11 @@ def emit_confusions(collection: str, confusions: Sequence[Confusion]) -> None:
 
 def _parts_table(title: str, head: str) -> Table:
     """Return an empty table for parts of the queries."""
-    table = Table(
-        title=Text(title, style="bold"),
-        title_justify="left",
-        box=None,
-        padding=(0, 2, 0, 0),
-        pad_edge=False,
+    table = plain_table(
+        (head, "queries", "system", *_PART_MEASURES[:1], "95 %", *_PART_MEASURES[1:]), title
     )
-    for name in (head, "queries", "system", *_PART_MEASURES[:1], "95 %", *_PART_MEASURES[1:]):
-        is_text = name in (head, "system")
-        table.add_column(Text(name, style="dim"), justify="left" if is_text else "right")
+    for place in (1, *range(3, len(table.columns))):
+        table.columns[place].justify = "right"
     return table
 
 

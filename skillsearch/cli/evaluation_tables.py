@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from skillsearch.cli.output import emit_rows
-from skillsearch.cli.tables import make_console
+from skillsearch.cli.tables import fitted, make_console, plain_table
 from skillsearch.evaluation.assess import EXAMPLE_MEASURE, mean_systems, system_means
 from skillsearch.evaluation.types import (
     Abstention,
@@ -40,8 +40,6 @@ _WORST = 3
 """Queries shown, of the best system."""
 _NAME_CHARS = 24
 _QUERY_CHARS = 160
-_WIDE = 100
-"""Columns from which the heads of measures have one line."""
 _STYLES = {"better": "bold green", "worse": "bold red"}
 
 
@@ -53,7 +51,7 @@ def print_report(report: Report, console: Console | None = None) -> None:
         console: Where to print, stdout by default.
     """
     console = console or make_console()
-    tables = [_measures(report, console)]
+    tables = [_measures(report)]
     for measure in _COMPARED:
         chosen = [one for one in report.comparisons if one.measure == measure]
         tables += [_differences(chosen)] if chosen else []
@@ -62,7 +60,7 @@ def print_report(report: Report, console: Console | None = None) -> None:
     console.print(_title(report))
     for table in tables:
         console.print()
-        console.print(table)
+        console.print(fitted(table, console.width))
     for line in (*_calibration(report), *_worst(report), *_notes(report)):
         console.print(line)
 
@@ -82,7 +80,7 @@ def print_summary(reports: Sequence[Report], console: Console | None = None) -> 
     rows += [(Text("mean"), mean_systems(reports))] if len(reports) > 1 else []
     for head, means in rows:
         table.add_row(head, *(_value(name, EXAMPLE_MEASURE, means) for name in names))
-    console.print(table)
+    console.print(fitted(table, console.width))
 
 
 def emit_report(report: Report) -> None:
@@ -154,17 +152,9 @@ def _thresholds(known: Abstention) -> dict[str, OperatingPoint]:
 
 def _table(title: str, heads: Iterable[str]) -> Table:
     """Return an empty table: a first column of texts, the others of digits."""
-    table = Table(
-        title=Text(one_line(title), style="bold"),
-        title_justify="left",
-        box=None,
-        padding=(0, 2, 0, 0),
-        pad_edge=False,
-    )
-    for place, head in enumerate(heads):
-        table.add_column(
-            Text(head, style="dim"), justify="right" if place else "left", overflow="fold"
-        )
+    table = plain_table(heads, title)
+    for column in table.columns[1:]:
+        column.justify = "right"
     return table
 
 
@@ -189,13 +179,13 @@ def _title(report: Report) -> Text:
     return Text.assemble(name, one_line(counts), "\n" if found else "", found)
 
 
-def _measures(report: Report, console: Console) -> Table:
+def _measures(report: Report) -> Table:
     """Show the mean of each measure, and the interval of the main one."""
     names = list(dict.fromkeys(name for system in report.systems for name in system.means))
-    heads = [name if console.width >= _WIDE else name.replace("@", "\n@") for name in names]
     place = names.index(EXAMPLE_MEASURE) + 1 if EXAMPLE_MEASURE in names else len(names)
-    heads.insert(place, "95 %")
-    table = _table("Means in percent", ["system", *heads, "ms"])
+    heads = ["system", *names, "ms"]
+    heads.insert(place + 1, "95 %")
+    table = _table("Means in percent", heads)
     for system in report.systems:
         cells = [_value(system.name, name, system_means(report)) for name in names]
         cells.insert(place, Text(spread(system.intervals.get(EXAMPLE_MEASURE)), style="dim"))

@@ -6,9 +6,12 @@ Texts go in as `rich.text.Text`, never as markup, so a skill cannot style what i
 from __future__ import annotations
 
 import os.path
-from collections.abc import Iterable, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from rich.cells import cell_len, chop_cells
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
@@ -31,6 +34,13 @@ _STYLES = {
     "missing root": "bold red",
 }
 """Words that are coloured where they stand in the first column."""
+_WIDE = "\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uffe6\U00020000-\U0003fffd"
+_BREAKS = (
+    re.compile(rf"[\d.,]+ %\s*|[{_WIDE}]\s*|[^\s{_WIDE}]+\s*|\s+"),
+    re.compile(r"[^/]*/+|[^/]+"),
+    re.compile(r"[^-_.:+,]*[-_.:+,]+|[^-_.:+,]+"),
+)
+"""Pieces that a line may end behind, the best first: words, folders of a path, parts of a name."""
 
 
 def make_console() -> Console:
@@ -50,9 +60,10 @@ def print_hits(result: SearchResult, console: Console | None = None) -> None:
     table.add_column(justify="right", style="dim")
     table.add_column(justify="right")
     table.add_column(overflow="fold")
+    names = Counter(hit.name for hit in result)
     for hit in result:
         end = [Text()] if hit.rank < len(result) else []
-        parts = [*_hit_lines(hit, console), *end]
+        parts = [*_hit_lines(hit, console, is_twin=names[hit.name] > 1), *end]
         table.add_row(str(hit.rank), Text(f"{hit.score:.2f}", style="cyan"), Group(*parts))
     console.print(table)
 
@@ -73,31 +84,164 @@ def print_rows(
         console: Where to print, stdout by default.
     """
     console = console or make_console()
-    table = Table(
-        box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=bool(headers), expand=True
-    )
     texts = [[one_line(str(cell)) for cell in row] for row in rows]
-    width = len(texts[0]) if texts else 0
-    for place in range(width):
-        is_last = place == width - 1
-        table.add_column(
-            headers[place] if headers else "",
-            header_style="dim",
-            overflow="ellipsis" if is_cut else "fold",
-            no_wrap=is_cut,
-            max_width=None if is_last else console.width // 3,
-            ratio=1 if is_last else None,
-        )
+    if not texts:
+        return
+    table = plain_table(headers or [""] * len(texts[0]))
+    table.show_header = bool(headers)
     for row in texts:
         first = Text(row[0], style=_STYLES.get(row[0], "bold"))
         table.add_row(first, *map(Text, row[1:]))
-    if texts:
-        console.print(table)
+    if is_cut:
+        for column in table.columns:
+            column.no_wrap, column.overflow = True, "ellipsis"
+            column.max_width = console.width // 3
+        table.columns[-1].max_width, table.columns[-1].ratio = None, 1
+        table.expand = True
+    console.print(table if is_cut else fitted(table, console.width))
 
 
-def _hit_lines(hit: Hit, console: Console) -> list[Text]:
-    """Return what stands beside rank and score."""
+def plain_table(heads: Iterable[str], title: str = "") -> Table:
+    """Return an empty table without lines.
+
+    Args:
+        heads: A title for each column.
+        title: What stands above all.
+
+    Returns:
+        The table; `fitted` makes it as wide as the console.
+    """
+    table = Table(
+        title=Text(one_line(title), style="bold") if title else None,
+        title_justify="left",
+        box=None,
+        padding=(0, 2, 0, 0),
+        pad_edge=False,
+    )
+    for head in heads:
+        table.add_column(Text(head, style="dim"), overflow="fold")
+    return table
+
+
+def fitted(table: Table, width: int) -> Table:
+    """Fit a table into a width, so that a word is broken only where nothing else would do.
+
+    Args:
+        table: A table without lines, whose cells are texts; it is changed.
+        width: Columns of the console.
+
+    Returns:
+        The table.
+    """
+    columns = [[_text(cell) for cell in (column.header, *column.cells)] for column in table.columns]
+    if sum(map(_widest, columns)) + 2 * (len(columns) - 1) > width:
+        for cells in columns:
+            cells[0] = Text(cells[0].plain.replace("@", "\n@"), style=cells[0].style)
+    whole, parts = (
+        [max(_longest(str(cell), depth) for cell in cells) for cells in columns] for depth in (0, 2)
+    )
+    gaps = len(columns) - 1
+    gap = 1 if sum(whole) + gaps <= width < sum(whole) + 2 * gaps else 2
+    room = width - gap * gaps
+    table.padding = (0, gap, 0, 0)
+    for column, cells, wide in zip(
+        table.columns,
+        columns,
+        _shared(room, parts, whole, list(map(_widest, columns))),
+        strict=True,
+    ):
+        column.width = wide
+        column.header = wrapped(cells[0], wide)
+        column._cells[:] = [wrapped(cell, wide) for cell in cells[1:]]
+    return table
+
+
+def wrapped(text: Text, width: int) -> Text:
+    """Break a text into lines, within a word only where that is longer than a line.
+
+    A path is rather broken between its folders, a name between its parts.
+
+    Args:
+        text: The text; line feeds in it stay.
+        width: Columns of a line.
+
+    Returns:
+        The text with more line feeds, in the same style.
+    """
+    cuts: list[int] = []
+    at = 0
+    for line in text.plain.splitlines(keepends=True):
+        used = 0
+        for word in _BREAKS[0].findall(line):
+            is_first = True
+            for piece in _pieces(word, width, 1):
+                needed = cell_len((word if is_first else piece).rstrip())
+                if used and used + needed > width:
+                    cuts.append(at)
+                    used = 0
+                used += cell_len(piece.rstrip("\n"))
+                at += len(piece)
+                is_first = False
+    if not cuts:
+        return text
+    lines = text.divide(cuts)
+    for part in lines:
+        part.rstrip()
+    return Text("\n", style=text.style, justify=text.justify).join(lines)
+
+
+def _pieces(text: str, width: int, depth: int) -> Iterator[str]:
+    """Yield a text whole, if it fits a line, else in pieces that do, as large as they can be."""
+    if cell_len(text.rstrip()) <= width:
+        yield text
+        return
+    if depth == len(_BREAKS):
+        yield from chop_cells(text, width)
+        return
+    for piece in _BREAKS[depth].findall(text):
+        yield from _pieces(piece, width, depth + 1)
+
+
+def _longest(text: str, depth: int) -> int:
+    """Return the width of the widest piece of a text, taken apart down to some depth."""
+    pieces = [text]
+    for breaks in _BREAKS[: depth + 1]:
+        pieces = [part for piece in pieces for part in breaks.findall(piece)]
+    return max((cell_len(piece.rstrip()) for piece in pieces), default=0)
+
+
+def _shared(room: int, *wishes: Sequence[int]) -> list[int]:
+    """Share room among columns: the best wishes that it is enough for, and a part of the next."""
+    widths = [max(wide, 1) for wide in wishes[0]]
+    while sum(widths) > room and max(widths) > 1:
+        widths[widths.index(max(widths))] -= 1
+    for wish in wishes:
+        wants = [max(more - has, 0) for has, more in zip(widths, wish, strict=True)]
+        left = min(room - sum(widths), sum(wants))
+        if left <= 0:
+            continue
+        shares = [left * want // sum(wants) for want in wants]
+        for place in sorted(range(len(wants)), key=lambda place: shares[place] - wants[place]):
+            shares[place] += min(left - sum(shares), wants[place] - shares[place])
+        widths = [has + share for has, share in zip(widths, shares, strict=True)]
+    return widths
+
+
+def _widest(cells: Iterable[Text]) -> int:
+    """Return the width of the longest line of some cells."""
+    return max(cell_len(line) for cell in cells for line in cell.plain.split("\n"))
+
+
+def _text(cell: object) -> Text:
+    """Return a cell as a text."""
+    return cell if isinstance(cell, Text) else Text(str(cell))
+
+
+def _hit_lines(hit: Hit, console: Console, *, is_twin: bool) -> list[Text]:
+    """Return what stands beside rank and score; the id too, if another hit has the same name."""
     name = Text(one_line(hit.name), style="bold")
+    if is_twin:
+        name.append(f"  {one_line(hit.doc_id)}", style="not bold dim")
     lines = [name, _cut(hit.description, console)]
     if hit.chunk:
         lines.append(Text.assemble(("chunk: ", "magenta"), one_line(hit.chunk)))
@@ -105,7 +249,8 @@ def _hit_lines(hit: Hit, console: Console) -> list[Text]:
         for label, text in explanation(hit.explain):
             lines.append(Text.assemble((f"{label}: ", "magenta"), one_line(text)))
     lines += [Text(_short(path), style="dim") for path in (hit.path, *hit.duplicates)]
-    return lines
+    room = max(console.width - _HIT_INDENT, 20)
+    return [wrapped(line, room) for line in lines]
 
 
 def _cut(description: str, console: Console) -> Text:

@@ -146,17 +146,15 @@ def _rows(name: str, measured: Measured) -> Iterator[tuple[str, ...]]:
 
 def _print_tables(tuned: Tuned) -> None:
     """Print a table for each set of queries."""
-    from rich.table import Table
-
-    from skillsearch.cli.tables import make_console
+    from skillsearch.cli.tables import fitted, make_console, plain_table
     from skillsearch.evaluation.wording import percent, points, probability
 
     console = make_console()
     for name, measured in tuned.measured.items():
         asked = f"{measured.queries:,} {_NAMES[name]}, among {measured.documents:,} skills"
-        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-        for place, head in enumerate(("", "measure", "before", "after", "points", "p")):
-            table.add_column(head, justify="right" if place > 1 else "left")
+        table = plain_table(("", "measure", "before", "after", "points", "p"))
+        for column in table.columns[2:]:
+            column.justify = "right"
         for system, change in measured.changes.items():
             for place, (measure, before) in enumerate(change.before.items()):
                 after = change.after[measure]
@@ -164,7 +162,7 @@ def _print_tables(tuned: Tuned) -> None:
                 cells = (measure, percent(before), percent(after), points(after - before), chance)
                 table.add_row("" if place else system, *cells)
         click.echo(asked)
-        console.print(table)
+        console.print(fitted(table, console.width))
         click.echo()
 
 
