@@ -38,8 +38,12 @@ A caller's wrong argument type stays ``TypeError`` or ``ValueError``.
 from __future__ import annotations
 
 import errno
+from typing import TYPE_CHECKING
 
 from skillsearch.surroundings import install_extra
+
+if TYPE_CHECKING:
+    from skillsearch.types import IndexProgress
 
 
 class SkillSearchError(Exception):
@@ -166,19 +170,17 @@ class IndexNotFoundError(SkillSearchError):
 
 
 class IndexingError(SkillSearchError):
-    """The first index of a library is still being made, beside it.
+    """The first index of a library is still being made, beside it, and not even words are there.
 
     Attributes:
-        done: Texts that are embedded, several for each skill.
-        total: Texts to embed; 0 while they are still being read.
+        progress: How far it is.
     """
 
-    def __init__(self, done: int, total: int) -> None:
+    def __init__(self, progress: IndexProgress) -> None:
         """Say how far it is."""
-        reached = f"{done / total:.0%} is done" if total else "they are being read"
-        super().__init__(f"The skills are being indexed: {reached}; search again in a minute.")
-        self.done = done
-        self.total = total
+        reached = f"{progress.share:.0%} is done" if progress.texts else "they are being read"
+        super().__init__(f"The skills are being indexed: {reached}; search again {progress.when}.")
+        self.progress = progress
 
 
 class StorageError(SkillSearchError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -278,6 +279,8 @@ class SearchResult(Sequence[Hit]):
         abstained: True where no skill reached the threshold.
         seconds: Wall time of the search.
         channels: Which channels had a vote, where the search was asked to explain.
+        words_only: True where words alone were searched, because no index is made yet: another
+            answer may follow, and none is not final.
     """
 
     query: str
@@ -286,6 +289,7 @@ class SearchResult(Sequence[Hit]):
     abstained: bool
     seconds: float
     channels: tuple[ChannelVote, ...] = ()
+    words_only: bool = False
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -300,7 +304,7 @@ class SearchResult(Sequence[Hit]):
         return self.hits[index]
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form of this result; ``channels`` only where there are any."""
+        """Return the JSON form of this result; without what only some results have."""
         record = {
             "query": self.query,
             "threshold": self.threshold,
@@ -310,7 +314,41 @@ class SearchResult(Sequence[Hit]):
         }
         if self.channels:
             record["channels"] = [asdict(vote) for vote in self.channels]
+        if self.words_only:
+            record["words_only"] = True
         return record
+
+
+@dataclass(frozen=True, slots=True)
+class IndexProgress:
+    """How far an index is that is still being made.
+
+    Attributes:
+        read: Files that are read.
+        files: Files to read; 0 while that is not known.
+        embedded: Texts that are embedded, several for each skill.
+        texts: Texts to embed, extrapolated while files are read; 0 while that is not known.
+        seconds_left: About how long the texts that are left will take; None while nothing tells.
+    """
+
+    read: int = 0
+    files: int = 0
+    embedded: int = 0
+    texts: int = 0
+    seconds_left: float | None = None
+
+    @property
+    def share(self) -> float:
+        """The share of the texts that are embedded, 0 to 1."""
+        return self.embedded / self.texts if self.texts else 0.0
+
+    @property
+    def when(self) -> str:
+        """When to search again, in words."""
+        if self.seconds_left is None:
+            return "in a minute"
+        seconds = math.ceil(self.seconds_left) or 1
+        return f"in about {seconds} s" if seconds < 120 else f"in about {seconds // 60} min"
 
 
 @dataclass(frozen=True, slots=True)

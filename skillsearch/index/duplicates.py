@@ -154,6 +154,8 @@ def _say_the_same(corpus: Corpus, one: int, other: int) -> bool:
     """Return whether the metadata of two documents is as good as equal."""
     if corpus.documents[one].keys[-1][0] == corpus.documents[other].keys[-1][0]:
         return True
+    if not corpus.dense:
+        return False
     channel = _known_channel(corpus, one, other)
     cosines, _ = channel.cosines(channel.vector_of(one), np.array([other]))
     return float(cosines[0]) > SAME_MEANING

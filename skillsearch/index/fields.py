@@ -24,7 +24,7 @@ METADATA_WEIGHT = 3
 """Repeats of description, tags and triggers in the full field, so that a long body does not
 drown them. The name has `NAME_WEIGHT` repeats in both fields."""
 
-_METADATA_CHARS = 8_192
+METADATA_CHARS = 8_192
 _BODY_CHARS = 200_000
 _BODY_HEAD_CHARS = 4_096
 """Of the body only the head is embedded, and no embedder reads further than this."""
@@ -92,7 +92,7 @@ def field_texts(
     Returns:
         The texts, and the record that the index keeps.
     """
-    name, about = skill.name[:_METADATA_CHARS], _about(skill)
+    name, about = skill.name[:METADATA_CHARS], about_text(skill)
     metadata_text = f"{name}: {about}"
     head = skill.body[:_BODY_HEAD_CHARS] if with_body else ""
     language = language_of(f"{metadata_text}\n{head}")
@@ -132,11 +132,11 @@ def field_texts(
     )
 
 
-def _about(skill: Skill) -> str:
+def about_text(skill: Skill) -> str:
     """Return all that the metadata says beside the name."""
     metadata = skill.metadata
     parts = (metadata.description, metadata.when_to_use, *metadata.triggers, *metadata.tags)
-    return "\n".join(part for part in parts if part)[:_METADATA_CHARS]
+    return "\n".join(part for part in parts if part)[:METADATA_CHARS]
 
 
 def _chunk_texts(

@@ -10,6 +10,7 @@ from pathlib import Path
 from skillsearch.errors import ParseError
 from skillsearch.index.document_store import DocumentStore
 from skillsearch.index.documents import Document
+from skillsearch.index.fields import about_text
 from skillsearch.index.snapshot import UNKNOWN_STAT, FileStat, SeenFile, Snapshot
 from skillsearch.paths import printable
 from skillsearch.skills.discovery import discover, make_roots
@@ -24,6 +25,8 @@ class Catalogue:
 
     Attributes:
         documents: All skills, by id; what only a search needs of them is empty.
+        about: By path, what the metadata of a skill says beside its name, where that is more than
+            the description.
         roots: The roots that exist, in order of precedence.
         diagnostics: What could not be read or is odd, by path.
         snapshot: How folders and files looked.
@@ -31,6 +34,7 @@ class Catalogue:
     """
 
     documents: DocumentStore
+    about: Mapping[str, str]
     roots: tuple[Root, ...]
     diagnostics: tuple[Diagnostic, ...]
     snapshot: Snapshot
@@ -71,6 +75,7 @@ def scan(paths: Sequence[Path], previous: Catalogue | None = None) -> Catalogue:
     snapshot = Snapshot("", dict(discovery.folders), scanning.seen)
     return Catalogue(
         DocumentStore.build(scanning.documents),
+        scanning.about,
         tuple(roots),
         tuple(sorted(diagnostics, key=lambda d: (d.path, d.line or 0, d.code, d.message))),
         snapshot.without_racy(seen_at_ns),
@@ -84,10 +89,12 @@ class _Scan:
     def __init__(self, previous: Catalogue | None) -> None:
         self._seen_before: Mapping[str, SeenFile] = previous.snapshot.files if previous else {}
         self._known = {d.path: d for d in previous.documents} if previous else {}
+        self._about_before: Mapping[str, str] = previous.about if previous else {}
         self._reported: dict[str, list[Diagnostic]] = {}
         for diagnostic in previous.diagnostics if previous else ():
             self._reported.setdefault(diagnostic.path, []).append(diagnostic)
         self.documents: list[Document] = []
+        self.about: dict[str, str] = {}
         self.diagnostics: list[Diagnostic] = []
         self.seen: dict[str, SeenFile] = {}
 
@@ -117,6 +124,9 @@ class _Scan:
             self._skip(path, exc)
             return
         self.documents.append(Document.listed(skill))
+        about = about_text(skill)
+        if about != skill.description:
+            self.about[path] = about
         self.diagnostics.extend(found)
 
     def _take_over(self, file: SkillFile, seen: SeenFile) -> bool:
@@ -127,6 +137,8 @@ class _Scan:
             return False
         self.seen[path] = seen
         self.documents.append(known)
+        if path in self._about_before:
+            self.about[path] = self._about_before[path]
         self.diagnostics.extend(self._reported.get(path, ()))
         return True
 

@@ -20,7 +20,16 @@ from skillsearch.skills.listing import list_files
 from skillsearch.skills.pages import read_page
 from skillsearch.skills.parser import decode_skill_md
 from skillsearch.skills.resources import read_skill_md, script_path
-from skillsearch.types import Diagnostic, FileContent, Hit, Languages, Root, SearchResult, Skill
+from skillsearch.types import (
+    Diagnostic,
+    FileContent,
+    Hit,
+    IndexProgress,
+    Languages,
+    Root,
+    SearchResult,
+    Skill,
+)
 
 _DOC_SUFFIXES = (".md", ".txt")
 
@@ -63,7 +72,7 @@ class SkillLibrary:
             index_dir: Folder of the index; by default one for these roots in the user's cache.
             model: What to load the embedder by, as in `SkillIndex.from_roots`.
             languages: Which languages to index for, likewise.
-            executor: Makes the index; until then searches use that before or raise `IndexingError`.
+            executor: Makes the index; until then searches use that before, or else words alone.
 
         Returns:
             The library.
@@ -112,6 +121,11 @@ class SkillLibrary:
     def is_indexing(self) -> bool:
         """Whether its executor makes an index that is not searched yet."""
         return self._source.is_indexing
+
+    @property
+    def progress(self) -> IndexProgress | None:
+        """How far the first index is, if its executor makes one; None once it is searched."""
+        return self._source.progress
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -306,11 +320,11 @@ class SkillLibrary:
             include_hidden: True to find skills that ask not to be offered to models as well.
 
         Returns:
-            The hits, best first.
+            The hits, best first; `SearchResult.words_only` says whether that is final.
 
         Raises:
             QueryError: When the query is empty or too long, or n or threshold cannot be used.
-            IndexingError: When an executor is still making the first index.
+            IndexingError: When an executor has just begun to make the first index.
             StorageError: When the index has to be made and cannot be written.
         """
         request = SearchRequest(query, n, threshold, "hybrid", False, include_hidden)

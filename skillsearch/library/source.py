@@ -13,16 +13,17 @@ from pathlib import Path
 from typing import Protocol
 
 from skillsearch import config
-from skillsearch.errors import ParseError, SkillError
+from skillsearch.errors import IndexingError, ParseError, SkillError
 from skillsearch.index.document_store import DocumentStore
 from skillsearch.index.documents import Document, name_hash
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.catalogue import scan
-from skillsearch.library.indexing import Indexer
+from skillsearch.library.indexing import Indexer, Searchable
+from skillsearch.library.words import WordIndex
 from skillsearch.skills.parser import parse_skill
 from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
-from skillsearch.types import Diagnostic, JsonValue, Languages, Progress, Root
+from skillsearch.types import Diagnostic, IndexProgress, JsonValue, Languages, Progress, Root
 
 _REGISTERED = "registered"
 _FOLDER_CHARS = 64
@@ -89,12 +90,16 @@ class Source(Protocol):
     def refresh(self) -> None:
         """Bring `documents` up to date with the disk."""
 
-    def index(self) -> SkillIndex | None:
+    def index(self) -> Searchable | None:
         """Return an index of `documents`, made if need be; None where there is no root."""
 
     @property
     def is_indexing(self) -> bool:
         """Whether an index is being made beside the library."""
+
+    @property
+    def progress(self) -> IndexProgress | None:
+        """How far the first index is; None where there is one."""
 
     def add_root(self, path: Path) -> None:
         """Add a root behind all others."""
@@ -158,6 +163,10 @@ class IndexSource:
     def is_indexing(self) -> bool:
         """Whether the index is being brought up to date beside the library."""
         return self._indexer.is_busy
+
+    @property
+    def progress(self) -> None:
+        """None: there is an index."""
 
     def _renew(self, progress: Progress) -> SkillIndex:
         """Bring the index up to date, while the one that is searched stays as it is."""
@@ -233,8 +242,16 @@ class ScannedSource:
         if not self.is_current():
             self._catalogue = scan(self._paths, self._catalogue)
 
-    def index(self) -> SkillIndex | None:
-        """Return the index of these skills, brought up to date after a change."""
+    def index(self) -> Searchable | None:
+        """Return the index of these skills, brought up to date after a change.
+
+        Returns:
+            The index; words alone if an executor still makes the first one.
+
+        Raises:
+            IndexingError: When that has just begun.
+            SkillSearchError: When the index cannot be made.
+        """
         if not self.roots:
             return None
         paths = tuple(root.path for root in self.roots)
@@ -245,12 +262,29 @@ class ScannedSource:
             """Index these roots."""
             return SkillIndex.build(request, index_dir, progress=progress)[0]
 
-        return self._indexer.index_of(self._catalogue, make)
+        def count_words() -> WordIndex:
+            """Make what is searched until then."""
+            return WordIndex.build(
+                catalogue.documents, catalogue.about, [str(path) for path in paths]
+            )
+
+        catalogue = self._catalogue
+        try:
+            return self._indexer.index_of(catalogue, make, count_words)
+        except IndexingError:
+            if self._indexer.words is None:
+                raise
+            return self._indexer.words
 
     @property
     def is_indexing(self) -> bool:
         """Whether the index is being made beside the library."""
         return self._indexer.is_busy
+
+    @property
+    def progress(self) -> IndexProgress | None:
+        """How far the first index is; None where there is one."""
+        return self._indexer.progress
 
     def add_root(self, path: Path) -> None:
         """Scan a further folder."""

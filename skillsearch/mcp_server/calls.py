@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -19,16 +19,24 @@ from skillsearch.mcp_server.tools import refusal
 from skillsearch.tools.failures import INDEXING, failure_of
 from skillsearch.tools.tool import Deferred
 from skillsearch.tools.toolset import Toolset
-from skillsearch.types import JsonValue
+from skillsearch.types import IndexProgress, JsonValue
 
-INDEXING_PATIENCE = 20.0
-"""Seconds for which a search waits for the first index; clients give up after a minute."""
+INDEXING_PATIENCE = 10.0
+"""Seconds for which a search waits for the first words, or for an index that is all but there."""
 INDEXING_SECONDS = 0.05
-"""How often is looked whether it is there."""
+"""How often is looked whether they are there."""
+SOON_SECONDS = 3.0
+"""A first index that takes no longer is worth waiting for, though there are words."""
+TELLING_SECONDS = 0.5
+"""How often a client that waits is told how far the index is."""
+SEARCH = "search_skills"
+"""The tool of all toolsets that searches."""
 MAX_SLOW = 4
 """Commands of skills that may run at the same time, one of each session; others wait."""
 
 Answer = dict[str, JsonValue]
+Report = Callable[[float, float, str], Awaitable[None]]
+"""Tells a client, if it asked for that, how much is done, of how much, and what that is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,22 +57,26 @@ class Calls:
         self._slow = ThreadPoolExecutor(MAX_SLOW, thread_name_prefix="skillsearch-run")
         self._running: dict[str, Future[Any]] = {}
 
-    async def answer(self, session: str, name: str, arguments: Mapping[str, Any]) -> Answer:
+    async def answer(
+        self, session: str, name: str, arguments: Mapping[str, Any], report: Report
+    ) -> Answer:
         """Answer a call.
 
         Args:
             session: What tells the client from others.
             name: Name of the tool.
             arguments: Its arguments.
+            report: Called while the call waits for the first index.
 
         Returns:
-            The answer as of `Toolset.call`.
+            The answer as of `Toolset.call`; with how far the index is, as ``progress``, if words
+            alone were searched.
         """
         refused = refusal(arguments)
         if refused is not None:
             return refused
         try:
-            begun = await self._begin_once_indexed(session, name, arguments)
+            begun = await self._begin_once_indexed(session, name, arguments, Teller(report))
             if not isinstance(begun, _Begun):
                 return begun
             outcome = await self._outcome(session, begun.deferred)
@@ -73,14 +85,19 @@ class Calls:
             return busy(exc)
 
     async def _begin_once_indexed(
-        self, session: str, name: str, arguments: Mapping[str, Any]
+        self, session: str, name: str, arguments: Mapping[str, Any], teller: Teller
     ) -> Answer | _Begun:
         """Begin a call; one that needs an index that is just being made, again."""
         deadline = anyio.current_time() + INDEXING_PATIENCE
         while True:
-            begun = await self._desk.run(self._begin, session, name, arguments)
-            if not _is_indexing(begun) or anyio.current_time() > deadline:
+            begun, progress = await self._desk.run(self._begin, session, name, arguments)
+            if not progress or isinstance(begun, _Begun):
                 return begun
+            is_answer = "result" in begun
+            is_soon = progress.seconds_left is not None and progress.seconds_left <= SOON_SECONDS
+            if anyio.current_time() > deadline or (is_answer and not is_soon):
+                return {**begun, "progress": progress} if is_answer else begun
+            await teller.tell(progress)
             await anyio.sleep(INDEXING_SECONDS)
 
     async def _outcome(self, session: str, deferred: Deferred) -> Any:
@@ -94,18 +111,42 @@ class Calls:
         self._running[session] = self._slow.submit(deferred.outcome)
         return await asyncio.wrap_future(self._running[session])
 
-    def _begin(self, session: str, name: str, arguments: Mapping[str, Any]) -> Answer | _Begun:
-        """Begin a call at the desk; where a client has no toolset, say why."""
+    def _begin(
+        self, session: str, name: str, arguments: Mapping[str, Any]
+    ) -> tuple[Answer | _Begun, IndexProgress | None]:
+        """Begin a call at the desk, and say how far the index is if the answer hangs on that."""
         try:
             toolset = self._offers.of(session).toolset
         except SkillSearchError as exc:
-            return failure_of(exc)
+            return failure_of(exc), None
         begun = toolset.begin(name, arguments)
-        return _Begun(toolset, begun) if isinstance(begun, Deferred) else begun
+        if isinstance(begun, Deferred):
+            return _Begun(toolset, begun), None
+        is_open = begun["error"]["code"] == INDEXING if "error" in begun else name == SEARCH
+        return begun, self._offers.progress if is_open else None
 
 
-def _is_indexing(begun: Answer | _Begun) -> bool:
-    """Tell whether a tool could not answer because the first index is still being made."""
-    if isinstance(begun, _Begun) or "error" not in begun:
-        return False
-    return bool(begun["error"]["code"] == INDEXING)
+class Teller:
+    """Tells a client that waits how far the first index is: now and then, and never less."""
+
+    def __init__(self, report: Report, *, seconds: float = TELLING_SECONDS) -> None:
+        """Tell it by `report`, at most once in so many seconds."""
+        self._report = report
+        self._seconds = seconds
+        self._told = 0
+        self._next = 0.0
+
+    async def tell(self, progress: IndexProgress) -> None:
+        """Tell it, unless that was done a moment ago or nothing was done since."""
+        done = progress.read + progress.embedded
+        if done <= self._told or anyio.current_time() < self._next:
+            return
+        self._told, self._next = done, anyio.current_time() + self._seconds
+        await self._report(done, progress.files + progress.texts, _message(progress))
+
+
+def _message(progress: IndexProgress) -> str:
+    """Say how far the first index is."""
+    if progress.texts:
+        return f"Embedding texts: {progress.embedded:,} of about {progress.texts:,}"
+    return f"Reading skills: {progress.read:,} of {progress.files:,}"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from skillsearch.library.skill_library import SkillLibrary
     from skillsearch.mcp_server.served_library import ServedLibrary
     from skillsearch.tools.toolset import Toolset
+    from skillsearch.types import IndexProgress
 
 MAX_SESSIONS = 256
 """Sessions whose state is kept; the one that was silent for longest is forgotten."""
@@ -102,6 +103,11 @@ class Offers:
         self._served = served
         self._runner = runner
         self._seats: OrderedDict[str, _Seat] = OrderedDict()
+
+    @property
+    def progress(self) -> IndexProgress | None:
+        """How far the first index of the library is; None where there is one."""
+        return self._served.progress
 
     def of(self, session: str) -> Offer:
         """Return what a client is offered now.

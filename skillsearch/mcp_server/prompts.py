@@ -121,7 +121,9 @@ class Prompts:
 
     async def _call(self, ctx: _Context, tool: str, arguments: dict[str, str]) -> str:
         """Call a tool for a prompt; what it refuses, the prompt does."""
-        answer = await self._calls.answer(session_of(ctx), tool, arguments)
+        answer = await self._calls.answer(
+            session_of(ctx), tool, arguments, ctx.session.report_progress
+        )
         content = result_of(answer, face_of(self._offers.name, tool)).content
         text = "\n".join(part.text for part in content if isinstance(part, TextContent))
         if "error" in answer:

@@ -14,6 +14,7 @@ from skillsearch.library.indexing import ANY_QUERY
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.library.source import Changes
 from skillsearch.roots.sources import place_of
+from skillsearch.types import IndexProgress
 
 
 class ServedLibrary:
@@ -50,6 +51,11 @@ class ServedLibrary:
         self._indexing = ThreadPoolExecutor(1, thread_name_prefix="indexing")
         self._library: SkillLibrary | None = None
         self._stamp: tuple[int, ...] = ()
+
+    @property
+    def progress(self) -> IndexProgress | None:
+        """How far the first index is, while words alone are searched; None once it is there."""
+        return self._library.progress if self._library else None
 
     def get(self) -> SkillLibrary:
         """Return the library: that of the newest generation where an index was built before.

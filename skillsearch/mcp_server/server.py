@@ -167,7 +167,9 @@ class SkillServer(Server[Any]):
 
     async def _call_tool(self, ctx: _Context, params: CallToolRequestParams) -> CallToolResult:
         """Answer ``tools/call``."""
-        answer = await self._calls.answer(session_of(ctx), params.name, params.arguments or {})
+        answer = await self._calls.answer(
+            session_of(ctx), params.name, params.arguments or {}, ctx.session.report_progress
+        )
         return result_of(answer, face_of(self._offers.name, params.name))
 
     def _definitions(self, session: str) -> list[McpTool]:

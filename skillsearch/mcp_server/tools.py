@@ -18,11 +18,12 @@ from skillsearch.safe_text import one_line, visible
 from skillsearch.tools.failures import failure
 from skillsearch.tools.schemas import arguments_schema
 from skillsearch.tools.tool import Tool
-from skillsearch.types import JsonValue
+from skillsearch.types import IndexProgress, JsonValue
 
 MAX_QUERY_BYTES = 4096
 """Some 600 words: a task, not the document that it is about."""
 NO_HIT = "No skill fits; go on without one."
+FOUND_BY_WORDS = "Found by words alone"
 ERROR_KEY = "skillsearch/error"
 """Where the metadata of a failed call keep the error for programs."""
 
@@ -65,7 +66,8 @@ def result_of(answer: Mapping[str, Any], face: Face) -> CallToolResult:
     """Return what a client gets of the answer of a `Toolset`.
 
     Args:
-        answer: ``{"result": ...}`` or ``{"error": ...}``.
+        answer: ``{"result": ...}`` or ``{"error": ...}``; with an `IndexProgress` as ``progress``
+            if words alone were searched.
         face: How results of the tool are seen.
 
     Returns:
@@ -76,6 +78,8 @@ def result_of(answer: Mapping[str, Any], face: Face) -> CallToolResult:
         text = TextContent(type="text", text=_error_text(error))
         return CallToolResult(content=[text], is_error=True, _meta={ERROR_KEY: error})
     record = face.structured(answer["result"])
+    if "progress" in answer:
+        record |= _words_only(answer["progress"], is_empty=record.get("skills") == [])
     text = TextContent(type="text", text=face.text(record))
     return CallToolResult(content=[text], structured_content=record)
 
@@ -101,14 +105,30 @@ def _error_text(error: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _words_only(progress: IndexProgress, *, is_empty: bool) -> Record:
+    """Say that an answer is by words alone, and when there will be another."""
+    found = "Nothing was found by words alone, which is not final" if is_empty else FOUND_BY_WORDS
+    retry = "Search" if is_empty else "If none fits, search"
+    left = progress.seconds_left
+    return {
+        "note": f"{found}: meaning is still being indexed ({progress.share:.0%})."
+        f" {retry} again {progress.when}.",
+        "words_only": {
+            "indexed": round(progress.share, 4),
+            "seconds_left": None if left is None else round(left, 1),
+        },
+    }
+
+
 def _skills(found: list[Record]) -> Record:
     """Name the list of hits; say so where there is none."""
     return {"skills": found} if found else {"skills": [], "note": NO_HIT}
 
 
 def _search_text(record: Record) -> str:
-    """Write a line for each hit."""
-    return "\n".join(map(_hit_line, record["skills"])) or NO_HIT
+    """Write a line for each hit, and the note if there is one."""
+    note = [record["note"]] if "note" in record else []
+    return "\n".join([*map(_hit_line, record["skills"]), *note])
 
 
 def _hit_line(hit: Record) -> str:
@@ -161,9 +181,10 @@ def _list_text(record: Record) -> str:
 
 
 def _plain_text(record: Record) -> str:
-    """Write a result that is text as it is, and any other as JSON."""
+    """Write a result that is text as it is, and any other as JSON; behind it the note."""
     result = record["result"]
-    return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+    text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+    return f"{text}\n\n{record['note']}" if "note" in record else text
 
 
 _FACES = {

@@ -1,14 +1,22 @@
 """Tests of making an index beside a library, with executors that do it when they are told to."""
 
+import errno
 import os
+import threading
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
 from skillsearch.errors import IndexingError, StorageError
+from skillsearch.index.cache import IndexFolder
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.indexing import Indexer
 from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.types import IndexProgress
+
+SECONDS = 30
 
 
 class Later:
@@ -79,17 +87,97 @@ def test_the_index_is_searched_once_it_is_made(library, later):
     assert not library.is_indexing
 
 
-def test_how_far_it_is_can_be_told(library, later, monkeypatch):
-    """By the skills that are read and embedded."""
-    monkeypatch.setattr(SkillIndex, "build", lambda *_, progress: progress("embed", 2, 3))
-    with pytest.raises(IndexingError):
-        library.search("tea")
-    (_, function, args) = later.given[0]
-    with pytest.raises(TypeError):  # this build made no index
-        function(*args)
-    with pytest.raises(IndexingError, match="67% is done") as caught:
-        library.search("tea")
-    assert (caught.value.done, caught.value.total) == (2, 3)
+@pytest.fixture
+def make_slowly(drinks, index_dir):
+    """Return what tells of two texts of three, waits to be told to go on, and gives an index."""
+    index = SkillIndex.from_roots(drinks, index_dir=index_dir, model="hashing")
+    go_on = threading.Event()
+
+    def make(progress):
+        """Make the index."""
+        progress("read", 3, 3)
+        progress("embed", 1, 3)
+        progress("embed", 2, 3)
+        assert go_on.wait(SECONDS)
+        return index
+
+    make.go_on = go_on
+    yield make
+    go_on.set()
+
+
+@pytest.fixture
+def wait_until():
+    """Wait until something is so, which another thread brings about."""
+
+    def wait(is_so):
+        """Look again and again."""
+        deadline = time.monotonic() + SECONDS
+        while not is_so() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert is_so()
+
+    return wait
+
+
+def test_how_far_it_is_can_be_told(make_slowly, wait_until):
+    """By the files that are read, the texts that are embedded and the pace of that."""
+    state = []
+    with ThreadPoolExecutor(1) as executor:
+        indexer = Indexer(executor)
+        with pytest.raises(IndexingError):
+            indexer.index_of(state, make_slowly)
+        wait_until(lambda: indexer.progress.seconds_left is not None)
+        with pytest.raises(IndexingError, match="67% is done; search again in about 1 s") as caught:
+            indexer.index_of(state, make_slowly)
+        make_slowly.go_on.set()
+    told = caught.value.progress
+    assert (told.read, told.files, told.embedded, told.texts) == (3, 3, 2, 3)
+    assert 0.25 <= told.seconds_left < 1
+    indexer.index_of(state, make_slowly)
+    assert indexer.progress is None
+
+
+def test_words_are_searched_while_the_first_index_takes_long(drinks, index_dir, wait_until):
+    """What they find is not final, and says so; what the index finds is."""
+    with ThreadPoolExecutor(1) as executor:
+        library = SkillLibrary.from_roots(
+            drinks, index_dir=index_dir, model="hashing", executor=executor
+        )
+        with IndexFolder(index_dir).lock():
+
+            def is_answered():
+                """Search."""
+                with suppress(IndexingError):
+                    return library.search("steep green tea", 1)
+
+            wait_until(is_answered)
+            found, other = is_answered(), library.search("fly to the moon")
+            assert library.progress == IndexProgress()
+    assert ([hit.name for hit in found], found.words_only) == (["steep-tea"], True)
+    assert (other.abstained, other.words_only) == (True, True)
+    final = library.search("steep green tea", 1)
+    assert ([hit.name for hit in final], final.words_only) == (["steep-tea"], False)
+    assert library.progress is None
+    assert ["words_only" in one.to_dict() for one in (found, final)] == [True, False]
+
+
+def test_words_that_cannot_be_counted_do_not_stop_the_index(make_slowly, wait_until, caplog):
+    """It only is not searched before it is made."""
+
+    def count_words():
+        """Find no room."""
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    state = []
+    with ThreadPoolExecutor(1) as executor:
+        indexer = Indexer(executor)
+        with pytest.raises(IndexingError):
+            indexer.index_of(state, make_slowly, count_words)
+        wait_until(lambda: "No space left" in caplog.text)
+        assert indexer.words is None
+        make_slowly.go_on.set()
+    assert indexer.index_of(state, make_slowly, count_words).search("tea").hits
 
 
 def test_after_a_change_the_old_index_is_searched_until_the_new_one_is_made(

@@ -1,10 +1,13 @@
 """Tests of what the server answers, with the official client in this process."""
 
+import asyncio
 import shutil
 import threading
 
 import jsonschema
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from mcp import MCPError
 
 from skillsearch.errors import ConfigError
@@ -12,10 +15,12 @@ from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server import calls as calls_module
 from skillsearch.mcp_server import desk as desk_module
-from skillsearch.mcp_server.offers import TOOLSETS
+from skillsearch.mcp_server.offers import TOOLSETS, Offers
+from skillsearch.mcp_server.server import build_server
 from skillsearch.mcp_server.tools import ERROR_KEY, MAX_QUERY_BYTES, NO_HIT
 from skillsearch.tools.library_tools import library_tools
 from skillsearch.tools.toolset import Toolset
+from skillsearch.types import IndexProgress
 
 MODES = ["auto", "legacy"]
 SEED_TOOLS = {
@@ -361,6 +366,60 @@ def test_a_search_before_the_first_index_says_how_far_it_is(busy_indexing, talk)
     error = talk(server, call("search_skills", query=QUERY)).meta[ERROR_KEY]
     assert error["code"] == "indexing"
     assert "they are being read" in error["message"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_words_answer_while_the_first_index_is_made(busy_indexing, talk, monkeypatch, mode):
+    """The answer says so, and that it is not final, to models and to programs."""
+    monkeypatch.setattr(calls_module, "INDEXING_PATIENCE", 60)
+    server, _ = busy_indexing
+
+    async def say(client):
+        found = await client.call_tool("search_skills", {"query": QUERY, "n": 1})
+        return found, await client.call_tool("search_skills", {"query": "fly to the moon"})
+
+    found, missed = talk(server, say, mode)
+    by_words = "meaning is still being indexed (0%)."
+    note = f"Found by words alone: {by_words} If none fits, search again in a minute."
+    assert [hit["name"] for hit in found.structured_content["skills"]] == ["steep-tea"]
+    assert found.structured_content["note"] == note
+    assert found.structured_content["words_only"] == {"indexed": 0.0, "seconds_left": None}
+    assert text_of(found).splitlines()[1:] == [note]
+    note = f"Nothing was found by words alone, which is not final: {by_words} Search again in a"
+    assert missed.structured_content["skills"] == []
+    assert text_of(missed) == missed.structured_content["note"] == f"{note} minute."
+    assert not missed.is_error
+
+
+@pytest.mark.parametrize("toolset", ["manager", "context"])
+def test_other_toolsets_say_so_too(busy_indexing, talk, monkeypatch, toolset):
+    """Behind what they answer."""
+    monkeypatch.setattr(calls_module, "INDEXING_PATIENCE", 60)
+    server, _ = busy_indexing
+    server = build_server(server.desk, server.served, Offers(toolset, server.served))
+    result = talk(server, call("search_skills", query=QUERY))
+    assert "steep-tea" in text_of(result).splitlines()[0]
+    assert text_of(result).splitlines()[-1].startswith("Found by words alone: ")
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 9)] * 4)))
+def test_a_client_is_never_told_less_than_before(steps):
+    """Each number is above the one before, whatever is counted anew meanwhile."""
+    told = []
+
+    async def report(done, total, message):
+        told.append((done, total))
+
+    async def tell():
+        teller = calls_module.Teller(report, seconds=0)
+        for read, files, embedded, texts in steps:
+            await teller.tell(IndexProgress(read, files, embedded, texts))
+
+    asyncio.run(tell())
+    numbers = [done for done, _ in told]
+    assert numbers == sorted(set(numbers))
+    assert set(told) <= {(read + done, files + texts) for read, files, done, texts in steps}
+    assert max(numbers, default=0) == max((read + done for read, _, done, _ in steps), default=0)
 
 
 def test_all_else_is_answered_while_skills_are_indexed(busy_indexing, talk):

@@ -1,0 +1,92 @@
+"""Tests of searching by words alone: as an index whose embedder can read nothing."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillsearch.errors import QueryError
+from skillsearch.index.embedding import HashingEmbedder
+from skillsearch.index.request import IndexRequest
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.library.catalogue import scan
+from skillsearch.library.words import WordIndex
+
+WORDS = (
+    "steep brew green tea coffee lemons espresso kettle 회의 表格 moon the sour rotate-keys".split()
+)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """Some skills, among them two copies, one that is hidden, and one with triggers and tags."""
+    folder = tmp_path_factory.mktemp("skills")
+    for place, name, more in (
+        ("a/steep-tea", "steep-tea", "description: Steep green tea."),
+        ("b/steep-tea", "steep-tea", "description: Steep green tea."),
+        ("black", "black-tea", "description: Steep black tea, hot."),
+        ("brew", "brew-coffee", "description: Brew coffee.\ntags: [espresso]\ntriggers: [kettle]"),
+        ("lemons", "lemons", "description: Sour lemons.\ndisable-model-invocation: true"),
+        ("회의", "회의록", "description: 회의 녹음을 글로 옮깁니다."),
+    ):
+        (folder / place).mkdir(parents=True)
+        text = f"---\nname: {name}\n{more}\n---\n# Body\n\nThe moon.\n"
+        (folder / place / "SKILL.md").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def words(root):
+    """The words of the skills."""
+    catalogue = scan([root])
+    return WordIndex.build(catalogue.documents, catalogue.about, [str(root)])
+
+
+@pytest.fixture(scope="module")
+def oracle(root, tmp_path_factory):
+    """An index of their metadata by an embedder that reads no script."""
+    request = IndexRequest((root,), "hashing", with_body=False, languages="english")
+    blind = {"hashing": HashingEmbedder(64, frozenset())}
+    return SkillIndex.build(request, tmp_path_factory.mktemp("index"), embedders=blind)[0]
+
+
+@given(
+    st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join),
+    st.integers(1, 6),
+    st.sampled_from([None, 0.0, 0.2, 1.0]),
+    st.booleans(),
+)
+def test_hits_are_those_of_an_index_that_no_embedder_helps(
+    words, oracle, query, n, threshold, include_hidden
+):
+    """To the last bit of every score, copies included."""
+    options = {"threshold": threshold, "include_hidden": include_hidden}
+    found, expected = (one.search(query, n, **options) for one in (words, oracle))
+    assert found.hits == expected.hits
+    assert (found.threshold, found.abstained) == (expected.threshold, expected.abstained)
+    assert (found.words_only, expected.words_only) == (True, False)
+
+
+@pytest.mark.parametrize("word", ["espresso", "kettle"])
+def test_tags_and_triggers_are_searched_too(words, word):
+    """They stand in no description."""
+    assert [hit.name for hit in words.search(word, 1, 0.0)] == ["brew-coffee"]
+
+
+def test_a_scan_that_takes_a_skill_over_keeps_its_tags(root):
+    """The file is not opened again."""
+    first = scan([root])
+    assert list(first.about.values()) == ["Brew coffee.\nkettle\nespresso"]
+    assert scan([root], first).about == first.about
+
+
+def test_without_skills_nothing_is_found(tmp_path):
+    """That is no error."""
+    catalogue = scan([tmp_path])
+    found = WordIndex.build(catalogue.documents, catalogue.about, [str(tmp_path)]).search("tea")
+    assert (found.hits, found.abstained, found.words_only) == ((), True, True)
+
+
+def test_a_query_is_checked_as_that_of_an_index(words):
+    """With the same words."""
+    with pytest.raises(QueryError, match="The query is empty"):
+        words.search(" ")

@@ -1,0 +1,164 @@
+"""Tests of the first searches of a server whose skills are not indexed, with a slow embedder."""
+
+import asyncio
+import re
+import sys
+from contextlib import contextmanager
+
+import jsonschema
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+SKILLS = 100
+SECONDS = 60
+SLOW = """
+import os, time
+from pathlib import Path
+from skillsearch.cli.app import main
+from skillsearch.index import builder
+from skillsearch.index.embedding import HashingEmbedder
+
+class Slow(HashingEmbedder):
+    def embed_stream(self, texts, *, role="passage"):
+        for place, result in enumerate(HashingEmbedder.embed_stream(self, texts, role=role)):
+            while place == 10 and not Path(os.environ["GATE"]).exists():
+                time.sleep(0.02)
+            time.sleep(0.03)
+            yield result
+
+builder.load_embedder = lambda spec, **_: Slow()
+main()
+"""
+"""A server that embeds ten texts, waits for a file, and takes three seconds for ninety others."""
+SEARCH = ("search_skills", {"query": "steep green tea"})
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def gate(tmp_path):
+    """Name the file that the embedder waits for."""
+    return tmp_path / "gate"
+
+
+@pytest.fixture
+def variables(variables, gate):
+    """Return the variables of a program that knows the file."""
+    return {**variables, "GATE": str(gate)}
+
+
+@pytest.fixture(scope="session")
+def command():
+    """Return the command line of the slow server."""
+    return [sys.executable, "-c", SLOW, "mcp"]
+
+
+@pytest.fixture
+def many(drinks, make_skill):
+    """Add so many skills to the drinks that embedding them takes long."""
+    for number in range(SKILLS):
+        make_skill(drinks, f"s{number}", f"Do number {number} of many things.")
+    return drinks
+
+
+@pytest.fixture
+def by_stdio(command, variables, many):
+    """Return what reaches the server over a pipe."""
+
+    @contextmanager
+    def start():
+        program, *rest = [*command, str(many)]
+        yield stdio_client(StdioServerParameters(command=program, args=rest, env=variables))
+
+    return start
+
+
+@pytest.fixture
+def by_http(launch, command, variables, tmp_path, many):
+    """Return what reaches the server by a URL."""
+
+    @contextmanager
+    def start():
+        with launch(tmp_path, variables, many, "--http", "127.0.0.1:0") as process:
+            line = process.stderr.readline().decode()
+            yield re.fullmatch(r"Serving skills at (\S+)\n", line)[1]
+
+    return start
+
+
+def converse(target, mode, say):
+    """Run a conversation with a server."""
+
+    async def run():
+        async with Client(target, mode=mode) as client:
+            return await say(client)
+
+    return asyncio.run(asyncio.wait_for(run(), SECONDS))
+
+
+@pytest.mark.parametrize(
+    ("way", "mode"), [("by_stdio", "auto"), ("by_stdio", "legacy"), ("by_http", "auto")]
+)
+def test_words_answer_first_and_a_search_that_waits_is_told_how_far_the_index_is(
+    request, gate, way, mode
+):
+    """An index that will be there soon is waited for, though there are words."""
+    told = []
+
+    async def tell(progress, total, message):
+        told.append((progress, total, message))
+
+    async def say(client):
+        schema = (await client.list_tools()).tools[0].output_schema
+        answers = [await client.call_tool(*SEARCH)]
+        gate.touch()
+        while "words_only" in answers[-1].structured_content:
+            told.clear()
+            answers.append(await client.call_tool(*SEARCH, progress_callback=tell))
+            await asyncio.sleep(0.1)
+        return schema, answers
+
+    with request.getfixturevalue(way)() as target:
+        schema, answers = converse(target, mode, say)
+    *by_words, last = [answer.structured_content for answer in answers]
+    for record in (*by_words, last):
+        jsonschema.validate(record, schema)
+        assert record["skills"][0]["name"] == "steep-tea"
+    shares = [record["words_only"]["indexed"] for record in by_words]
+    assert 0 <= shares[0] <= 11 / 103
+    assert shares == sorted(shares)
+    assert answers[0].content[0].text.splitlines()[-1] == by_words[0]["note"]
+    assert "note" not in last
+    numbers = [progress for progress, _, _ in told]
+    assert len(numbers) > 1
+    assert numbers == sorted(set(numbers))
+    assert {total for _, total, _ in told} == {2 * (SKILLS + 3)}
+    assert all(re.fullmatch(r"Embedding texts: \d+ of about 103", text) for _, _, text in told)
+
+
+def test_progress_is_told_before_the_answer_alone_and_only_if_asked_for(
+    gate, program, open_wire, many
+):
+    """On the wire itself, in the order in which messages are written."""
+    name, arguments = SEARCH
+    params = {"name": name, "arguments": arguments}
+    gate.touch()
+    messages, number = [], 0
+    with program(many) as process:
+        host = open_wire(process)
+        while not messages or "words_only" in messages[-1]["result"]["structuredContent"]:
+            number += 2
+            host.send("tools/call", params | {"_meta": {"progressToken": number}}, number)
+            host.send("tools/call", params, number + 1)
+            waited_for = {number, number + 1}
+            while waited_for:
+                messages.append(host.read())
+                waited_for.discard(messages[-1].get("id"))
+        host.process.stdin.close()
+        assert host.rest() == []
+    told = [one for one in messages if "id" not in one]
+    assert {one["method"] for one in told} == {"notifications/progress"}
+    assert {one["params"]["progressToken"] for one in told} <= set(range(2, number + 1, 2))
+    answered = {one["id"]: place for place, one in enumerate(messages) if "id" in one}
+    assert all(messages.index(one) < answered[one["params"]["progressToken"]] for one in told)
