@@ -5,7 +5,6 @@ import re
 import sys
 from contextlib import contextmanager
 
-import jsonschema
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -110,20 +109,18 @@ def test_words_answer_first_and_a_search_that_waits_is_told_how_far_the_index_is
         told.append((progress, total, message))
 
     async def say(client):
-        schema = (await client.list_tools()).tools[0].output_schema
         answers = [await client.call_tool(*SEARCH)]
         gate.touch()
         while "words_only" in answers[-1].structured_content:
             told.clear()
             answers.append(await client.call_tool(*SEARCH, progress_callback=tell))
             await asyncio.sleep(0.1)
-        return schema, answers
+        return answers
 
     with request.getfixturevalue(way)() as target:
-        schema, answers = converse(target, mode, say)
+        answers = converse(target, mode, say)
     *by_words, last = [answer.structured_content for answer in answers]
     for record in (*by_words, last):
-        jsonschema.validate(record, schema)
         assert record["skills"][0]["name"] == "steep-tea"
     shares = [record["words_only"]["indexed"] for record in by_words]
     assert 0 <= shares[0] <= 11 / 103
