@@ -1,14 +1,18 @@
 """A skill that its name does not mean is never found, and counts for nothing."""
 
 import itertools
+import shutil
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skillsearch.errors import CacheError
 from skillsearch.index import calibration
+from skillsearch.index.corpus import Corpus
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.types import SYSTEMS
@@ -170,3 +174,12 @@ def test_an_index_without_shadowed_skills_keeps_no_record_of_them(build, root):
     opened = build(root).opened
     assert not [part for part in opened.generation.parts if part.startswith("delta-")]
     assert not len(opened.corpus.documents.left_out)
+
+
+@pytest.mark.parametrize("numbers", [[9], [-1]])
+def test_a_record_of_skills_that_are_not_there_is_refused(build, roots, tmp_path, numbers):
+    """As of a damaged disk: no search goes astray."""
+    shutil.copytree(build(*roots).opened.folder, tmp_path / "copy")
+    np.save(tmp_path / "copy" / "delta-shadowed.npy", np.array(numbers))
+    with pytest.raises(CacheError, match="does not fit its documents"):
+        Corpus.load(tmp_path / "copy", channels=1, with_body=True)
