@@ -31,6 +31,8 @@ RECORDER = Path(__file__).with_name("network_recorder.py")
 UNSHARE = ["unshare", "--map-root-user", "--net", "--mount"]
 OURS = (".cache/skillsearch", ".config/skillsearch")
 """Our folders below a home folder, where no variable says that they are elsewhere."""
+ENGINES = (".config/cni", ".config/containers", ".docker", ".local/share/containers")
+"""What podman and docker make when `doctor` asks them whether they work."""
 NOBODY = {"asked": [], "tries": {}}
 XDG = ("CACHE", "CONFIG", "DATA", "STATE")
 
@@ -226,7 +228,7 @@ class Watched:
     def foreign(self):
         """Return the files in the home folder that are not ours, and what is left in TMPDIR."""
         paths = [path.relative_to(self.home) for path in self.home.rglob("*") if not path.is_dir()]
-        found = [path for path in paths if not any(map(path.is_relative_to, OURS))]
+        found = [path for path in paths if not any(map(path.is_relative_to, (*OURS, *ENGINES)))]
         return [*map(str, found), *(path.name for path in (self.folder / "tmp").iterdir())]
 
     def check(self, code=0):
