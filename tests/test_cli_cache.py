@@ -13,7 +13,7 @@ from skillsearch.cli import caching
 from skillsearch.config import cache_dir, default_index_dir, index_dir_for
 from skillsearch.reports.cache import KEPT_SECONDS, read_cache, remove_unused
 from skillsearch.roots.bundles import local_root
-from skillsearch.roots.sources import note_index, place_of
+from skillsearch.roots.sources import place_of
 
 SKILL = "---\nname: steep-tea\ndescription: Steep green tea in hot water.\n---\nUse 80 C.\n"
 
@@ -180,14 +180,6 @@ def test_a_library_over_an_archive_keeps_it(cache, pack):
     assert [hit.name for hit in library.search("green tea", threshold=0)] == ["steep-tea"]
     (archive,) = [entry for entry in cache()["entries"] if entry["kind"] == "archive"]
     assert archive["used_by"] == [str(index_dir_for([place], "hashing"))]
-
-
-def test_an_archive_that_an_index_in_milvus_is_over_is_needed(cache, pack):
-    """Whether that index is still there cannot be seen from here."""
-    place = local_root(pack("tea.zip"))
-    note_index(place, "the collection skills in Milvus")
-    (archive,) = cache("--clear")["entries"]
-    assert archive["used_by"] == ["the collection skills in Milvus"]
 
 
 def test_clear_leaves_what_is_needed(index, cache, cli, pack, tmp_path, drinks, monkeypatch):

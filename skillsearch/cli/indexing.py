@@ -112,7 +112,8 @@ def index_command(
     """Add folders of skills to the index, or bring it up to date.
 
     ROOT is a folder, an archive (.zip, .tar, .tar.gz, .tgz, .tar.bz2, .tar.xz), or the URL of an
-    archive or of a SKILL.md. Archives and URLs are looked at by this command, not by a query.
+    archive or of a SKILL.md. Archives and URLs are looked at by this command, not by a query. What
+    was unpacked is removed once no index is over it and it was not used for 30 days.
 
     What was indexed before stays, and comes before new ROOTs; the folders of the settings come
     first. Without ROOT all of them are brought up to date; if there are none, the places where

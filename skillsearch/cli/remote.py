@@ -32,14 +32,10 @@ def index_in_milvus(
         SkillSearchError: As `RemoteIndex.from_roots` does.
     """
     from skillsearch.remote.remote_index import RemoteIndex
-    from skillsearch.roots.sources import note_index
 
-    uri = _uri(settings)
-    for root in request.roots:
-        note_index(root, f"the collection {settings.collection} in Milvus")
     index, report = RemoteIndex.build(
         request,
-        uri,
+        _uri(settings),
         collection=settings.collection,
         device=device,
         progress=progress,

@@ -17,6 +17,7 @@ from skillsearch.remote.address import check_collection
 from skillsearch.remote.client import MilvusServer
 from skillsearch.remote.rows import document_of
 from skillsearch.remote.searching import TRIES, Searcher
+from skillsearch.roots.sources import note_index
 from skillsearch.surroundings import milvus_token
 from skillsearch.types import IndexReport, Languages, Progress, SearchResult, Skill, System
 
@@ -137,6 +138,8 @@ class RemoteIndex:
         from skillsearch.remote.indexing import Indexing
 
         index = cls._connect(uri, collection, token, device)
+        for root in request.roots:
+            note_index(root, f"the collection {collection} in Milvus")
         try:
             run = Indexing(index._server, collection, request, progress=progress, device=device)
             report = run.run()

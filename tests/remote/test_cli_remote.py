@@ -1,6 +1,7 @@
 """Tests of the commands with an index in Milvus."""
 
 import json
+import shutil
 
 import pytest
 
@@ -53,6 +54,18 @@ def test_many_queries_are_answered_with_one_connection(run, root):
         (1, ["steep-tea"]),
         (2, []),
     ]
+
+
+@pytest.mark.milvus
+def test_an_archive_that_an_index_in_milvus_is_over_is_not_removed(
+    run, cli, root, tmp_path, collection
+):
+    """Whether that index is still there cannot be seen from here."""
+    archive = shutil.make_archive(str(tmp_path / "skills"), "zip", root)
+    run("index", archive, "--model", "hashing")
+    (left,) = json.loads(cli("cache", "--clear", "--json").stdout)["entries"]
+    assert (left["kind"], left["about"]) == ("archive", archive)
+    assert left["used_by"] == [f"the collection {collection} in Milvus"]
 
 
 @pytest.mark.milvus
