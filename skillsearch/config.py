@@ -1,8 +1,9 @@
 """Settings: flags > ``SKILLSEARCH_*`` > project file > user file > defaults.
 
 With `skillsearch.surroundings`, the only reader of environment variables. A project file comes with
-a checkout, so what it may name is limited: its paths must stay inside its own folder, and it cannot
-choose a model by path or from a hub. The user's own file, variables and flags may name anything.
+a checkout, so what it may name is limited: its paths must stay inside its own folder, an index
+there is the user's own (see `own_folder`), and it cannot choose a model by path or from a hub. The
+user's own file, variables and flags may name anything.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ class Settings:
     Attributes:
         roots: Folders and archives of skills, and URLs as text, in order of precedence; empty
             where none are configured.
-        index_dir: Folder of the index.
+        index_dir: Folder of the index; in a folder that a project file names, one of the user's
+            own.
         model: What the embedder is loaded by.
         fields: ``full``, or ``metadata`` to leave the bodies out.
         languages: Which languages to index for; see `skillsearch.types.LANGUAGES`.
@@ -156,7 +158,8 @@ def load_settings(
     settings = Settings(
         index_dir=default_index_dir(), environments=user_file().parent / "environments"
     )
-    for path in (user_file(), project_file(here)):
+    project = project_file(here)
+    for path in (user_file(), project):
         if path is not None:
             settings = _with_file(settings, path, is_project=path != user_file())
     settings = _with_values(settings, _environment(variables), here, source="environment")
@@ -164,7 +167,12 @@ def load_settings(
     if seed and not settings.roots:
         settings = _with_values(settings, {"roots": [seed]}, here, source=SEED_ROOT)
     given = {key: value for key, value in flags.items() if value is not None}
-    return _with_values(settings, given, here, source="flag")
+    settings = _with_values(settings, given, here, source="flag")
+    if project != user_file() and settings.sources.get("index_dir") == str(project):
+        from skillsearch.own_folder import own_folder
+
+        return replace(settings, index_dir=own_folder(settings.index_dir, cache_dir()))
+    return settings
 
 
 def _working_folder() -> Path:
@@ -232,6 +240,8 @@ def no_index(folder: Path, settings: Settings | None = None) -> str:
     )
     if settings.is_project_index and is_meant and (own / "CURRENT").is_file():
         text += f". Or use your own: --index-dir {shlex.quote(str(own))}"
+    if settings.is_project_index and is_meant and (folder.parent / "CURRENT").is_file():
+        text += f". (That in {folder.parent} may have come with the project: --index-dir trusts it)"
     return text
 
 

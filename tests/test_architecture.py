@@ -21,6 +21,7 @@ LAYERS = [  # low to high; a module imports lower layers and, unless APART, its 
         "markdown",
         "paths",
         "openat",
+        "own_folder",
         "setting_values",
     },
     {"skills", "execution", "roots"},

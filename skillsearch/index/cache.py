@@ -28,7 +28,7 @@ from pathlib import Path
 import xxhash
 
 from skillsearch import config
-from skillsearch.config import Settings
+from skillsearch.config import Settings, cache_dir
 from skillsearch.errors import CacheError, IndexNotFoundError, LockTimeoutError, StorageError
 from skillsearch.index.atomic_files import is_record, sync_file, sync_folder, write_atomically
 from skillsearch.index.sealed_parts import (
@@ -98,9 +98,23 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class IndexFolder:
-    """The folder that holds the generations of one index."""
+    """The folder that holds the generations of one index.
+
+    Below our own cache folder, where nobody named it, that of another user is refused.
+    """
 
     path: Path
+
+    def __post_init__(self) -> None:
+        if not hasattr(os, "geteuid") or not self.path.is_relative_to(cache_dir()):
+            return
+        with contextlib.suppress(OSError):
+            owner = self.path.stat().st_uid
+            if owner not in (os.geteuid(), 0):
+                raise IndexNotFoundError(
+                    f"The index in {self.path} belongs to user {owner}, who would decide what you "
+                    "find. Remove it, or choose a folder of your own: --index-dir"
+                )
 
     def exists(self) -> bool:
         """Tell whether some index was ever finished here."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from skillsearch import config
 from skillsearch.config import Settings
-from skillsearch.errors import CacheError
+from skillsearch.errors import CacheError, IndexNotFoundError
 from skillsearch.index.cache import IndexFolder
 from skillsearch.index.corpus import open_current
 from skillsearch.index.request import IndexRequest
@@ -48,16 +48,20 @@ def check_folder(folder: Path) -> Check:
 
 def check_index(settings: Settings) -> Iterator[Check]:
     """Hash all files of the index, open it, and compare it with its roots."""
-    folder = IndexFolder(settings.index_dir.absolute())
+    try:
+        folder = IndexFolder(settings.index_dir.absolute())
+    except IndexNotFoundError as exc:
+        yield Check("index", "error", str(exc))
+        return
     damaged = folder.damage(everything=True)
     if damaged:
         yield Check("index", "error", describe_damage(folder.path, damaged))
-        yield from _check_wanted_roots(settings)
+        yield from _check_wanted_roots(settings, folder)
         return
     opened = open_current(folder)
     if opened is None:
         yield _missing_index(folder)
-        yield from _check_wanted_roots(settings)
+        yield from _check_wanted_roots(settings, folder)
         return
     index = SkillIndex(folder, opened)
     yield Check("index", "ok", f"{len(index)} skills, checksums good, generation {opened.name}")
@@ -95,9 +99,9 @@ def describe_root(root: Root) -> str:
     return f"{root.path} (alias {root.alias}{f', from {source}' if source else ''})"
 
 
-def _check_wanted_roots(settings: Settings) -> Iterator[Check]:
+def _check_wanted_roots(settings: Settings, folder: IndexFolder) -> Iterator[Check]:
     """Look at the roots that the next indexing would take, but for archives and URLs."""
-    request = IndexRequest.load(settings.index_dir.absolute())
+    request = IndexRequest.load(folder.path)
     before = request.named if request else config.standard_roots()
     roots = settings.roots or before
     for bundle in filter(is_bundle, roots):

@@ -1,10 +1,12 @@
 """Tests of what the daemon answers, and of the indexes it keeps open."""
 
 import json
+import shutil
 import threading
 
 import pytest
 
+from skillsearch.config import cache_dir
 from skillsearch.daemon import answers as answers_module
 from skillsearch.daemon import warm
 from skillsearch.daemon.answers import Answers
@@ -21,6 +23,7 @@ from skillsearch.index import channel_embedders
 from skillsearch.index.embedding import HashingEmbedder
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.own_folder import own_folder
 from skillsearch.prompt import PromptSkill, render_overview
 from skillsearch.surroundings import variables
 
@@ -315,6 +318,7 @@ def test_the_settings_are_those_of_the_client(answers, prompt, tmp_path, index_d
     """Its folder and variables count, not those of whoever started the daemon."""
     text = f"threshold = 1.0\nindex_dir = '{index_dir}'\n"
     (tmp_path / "skillsearch.toml").write_text(text, encoding="utf-8")
+    shutil.copytree(index_dir, tmp_path / "copy").rename(own_folder(index_dir, cache_dir()))
     assert answers.overview(prompt(index_dir=None))["text"] == ""
     given = {**variables(), "SKILLSEARCH_THRESHOLD": "0.1"}
     assert "brew-coffee" in answers.overview(prompt(index_dir=None, variables=given))["text"]

@@ -1,0 +1,81 @@
+"""Where an index lies of which a project file decides, so that nobody else decides what it holds.
+
+You trust an index by naming its folder: by a flag, a variable, your own file, in code. A project
+file names one too, but a checkout can bring an index along whose paths, texts and vectors are
+forged. So an index that a project file places lies in a subfolder whose name only its user can
+tell: it is derived from a secret in the user's cache folder. What came with the checkout is never
+read, each user has an index of their own, and whoever wants that of somebody else names it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from skillsearch.errors import ConfigError
+
+_FILE = "key"
+_KEY_BYTES = 32
+_NAME_BYTES = 16
+
+
+def own_folder(index_dir: Path, cache: Path) -> Path:
+    """Return the subfolder of a folder that is the user's own.
+
+    Args:
+        index_dir: A folder that a project file names.
+        cache: The user's cache folder, where the secret is made at the first need.
+
+    Returns:
+        The subfolder, there or not; always the same for one user and folder.
+
+    Raises:
+        ConfigError: When the secret cannot be kept, or others can read it.
+    """
+    data = os.fsencode(index_dir.resolve())
+    return index_dir / hashlib.blake2b(data, key=_key(cache), digest_size=_NAME_BYTES).hexdigest()
+
+
+def _key(cache: Path) -> bytes:
+    """Return the user's secret."""
+    path = cache / _FILE
+    try:
+        if not path.exists():
+            _make(path)
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        with os.fdopen(handle, "rb") as file:
+            status, key = os.fstat(handle), file.read(_KEY_BYTES + 1)
+    except OSError as exc:
+        raise ConfigError(
+            f"{path}, the key to indexes that project files place, cannot be kept: "
+            f"{exc.strerror}. Choose a folder for the index: --index-dir"
+        ) from exc
+    others = hasattr(os, "geteuid") and (
+        status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077
+    )
+    if others or len(key) != _KEY_BYTES:
+        raise ConfigError(
+            f"{path}, the key to indexes that project files place, is damaged or not for you "
+            "alone. Remove it, then run `skillsearch index`"
+        )
+    return key
+
+
+def _make(path: Path) -> None:
+    """Write a new secret unless another process is faster; nobody reads half of one."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(secrets.token_bytes(_KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):
+            path.hardlink_to(name)
+    finally:
+        Path(name).unlink()
