@@ -1,4 +1,4 @@
-"""Run a command in namespaces of its own, as bubblewrap does, where there is no bubblewrap.
+"""Run a command in namespaces of its own, as bubblewrap does; or be the init of bubblewrap's.
 
 A script by itself, started as ``python -I -S enclose.py PROCESSES OPTION... -- COMMAND...``. It
 imports no other module of the package, and little else, for it runs before every command: `pathlib`
@@ -7,6 +7,10 @@ a view of the file system, in the order in which they are to be done. What ``bwr
 for is always done: new user, mount, pid, network, ipc, uts and cgroup namespaces, a new session, no
 capability, no new privileges, no user namespaces inside (where the kernel lets one forbid them), no
 file descriptor beyond 0 to 2, no network but a loopback device, and an end when the parent ends.
+
+Without ``--uid`` no namespace is made, for bubblewrap did: this is then the first process of its
+namespace of processes. No program inside can trace or change that process, so none can keep the
+run from ending with its command, as it could by stopping bubblewrap's own.
 
 Where a new ``/proc`` may not be mounted, as in many containers, it stays empty.
 
@@ -40,7 +44,7 @@ _SYS_CLOSE_RANGE, _SYS_MOUNT_SETATTR = 436, 442
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41}
 """The number of the call, for which libc has no function, by type of machine."""
 _CAPABILITY_VERSION_3 = 0x20080522
-_PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 24, 38
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 4, 24, 38
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 _SIGKILL, _SIGPIPE, _SIGXFSZ = 9, 13, 25
 _RESERVED_PIDS = 300
@@ -64,8 +68,18 @@ def main(arguments: Sequence[str]) -> NoReturn:
     """
     options, command = _parse(arguments[1:])
     given = {option[0]: option[-1] for option in options}
+    if "--uid" in given:
+        _enclose(options, given["--uid"], given["--gid"], int(arguments[0]))
+    for name, *operands in options:
+        _set_variable(name, operands)
+    _give_up_privileges(int(arguments[0]))
+    _be_init(command, given["--chdir"])
+
+
+def _enclose(options: Sequence[tuple[str, ...]], uid: str, gid: str, processes: int) -> None:
+    """Go on as the first process in new namespaces, while this one waits for the end of that."""
     _syscall("close_range", _SYS_CLOSE_RANGE, 3, 0xFFFFFFFF, 0)
-    _enter_namespaces(given["--uid"], given["--gid"])
+    _enter_namespaces(uid, gid)
     _die_with_parent()
     receiver, sender = os.pipe()
     init = os.fork()
@@ -78,9 +92,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     if not os.read(receiver, 1):  # the parent had ended before it could be noticed
         os._exit(1)
     os.close(receiver)
-    _make_root(options, int(arguments[0]))
-    _give_up_privileges(int(arguments[0]))
-    _be_init(command, given["--chdir"])
+    _make_root(options, processes)
 
 
 def _parse(arguments: Sequence[str]) -> tuple[list[tuple[str, ...]], Sequence[str]]:
@@ -152,7 +164,11 @@ def _do(name: str, source: str, operands: Sequence[str], size: str) -> None:
         _restrict(place, _RDONLY, 0)
     elif name == "--hostname":
         _call("sethostname", operands[0].encode(), len(operands[0].encode()))
-    elif name == "--setenv":
+
+
+def _set_variable(name: str, operands: Sequence[str]) -> None:
+    """Set or unset a variable of the command, if an option says so."""
+    if name == "--setenv":
         os.putenv(*operands)
     elif name == "--unsetenv":
         os.unsetenv(operands[0])
@@ -221,6 +237,7 @@ def _give_up_privileges(processes: int) -> None:
 
 def _be_init(command: Sequence[str], folder: str) -> NoReturn:
     """Start the command, reap whatever ends, and end as the command ends."""
+    _call("prctl", _PR_SET_DUMPABLE, 0, 0, 0, 0)  # keeps out ptrace, and writers of /proc/1/mem
     started = os.fork()
     if started == 0:
         os.setsid()

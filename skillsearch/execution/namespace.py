@@ -36,9 +36,11 @@ _ENCLOSE = Path(__file__).with_name("enclose.py")
 _BWRAP_ALWAYS = (
     *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
     *("--unshare-cgroup-try", "--disable-userns", "--die-with-parent", "--new-session"),
-    *("--cap-drop", "ALL"),
+    *("--cap-drop", "ALL", "--as-pid-1"),
 )
-"""What `enclose` does unasked."""
+"""What `enclose` does unasked; it is the first process of both, as bubblewrap's can be stopped."""
+_INIT = "/etc/skillsearch-init.py"
+"""Where `enclose` lies for bubblewrap."""
 _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt"),
     *("/nix/store", "/gnu/store"),
@@ -59,12 +61,10 @@ _PREFIX_PARTS = ("bin", "lib", "lib64", "libexec", "ssl", "pyvenv.cfg")
 _MAX_LINKS = 40
 _STEERS_LIBC = ("LD_", "GLIBC_", "GCONV_", "LOCPATH", "MALLOC_", "NLSPATH")
 """Beginnings of variables that would load code into what encloses the program, outside of it."""
-_BOUNDED = 'ulimit -u "$0" 2>/dev/null || ulimit -p "$0"; exec "$@"'
-"""For ``sh`` inside, as bubblewrap sets no limits; shells differ in the letter."""
 _OWN_PROCESSES = 2
 """Of either backend: one outside, and the init."""
 _PROBE_SECONDS = 10.0
-_UNSTARTED = re.compile(rb"bwrap: |enclose: |\d+: (line )?\d+: exec: ")
+_UNSTARTED = re.compile(rb"bwrap: |enclose: ")
 
 
 class NamespaceExecutor:
@@ -161,12 +161,15 @@ def enclosed(program: Program, backend: Backend, readable: Sequence[Path] = ()) 
     Returns:
         Name and arguments.
     """
-    view = (*_view(program, readable), "--")
+    variables, chdir = tuple(_variables(program)), ("--chdir", str(program.cwd))
+    enclose = (sys.executable, "-I", "-S", str(_ENCLOSE) if backend == "enclose" else _INIT)
     most = str(program.limits.processes + _OWN_PROCESSES)
+    inner = (*variables, *chdir, "--", *program.argv)
+    shown = [(str(path), str(path)) for path in readable]
     if backend == "enclose":
-        return (sys.executable, "-I", "-S", str(_ENCLOSE), most, *view, *program.argv)
-    bwrap = shutil.which("bwrap") or "bwrap"
-    return (bwrap, *_BWRAP_ALWAYS, *view, "/bin/sh", "-c", _BOUNDED, most, *program.argv)
+        return (*enclose, most, *_view(program, shown), *inner)
+    bwrap = (shutil.which("bwrap") or "bwrap", *_BWRAP_ALWAYS)
+    return (*bwrap, *_view(program, [*shown, (str(_ENCLOSE), _INIT)]), *enclose, most, *inner)
 
 
 def _in_order() -> tuple[Backend, ...]:
@@ -175,24 +178,28 @@ def _in_order() -> tuple[Backend, ...]:
     return BACKENDS[::-1] if os.getuid() == 0 and release >= [6, 14] else BACKENDS
 
 
-def _view(program: Program, readable: Sequence[Path]) -> Iterator[str]:
-    """Yield the options that make up what a program sees, in the order in which they are done."""
-    yield from ("--uid", str(os.getuid() or NOBODY), "--gid", str(os.getgid() or NOBODY))
-    yield from ("--hostname", "skill")
+def _variables(program: Program) -> Iterator[str]:
+    """Yield the options for what must not be in the environment of what encloses a program."""
     for name, value in program.env.items():
         if name.startswith(_STEERS_LIBC):
             yield from ("--setenv", name, value)
-    if "LC_CTYPE" not in program.env:  # which Python sets where it finds no locale
+    if "LC_CTYPE" not in program.env:  # which Python sets if it finds no locale
         yield from ("--unsetenv", "LC_CTYPE")
+
+
+def _view(program: Program, shown: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Yield the options that make up what a program sees, in the order in which they are done."""
+    yield from ("--uid", str(os.getuid() or NOBODY), "--gid", str(os.getgid() or NOBODY))
+    yield from ("--hostname", "skill")
     yield from ("--size", str(TMP_BYTES), "--tmpfs", "/tmp")
     yield from _system_view()
-    for path in readable:
-        yield from ("--ro-bind", str(path), str(path))
+    for source, target in shown:
+        yield from ("--ro-bind", source, target)
     # Root outside may write to much of /proc without any capability.
     yield from ("--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev")
     yield from ("--size", str(SHM_BYTES), "--tmpfs", "/dev/shm", "--remount-ro", "/dev")
     yield from ("--bind", str(program.workspace), str(program.workspace))
-    yield from ("--remount-ro", "/", "--chdir", str(program.cwd))
+    yield from ("--remount-ro", "/")
 
 
 @functools.cache
