@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import secrets
@@ -39,6 +40,8 @@ _UNREACHED = re.compile(
 )
 _MISSED = re.compile("not found|no such file|not exist|cannot open|ENOENT", re.IGNORECASE)
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Kept:
@@ -53,22 +56,20 @@ class Kept:
     problems: tuple[str, ...]
 
 
-def print_result(result: RunResult, capabilities: Capabilities, kept: Kept | None) -> None:
-    """Print what a command wrote where it wrote it, and a report on stderr.
+def print_result(result: RunResult, kept: Kept | None) -> None:
+    """Print what a command wrote where it wrote it, and on stderr what else the user should know.
 
     Args:
         result: How the run ended.
-        capabilities: What the executor kept the command from.
-        kept: Which files were kept; None where none were to be.
+        kept: Which files were kept; None if none were to be.
     """
     _write(result.stdout, to_stderr=False)
     _write(result.stderr, to_stderr=True)
-    say(f"{_end(result)} after {result.duration_ms / 1000:.2f} s; run by: {result.executor}")
-    if capabilities.isolation == "none":
-        for sentence in capabilities.not_isolated:
-            say(f"not isolated: {sentence}")
-    elif capabilities.not_isolated:
-        say("What that does not isolate is told by: skillsearch run --list-executors")
+    end = f"{_end(result)} after {result.duration_ms / 1000:.2f} s; run by: {result.executor}"
+    if result.exit_code or result.timed_out:
+        say(end)
+    else:
+        logger.info(end)
     if kept:
         _tell_kept(result, kept)
     else:
@@ -94,9 +95,14 @@ def hints(result: RunResult, request: RunRequest, capabilities: Capabilities) ->
         return found
     is_unstarted = result.exit_code in _UNSTARTED
     if is_unstarted:
+        where = (
+            "Programs are those of the image."
+            if result.executor == "container"
+            else "Programs are looked for beside skillsearch's Python, in /usr/local/bin, /usr/bin"
+            " and /bin."
+        )
         found.append(
-            "Programs are looked for beside skillsearch's Python, in /usr/local/bin, /usr/bin and"
-            " /bin. A script that is not executable, or whose first line is wrong, is run by its"
+            f"{where} A script that is not executable, or whose first line is wrong, is run by its"
             " interpreter: -- python3 SCRIPT"
         )
     elif _UNWRITABLE.search(said):
@@ -205,10 +211,11 @@ def _tell_kept(result: RunResult, kept: Kept) -> None:
 
 
 def _tell_lost(result: RunResult) -> None:
-    """Say which files nobody wanted, and how to get them."""
-    for file in result.output_files:
+    """Say which files nobody wanted, and how to get them; hidden ones are not meant to be seen."""
+    left = [file for file in result.output_files if "/." not in file.name]
+    for file in left:
         say(f"not kept: {file.name} ({file.mime_type}, {file.size_bytes:,} bytes)")
-    if result.output_files:
+    if left:
         say("To keep files add: --output 'out/**'")
 
 

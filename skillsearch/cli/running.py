@@ -99,7 +99,8 @@ class _Command(click.Command):
     "globs",
     multiple=True,
     metavar="GLOB",
-    help="Keep files of the workspace, such as 'out/**'. Repeatable.",
+    help="Keep files of the workspace, such as 'out/**'; hidden ones only by a name that begins"
+    " with the dot, such as 'out/.env'. Repeatable.",
 )
 @click.option(
     "--output-dir",
@@ -152,7 +153,8 @@ def run_command(
 
     COMMAND runs in the copy of the skill's folder and without a shell; for one, write
     -- bash -c 'python3 scripts/fib.py 10 > out/fib.txt'. Its stdout and stderr become ours, as
-    text; a report follows on stderr. Then the workspace is gone, but for what --output keeps.
+    text; on stderr follows how it failed, if it did, and which files it left. Then the workspace
+    is gone, but for what --output keeps.
 
     \b
     Exit codes:
@@ -196,7 +198,7 @@ def run_command(
     if as_json:
         emit_json(result.to_dict())
     else:
-        print_result(result, chosen.capabilities(), kept if globs else None)
+        print_result(result, kept if globs else None)
         for hint in hints(result, request, chosen.capabilities()):
             say(f"hint: {hint}")
     for problem in kept.problems:
@@ -251,7 +253,10 @@ def _runner(
 
 
 def _outputs(globs: tuple[str, ...], *, inline: bool) -> OutputSpec:
-    """Return what is to be collected, as much of it as can be."""
+    """Return what is to be collected, as much of it as can be.
+
+    Hidden files only by a name with its dot: they steer shells, git and editors of the user.
+    """
     return OutputSpec(
         globs,
         inline=inline,
@@ -259,6 +264,7 @@ def _outputs(globs: tuple[str, ...], *, inline: bool) -> OutputSpec:
         max_files=CEILINGS["max_files"],
         max_file_bytes=CEILINGS["max_file_bytes"],
         max_total_bytes=CEILINGS["max_total_bytes"],
+        hidden=False,
     )
 
 

@@ -45,10 +45,12 @@ class Matcher:
     Attributes:
         patterns: The parts of each pattern.
         states: Where the path may stand in them.
+        hidden: Whether ``**`` stands for folders and files whose names begin with a dot.
     """
 
     patterns: tuple[tuple[_Segment, ...], ...]
     states: frozenset[_State]
+    hidden: bool
 
     @property
     def is_match(self) -> bool:
@@ -77,10 +79,11 @@ class Matcher:
                 continue
             segment = pattern[at]
             if segment is None:
-                reached |= _arrive(pattern, which, at)
+                if self.hidden or not name.startswith("."):
+                    reached |= _arrive(pattern, which, at)
             elif segment == name if isinstance(segment, str) else segment.fullmatch(name):
                 reached |= _arrive(pattern, which, at + 1)
-        return Matcher(self.patterns, frozenset(reached))
+        return Matcher(self.patterns, frozenset(reached), self.hidden)
 
 
 def normalize(pattern: str, variables: Mapping[str, str] = FOLDERS) -> str:
@@ -109,12 +112,15 @@ def normalize(pattern: str, variables: Mapping[str, str] = FOLDERS) -> str:
     return "/".join(_split(substitute(pattern, variables), pattern))
 
 
-def matcher(patterns: Sequence[str], variables: Mapping[str, str] = FOLDERS) -> Matcher:
+def matcher(
+    patterns: Sequence[str], variables: Mapping[str, str] = FOLDERS, *, hidden: bool = True
+) -> Matcher:
     """Compile patterns.
 
     Args:
         patterns: Patterns as `normalize` takes them.
         variables: As there.
+        hidden: False to match a dot at the beginning of a name only by a dot, as in shells.
 
     Returns:
         A matcher that stands at the workspace.
@@ -134,9 +140,9 @@ def matcher(patterns: Sequence[str], variables: Mapping[str, str] = FOLDERS) -> 
             expanded.setdefault(_split(plain, pattern), pattern)
         if len(expanded) > MAX_EXPANDED or _chars(expanded) > MAX_EXPANDED_CHARS:
             raise _too_much(pattern)
-    compiled = tuple(_compile(parts, pattern) for parts, pattern in expanded.items())
+    compiled = tuple(_compile(parts, pattern, hidden) for parts, pattern in expanded.items())
     states = (_arrive(parts, which, 0) for which, parts in enumerate(compiled))
-    return Matcher(compiled, frozenset[_State]().union(*states))
+    return Matcher(compiled, frozenset[_State]().union(*states), hidden)
 
 
 def substitute(path: str, variables: Mapping[str, str] = FOLDERS) -> str:
@@ -219,18 +225,18 @@ def _expand(plain: str, pattern: str) -> list[str]:
     return begun
 
 
-def _compile(parts: Iterable[str], pattern: str) -> tuple[_Segment, ...]:
+def _compile(parts: Iterable[str], pattern: str, hidden: bool) -> tuple[_Segment, ...]:
     """Compile the parts of a pattern; several ``**`` in a row are one."""
     segments: list[_Segment] = []
     for part in parts:
         if part != "**":
-            segments.append(_segment(part, pattern))
+            segments.append(_segment(part, pattern, hidden))
         elif not segments or segments[-1] is not None:
             segments.append(None)
     return tuple(segments)
 
 
-def _segment(part: str, pattern: str) -> _Segment:
+def _segment(part: str, pattern: str, hidden: bool) -> _Segment:
     """Compile one part.
 
     The shortest match of each stretch between two stars is as good as any, so once found it is
@@ -249,6 +255,8 @@ def _segment(part: str, pattern: str) -> _Segment:
             stretches[-1] += _expression(piece, pattern)
     first, *middle, last = stretches if len(stretches) > 1 else (stretches[0], None)
     held = "".join(f"(?>.*?{stretch})" for stretch in middle)
+    if not (hidden or part.startswith(".")):
+        first = rf"(?!\.){first}"
     return re.compile(first + held + ("" if last is None else f".*{last}"), re.DOTALL)
 
 

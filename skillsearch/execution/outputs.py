@@ -85,7 +85,7 @@ def collect(
     Raises:
         WorkspaceError: A pattern or limit cannot be used, or the workspace is gone.
     """
-    patterns = matcher(spec.globs, variables)
+    patterns = matcher(spec.globs, variables, hidden=spec.hidden)
     _check_limits(spec)
     collection = _Collection(spec)
     try:

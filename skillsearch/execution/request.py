@@ -54,6 +54,7 @@ class OutputSpec:
         max_files: How many at most.
         max_file_bytes: Bytes of each.
         max_total_bytes: Bytes of all.
+        hidden: Whether wildcards match names that begin with a dot.
     """
 
     globs: tuple[str, ...] = ()
@@ -63,6 +64,7 @@ class OutputSpec:
     max_files: int = MAX_FILES
     max_file_bytes: int = MAX_FILE_BYTES
     max_total_bytes: int = MAX_TOTAL_BYTES
+    hidden: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,11 +178,11 @@ PARTS = st.lists(
     max_size=5,
 ).map("".join)
 PATTERNS = st.lists(PARTS | st.just("**"), min_size=1, max_size=5).map("/".join)
-FLAGS = oracle.GLOBSTAR | oracle.DOTGLOB | oracle.BRACE | oracle.FORCEUNIX | oracle.CASE
+FLAGS = oracle.GLOBSTAR | oracle.BRACE | oracle.FORCEUNIX | oracle.CASE
 
 
-@given(PATTERNS, st.lists(NAMES, min_size=1, max_size=5).map("/".join))
-def test_matching_agrees_with_another_library(pattern, path):
+@given(PATTERNS, st.lists(NAMES, min_size=1, max_size=5).map("/".join), st.booleans())
+def test_matching_agrees_with_another_library(pattern, path, hidden):
     """Wcmatch has the same rules where ``**`` stands alone and no part is ``.`` or ``..``."""
     parts = pattern.split("/")
     assume(not {".", ".."} & set(parts))
@@ -190,7 +190,29 @@ def test_matching_agrees_with_another_library(pattern, path):
         parts += ["*"]  # at the end wcmatch lets it stand for the folder itself only with a slash
         path += "/a"
     pattern = "/".join(parts)
-    assert matches(matcher((pattern,)), path) == oracle.globmatch(path, pattern, flags=FLAGS)
+    flags = FLAGS | oracle.DOTGLOB if hidden else FLAGS
+    found = matches(matcher((pattern,), hidden=hidden), path)
+    assert found == oracle.globmatch(path, pattern, flags=flags)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("**", {"out/a"}),
+        ("*/*", {"out/a"}),
+        ("?*/**", {"out/a"}),
+        ("[.o]*/*", {"out/a"}),
+        ("**/.env", {"out/.env"}),
+        (".git/**", {".git/config"}),
+        (".*", {".bashrc"}),
+        ("{.git,out}/{*,.*}", {".git/config", "out/a", "out/.env"}),
+    ],
+)
+def test_a_wildcard_can_be_kept_from_hidden_names(pattern, found):
+    """As in shells a dot at the beginning is matched by a dot alone; folders have names too."""
+    paths = {"out/a", "out/.env", ".bashrc", ".git/config", ".git/hooks/.x"}
+    shown = matcher((pattern,), hidden=False)
+    assert {path for path in paths if matches(shown, path)} == found
 
 
 def matches_slowly(pattern, name):
