@@ -24,6 +24,8 @@ Style = Literal["openai", "anthropic"]
 MAX_ARGUMENTS_CHARS = 1 << 20
 _MAX_NAME_CHARS = 64
 _NEAREST_NAMES = 5
+_RUNNING = {"skill_run": "skill_load", "run_skill_script": "read_skill_file"}
+"""Tools that run commands of skills, there only if that is on, and a tool beside each."""
 _READ_DEFINITION = "Call it again with arguments as its definition describes them."
 
 _T = TypeVar("_T")
@@ -201,6 +203,13 @@ def _parsed(arguments: Mapping[str, JsonValue] | str | None) -> Any:
 def _unknown_tool(name: object, names: list[str]) -> dict[str, JsonValue]:
     """Return the answer to a call of a tool that is not there."""
     asked = one_line(str(name)[:_MAX_NAME_CHARS])
+    if _RUNNING.get(asked) in names:
+        return failure(
+            "running-is-off",
+            f"{asked} is off: commands of skills are not run here.",
+            "Go on without. To turn it on, the user starts `skillsearch mcp --allow-run`, or gives"
+            " the toolset a SkillRunner.",
+        )
     near = difflib.get_close_matches(asked.lower(), names, n=_NEAREST_NAMES, cutoff=0.5)
     near = near or names[:_NEAREST_NAMES]
     return failure(

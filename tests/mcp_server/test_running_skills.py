@@ -110,7 +110,7 @@ def test_an_unknown_skill_is_an_error(make_server, talk, maths, runner):
 
 
 def test_without_leave_there_is_no_tool_that_runs(make_server, talk, maths):
-    """Not even by name."""
+    """Not even by name; who asks for it learns how to turn it on."""
 
     async def say(client):
         names = {tool.name for tool in (await client.list_tools()).tools}
@@ -118,7 +118,8 @@ def test_without_leave_there_is_no_tool_that_runs(make_server, talk, maths):
 
     names, result = talk(make_server(maths), say)
     assert "run_skill_script" not in names
-    assert result.meta[ERROR_KEY]["code"] == "unknown-tool"
+    assert result.meta[ERROR_KEY]["code"] == "running-is-off"
+    assert "skillsearch mcp --allow-run" in result.meta[ERROR_KEY]["next_step"]
 
 
 def test_a_tool_that_runs_says_that_it_changes_things(make_server, talk, maths, runner):

@@ -184,6 +184,12 @@ def test_an_unknown_tool_is_answered_with_the_nearest():
     assert error["nearest"] == ["brew_tea"]
 
 
+def test_a_tool_that_runs_is_unknown_to_a_toolset_that_never_has_one():
+    """Only where it can be turned on is that said."""
+    error = error_of(Toolset([tool()]).call("skill_run", {}))
+    assert error["code"] == "unknown-tool"
+
+
 @pytest.mark.parametrize("name", [None, 3, ["brew_tea"], "\ud800\x1b[2J" + "x" * 10_000])
 def test_a_name_of_any_kind_is_answered(name):
     """With the tools there are, where none comes near."""

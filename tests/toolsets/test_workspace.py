@@ -632,9 +632,12 @@ def test_with_a_runner_there_is_a_tool_to_run_commands(open_workspace, runner):
 
 
 def test_without_a_runner_nothing_tells_of_running(workspace, open_workspace, runner):
-    """Neither tools nor guidance; a guidance of the host's own stays as it is."""
+    """Neither tools nor guidance, but the answer to a call; a guidance of the host's own stays."""
     assert "skill_run" not in str(specs(workspace)) + workspace.system_prompt()
-    assert call(workspace, "skill_run", skill="git-log", command="true")["code"] == "unknown-tool"
+    error = call(workspace, "skill_run", skill="git-log", command="true")
+    assert error["code"] == "running-is-off"
+    assert error["message"] == "skill_run is off: commands of skills are not run here."
+    assert "skillsearch mcp --allow-run" in error["next_step"]
     prompt = open_workspace(runner=runner, guidance="Use them.").system_prompt()
     assert "skill_run" not in prompt
 
