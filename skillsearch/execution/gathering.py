@@ -26,7 +26,7 @@ from skillsearch.paths import shown
 MAX_AUTOMATIC = 20
 """Files that are collected where nothing was asked for."""
 
-_AUTOMATIC = OutputSpec(globs=("out/**",), max_files=MAX_AUTOMATIC)
+_AUTOMATIC = OutputSpec(globs=("out/**",), max_files=MAX_AUTOMATIC, only_new=True)
 _NOTHING = Collected((), (), limits_hit=False)
 
 
@@ -36,7 +36,7 @@ class Gathered:
 
     Attributes:
         files: Its files, by name; with contents where these were asked for.
-        primary: The first of those whose contents may be told that holds a short text.
+        primary: The first of those whose contents may be told that holds a short text of this run.
         artifacts: What was kept.
         warnings: What there is to tell, a line each.
     """
@@ -86,6 +86,7 @@ def gather(
     *,
     artifacts: ArtifactStore | None,
     variables: Mapping[str, str],
+    since_ns: int,
     failed: bool,
 ) -> Gathered:
     """Collect the outputs of a run, and keep those that are to be kept.
@@ -97,12 +98,13 @@ def gather(
         request: What was asked for.
         artifacts: Where to keep them; None for nowhere.
         variables: What patterns may begin with, and the folder of each.
+        since_ns: When the run began, by the clock of the workspace's disk.
         failed: Whether the run failed, so that its empty files mean nothing.
 
     Returns:
         The files, and what there is to tell.
     """
-    gathering = _Gathering(workspace, artifacts, request.omit_inline_content)
+    gathering = _Gathering(workspace, artifacts, request.omit_inline_content, since_ns)
     for spec in output_specs(request):
         gathering.add(spec, variables, failed=failed)
     files = tuple(file for _, file in sorted(gathering.files.items()))
@@ -124,7 +126,9 @@ def _unmet(request: RunRequest) -> list[str]:
 class _Gathering:
     """What was gathered so far."""
 
-    def __init__(self, workspace: Workspace, store: ArtifactStore | None, omit: bool) -> None:
+    def __init__(
+        self, workspace: Workspace, store: ArtifactStore | None, omit: bool, since_ns: int
+    ) -> None:
         self.files: dict[str, OutputFile] = {}
         self.texts: list[OutputFile] = []
         self.artifacts: list[ArtifactRef] = []
@@ -132,6 +136,7 @@ class _Gathering:
         self._workspace = workspace
         self._store = store
         self._omit = omit
+        self._since_ns = since_ns
 
     def add(self, spec: OutputSpec, variables: Mapping[str, str], *, failed: bool) -> None:
         """Collect what one declaration names, and do with it what it says."""
@@ -155,7 +160,7 @@ class _Gathering:
         name, patterns = self._workspace.path.name, ", ".join(spec.globs)
         try:
             with span("workspace.collect", exec_id=name, patterns=patterns) as tell:
-                collected = collect(self._workspace, spec, variables)
+                collected = collect(self._workspace, spec, variables, self._since_ns)
                 tell(count=len(collected.files))
         except SkillSearchError as error:
             self.warnings.append(f"Outputs were not collected: {error}")
@@ -190,7 +195,7 @@ class _Gathering:
                 inline = spec.inline and file.name not in omitted
                 is_candidate = spec is _AUTOMATIC and file.size <= MAX_PRIMARY_BYTES
                 told = output_file(file, inline=inline or is_candidate)
-                if told.content is not None:
+                if told.content is not None and file.is_new:
                     self.texts.append(told)
                 if inline or file.name not in self.files:
                     self.files[file.name] = told if inline else replace(told, content=None)

@@ -42,6 +42,7 @@ class CollectedFile:
         size: How many it has.
         media_type: What it is.
         truncated: Whether ``data`` is not all.
+        is_new: Whether it was made or changed since the run began.
     """
 
     name: str
@@ -49,6 +50,7 @@ class CollectedFile:
     size: int
     media_type: str
     truncated: bool
+    is_new: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,10 @@ class Collected:
 
 
 def collect(
-    workspace: Workspace, spec: OutputSpec, variables: Mapping[str, str] = FOLDERS
+    workspace: Workspace,
+    spec: OutputSpec,
+    variables: Mapping[str, str] = FOLDERS,
+    since_ns: int = 0,
 ) -> Collected:
     """Read the files of a workspace that match.
 
@@ -78,6 +83,7 @@ def collect(
         workspace: The workspace; nothing in it is trusted.
         spec: Patterns and limits; what to do with the files is for the caller.
         variables: What patterns may begin with, and the folder below the workspace of each.
+        since_ns: When the run began, by the clock of the workspace's disk.
 
     Returns:
         The files, and what there is to tell.
@@ -87,7 +93,7 @@ def collect(
     """
     patterns = matcher(spec.globs, variables, hidden=spec.hidden)
     _check_limits(spec)
-    collection = _Collection(spec)
+    collection = _Collection(spec, since_ns)
     try:
         with using(workspace.open()) as top:
             collection.add_folder(top, (), patterns)
@@ -111,12 +117,13 @@ def _check_limits(spec: OutputSpec) -> None:
 class _Collection:
     """The files found so far, those that were read, and what there is to tell."""
 
-    def __init__(self, spec: OutputSpec) -> None:
+    def __init__(self, spec: OutputSpec, since_ns: int) -> None:
         self.files: list[CollectedFile] = []
         self.limits: list[str] = []
         self.warnings: list[str] = []
         self.limits_hit = False
         self._spec = spec
+        self._since_ns = since_ns
         self._found: list[Parts] = []
         self._entries_left = MAX_ENTRIES
         self._deadline = time.monotonic() + MAX_SECONDS
@@ -209,6 +216,9 @@ class _Collection:
     def _read_file(self, fd: int, name: str, left: int) -> int:
         """Read an open file, and return how many bytes of it were kept."""
         before = os.fstat(fd)
+        is_new = before.st_ctime_ns >= self._since_ns  # which no program can set, as it can mtime
+        if self._spec.only_new and not is_new:
+            return 0
         key = before.st_dev, before.st_ino
         if key in self._read:
             self.warnings.append(
@@ -226,7 +236,7 @@ class _Collection:
         if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
             self.warnings.append(f"{shown(name)} changed while it was collected.")
         kind = media_type(name, data[:HEAD_BYTES])
-        self.files.append(CollectedFile(name, data[:limit], size, kind, size > limit))
+        self.files.append(CollectedFile(name, data[:limit], size, kind, size > limit, is_new))
         return min(size, limit)
 
     def _leave_out(self, parts: Parts, why: str) -> None:

@@ -31,6 +31,7 @@ class Ready:
         program: What.
         cwd: Where in the workspace.
         variables: The variables that patterns may begin with, and the folder of each.
+        since_ns: When it began, by the clock of the workspace's disk.
         inputs: What was put into the workspace.
         warnings: What there is to tell so far.
     """
@@ -39,6 +40,7 @@ class Ready:
     program: Program
     cwd: PurePosixPath
     variables: Mapping[str, str]
+    since_ns: int
     inputs: tuple[StagedInput, ...]
     warnings: tuple[str, ...]
 
@@ -70,6 +72,7 @@ def prepare(
         check_editor(request.env)
     exec_id = workspace.path.name
     run_dir = workspace.new_run_dir()
+    since_ns = run_dir.lstat().st_ctime_ns
     variables = {**FOLDERS, "RUN_DIR": f"runs/{run_dir.name}"}
     with span("workspace.stage.dir", exec_id=exec_id, path=str(request.folder)):
         skill = stage_skill(workspace, request.skill, request.folder)
@@ -91,7 +94,7 @@ def prepare(
         limits=limits,
     )
     told = (*skill.notes, *notes, *warnings)
-    return Ready(workspace, program, cwd, variables, inputs, told)
+    return Ready(workspace, program, cwd, variables, since_ns, inputs, told)
 
 
 def _record(spec: InputSpec, staged: StagedInput) -> InputRecord:

@@ -55,6 +55,7 @@ class OutputSpec:
         max_file_bytes: Bytes of each.
         max_total_bytes: Bytes of all.
         hidden: Whether wildcards match names that begin with a dot.
+        only_new: Whether to leave out what no command of this run changed.
     """
 
     globs: tuple[str, ...] = ()
@@ -65,6 +66,7 @@ class OutputSpec:
     max_file_bytes: int = MAX_FILE_BYTES
     max_total_bytes: int = MAX_TOTAL_BYTES
     hidden: bool = True
+    only_new: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +200,7 @@ class RunResult:
         duration_ms: Milliseconds from start to end of the command.
         executor: Name of the executor.
         output_files: What was collected, by name.
-        primary_output: The first of them by name that holds a short text.
+        primary_output: The first of them by name that holds a short text of this run.
         artifact_files: What was kept as artifacts.
         staged_inputs: What was put into the workspace.
         warnings: What the caller should know, a line each.

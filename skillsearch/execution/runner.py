@@ -68,7 +68,8 @@ class SkillRunner:
     def run(self, request: RunRequest, session: str = "") -> RunResult:
         """Run a command, and collect what it leaves.
 
-        What earlier runs of the session left is collected too, where it matches.
+        What earlier runs of the session left is collected too if a pattern of the request matches
+        it; without patterns, and for the primary output, only what this run made or changed counts.
 
         Args:
             request: The command, and what belongs to it.
@@ -92,6 +93,7 @@ class SkillRunner:
                 request,
                 artifacts=self._artifacts,
                 variables=ready.variables,
+                since_ns=ready.since_ns,
                 failed=finished.timed_out or finished.exit_code != 0,
             )
         return RunResult(

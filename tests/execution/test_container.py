@@ -309,6 +309,9 @@ def test_a_workspace_of_root_is_handed_over_and_nothing_behind_links(
     call_of(engine(), program())
     owned = [workspace, *workspace.rglob("*")]
     assert {path.lstat().st_uid for path in owned} == {NOBODY}
+    changed = {path: path.lstat().st_ctime_ns for path in owned[1:]}
+    call_of(engine(), program())  # what is handed over stays as it was, so that it is not new
+    assert {path: path.lstat().st_ctime_ns for path in owned[1:]} == changed
     assert outside.stat().st_uid == 0
 
 
@@ -531,8 +534,10 @@ def test_a_real_container_reads_a_workspace_below_a_home_that_is_closed(real, sk
         SkillRunner(real, workspaces=Workspaces(Path(base))) as runner,
     ):
         result = runner.run(RunRequest("tea", skill, command))
+        idle = runner.run(RunRequest("tea", skill, "cat out/said"))
     assert result.stdout == f"tea\n{WORKSPACE}/skills/tea\n", result
     assert result.primary_output.content == "tea\n"
+    assert (idle.stdout, idle.primary_output) == ("tea\n", None)
 
 
 @pytest.mark.requires_docker

@@ -241,12 +241,26 @@ def test_where_nothing_is_asked_for_the_files_of_out_are_told(run):
     assert "max_files is 20" in warning
 
 
+def test_what_an_earlier_run_left_is_not_the_output_of_this_one(run):
+    """Nor told, unless it is asked for; a file that was moved or written again is of this run."""
+    first = run("echo 1 > out/a; echo 1 > out/b; echo 1 > out/c; echo 1 > work/d")
+    assert first.primary_output.name == "out/a"
+    idle = run("cat out/a")
+    assert (idle.stdout, idle.output_files, idle.primary_output) == ("1\n", (), None)
+    asked = run("echo 2 > out/z", output_files=("out/*",))
+    assert [file.name for file in asked.output_files] == ["out/a", "out/b", "out/c", "out/z"]
+    assert [file.content for file in asked.output_files] == ["1\n"] * 3 + ["2\n"]
+    assert asked.primary_output.name == "out/z"
+    changed = run("echo 1 > out/b; mv work/d out/d; cp -p out/c out/e; touch -d 2001-01-01 out/e")
+    assert [file.name for file in changed.output_files] == ["out/b", "out/d", "out/e"]
+
+
 def test_declared_outputs_come_with_contents_only_where_these_are_wanted(run):
     """Nor is there a primary output without."""
     plain = run("echo x > out/x", outputs=OutputSpec(("out/**",)))
     assert [(file.name, file.content) for file in plain.output_files] == [("out/x", None)]
     assert plain.primary_output is None
-    inline = run("true", outputs=OutputSpec(("out/**",), inline=True))
+    inline = run("echo x > out/x", outputs=OutputSpec(("out/**",), inline=True))
     assert [(file.name, file.content) for file in inline.output_files] == [("out/x", "x\n")]
     assert inline.primary_output == inline.output_files[0]
 
