@@ -123,6 +123,9 @@ def pip_install(*, again: bool = False) -> str:
 
     Args:
         again: Whether it is to install what is there already.
+
+    Returns:
+        What stands before the names of the packages.
     """
     import shlex
     import sys

@@ -3,13 +3,16 @@
 import json
 import os
 import shlex
+import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from skillsearch.cli import indexing
 from skillsearch.index import amending
+from skillsearch.index.cache import IndexFolder
 from skillsearch.index.request import IndexRequest
 
 NEEDS_ORDINARY_USER = pytest.mark.skipif(
@@ -169,11 +172,36 @@ def test_what_was_indexed_stays_and_new_roots_come_behind(index, skills, roots_o
     assert found() == {"first-skill", "second-skill", "third-skill"}
 
 
-def test_examples_are_added_too(index, skills, found):
-    """Behind what was there."""
-    index(*skills("mine"))
+@pytest.mark.slow
+def test_what_another_process_is_adding_meanwhile_stays(index, skills, index_dir, roots_of):
+    """Whoever comes second waits until it is known what was indexed before."""
+    first, second = skills("first", "second")
+    index_dir.mkdir()
+    with ThreadPoolExecutor(1) as other, IndexFolder(index_dir).lock():
+        added = other.submit(index, second)
+        time.sleep(1)
+        IndexRequest((first,), "hashing", True).save(index_dir)
+        assert not added.done()
+    assert added.result()[0] == 0
+    assert roots_of() == ["first", "second"]
+
+
+def test_examples_are_added_too_and_come_last(index, skills, found, roots_of):
+    """Whoever tried them first does not have them before their own."""
+    first, second = skills("first", "second")
     index("--examples")
-    assert {"mine-skill", "kubernetes-crashloop"} <= found()
+    index(first)
+    index(second)
+    assert roots_of() == ["first", "second", "examples"]
+    assert {"first-skill", "second-skill", "kubernetes-crashloop"} <= found()
+
+
+def test_after_the_examples_the_usual_places_are_still_found(index, home, make_skill, roots_of):
+    """They were no choice of folders."""
+    index("--examples")
+    make_skill(home / ".claude" / "skills", "usual-skill")
+    index()
+    assert roots_of() == ["skills", "examples"]
 
 
 def test_without_any_root_the_usual_places_are_indexed(index, home, make_skill, roots_of):

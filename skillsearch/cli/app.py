@@ -13,7 +13,7 @@ from typing import IO, Any
 import click
 
 from skillsearch import __version__
-from skillsearch.cli import INTERRUPTED, leave_on_interrupt, raise_on_interrupt
+from skillsearch.cli.interrupts import INTERRUPTED, leave_on_interrupt, raise_on_interrupt
 from skillsearch.cli.options import CONTEXT, LOGGER, verbose_option
 from skillsearch.cli.output import StderrHandler, prepare_streams
 from skillsearch.config import use_one_blas_thread

@@ -39,7 +39,7 @@ from skillsearch.safe_text import listed, one_line
 if TYPE_CHECKING:
     from skillsearch.index.corpus import OpenedIndex
     from skillsearch.index.request import IndexRequest
-    from skillsearch.types import Diagnostic, IndexReport, JsonValue, Languages, Progress
+    from skillsearch.types import Diagnostic, IndexReport, JsonValue, Languages, Progress, Severity
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 _SHOWN_DIAGNOSTICS = 10
@@ -138,8 +138,7 @@ def index_command(
         uri=uri,
         collection=collection,
     )
-    extra = (EXAMPLES,) if examples else ()
-    request = choose_request(roots, settings, extra=extra, replace=replace, same=bool(only))
+    request = choose_request(roots, settings, examples=examples, replace=replace, same=bool(only))
     if settings.backend == "milvus":
         from skillsearch.cli.remote import index_in_milvus
 
@@ -178,7 +177,7 @@ def choose_request(
     given: Sequence[Root],
     settings: Settings,
     *,
-    extra: Sequence[Root] = (),
+    examples: bool = False,
     replace: bool = False,
     same: bool = False,
     apart: bool = False,
@@ -188,7 +187,7 @@ def choose_request(
     Args:
         given: Roots that the user named.
         settings: The settings that hold.
-        extra: Roots to add behind all others.
+        examples: Add the example skills, which always come last.
         replace: Leave out what was indexed before, and, if roots are given, those of the settings.
         same: Take what was indexed before, if anything was, and nothing else.
         apart: Take the roots given and nothing else: they are not for the index.
@@ -203,15 +202,17 @@ def choose_request(
     from skillsearch.index.indexed_roots import join_roots
     from skillsearch.index.request import IndexRequest
 
-    before = None if apart else _request_before(settings)
+    before = None if apart else _request_before(settings, adds=bool(given) or examples)
     earlier = before.named if before and not replace else ()
+    last = [EXAMPLES] if examples or str(EXAMPLES) in map(str, earlier) else []
+    others = [root for root in earlier if str(root) != str(EXAMPLES)]
+    usual = () if given or others else settings.roots or standard_roots()
     if same and earlier:
-        named = earlier
+        named = join_roots(earlier)
     elif replace or apart:
-        named = join_roots(given or settings.roots or standard_roots(), extra)
+        named = join_roots(given, usual, last)
     else:
-        usual = () if earlier or given else settings.roots or standard_roots()
-        named = join_roots(settings.index_roots, earlier, usual, given, extra)
+        named = join_roots(settings.index_roots, others, usual, given, last)
     if not named:
         raise click.UsageError(
             "There is nothing to index. Name a folder (skillsearch index FOLDER), set roots in "
@@ -227,8 +228,11 @@ def choose_request(
     return IndexRequest(roots, model, with_body, sources, languages)
 
 
-def _request_before(settings: Settings) -> IndexRequest | None:
-    """Return what the index in use was asked to hold; None if there is none."""
+def _request_before(settings: Settings, *, adds: bool) -> IndexRequest | None:
+    """Return what the index in use was asked to hold; None if there is none.
+
+    To add to it, what another process is adding is waited for: it would be lost.
+    """
     if settings.backend == "milvus":
         from skillsearch.cli.remote import request_in_milvus
 
@@ -236,7 +240,11 @@ def _request_before(settings: Settings) -> IndexRequest | None:
     from skillsearch.index.cache import IndexFolder
     from skillsearch.index.corpus import last_request
 
-    return last_request(IndexFolder(settings.index_dir.absolute()))
+    folder = IndexFolder(settings.index_dir.absolute())
+    if adds and folder.path.is_dir():
+        with folder.lock():
+            pass
+    return last_request(folder)
 
 
 def _folders(
@@ -396,7 +404,7 @@ def show_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
 
 
 def _worth_a_line(
-    diagnostics: Sequence[Diagnostic], kinds: Mapping[tuple[str, str], int]
+    diagnostics: Sequence[Diagnostic], kinds: Counter[tuple[Severity, str]]
 ) -> list[Diagnostic]:
     """Return all errors and then the warnings whose code occurs once."""
     errors = [item for item in diagnostics if item.severity == "error"]

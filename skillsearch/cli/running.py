@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillsearch.cli import INTERRUPTED
 from skillsearch.cli.app import Failure
 from skillsearch.cli.browsing import complete_name
+from skillsearch.cli.interrupts import INTERRUPTED
 from skillsearch.cli.opening import open_index
 from skillsearch.cli.options import CONTEXT, index_dir_option, json_option, verbose_option
 from skillsearch.cli.output import emit_json, say

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillsearch.cli import INTERRUPTED
+from skillsearch.cli.interrupts import INTERRUPTED
 from skillsearch.cli.options import (
     Root,
     command,

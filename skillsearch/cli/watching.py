@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillsearch.cli import INTERRUPTED
 from skillsearch.cli.indexing import choose_request, progress_bars
+from skillsearch.cli.interrupts import INTERRUPTED
 from skillsearch.cli.options import (
     Root,
     command,

@@ -125,6 +125,9 @@ class IndexFolder:
 
         Args:
             settings: Those of the caller; by default those of the working folder.
+
+        Returns:
+            The error.
         """
         try:
             (self.path / "CURRENT").stat()

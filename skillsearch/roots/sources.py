@@ -114,6 +114,9 @@ def archive_url(name: str) -> str:
 
     Args:
         name: ``owner/repo``, which is taken for one on GitHub; or an address that git clones from.
+
+    Returns:
+        The URL.
     """
     found = _REPOSITORY.fullmatch(name)
     if found is None:
