@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import zipfile
 
 import pytest
 
@@ -40,6 +41,35 @@ def test_the_output_for_people_is_that_of_the_local_index(run, root):
     assert found.startswith("1\t")
     assert "\tbrew-coffee\t" in found
     assert "indexed\t5" in run("status").stdout
+
+
+@pytest.mark.milvus
+def test_an_index_in_milvus_adds_as_a_local_one_does(run, root, tmp_path, make_skill):
+    """What was indexed before stays; --replace leaves it out; what is gone is refused."""
+    make_skill(tmp_path / "more", "play-chess")
+    run("index", root, "--model", "hashing")
+    report = json.loads(run("index", tmp_path / "more", "--json").stdout)
+    assert (report["indexed"], report["roots"]) == (6, [str(root), str(tmp_path / "more")])
+    root.rename(root.with_name("away"))
+    result = run("index")
+    assert result.exit_code == 2
+    command = f"skillsearch index --replace {tmp_path / 'more'} --backend milvus"
+    assert f"bring it back, or leave its skills out: {command}" in result.stderr
+    report = json.loads(run("index", "--replace", tmp_path / "more", "--json").stdout)
+    assert (report["indexed"], report["removed"]) == (1, 5)
+
+
+@pytest.mark.milvus
+def test_an_archive_in_milvus_is_looked_at_again(run, root, tmp_path):
+    """By its path, which is not kept on the server."""
+    path = tmp_path / "packed.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("one/SKILL.md", "---\nname: one\ndescription: One.\n---\n")
+    run("index", path, "--model", "hashing")
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("two/SKILL.md", "---\nname: two\ndescription: Two.\n---\n")
+    report = json.loads(run("index", root, "--json").stdout)
+    assert (report["indexed"], report["roots"]) == (7, [str(path), str(root)])
 
 
 @pytest.mark.milvus
