@@ -172,6 +172,15 @@ def test_what_was_indexed_stays_and_new_roots_come_behind(index, skills, roots_o
     assert found() == {"first-skill", "second-skill", "third-skill"}
 
 
+def test_what_was_indexed_is_known_without_the_request_too(index, skills, index_dir, found):
+    """As after damage to that file."""
+    first, second = skills("first", "second")
+    index(first)
+    (index_dir / "request.json").write_bytes(b"")
+    index(second)
+    assert found() == {"first-skill", "second-skill"}
+
+
 @pytest.mark.slow
 def test_what_another_process_is_adding_meanwhile_stays(index, skills, index_dir, roots_of):
     """Whoever comes second waits until it is known what was indexed before."""

@@ -298,7 +298,9 @@ def _way_on(
     if root in earlier:
         option = index_option(settings.index_dir.absolute(), settings)
         if settings.backend == "milvus":
-            option = " --backend milvus" if "flag" in settings.sources["backend"] else ""
+            told = {"backend": "milvus", "uri": "URI", "collection": settings.collection}
+            flags = (key for key in told if settings.sources.get(key) == "flag")
+            option = "".join(f" --{key} {told[key]}" for key in flags)
         command = replace_command(rest, option)
         return f"It was indexed before: bring it back, or leave its skills out: {command}"
     if root not in given:

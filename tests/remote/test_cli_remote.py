@@ -53,7 +53,7 @@ def test_an_index_in_milvus_adds_as_a_local_one_does(run, root, tmp_path, make_s
     root.rename(root.with_name("away"))
     result = run("index")
     assert result.exit_code == 2
-    command = f"skillsearch index --replace {tmp_path / 'more'} --backend milvus"
+    command = f"skillsearch index --replace {tmp_path / 'more'} --backend milvus --uri URI"
     assert f"bring it back, or leave its skills out: {command}" in result.stderr
     report = json.loads(run("index", "--replace", tmp_path / "more", "--json").stdout)
     assert (report["indexed"], report["removed"]) == (1, 5)
