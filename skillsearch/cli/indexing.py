@@ -393,7 +393,7 @@ def show_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
     Args:
         diagnostics: All that was found.
     """
-    kinds: Counter[tuple[str, str]] = Counter((item.severity, item.code) for item in diagnostics)
+    kinds = Counter((item.severity, item.code) for item in diagnostics)
     for item in _worth_a_line(diagnostics, kinds)[:_SHOWN_DIAGNOSTICS]:
         say(describe(item))
         kinds[item.severity, item.code] -= 1
