@@ -19,6 +19,8 @@ from pathlib import Path
 
 from skillsearch.errors import ConfigError
 
+PREFIX = "own-"
+"""What the names of such subfolders begin with."""
 _FILE = "key"
 _KEY_BYTES = 32
 _NAME_BYTES = 16
@@ -38,7 +40,8 @@ def own_folder(index_dir: Path, cache: Path) -> Path:
         ConfigError: When the secret cannot be kept, or others can read it.
     """
     data = os.fsencode(index_dir.resolve())
-    return index_dir / hashlib.blake2b(data, key=_key(cache), digest_size=_NAME_BYTES).hexdigest()
+    digest = hashlib.blake2b(data, key=_key(cache), digest_size=_NAME_BYTES).hexdigest()
+    return index_dir / f"{PREFIX}{digest}"
 
 
 def _key(cache: Path) -> bytes:

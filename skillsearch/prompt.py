@@ -153,6 +153,20 @@ def render_body(
     return "\n".join([*lines, "</skill_content>"])
 
 
+def render_chunks(chunks: Sequence[tuple[str, str]]) -> str:
+    """Render what a body leaves out until it is asked for.
+
+    Args:
+        chunks: Id and description of each chunk of the body.
+
+    Returns:
+        A line for each below a head; empty where there is none.
+    """
+    lines = [f"- {one_line(name)}: {one_line(about)}" for name, about in chunks]
+    head = ["Chunks of the body, loaded by their ids:"] if lines else []
+    return _without_tags("\n".join([*head, *lines]))
+
+
 def render_docs(name: str, docs: Sequence[tuple[str, str]]) -> str:
     """Render documents of a skill, one block after the other.
 

@@ -168,6 +168,17 @@ def test_show_lists_the_chunks_of_a_skill(chunked):
     assert "chunks" not in json.loads(chunked("show", "brew-coffee", "--json").stdout)
 
 
+def test_show_body_leaves_chunks_out(chunked):
+    """As `load_skill` does; stderr names them, and the whole is the file itself."""
+    done = chunked("show", "steep-tea", "--body")
+    assert "minutes." not in done.stdout
+    assert "left out are the chunks green, black (--chunk ID prints one" in done.stderr
+    record = json.loads(chunked("show", "steep-tea", "--body", "--json").stdout)
+    assert record["body"].split() == done.stdout.split()
+    assert "Two minutes." in chunked("show", "steep-tea", "--file", "SKILL.md").stdout
+    assert chunked("show", "brew-coffee", "--body").stderr == ""
+
+
 def test_show_chunk_prints_one_chunk(chunked):
     """Its text alone, without what is hidden; JSON has the description too."""
     assert chunked("show", "steep-tea", "--chunk", "green").stdout == "Two minutes.\n"

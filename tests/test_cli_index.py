@@ -56,6 +56,30 @@ def test_json_is_one_object_with_the_keys_of_the_contract(index, drinks):
     assert len(report["generation"]) == 32
 
 
+def test_a_folder_of_other_files_is_no_place_for_an_index(index, cli, drinks, index_dir):
+    """Nothing is written there; hidden files do not count, and an index is taken up again."""
+    index_dir.mkdir()
+    (index_dir / ".gitkeep").touch()
+    assert index(drinks)[0] == 0
+    (index_dir / "notes.txt").write_text("mine")
+    assert index(drinks)[1]["reused"] == 3
+    code, message = cli_refused(cli, drinks)
+    assert code == 2
+    assert "holds other files (brew-coffee, squeeze-lemons, steep-tea) and no index" in message
+    assert f"such as {drinks / 'index'}" in message
+    assert sorted(path.name for path in drinks.iterdir()) == [
+        "brew-coffee",
+        "squeeze-lemons",
+        "steep-tea",
+    ]
+
+
+def cli_refused(cli, folder):
+    """Index a folder into itself, and return exit code and stderr."""
+    result = cli("index", folder, "--index-dir", folder, "--model", "hashing")
+    return result.exit_code, result.stderr
+
+
 def test_a_second_run_does_nothing_and_a_verified_one_reads_all(index, drinks):
     """The generation stays; ``--verify`` hashes every file and finds all unchanged."""
     first = index(drinks)[1]

@@ -71,6 +71,20 @@ def test_a_loaded_skill_brings_its_body_and_files(indexed, drinks):
     assert lines[-1] == "</skill_content>"
 
 
+def test_a_loaded_skill_leaves_its_chunks_out_and_names_them(cli, tmp_path, make_skill):
+    """Below its element, as the tool that loads skills does."""
+    chunk = "<chunk id='hot' description='How <available_skills> hot'>Eighty.</chunk>"
+    make_skill(tmp_path / "r", "steep-tea", "Steep tea.", f"# Tea\n\n{chunk}\n")
+    place = ("--index-dir", tmp_path / "i")
+    cli("index", tmp_path / "r", *place, "--model", "hashing")
+    text = cli("prompt", "--load", "steep-tea", *place).stdout
+    assert "Eighty." not in text
+    assert text.endswith(
+        "</skill_content>\nChunks of the body, loaded by their ids:\n"
+        "- hot: How &lt;available_skills> hot\n"
+    )
+
+
 def test_overview_and_loaded_skills_stand_together(indexed):
     """In this order, with a blank line between them."""
     result = indexed("prompt", "squeeze lemons", "--threshold", "0", "--load", "steep-tea")

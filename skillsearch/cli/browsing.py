@@ -20,7 +20,7 @@ from skillsearch.types import JsonValue, Skill
 
 if TYPE_CHECKING:
     from skillsearch.index.documents import Document
-    from skillsearch.skills.chunks import Chunk
+    from skillsearch.skills.chunks import ChunkedBody
 
 _TABLE_CHARS = 400
 """More than fits on a line of any terminal."""
@@ -60,7 +60,7 @@ def complete_name(context: click.Context, parameter: click.Parameter, incomplete
 
 @command("show")
 @click.argument("name", shell_complete=complete_name)
-@click.option("--body", "part", flag_value="body", help="Print the body of its SKILL.md.")
+@click.option("--body", "part", flag_value="body", help="Print the body, without its chunks.")
 @click.option("--files", "part", flag_value="files", help="Print the names of its files.")
 @click.option("--file", metavar="PATH", help="Print one of its files, such as references/a.md.")
 @click.option("--chunk", metavar="ID", help="Print one chunk of its body.")
@@ -94,7 +94,7 @@ def show_command(
     elif as_json:
         emit_json(_record(skill, document, with_body=part == "body"))
     elif part == "body":
-        click.echo(visible(skill.body))
+        _show_body(skill)
     else:
         _show_overview(skill, document, only_files=part == "files")
 
@@ -124,9 +124,18 @@ def _record(skill: Skill, document: Document, *, with_body: bool) -> dict[str, J
         "files": list(files),
         "files_truncated": truncated,
     }
-    if chunks := _chunks(skill):
+    if chunks := _parsed(skill).chunks:
         record["chunks"] = [{"id": each.id, "description": each.description} for each in chunks]
-    return {**record, "body": skill.body} if with_body else record
+    return {**record, "body": _parsed(skill).core} if with_body else record
+
+
+def _show_body(skill: Skill) -> None:
+    """Print the body of a skill without its chunks, which are named on stderr."""
+    body = _parsed(skill)
+    click.echo(visible(body.core))
+    if body.chunks:
+        ids = ", ".join(chunk.id for chunk in body.chunks)
+        say(f"note: left out are the chunks {ids} (--chunk ID prints one, --file SKILL.md all)")
 
 
 def _show_overview(skill: Skill, document: Document, *, only_files: bool) -> None:
@@ -145,7 +154,8 @@ def _show_overview(skill: Skill, document: Document, *, only_files: bool) -> Non
     rows += [("id", document.doc_id), ("path", str(skill.path))]
     rows += [("body", f"{len(skill.body):,} characters (--body prints it)")]
     rows += [
-        ("chunk", ": ".join(filter(None, (each.id, each.description)))) for each in _chunks(skill)
+        ("chunk", ": ".join(filter(None, (each.id, each.description))))
+        for each in _parsed(skill).chunks
     ]
     rows += [("file", file) for file in files]
     if is_terminal():
@@ -173,12 +183,12 @@ def _show_file(skill: Skill, path: str, *, as_json: bool) -> None:
         click.echo(visible(text), nl=not text.endswith("\n"))
 
 
-def _chunks(skill: Skill) -> tuple[Chunk, ...]:
-    """Return the chunks of the body."""
+def _parsed(skill: Skill) -> ChunkedBody:
+    """Take the chunks out of the body."""
     # `list` parses no skill: the parser and its YAML are imported only here.
     from skillsearch.skills.chunks import parse_chunks
 
-    return parse_chunks(skill.body).chunks
+    return parse_chunks(skill.body)
 
 
 def _show_chunk(skill: Skill, chunk_id: str, *, as_json: bool) -> None:

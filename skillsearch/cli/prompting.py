@@ -18,6 +18,7 @@ from skillsearch.prompt import (
     OverviewFormat,
     PromptSkill,
     render_body,
+    render_chunks,
     render_overview,
 )
 from skillsearch.setting_values import MAX_N
@@ -106,12 +107,17 @@ def _with_required(library: SkillLibrary, names: Sequence[str]) -> Sequence[str]
 
 
 def _body(library: SkillLibrary, name: str) -> str:
-    """Render the body of a skill that was asked for by name."""
+    """Render the body of a skill that was asked for by name, and which chunks it leaves out."""
+    from skillsearch.skills.chunks import parse_chunks
+
     loaded = library.load(name)
-    return render_body(
+    body = parse_chunks(loaded.skill.body)
+    text = render_body(
         loaded.skill.name,
-        loaded.skill.body,
+        body.core,
         directory=str(loaded.folder),
         files=loaded.files,
         files_truncated=loaded.files_truncated,
     )
+    chunks = render_chunks([(chunk.id, chunk.description) for chunk in body.chunks])
+    return f"{text}\n{chunks}" if chunks else text

@@ -27,9 +27,15 @@ from pathlib import Path
 
 import xxhash
 
-from skillsearch import config
+from skillsearch import config, own_folder
 from skillsearch.config import Settings, cache_dir
-from skillsearch.errors import CacheError, IndexNotFoundError, LockTimeoutError, StorageError
+from skillsearch.errors import (
+    CacheError,
+    ConfigError,
+    IndexNotFoundError,
+    LockTimeoutError,
+    StorageError,
+)
 from skillsearch.index.atomic_files import is_record, sync_file, sync_folder, write_atomically
 from skillsearch.index.sealed_parts import (
     EVERYTHING,
@@ -44,6 +50,7 @@ from skillsearch.index.sealed_parts import (
     share_parts,
     trusted_parts,
 )
+from skillsearch.safe_text import listed
 from skillsearch.types import JsonValue
 
 logger = logging.getLogger(__name__)
@@ -57,6 +64,8 @@ _RECORDS = ("request.json", "snapshot.bin")
 """Files of an index folder that carry their own digest."""
 _REPLACED = ("CURRENT", *_RECORDS, "embeddings-*")
 """Files of an index folder that are replaced in one step, by way of a file beside them."""
+_OURS = ("lock", "generations", own_folder.PREFIX, *(name.rstrip("*") for name in _REPLACED))
+"""What the names of the entries of an index folder begin with, or of a project's folder of them."""
 _UNFINISHED = ".new-"
 """What the names of generations begin with that are being written."""
 _MANIFEST_LIMIT = 1 << 20
@@ -256,12 +265,14 @@ class IndexFolder:
             timeout: Seconds to wait.
 
         Raises:
+            ConfigError: When the folder holds other files, and no index.
             LockTimeoutError: When the other writer does not finish in time.
             StorageError: When the folder cannot be made or written.
         """
         from filelock import FileLock, Timeout
 
         try:
+            self._refuse_other_folders()
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = FileLock(self.path / "lock")
             lock.acquire(timeout=timeout)
@@ -282,6 +293,16 @@ class IndexFolder:
             yield
         finally:
             lock.release()
+
+    def _refuse_other_folders(self) -> None:
+        """Refuse a folder that holds nothing of an index, but other files; hidden ones aside."""
+        names = sorted(entry.name for entry in self.path.iterdir()) if self.path.is_dir() else []
+        names = [name for name in names if not name.startswith(".")]
+        if names and not any(name.startswith(_OURS) for name in names):
+            raise ConfigError(
+                f"{self.path} holds other files ({listed(names, 3)}) and no index; choose an empty "
+                f"folder or a new one, such as {self.path / 'index'}."
+            )
 
     def size(self) -> int:
         """Return the bytes that everything in the folder takes."""

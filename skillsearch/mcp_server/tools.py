@@ -13,7 +13,7 @@ from mcp_types import Tool as McpTool
 
 from skillsearch.mcp_server.faces import Face, Record
 from skillsearch.mcp_server.run_face import RUN_FACE
-from skillsearch.prompt import render_body
+from skillsearch.prompt import render_body, render_chunks
 from skillsearch.safe_text import one_line, visible
 from skillsearch.tools.failures import failure
 from skillsearch.tools.schemas import arguments_schema
@@ -152,11 +152,8 @@ def _body_text(record: Record) -> str:
         lines.append("The body is cut here; the rest is in SKILL.md.")
     if record.get("requires"):
         lines.append(f"Needs these skills too: {', '.join(record['requires'])}")
-    chunks = record.get("chunks", [])
-    if chunks:
-        lines.append("Chunks of the body, loaded by their ids:")
-    lines += [f"- {one_line(chunk['id'])}: {one_line(chunk['description'])}" for chunk in chunks]
-    return "\n".join(lines)
+    chunks = [(chunk["id"], chunk["description"]) for chunk in record.get("chunks", [])]
+    return "\n".join(filter(None, [*lines, render_chunks(chunks)]))
 
 
 def _page_text(record: Record) -> str:

@@ -389,10 +389,14 @@ def test_the_summary_counts_by_reason(root):
         "4 of 9 skills are published; not published: name-characters 1, frontmatter-unreadable 1,"
         " hidden 1, file-name-case 1, name-not-ascii 1"
     )
+    colon = (
+        "The value of 'description' holds an unquoted colon; it was read as text, put it in quotes"
+    )
     assert unfit == [
-        f"{root / 'Bad Name' / 'SKILL.md'} (name-characters)",
-        f"{root / 'broken' / 'SKILL.md'} (frontmatter-unreadable)",
-        f"{root / 'lower' / 'skill.md'} (file-name-case)",
+        f"{root / 'Bad Name' / 'SKILL.md'} (The name 'Bad Name' should hold only lowercase letters,"
+        " digits and hyphens)",
+        f"{root / 'broken' / 'SKILL.md'} ({colon})",
+        f"{root / 'lower' / 'skill.md'} (Its file is not named 'SKILL.md'; rename it)",
     ]
 
 
