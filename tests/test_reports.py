@@ -35,7 +35,7 @@ def test_all_packages_of_the_project_are_looked_for():
     project = tomllib.loads(text)["project"]
     wanted = {entry.partition(">")[0].lower() for entry in project["dependencies"]}
     assert {name.lower() for name in PACKAGES} == wanted
-    assert set(EXTRAS) <= set(project["optional-dependencies"])
+    assert set(EXTRAS) == set(project["optional-dependencies"])
 
 
 def test_a_missing_package_is_an_error_with_the_pip_line(monkeypatch):
@@ -217,11 +217,13 @@ def test_skills_that_cannot_be_published_are_named(tmp_path, make_skill, monkeyp
     make_skill(root, "long", "x" * 1025)
     index = SkillIndex.from_roots(root, index_dir=tmp_path / "i", model="hashing")
     ((verdict, detail),) = verdicts(doctor(index.folder), "skills over MCP")
-    named = ", ".join(f"{root}/Bad {n}/SKILL.md (name-characters)" for n in range(10, 20))
+    rule = "should hold only lowercase letters, digits and hyphens"
+    bad = (f"{root}/Bad {n}/SKILL.md (The name 'Bad {n}' {rule})" for n in range(10, 20))
     assert verdict == "warning"
     assert detail == (
         "1 of 15 skills are published; not published: name-characters 12, hidden 1,"
-        f" description-too-long 1; mend: {named} and 3 more"
+        " description-too-long 1. To publish more (`skillsearch validate FOLDER` says all): "
+        f"{', '.join(bad)} and 3 more"
     )
 
 

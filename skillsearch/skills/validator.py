@@ -12,6 +12,7 @@ from skillsearch.skills.frontmatter import (
     Finding,
     Sections,
     end_of_keys,
+    find_flow_style,
     load_yaml,
     split_frontmatter,
 )
@@ -97,10 +98,7 @@ def _check_file(skill_md: Path, folder: Path) -> list[Finding]:
     except ParseError as error:
         return [_as_error(error)]
     text, findings = decode_skill_md(data)
-    findings = [
-        finding._replace(severity="error") if finding.code == "not-utf8" else finding
-        for finding in findings
-    ]
+    findings = [finding._replace(severity="error") for finding in findings]
     sections = split_frontmatter(text)
     findings += _check_hidden_characters(text)
     if sections.frontmatter is None or sections.first_line != 2:
@@ -121,6 +119,9 @@ def _check_frontmatter(sections: Sections, folder: str) -> list[Finding]:
     try:
         fields, duplicates = load_yaml(text, first_line=sections.first_line)
         findings += (finding._replace(severity="error") for finding in duplicates)
+        if line := find_flow_style(text, first_line=sections.first_line):
+            message = "Lists and mappings in brackets are refused; write an item a line."
+            findings.append(_error("yaml-flow-style", message, line))
     except ParseError as error:
         findings.append(_as_error(error))
         try:
@@ -200,7 +201,7 @@ def _check_compatibility(fields: dict[str, JsonValue]) -> list[Finding]:
         return [_error("compatibility-not-text", message)]
     length = len(as_text(value))
     if not as_text(value).strip():
-        return [_error("compatibility-empty", "The compatibility is empty; fill or remove it.")]
+        return [Finding("compatibility-empty", "The compatibility is empty; fill or remove it.")]
     if length > MAX_COMPATIBILITY_CHARS:
         message = (
             f"The compatibility has {length} characters; shorten it to {MAX_COMPATIBILITY_CHARS}."

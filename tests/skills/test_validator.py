@@ -92,6 +92,12 @@ CASES = {
     "windows lines": (GOOD.replace("\n", "\r\n"), "tea-timer", []),
     "description as list": (fields(description="\n  - a"), "tea-timer", ["description-not-text"]),
     "name as list": (fields(name="\n  - a"), "tea-timer", ["name-not-text"]),
+    "byte order mark": (b"\xef\xbb\xbf" + GOOD.encode(), "tea-timer", ["byte-order-mark"]),
+    "flow list": (fields("allowed-tools: [Read, Bash]"), "tea-timer", ["yaml-flow-style"]),
+    "flow mapping": (fields("metadata: {author: me}"), "tea-timer", ["yaml-flow-style"]),
+    "empty flow list": (fields("metadata:", "  tags: []"), "tea-timer", ["yaml-flow-style"]),
+    "brackets in quotes": (fields("license: '[MIT] {x}'"), "tea-timer", []),
+    "empty compatibility": (fields("compatibility:"), "tea-timer", []),
     "compatibility as list": (
         fields("compatibility:", "  - a"),
         "tea-timer",
@@ -102,9 +108,6 @@ CASES = {
 # Where we differ from the reference implementation on purpose: (content, its verdict, our errors).
 # True: valid; False: invalid; None: it raises an exception.
 DELIBERATE_DIFFERENCES = {
-    "a byte order mark is accepted": (b"\xef\xbb\xbf" + GOOD.encode(), False, []),
-    "flow lists are accepted": (fields("allowed-tools: [Read, Bash]"), False, []),
-    "flow mappings are accepted": (fields("metadata: {author: me}"), False, []),
     "three dashes do not cut a description": (
         fields(description="Tea --- " + "x" * 1024),
         True,
@@ -120,7 +123,6 @@ DELIBERATE_DIFFERENCES = {
         True,
         ["field-unknown"],
     ),
-    "an empty compatibility is an error": (fields("compatibility:"), True, ["compatibility-empty"]),
     "a null is no name": (fields(name="null"), True, ["name-missing"]),
     "other encodings are told": (
         fields(description="Th\u00e9").encode("latin-1"),
@@ -161,6 +163,8 @@ EXTRAS = [
     "compatibility: kettle",
     "version: 1",
     "metadata:\n  a: b",
+    "metadata:\n  a: {b: [c]}",
+    "compatibility: ''",
     "license: &a b",
 ]
 
@@ -295,8 +299,3 @@ def test_folder_that_cannot_be_listed_earns_no_advice_on_files(make_skill, monke
 
     monkeypatch.setattr(validator, "list_files", fail)
     assert validate(make_skill(GOOD + "Run `scripts/brew.py`.")) == ()
-
-
-def test_byte_order_mark_is_noted(make_skill):
-    """An accepted mark is still mentioned."""
-    assert advice(validate(make_skill(b"\xef\xbb\xbf" + GOOD.encode()))) == ["byte-order-mark"]
