@@ -484,3 +484,18 @@ def test_a_query_without_words_finds_nothing_and_fails_nowhere(cli, drinks, text
     result = cli("query", text, "--index-dir", model, "--json")
     assert (result.exit_code, result.stderr) == (0, "")
     assert json.loads(result.stdout)["hits"] == []
+
+
+def test_a_misspelt_name_gets_the_names_that_come_near(indexed):
+    """On stderr and in JSON; a request in words, or a word that is like no name, gets none."""
+    done = indexed("query", "stepp-tea", "--threshold", "0.99")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert "Skills of a similar name: steep-tea (skillsearch show NAME)" in done.stderr
+    found = json.loads(indexed("query", "Brew-Cofee", "--threshold", "0.99", "--json").stdout)
+    assert (found["hits"], found["nearest"]) == ([], ["brew-coffee"])
+    for words in ("steep tea please", "joke"):
+        done = indexed("query", words, "--threshold", "0.99")
+        assert "similar name" not in done.stderr
+        plain = indexed("query", words, "--threshold", "0.99", "--json").stdout
+        assert "nearest" not in json.loads(plain)
+    assert "nearest" not in json.loads(indexed("query", "steep-tea", "--json").stdout)

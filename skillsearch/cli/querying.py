@@ -11,7 +11,7 @@ import click
 from skillsearch.cli.asking import text_of
 from skillsearch.cli.batch import Query, read_queries
 from skillsearch.cli.explaining import channel_lines, explanation
-from skillsearch.cli.opening import bring_up_to_date, open_index
+from skillsearch.cli.opening import MAX_REFRESHED_FILES, bring_up_to_date, open_index
 from skillsearch.cli.options import (
     LOGGER,
     Count,
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from skillsearch.config import Settings
     from skillsearch.types import SearchResult, System
 
+_NEAR_CUTOFF = 0.75
+"""Least similarity of a name that a misspelt one is taken for; two letters of ten may differ."""
 _TOGETHER = 64
 """Queries of a batch that are embedded together."""
 _TOLD = 10
@@ -104,7 +106,12 @@ def query_command(
         if batch:
             emit_json({"_id": key, **result.to_dict()})
         else:
-            _show(result, as_json=as_json)
+            near = (
+                ()
+                if result or settings.backend == "milvus"
+                else _near_names(result.query, settings)
+            )
+            _show(result, near, as_json=as_json)
     if problems or (exit_code and not found):
         context.exit(1)
 
@@ -186,10 +193,20 @@ def _search_milvus(
             yield index.search(text, settings.n, settings.threshold, system=system, explain=explain)
 
 
-def _show(result: SearchResult, *, as_json: bool) -> None:
-    """Print the answer to one query."""
+def _near_names(query: str, settings: Settings) -> tuple[str, ...]:
+    """Return the names that a query of one word may be a slip of; none in a large index."""
+    from skillsearch.index.names import nearest_names
+
+    index = None if len(query.split()) > 1 else open_index(settings.index_dir)
+    if index is None or len(index) > MAX_REFRESHED_FILES:
+        return ()
+    return nearest_names(query, index.documents(), cutoff=_NEAR_CUTOFF)
+
+
+def _show(result: SearchResult, near: Sequence[str], *, as_json: bool) -> None:
+    """Print the answer to one query, and the names that may have been meant."""
     if as_json:
-        emit_json(result.to_dict())
+        emit_json({**result.to_dict(), **({"nearest": list(near)} if near else {})})
         return
     if result.channels:
         _print_channels(result)
@@ -198,6 +215,8 @@ def _show(result: SearchResult, *, as_json: bool) -> None:
             f"No skill reaches the threshold {result.threshold:.2f}. Say it in other words, lower "
             "it (--threshold 0.1), or look at what there is: skillsearch list"
         )
+        if near:
+            say(f"Skills of a similar name: {', '.join(near)} (skillsearch show NAME)")
     elif is_terminal():
         from skillsearch.cli.tables import print_hits
 

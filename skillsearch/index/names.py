@@ -103,12 +103,23 @@ def _meant(name: str, documents: DocumentStore) -> list[Document]:
     return [document for document in same_name if document.alias == alias]
 
 
-def nearest_names(name: str, documents: DocumentStore) -> tuple[str, ...]:
-    """Return up to five names of documents that look most like a name, nearest first."""
+def nearest_names(
+    name: str, documents: Iterable[Document], *, cutoff: float = _NEAREST_CUTOFF
+) -> tuple[str, ...]:
+    """Find the names of documents that look most like a name.
+
+    Args:
+        name: The name.
+        documents: The documents; all of them are looked at.
+        cutoff: Least similarity, 0 to 1.
+
+    Returns:
+        Up to five names, nearest first.
+    """
     folded = {document.name.casefold(): document.name for document in documents}
     wanted = name[:_COMPARED_CHARS].casefold()
     close = difflib.get_close_matches(
-        wanted, _sharing_most(wanted, folded), n=_NEAREST_NAMES, cutoff=_NEAREST_CUTOFF
+        wanted, _sharing_most(wanted, folded), n=_NEAREST_NAMES, cutoff=cutoff
     )
     return tuple(folded[other] for other in close)
 

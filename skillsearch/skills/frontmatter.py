@@ -174,14 +174,18 @@ def load_yaml(
 
 
 def find_flow_style(text: str, *, first_line: int = 1) -> int | None:
-    """Return the line of the first list or mapping in brackets; None if there is none.
+    """Look for a list or mapping in brackets.
 
     Args:
         text: YAML that `load_yaml` has read.
         first_line: Line of the file on which it starts.
+
+    Returns:
+        The line of the first one; None if there is none.
     """
-    for event in yaml.parse(text, Loader=_Loader):
-        if isinstance(event, yaml.CollectionStartEvent) and event.flow_style:
+    events: Iterator[Any] = yaml.parse(text, Loader=_Loader)
+    for event in events:
+        if getattr(event, "flow_style", None):
             return first_line + int(event.start_mark.line)
     return None
 
