@@ -14,7 +14,6 @@ import os
 import secrets
 import stat
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 
 from skillsearch.errors import ConfigError
@@ -78,7 +77,11 @@ def _make(path: Path) -> None:
             file.write(secrets.token_bytes(_KEY_BYTES))
             file.flush()
             os.fsync(file.fileno())
-        with suppress(FileExistsError):
+        try:
             path.hardlink_to(name)
+        except FileExistsError:
+            pass
+        except OSError:  # Not every file system can.
+            Path(name).replace(path)
     finally:
-        Path(name).unlink()
+        Path(name).unlink(missing_ok=True)

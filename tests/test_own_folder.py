@@ -104,6 +104,17 @@ def test_the_secret_is_made_once_for_its_user_alone(tmp_path):
         assert key.stat().st_mode & 0o777 == 0o600
 
 
+def test_where_links_cannot_be_had_the_secret_is_kept_too(tmp_path, monkeypatch):
+    """Made once, and found again."""
+
+    def refuse(*_):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    assert own_folder(tmp_path, tmp_path / "cache") == own_folder(tmp_path, tmp_path / "cache")
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == ["key"]
+
+
 def replaced_by_a_link(key):
     """Put a link in the place of a secret."""
     key.rename(key.with_name("elsewhere"))

@@ -126,7 +126,7 @@ class IndexFolder:
                 )
 
     def exists(self) -> bool:
-        """Tell whether some index was ever finished here."""
+        """Return whether some index was ever finished here."""
         return (self.path / "CURRENT").is_file()
 
     def not_found(self, settings: Settings | None = None) -> IndexNotFoundError:
@@ -351,7 +351,8 @@ class IndexFolder:
         sync_folder(target.parent)
         write_atomically(self.path / "CURRENT", name.encode("ascii") + b"\n")
         self._remove_generations(keep={name, before})
-        seal_parts(target, trusted)  # Links of theirs were removed.
+        with contextlib.suppress(OSError):
+            seal_parts(target, trusted)  # Links of theirs were removed.
 
     def current(self) -> str | None:
         """Return the name of the generation in use, or None where there is none."""

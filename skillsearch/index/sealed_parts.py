@@ -50,7 +50,7 @@ class Part(NamedTuple):
 
 
 def share_parts(folder: Path, parts: Mapping[str, Part], target: Path) -> dict[str, Part]:
-    """Put parts of a generation into the folder of another, without writing them where possible.
+    """Put parts of a generation into the folder of another, without writing them if possible.
 
     Args:
         folder: Where they lie.
@@ -112,7 +112,7 @@ def damaged_parts(folder: Path, parts: Mapping[str, Part], *, reread: int = 0) -
     stats = {name: _stat_of(folder / name) for name in parts}
     trusted = [name for name in seal if name in parts and seal[name] == stats[name]]
     again = _first_of(trusted, parts, reread)
-    wanted = [*(name for name in parts if name not in set(trusted)), *again]
+    wanted = [*(name for name in parts if seal.get(name) != stats[name]), *again]
     damaged = different_parts(folder, {name: parts[name] for name in wanted})
     order = [*trusted[len(again) :], *wanted]
     if damaged or order != trusted:
@@ -163,7 +163,7 @@ class DamageGuard:
     """Makes one error of whatever a reader raises because a part is damaged.
 
     A context manager around what reads the parts of a generation. It costs nothing until something
-    is raised; then the parts are hashed, and where all are good the error goes on as it is.
+    is raised; then the parts are hashed, and if all are good the error goes on as it is.
     """
 
     def __init__(self, folder: Path, parts: Mapping[str, Part]) -> None:

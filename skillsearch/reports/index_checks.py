@@ -75,7 +75,10 @@ def check_index(settings: Settings) -> Iterator[Check]:
 
 def _check_vectors(index: SkillIndex) -> Check:
     """Read the saved vectors of all texts, which a search needs not but the next index does."""
-    count = count_lost(index.opened, index.folder)
+    try:
+        count = count_lost(index.opened, index.folder)
+    except OSError as exc:
+        return Check("saved vectors", "error", f"{exc.filename} cannot be read: {exc.strerror}")
     if count:
         detail = (
             f"{count:,} skills have none, or a damaged one, in the embedding cache; the index is "

@@ -306,6 +306,21 @@ def test_an_index_that_is_gone_can_be_looked_at(answers, prompt, index_dir, monk
         answers.overview(prompt())
 
 
+def test_an_index_that_was_healed_is_opened_again(answers, prompt, index_dir, drinks):
+    """Its generation is the same, but its files are others than those that are mapped."""
+    warm_indexes = answers._warm
+    first = warm_indexes.get(index_dir)
+    assert warm_indexes.get(index_dir) is first
+    records = first.index.opened.folder / "documents-records.npy"
+    records.write_bytes(records.read_bytes()[:-1] + b"?")
+    again, report = SkillIndex.build(first.index.opened.settings.request(), index_dir, verify=True)
+    assert report.healed == (records.name,)
+    assert again.generation == first.index.generation
+    renewed = warm_indexes.get(index_dir)
+    assert renewed is not first
+    assert [*renewed.index.documents()] == [*again.documents()]
+
+
 def test_skills_that_ask_not_to_be_offered_are_not(answers, prompt, drinks, make_skill):
     """Though ``query`` finds them; the change is indexed first, and told."""
     make_skill(drinks, "secret-tea", "Brew secret tea.", **{"disable-model-invocation": True})
