@@ -117,11 +117,11 @@ def test_the_exit_code_is_that_of_the_command(local, code):
 
 
 @pytest.mark.slow
-def test_a_command_whose_time_is_over_exits_with_124(local):
+def test_a_command_that_times_out_exits_with_124(local):
     """As by timeout(1); what it wrote before is there."""
     result = local("echo begun; sleep 60", "--timeout", "0.5")
     assert (result.exit_code, result.stdout) == (124, "begun\n")
-    assert "time was over" in result.stderr
+    assert "timed out after 0.5" in result.stderr
 
 
 def test_a_program_that_is_not_there_exits_with_127(run):

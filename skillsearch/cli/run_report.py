@@ -198,7 +198,7 @@ def keep_files(files: Mapping[str, bytes], folder: Path, *, force: bool) -> Kept
 def _end(result: RunResult) -> str:
     """Say how a run ended."""
     if result.timed_out:
-        return "ended when its time was over,"
+        return "timed out"
     return "not started," if result.exit_code < 0 else f"exit code {result.exit_code}"
 
 

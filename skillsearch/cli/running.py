@@ -125,7 +125,7 @@ class _Command(click.Command):
 )
 @click.option("--image", metavar="IMAGE", help="What --executor container runs it in.")
 @click.option("--require-isolation", is_flag=True, help="Do not run it where nothing isolates it.")
-@click.option("--list-executors", is_flag=True, help="Tell which there are, and leave.")
+@click.option("--list-executors", is_flag=True, help="List the executors and exit.")
 @json_option
 @verbose_option
 @click.pass_context
@@ -160,7 +160,7 @@ def run_command(
     Exit codes:
       that of COMMAND, or
       2    wrong usage
-      124  its time was over
+      124  it timed out
       125  it could not be run, or what it gave not be kept
       127  its program could not be started
       130  interrupted
