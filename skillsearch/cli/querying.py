@@ -11,7 +11,7 @@ import click
 from skillsearch.cli.asking import text_of
 from skillsearch.cli.batch import Query, read_queries
 from skillsearch.cli.explaining import channel_lines, explanation
-from skillsearch.cli.opening import MAX_REFRESHED_FILES, bring_up_to_date, open_index
+from skillsearch.cli.opening import bring_up_to_date, open_index
 from skillsearch.cli.options import (
     LOGGER,
     Count,
@@ -196,9 +196,10 @@ def _search_milvus(
 def _near_names(query: str, settings: Settings) -> tuple[str, ...]:
     """Return the names that a query of one word may be a slip of; none in a large index."""
     from skillsearch.index.names import nearest_names
+    from skillsearch.index.opening import MAX_CHECKED_SKILLS
 
-    index = None if len(query.split()) > 1 else open_index(settings.index_dir)
-    if index is None or len(index) > MAX_REFRESHED_FILES:
+    index = None if len(query.split()) > 1 else open_index(settings)
+    if index is None or len(index) > MAX_CHECKED_SKILLS:
         return ()
     return nearest_names(query, index.documents(), cutoff=_NEAR_CUTOFF)
 
