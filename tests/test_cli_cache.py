@@ -171,6 +171,15 @@ def test_index_prunes_archives_that_no_index_is_over(index, cli, pack, tmp_path,
     assert list((cache_dir() / "roots").iterdir()) == []
 
 
+def test_an_index_that_cannot_be_read_may_need_an_archive(index, cache, pack, tmp_path):
+    """As long as its folder is there."""
+    index(pack("tea.zip"), "--index-dir", tmp_path / "elsewhere")
+    write(tmp_path / "elsewhere" / "request.json")
+    assert kinds(cache("--clear")["removed"]) == []
+    shutil.rmtree(tmp_path / "elsewhere")
+    assert [kind for kind, _ in kinds(cache("--clear")["removed"])] == ["archive"]
+
+
 def test_a_library_over_an_archive_keeps_it(cache, pack):
     """Its index is in the cache, and is noted as any other."""
     from skillsearch import SkillLibrary

@@ -116,7 +116,7 @@ def remove_unused(
 
 
 def prune_archives(folder: Path) -> None:
-    """Remove archives that no index needs, and converted models, of which both are old.
+    """Remove archives that no index is over, and converted models, unused for 30 days.
 
     Args:
         folder: The cache folder.
@@ -168,10 +168,11 @@ def _archive(path: Path) -> CacheEntry:
 
 
 def _holds(index: str, archive: Path) -> bool:
-    """Return whether an index is over a root that lies in the folder of an archive."""
+    """Return whether an index is over a root in the folder of an archive, or may be."""
     request = _request(Path(index))
-    roots = () if request is None else request.roots
-    return any(root.parent.name == archive.name for root in roots)  # a digest
+    if request is None:
+        return _is_folder(Path(index))
+    return any(root.parent.name == archive.name for root in request.roots)  # a digest
 
 
 def _request(folder: Path) -> IndexRequest | None:
