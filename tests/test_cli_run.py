@@ -137,7 +137,10 @@ def test_a_program_that_is_not_there_exits_with_127(run):
     [
         (["python-mat", "--", "true"], "Did you mean: python-math"),
         (["--require-isolation", "python-math", "--", "true"], "isolation is required"),
-        (["--index-dir", "nowhere", "python-math", "--", "true"], "skillsearch index FOLDER, or"),
+        (
+            ["--index-dir", "nowhere", "python-math", "--", "true"],
+            "/work/nowhere, or run the skill",
+        ),
         (["--input", "artifact://x", "python-math", "--", "true"], "artifact"),
         (["--input", "skill://none/x", "python-math", "--", "true"], "none"),
         (["--output", "../x", "python-math", "--", "true"], "../x"),

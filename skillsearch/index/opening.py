@@ -101,8 +101,11 @@ def _way_on(folder: Path, option: str) -> str:
     from skillsearch.index.request import IndexRequest
 
     request = IndexRequest.load(folder)
-    command = replace_command(usable_roots(request.named if request else ()), option)
-    return f"Bring it back, or leave its skills out: {command}"
+    named = request.named if request else ()
+    usable = usable_roots(named)
+    if named and len(usable) == len(named):  # It was unpacked, and can be again.
+        return f"To fix: run `skillsearch index{option}`"
+    return f"Bring it back, or leave its skills out: {replace_command(usable, option)}"
 
 
 def _refresh(index: SkillIndex, differences: Differences) -> str:

@@ -126,7 +126,9 @@ def test_an_unpacked_root_that_is_lost_is_made_anew_by_index(index, query, cli, 
     index(archive)
     shutil.rmtree(cache_dir() / "roots")
     result = cli("query", "green tea", "--index-dir", index_dir, "--threshold", "0")
-    assert "is gone; searching the index as it was. To mend: skillsearch index" in result.stderr
+    command = f"skillsearch index --index-dir {index_dir}"
+    told = f"is gone; searching the index as it was. To fix: run `{command}`"
+    assert told in result.stderr
     assert "steep-tea" in result.stdout
     index()
     assert cli("status", "--index-dir", index_dir).exit_code == 0
