@@ -38,10 +38,10 @@ A caller's wrong argument type stays ``TypeError`` or ``ValueError``.
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
 
 from skillsearch.surroundings import install_extra
 
+TYPE_CHECKING = False  # `typing` would cost the hook of a host some milliseconds
 if TYPE_CHECKING:
     from skillsearch.types import IndexProgress
 
