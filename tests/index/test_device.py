@@ -50,7 +50,7 @@ def test_index_refuses_a_device_that_there_is_not(cli, drinks):
     """By the same rule as in a file."""
     result = cli("index", drinks, "--device", "gpu")
     assert result.exit_code == 2
-    assert "flag: device = 'gpu' must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'" in result.stderr
+    assert "--device gpu must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'" in result.stderr
 
 
 def test_a_device_in_the_settings_is_only_for_models_that_can_use_it(cli, drinks, monkeypatch):
