@@ -279,7 +279,7 @@ class SearchResult(Sequence[Hit]):
         abstained: True where no skill reached the threshold.
         seconds: Wall time of the search.
         channels: Which channels had a vote, where the search was asked to explain.
-        words_only: True where words alone were searched, because no index is made yet: another
+        words_only: True if words alone were searched, because no index is made yet: another
             answer may follow, and none is not final.
     """
 

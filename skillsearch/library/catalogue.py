@@ -25,7 +25,7 @@ class Catalogue:
 
     Attributes:
         documents: All skills, by id; what only a search needs of them is empty.
-        about: By path, what the metadata of a skill says beside its name, where that is more than
+        about: By path, what the metadata of a skill says beside its name, if that is more than
             the description.
         roots: The roots that exist, in order of precedence.
         diagnostics: What could not be read or is odd, by path.

@@ -70,7 +70,7 @@ class Indexer:
 
     @property
     def progress(self) -> IndexProgress | None:
-        """How far the first index is; None where it is made or not begun."""
+        """How far the first index is; None if it is made or not begun."""
         return self._job.progress() if self._job and self._last is None else None
 
     def index_of(
@@ -146,7 +146,7 @@ class _Job:
         make: Callable[[Progress], SkillIndex],
         count_words: Callable[[], Searchable] | None,
     ) -> SkillIndex:
-        """Make the index, and beside it words where it takes long."""
+        """Make the index, and beside it words if it takes long."""
         timer = threading.Timer(WORDS_AFTER, self._count, (count_words,))
         timer.daemon = True
         if count_words:
@@ -164,7 +164,7 @@ class _Job:
         try:
             self.words = count_words()
         except OSError as exc:
-            logger.warning("There is no search by words while skills are indexed: %s", exc)
+            logger.warning("Skills cannot be searched by words while they are indexed: %s", exc)
 
     def _tell(self, stage: str, done: int, total: int) -> None:
         """Keep how far it is."""

@@ -99,7 +99,7 @@ class Source(Protocol):
 
     @property
     def progress(self) -> IndexProgress | None:
-        """How far the first index is; None where there is one."""
+        """How far the first index is; None if there is one."""
 
     def add_root(self, path: Path) -> None:
         """Add a root behind all others."""
@@ -264,9 +264,7 @@ class ScannedSource:
 
         def count_words() -> WordIndex:
             """Make what is searched until then."""
-            return WordIndex.build(
-                catalogue.documents, catalogue.about, [str(path) for path in paths]
-            )
+            return WordIndex.build(catalogue.documents, catalogue.about, catalogue.roots)
 
         catalogue = self._catalogue
         try:
@@ -283,7 +281,7 @@ class ScannedSource:
 
     @property
     def progress(self) -> IndexProgress | None:
-        """How far the first index is; None where there is one."""
+        """How far the first index is; None if there is one."""
         return self._indexer.progress
 
     def add_root(self, path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -21,13 +21,13 @@ from skillsearch.index.fitted import default_calibration
 from skillsearch.index.lexical import LexicalSegment
 from skillsearch.index.lexical_builder import LexicalWriter
 from skillsearch.index.lexical_field import LexicalField
-from skillsearch.index.precedence import shadowed_numbers
+from skillsearch.index.precedence import find_shadowed
 from skillsearch.index.query_form import QueryForm, QueryView
 from skillsearch.index.search import SearchRequest, run
 from skillsearch.index.segments import METADATA
 from skillsearch.index.tokenizer import document_terms, terms
 from skillsearch.languages import language_of
-from skillsearch.types import SearchResult
+from skillsearch.types import Root, SearchResult
 
 _NO_VOTE = (QueryView(np.zeros(0, np.float32), 0.0),)
 
@@ -35,7 +35,7 @@ _NO_VOTE = (QueryView(np.zeros(0, np.float32), 0.0),)
 class WordIndex:
     """An index without dense channels.
 
-    It is asked as a `SkillIndex` is, and judges as one does where no embedder can read the query.
+    It is asked as a `SkillIndex` is, and judges as one does if no embedder can read the query.
     """
 
     def __init__(self, corpus: Corpus, roots: Sequence[str]) -> None:
@@ -45,15 +45,15 @@ class WordIndex:
 
     @classmethod
     def build(
-        cls, documents: DocumentStore, about: Mapping[str, str], roots: Sequence[str]
+        cls, documents: DocumentStore, about: Mapping[str, str], roots: Sequence[Root]
     ) -> Self:
-        """Count the words of the metadata of all documents but the shadowed ones.
+        """Count the words of the metadata of all documents that their names mean.
 
         Args:
             documents: The documents.
-            about: What the metadata says beside the name, by path, where it is more than the
+            about: What the metadata says beside the name, by path, if it is more than the
                 description.
-            roots: Paths of the roots, in order of precedence.
+            roots: The roots, in order of precedence.
 
         Returns:
             The index.
@@ -61,12 +61,14 @@ class WordIndex:
         Raises:
             OSError: When there is no room for temporary files.
         """
-        shadowed = set(shadowed_numbers(documents, roots).tolist())
-        searched = [document for n, document in enumerate(documents) if n not in shadowed]
+        paths = [str(root.path) for root in roots]
+        shadowed = find_shadowed(documents, paths)
+        left_out = {one.document.doc_id for one in shadowed}
         found: list[Document] = []
         with tempfile.TemporaryDirectory(prefix="skillsearch-") as folder:
             writer = LexicalWriter(Path(folder), METADATA)
-            for number, document in enumerate(searched):
+            meant = (one for one in documents if one.doc_id not in left_out)
+            for number, document in enumerate(meant):
                 name = document.name[:METADATA_CHARS]
                 text = about.get(document.path, document.description)[:METADATA_CHARS]
                 language = language_of(f"{name}: {text}")
@@ -76,7 +78,7 @@ class WordIndex:
                 found.append(replace(document, keys=((key, ""),), language=language))
             writer.finish(len(found))
             field = LexicalField.of(LexicalSegment.load(Path(folder), METADATA))
-        return cls(Corpus(DocumentStore.build(found), field, None, (), (None,)), roots)
+        return cls(Corpus(DocumentStore.build(found), field, None, (), (None,)), paths)
 
     def search(
         self,
@@ -85,6 +87,7 @@ class WordIndex:
         threshold: float | None = None,
         *,
         include_hidden: bool = True,
+        exclude: Collection[str] = (),
     ) -> SearchResult:
         """Find the skills that fit a request by its words, or none.
 
@@ -93,6 +96,7 @@ class WordIndex:
             n: How many hits at most.
             threshold: Lowest accepted score; by default that of `SkillIndex.search`.
             include_hidden: As in `SkillIndex.search`.
+            exclude: As in `SkillIndex.search`.
 
         Returns:
             The hits, best first.
@@ -101,12 +105,14 @@ class WordIndex:
             QueryError: When the query is empty or too long, or n or threshold cannot be used.
         """
         started = time.perf_counter()
-        request = SearchRequest.of(query, n=n, threshold=threshold, include_hidden=include_hidden)
+        request = SearchRequest.of(
+            query, n=n, threshold=threshold, include_hidden=include_hidden, exclude=exclude
+        )
         language = language_of(query)
         form = QueryForm(query, language, Counter(terms(query, language)), _NO_VOTE)
         calibration = default_calibration()
-        has_any = len(self._corpus.documents) > 0
-        hits = run(request, self._corpus, form, calibration, self._roots) if has_any else ()
+        is_empty = not len(self._corpus.documents)
+        hits = () if is_empty else run(request, self._corpus, form, calibration, self._roots)
         seconds = time.perf_counter() - started
         cut = request.cut(calibration)
         return SearchResult(query, cut, hits, not hits, seconds, words_only=True)

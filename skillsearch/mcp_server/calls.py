@@ -27,6 +27,8 @@ INDEXING_SECONDS = 0.05
 """How often is looked whether they are there."""
 SOON_SECONDS = 3.0
 """A first index that takes no longer is worth waiting for, though there are words."""
+FEW_FILES = 32
+"""Fewer take about that long, as far as nothing else tells."""
 TELLING_SECONDS = 0.5
 """How often a client that waits is told how far the index is."""
 SEARCH = "search_skills"
@@ -58,7 +60,11 @@ class Calls:
         self._running: dict[str, Future[Any]] = {}
 
     async def answer(
-        self, session: str, name: str, arguments: Mapping[str, Any], report: Report
+        self,
+        session: str,
+        name: str,
+        arguments: Mapping[str, Any],
+        report: Report | None = None,
     ) -> Answer:
         """Answer a call.
 
@@ -66,7 +72,7 @@ class Calls:
             session: What tells the client from others.
             name: Name of the tool.
             arguments: Its arguments.
-            report: Called while the call waits for the first index.
+            report: Called while the call waits for the first index; None to tell nobody.
 
         Returns:
             The answer as of `Toolset.call`; with how far the index is, as ``progress``, if words
@@ -88,14 +94,13 @@ class Calls:
         self, session: str, name: str, arguments: Mapping[str, Any], teller: Teller
     ) -> Answer | _Begun:
         """Begin a call; one that needs an index that is just being made, again."""
-        deadline = anyio.current_time() + INDEXING_PATIENCE
+        begun_at = anyio.current_time()
         while True:
             begun, progress = await self._desk.run(self._begin, session, name, arguments)
             if not progress or isinstance(begun, _Begun):
                 return begun
-            is_answer = "result" in begun
-            is_soon = progress.seconds_left is not None and progress.seconds_left <= SOON_SECONDS
-            if anyio.current_time() > deadline or (is_answer and not is_soon):
+            is_answer, waited = "result" in begun, anyio.current_time() - begun_at
+            if waited > INDEXING_PATIENCE or (is_answer and not _is_soon(progress, waited)):
                 return {**begun, "progress": progress} if is_answer else begun
             await teller.tell(progress)
             await anyio.sleep(INDEXING_SECONDS)
@@ -129,7 +134,7 @@ class Calls:
 class Teller:
     """Tells a client that waits how far the first index is: now and then, and never less."""
 
-    def __init__(self, report: Report, *, seconds: float = TELLING_SECONDS) -> None:
+    def __init__(self, report: Report | None, *, seconds: float = TELLING_SECONDS) -> None:
         """Tell it by `report`, at most once in so many seconds."""
         self._report = report
         self._seconds = seconds
@@ -139,10 +144,17 @@ class Teller:
     async def tell(self, progress: IndexProgress) -> None:
         """Tell it, unless that was done a moment ago or nothing was done since."""
         done = progress.read + progress.embedded
-        if done <= self._told or anyio.current_time() < self._next:
+        if not self._report or done <= self._told or anyio.current_time() < self._next:
             return
         self._told, self._next = done, anyio.current_time() + self._seconds
         await self._report(done, progress.files + progress.texts, _message(progress))
+
+
+def _is_soon(progress: IndexProgress, waited: float) -> bool:
+    """Return whether the first index is worth waiting for, though there are words."""
+    if progress.seconds_left is not None:
+        return progress.seconds_left <= SOON_SECONDS
+    return waited < SOON_SECONDS and progress.files < FEW_FILES
 
 
 def _message(progress: IndexProgress) -> str:

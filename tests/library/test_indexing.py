@@ -89,15 +89,15 @@ def test_the_index_is_searched_once_it_is_made(library, later):
 
 @pytest.fixture
 def make_slowly(drinks, index_dir):
-    """Return what tells of two texts of three, waits to be told to go on, and gives an index."""
+    """Return what tells of two texts of twelve, waits to be told to go on, and gives an index."""
     index = SkillIndex.from_roots(drinks, index_dir=index_dir, model="hashing")
     go_on = threading.Event()
 
     def make(progress):
         """Make the index."""
         progress("read", 3, 3)
-        progress("embed", 1, 3)
-        progress("embed", 2, 3)
+        progress("embed", 1, 12)
+        progress("embed", 2, 12)
         assert go_on.wait(SECONDS)
         return index
 
@@ -128,14 +128,29 @@ def test_how_far_it_is_can_be_told(make_slowly, wait_until):
         with pytest.raises(IndexingError):
             indexer.index_of(state, make_slowly)
         wait_until(lambda: indexer.progress.seconds_left is not None)
-        with pytest.raises(IndexingError, match="67% is done; search again in about 1 s") as caught:
+        with pytest.raises(IndexingError, match="17% is done; search again in about") as caught:
             indexer.index_of(state, make_slowly)
         make_slowly.go_on.set()
     told = caught.value.progress
-    assert (told.read, told.files, told.embedded, told.texts) == (3, 3, 2, 3)
-    assert 0.25 <= told.seconds_left < 1
+    assert (told.read, told.files, told.embedded, told.texts) == (3, 3, 2, 12)
+    assert 2.5 <= told.seconds_left < SECONDS
     indexer.index_of(state, make_slowly)
     assert indexer.progress is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "when"),
+    [
+        (None, "in a minute"),
+        (0.0, "in about 1 s"),
+        (11.2, "in about 12 s"),
+        (119.5, "in about 2 min"),
+        (200, "in about 3 min"),
+    ],
+)
+def test_when_to_search_again_is_said_in_round_figures(seconds, when):
+    """A minute if nothing tells."""
+    assert IndexProgress(seconds_left=seconds).when == when
 
 
 def test_words_are_searched_while_the_first_index_takes_long(drinks, index_dir, wait_until):

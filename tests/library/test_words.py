@@ -16,6 +16,12 @@ WORDS = (
 )
 
 
+def words_of(*roots):
+    """Return the words of the skills below some folders."""
+    catalogue = scan(roots)
+    return WordIndex.build(catalogue.documents, catalogue.about, catalogue.roots)
+
+
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     """Some skills, among them two copies, one that is hidden, and one with triggers and tags."""
@@ -37,8 +43,7 @@ def root(tmp_path_factory):
 @pytest.fixture(scope="module")
 def words(root):
     """The words of the skills."""
-    catalogue = scan([root])
-    return WordIndex.build(catalogue.documents, catalogue.about, [str(root)])
+    return words_of(root)
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +59,14 @@ def oracle(root, tmp_path_factory):
     st.integers(1, 6),
     st.sampled_from([None, 0.0, 0.2, 1.0]),
     st.booleans(),
+    st.sets(st.sampled_from(["brew", "a/steep-tea", "lemons"])),
 )
 def test_hits_are_those_of_an_index_that_no_embedder_helps(
-    words, oracle, query, n, threshold, include_hidden
+    words, oracle, root, query, n, threshold, include_hidden, excluded
 ):
-    """To the last bit of every score, copies included."""
-    options = {"threshold": threshold, "include_hidden": include_hidden}
+    """To the last bit of every score, copies and what is left out included."""
+    exclude = {f"{root.name}:{folder}" for folder in excluded}
+    options = {"threshold": threshold, "include_hidden": include_hidden, "exclude": exclude}
     found, expected = (one.search(query, n, **options) for one in (words, oracle))
     assert found.hits == expected.hits
     assert (found.threshold, found.abstained) == (expected.threshold, expected.abstained)
@@ -80,9 +87,8 @@ def test_a_scan_that_takes_a_skill_over_keeps_its_tags(root):
 
 
 def test_without_skills_nothing_is_found(tmp_path):
-    """That is no error."""
-    catalogue = scan([tmp_path])
-    found = WordIndex.build(catalogue.documents, catalogue.about, [str(tmp_path)]).search("tea")
+    """It is not an error."""
+    found = words_of(tmp_path).search("tea")
     assert (found.hits, found.abstained, found.words_only) == ((), True, True)
 
 
@@ -90,3 +96,27 @@ def test_a_query_is_checked_as_that_of_an_index(words):
     """With the same words."""
     with pytest.raises(QueryError, match="The query is empty"):
         words.search(" ")
+
+
+def test_skills_of_one_name_that_say_other_things_are_two_hits(tmp_path, make_skill):
+    """Without vectors only equal metadata makes copies."""
+    for folder, about in (("a", "Steep green tea."), ("b", "Steep green tea."), ("c", "Hot tea.")):
+        make_skill(tmp_path / folder, "steep-tea", about)
+    found = words_of(tmp_path).search("steep tea", 5, 0.0)
+    assert [(hit.description, len(hit.duplicates)) for hit in found] == [
+        ("Steep green tea.", 1),
+        ("Hot tea.", 0),
+    ]
+
+
+def test_a_skill_that_another_shadows_counts_for_nothing(tmp_path, make_skill):
+    """Neither as a hit, nor in the weight of a word."""
+    for name, about in (("steep-tea", "Steep green tea."), ("brew", "Brew coffee.")):
+        make_skill(tmp_path / "first", name, about)
+    alone = words_of(tmp_path / "first").search("steep green tea", 5, 0.0)
+    for number, about in enumerate(("Steep green tea.", "Tea, green tea, steep it.")):
+        make_skill(tmp_path / f"later-{number}", "steep-tea", about)
+    later = [tmp_path / f"later-{number}" for number in range(2)]
+    found = words_of(tmp_path / "first", *later).search("steep green tea", 5, 0.0)
+    assert found.hits == alone.hits
+    assert found.hits[0].root == str(tmp_path / "first")

@@ -109,6 +109,7 @@ def test_words_answer_first_and_a_search_that_waits_is_told_how_far_the_index_is
         told.append((progress, total, message))
 
     async def say(client):
+        await client.list_tools()  # from now on the client checks what is structured
         answers = [await client.call_tool(*SEARCH)]
         gate.touch()
         while "words_only" in answers[-1].structured_content:

@@ -372,6 +372,7 @@ def test_a_search_before_the_first_index_says_how_far_it_is(busy_indexing, talk)
 def test_words_answer_while_the_first_index_is_made(busy_indexing, talk, monkeypatch, mode):
     """The answer says so, and that it is not final, to models and to programs."""
     monkeypatch.setattr(calls_module, "INDEXING_PATIENCE", 60)
+    monkeypatch.setattr(calls_module, "SOON_SECONDS", 0)
     server, _ = busy_indexing
 
     async def say(client):
@@ -395,6 +396,7 @@ def test_words_answer_while_the_first_index_is_made(busy_indexing, talk, monkeyp
 def test_other_toolsets_say_so_too(busy_indexing, talk, monkeypatch, toolset):
     """Behind what they answer."""
     monkeypatch.setattr(calls_module, "INDEXING_PATIENCE", 60)
+    monkeypatch.setattr(calls_module, "SOON_SECONDS", 0)
     server, _ = busy_indexing
     server = build_server(server.desk, server.served, Offers(toolset, server.served))
     result = talk(server, call("search_skills", query=QUERY))
@@ -443,9 +445,11 @@ def test_a_search_waits_for_a_first_index_that_is_soon_made(busy_indexing, talk,
     """Nobody has to call again for a handful of skills."""
     server, release = busy_indexing
     monkeypatch.setattr(calls_module, "INDEXING_PATIENCE", 60)
-    threading.Timer(0.3, release.set).start()
+    monkeypatch.setattr(calls_module, "SOON_SECONDS", 60)
+    threading.Timer(1.5, release.set).start()  # words are there before that
     result = talk(server, call("search_skills", query=QUERY))
     assert result.structured_content["skills"][0]["name"] == "steep-tea"
+    assert "words_only" not in result.structured_content
 
 
 def test_a_call_that_takes_too_long_is_answered(make_server, talk, drinks):
