@@ -115,6 +115,20 @@ def test_copies_in_later_roots_change_nothing_about_an_answer(skills, copies):
         assert found(libraries[0]) == found(libraries[1])
 
 
+def test_more_copies_than_candidates_change_nothing_about_an_answer(build, roots, add_skill):
+    """A corpus so small that all of it is scored stays one."""
+    texts = {"pdf-forms": "Fill in PDF forms.", "tea-timer": "Steep tea.", "plan": "Tune a query."}
+    mine, theirs = roots[0].parent / "mine", roots[0].parent / "copies"
+    for number, (name, text) in enumerate(texts.items()):
+        add_skill(mine / name, name, text, "# Steps")
+        for copy in range(20):
+            add_skill(theirs / f"{number}-{copy}", name, text, "# Steps")
+    alone, together = build(mine, index_dir="alone"), build(mine, theirs)
+    assert len(together.opened.corpus.documents.shadowed) == 60
+    for system in SYSTEMS:
+        assert found(together, system=system) == found(alone, system=system)
+
+
 def test_what_is_found_is_the_skill_that_its_name_means(build, roots):
     """The copy is named by the hit, and found by its id."""
     index = build(*roots)
