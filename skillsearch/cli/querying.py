@@ -106,11 +106,7 @@ def query_command(
         if batch:
             emit_json({"_id": key, **result.to_dict()})
         else:
-            near = (
-                ()
-                if result or settings.backend == "milvus"
-                else _near_names(result.query, settings)
-            )
+            near = () if result else _near_names(result.query, settings)
             _show(result, near, as_json=as_json)
     if problems or (exit_code and not found):
         context.exit(1)
@@ -198,8 +194,10 @@ def _near_names(query: str, settings: Settings) -> tuple[str, ...]:
     from skillsearch.index.names import nearest_names
     from skillsearch.index.opening import MAX_CHECKED_SKILLS
 
-    index = None if len(query.split()) > 1 else open_index(settings)
-    if index is None or len(index) > MAX_CHECKED_SKILLS:
+    if len(query.split()) > 1 or settings.backend == "milvus":
+        return ()
+    index = open_index(settings)
+    if len(index) > MAX_CHECKED_SKILLS:
         return ()
     return nearest_names(query, index.documents(), cutoff=_NEAR_CUTOFF)
 
