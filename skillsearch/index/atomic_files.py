@@ -68,7 +68,7 @@ def read_record(path: Path) -> JsonValue:
     """
     try:
         return json.loads(read_with_digest(path))
-    except (OSError, ValueError) as exc:
+    except (OSError, ValueError, RecursionError) as exc:
         raise CacheError(f"{path} cannot be read: {exc}") from exc
 
 

@@ -331,7 +331,7 @@ class IndexFolder:
                 for part, known in manifest["parts"].items()
             }
             settings = manifest["settings"]
-        except (KeyError, TypeError, AttributeError, ValueError) as exc:
+        except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as exc:
             raise CacheError(f"{folder / _MANIFEST} has an unknown form") from exc
         return Generation(name, folder, settings, parts)
 

@@ -294,7 +294,7 @@ class Snapshot:
         """Read the snapshot of an index folder; None where it is missing or damaged."""
         try:
             return cls._from_bytes(read_with_digest(folder / _FILE))
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
     @classmethod

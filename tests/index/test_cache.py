@@ -271,6 +271,7 @@ def test_a_new_format_has_another_name(folder, monkeypatch):
         b'{"format": 2, "parts": {"one": 3}, "settings": {}}',
         b'{"format": 2, "parts": {"one": {}}, "settings": {}}',
         b'{"format": 2, "parts": {}}',
+        b"[" * 100_000,
     ],
 )
 def test_a_manifest_of_another_form_is_a_cache_error(folder, manifest):
