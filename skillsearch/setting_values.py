@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -106,18 +106,20 @@ def _parse_device(value: JsonValue, base: Path) -> str:
 
 def _parse_n(value: JsonValue, base: Path) -> int:
     """Read a number of hits."""
-    number = int(value)
-    if isinstance(value, float | bool) or not 1 <= number <= MAX_N:
-        raise ValueError(f"must be a whole number from 1 to {MAX_N}")
-    return number
+    with suppress(TypeError, ValueError, OverflowError):
+        number = int(value)
+        if not isinstance(value, float | bool) and 1 <= number <= MAX_N:
+            return number
+    raise ValueError(f"must be a whole number from 1 to {MAX_N}")
 
 
 def _parse_threshold(value: JsonValue, base: Path) -> float:
     """Read a threshold."""
-    number = float(value)
-    if not math.isfinite(number) or not 0.0 <= number <= 1.0:
-        raise ValueError("must be a number from 0 to 1")
-    return number
+    with suppress(TypeError, ValueError, OverflowError):
+        number = float(value)
+        if 0.0 <= number <= 1.0:
+            return number
+    raise ValueError("must be a number from 0 to 1")
 
 
 def _parse_switch(value: JsonValue, base: Path) -> bool:

@@ -126,6 +126,9 @@ def test_an_empty_variable_is_as_good_as_none(project, monkeypatch):
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
+        ("n", float("inf"), "must be a whole number from 1 to 1000"),
+        ("threshold", 10**400, "must be a number from 0 to 1"),
+        ("threshold", "high", "must be a number from 0 to 1"),
         ("n", 0, "must be a whole number from 1 to 1000"),
         ("n", 1001, "must be a whole number from 1 to 1000"),
         ("n", 2.5, "must be a whole number from 1 to 1000"),

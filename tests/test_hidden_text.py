@@ -14,7 +14,7 @@ from skillsearch.toolsets.chunks import SkillManager
 from skillsearch.toolsets.context import SkillsManager as ContextManager
 from skillsearch.toolsets.context_loader import SkillsLoader
 from skillsearch.toolsets.context_tools import ToolContext
-from skillsearch.toolsets.context_tools import tools as context_tools
+from skillsearch.toolsets.context_tools import toolset as context_toolset
 from skillsearch.toolsets.manager import SkillsManager
 from skillsearch.toolsets.workspace import WorkspaceToolset
 
@@ -162,14 +162,14 @@ def toolsets(root, library):
     file = dict.fromkeys(("path", "relative_path"), "references/notes.md")
     known = {**skill, **file, "chunk_id": "cooler", "script_name": "none.py"}
     manager = ContextManager(SkillsLoader(root, model="hashing"))
-    for tools in (
-        library_tools(library, threshold=0.0),
-        SkillsManager(root, model="hashing").tools(),
-        context_tools(ToolContext(workspace_root=root, skills_manager=manager)),
-        [LoadSkillChunkTool(chunks).tool],
-        WorkspaceToolset(library).tools,
+    for toolset in (
+        Toolset(library_tools(library, threshold=0.0)),
+        SkillsManager(root, model="hashing").toolset(),
+        context_toolset(ToolContext(workspace_root=root, skills_manager=manager)),
+        LoadSkillChunkTool(chunks).toolset(),
+        WorkspaceToolset(library).toolset(),
     ):
-        yield Toolset(tools), known
+        yield toolset, known
 
 
 def test_no_tool_gives_a_model_what_nobody_sees(root, library):
@@ -189,7 +189,7 @@ def test_no_prompt_holds_what_nobody_sees(root, library):
     chunks = SkillManager()
     chunks.load_from_directory(root)
     workspace = WorkspaceToolset(library)
-    Toolset(workspace.tools).call("skill_load", {"skill": "tea-3", "include_all_docs": True})
+    workspace.toolset().call("skill_load", {"skill": "tea-3", "include_all_docs": True})
     for prompt in (chunks.get_skills_prompt(), workspace.system_prompt("green tea")):
         assert "tea-3" in prompt
         assert hidden_in(prompt) == []
@@ -207,7 +207,7 @@ def test_every_name_that_is_shown_finds_its_skill(cli, library, index_folder):
         assert library.find(entry["doc_id"]).path == entry["path"]
         assert shown["files"] == ["references/notes.md"]
         assert shown["files_truncated"]
-        asked = {"skill": entry["name"], "path": shown["files"][0]}
+        asked = {"name": entry["name"], "path": shown["files"][0]}
         page = toolset.call("read_skill_file", asked)["result"]
         assert page["content"].replace("\n", "") == "Green tea likes 80 degrees."
     left_out = [d for d in library.diagnostics if d.code == "path-hidden-characters"]

@@ -92,7 +92,10 @@ class _OwnFiles:
             self._report("eval-unreadable", "warning", str(exc), str(folder))
             return
         if is_cut:
-            message = "Not all files were looked at for evals; move what is no part of the skill."
+            message = (
+                "Not all files were looked at for evals: there are too many, or a name hides "
+                "characters. Move what is not part of the skill, and rename the rest."
+            )
             self._report("eval-not-listed", "note", message, str(folder))
         for file in filter(is_eval_file, files):
             try:

@@ -112,17 +112,16 @@ def test_a_percent_sign_in_a_file_name_means_itself(root, name):
 
 
 def test_what_cannot_be_read_is_reported_and_passed_over(root):
-    """A broken skill, broken and unreadable eval files; the rest is there."""
+    """A broken skill, a broken eval file and one of a hidden name; the rest is there."""
     write(root / "broken" / "SKILL.md", "no frontmatter")
     write(root / "steep-tea" / "evals" / "evals.json", b"\xff\x00{")
-    odd = root / "steep-tea" / "evals" / "odd\x07.json"
-    write(odd, "[]")
+    write(root / "steep-tea" / "evals" / "odd\x07.json", "[]")
     collection, diagnostics = read_own_collection([root])
     assert len(collection.documents) == 2
-    assert codes(diagnostics) == ["frontmatter-missing", "eval-unreadable", "eval-unreadable"]
+    assert codes(diagnostics) == ["frontmatter-missing", "eval-not-listed", "eval-unreadable"]
     assert diagnostics[0].severity == "error"
     assert [found.path for found in diagnostics[1:]] == [
-        str(odd),
+        str(root / "steep-tea"),
         str(root / "steep-tea" / "evals" / "evals.json"),
     ]
 

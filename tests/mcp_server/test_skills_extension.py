@@ -195,7 +195,7 @@ def test_listings_hide_nothing_and_files_have_the_bytes_of_their_digests(
     refused = ask("tools/call", name="load_skill", arguments={"name": f"od{HIDDEN}d"})
     loaded = ask("tools/call", name="load_skill", arguments={"name": "odd-tea"})
     page = ask(
-        "tools/call", name="read_skill_file", arguments={"skill": "odd-tea", "path": "notes.md"}
+        "tools/call", name="read_skill_file", arguments={"name": "odd-tea", "path": "notes.md"}
     )
     assert page["structuredContent"]["content"] == "Steep tea."
     for answer in (entry, listed, index, refused, loaded, page):
