@@ -11,9 +11,11 @@ import pytest
 
 from skillsearch.cli import caching
 from skillsearch.config import cache_dir, default_index_dir, index_dir_for
+from skillsearch.own_folder import own_folder
 from skillsearch.reports.cache import KEPT_SECONDS, read_cache, remove_unused
 from skillsearch.roots.bundles import local_root
 from skillsearch.roots.sources import place_of
+from skillsearch.safe_text import visible
 
 SKILL = "---\nname: steep-tea\ndescription: Steep green tea in hot water.\n---\nUse 80 C.\n"
 
@@ -161,7 +163,7 @@ def test_index_prunes_archives_that_no_index_is_over(index, cli, pack, tmp_path,
     index(needed, *elsewhere)
     index(left)
     age(cache_dir())
-    index(drinks)
+    index(drinks, "--replace")
     assert place_of(needed).is_dir()
     assert not place_of(left).parent.exists()
     assert cli("show", "steep-tea", "--body", *elsewhere).stdout == "Use 80 C.\n"
@@ -293,9 +295,16 @@ def test_links_are_not_followed_and_odd_names_are_shown(cli, cache, tmp_path, na
     assert "\x1b" not in shown.stdout
     cache("--clear")
     assert everything(outside) == before
-    left = {(entry["kind"], os.fsencode(entry["path"])) for entry in cache()["entries"]}
+    left = {(entry["kind"], entry["path"]) for entry in cache()["entries"]}
     assert {kind for kind, _ in left} == {"other"}
-    assert ("other", os.fsencode(folder.resolve())) in left
+    assert ("other", visible(str(folder.resolve()))) in left
+
+
+def test_the_key_to_indexes_of_projects_is_kept(cache):
+    """Without it all of them would be made anew."""
+    key = own_folder(cache_dir() / "elsewhere", cache_dir())
+    assert kinds(cache("--clear")["entries"]) == [("kept", "key")]
+    assert own_folder(cache_dir() / "elsewhere", cache_dir()) == key
 
 
 def test_only_one_way_to_empty_is_taken(cli):

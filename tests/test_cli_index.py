@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from skillsearch.cli import indexing
+from skillsearch.config import cache_dir
 from skillsearch.index import amending
 from skillsearch.index.cache import IndexFolder
 from skillsearch.index.request import IndexRequest
+from skillsearch.own_folder import own_folder
 
 NEEDS_ORDINARY_USER = pytest.mark.skipif(
     os.geteuid() == 0, reason="root reads whatever the permissions say"
@@ -246,13 +248,14 @@ def test_without_any_root_the_usual_places_are_indexed(index, home, make_skill, 
 
 @pytest.mark.parametrize("source", ["project", "variable", "user"])
 def test_roots_of_the_settings_come_first(
-    cli, skills, tmp_path, home, monkeypatch, source, index_dir, roots_of
+    cli, skills, tmp_path, home, monkeypatch, source, index_dir
 ):
     """Those of the file or variable that also names the index, or of one closer than that."""
     skills("set", "before", "new")
+    place = own_folder(index_dir, cache_dir()) if source == "project" else index_dir
     files = {"project": tmp_path / "skillsearch.toml"}
     files["user"] = home / "config" / "skillsearch" / "skillsearch.toml"
-    monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(index_dir))
+    monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(place))
     cli("index", tmp_path / "before", "--model", "hashing")
     if source == "variable":
         monkeypatch.setenv("SKILLSEARCH_ROOTS", str(tmp_path / "set"))
@@ -262,7 +265,7 @@ def test_roots_of_the_settings_come_first(
         roots = f'roots = ["{tmp_path / "set"}"]\nindex_dir = "{index_dir}"\n'
         files[source].write_text(roots)
     assert cli("index", tmp_path / "new").exit_code == 0
-    assert roots_of() == ["set", "before", "new"]
+    assert [Path(root).name for root in IndexRequest.load(place).named] == ["set", "before", "new"]
 
 
 def test_roots_of_a_project_do_not_go_into_an_index_that_a_flag_names(

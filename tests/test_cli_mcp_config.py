@@ -6,7 +6,9 @@ import tomllib
 
 import pytest
 
+from skillsearch.config import cache_dir
 from skillsearch.host_configs import CLIENTS, HOOK_CLIENTS
+from skillsearch.own_folder import own_folder
 from skillsearch.surroundings import install_extra
 
 
@@ -51,7 +53,7 @@ def test_the_index_that_holds_here_is_named(cli, program, tmp_path, home, monkey
     expected = home / "cache" / "skillsearch" / "default"
     if whose == "project":
         (tmp_path / "work" / "skillsearch.toml").write_text('index_dir = "idx"\n')
-        expected = tmp_path / "work" / "idx"
+        expected = own_folder(tmp_path / "work" / "idx", cache_dir())
     elif whose == "variable":
         monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", "there")
         expected = tmp_path / "work" / "there"

@@ -6,7 +6,9 @@ import os
 import pytest
 
 from skillsearch.cli import opening
+from skillsearch.config import cache_dir
 from skillsearch.index.cache import IndexFolder
+from skillsearch.own_folder import own_folder
 from skillsearch.types import SYSTEMS
 
 NEEDS_ORDINARY_USER = pytest.mark.skipif(
@@ -267,6 +269,8 @@ def test_no_index_exits_with_4_and_says_which_why_and_what_makes_it(
         files[source].parent.mkdir(parents=True, exist_ok=True)
         files[source].write_text(f'index_dir = "{place}"\n')
         why = f"named by {files[source]}"
+    if source == "project":
+        place = own_folder(place, cache_dir())
     result = cli(*command)
     assert (result.exit_code, result.stdout) == (4, "")
     option = f" --index-dir {place}" if source == "flag" else ""

@@ -28,10 +28,12 @@ _REMOVED = ".removed-"
 _LOCK_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOR_GOOD = {
     "artifacts": "files that commands of skills made",
+    "key": "names your indexes in the folders of projects",
     "run": "the daemon",
+    "told": "which missing indexes you were told of",
     "workspaces": "removed by the run that made them, or the next one",
 }
-"""Folders that are never removed here, and why."""
+"""What is never removed here, and what it is for."""
 _SHARED = {"matplotlib": "fonts that it found", "torch": "its compiler"}
 """Folders that libraries keep, and what is in them."""
 
@@ -132,7 +134,9 @@ def prune_archives(folder: Path) -> None:
 
 def _entries(path: Path, in_use: Mapping[Path, str] = {}) -> Iterator[CacheEntry]:
     """Yield the entries of one name in the cache folder."""
-    if not _is_folder(path):
+    if path.name in _FOR_GOOD and not path.is_symlink():
+        yield _entry("kept", path, _FOR_GOOD[path.name])
+    elif not _is_folder(path):
         yield _entry("other", path, "not of skillsearch")
     elif path.name in _READERS:
         for inner in _inside(path):
@@ -140,8 +144,6 @@ def _entries(path: Path, in_use: Mapping[Path, str] = {}) -> Iterator[CacheEntry
             yield _entry("other", inner, "a link") if inner.is_symlink() else read(inner)
     elif path.name.startswith(_REMOVED):
         yield _entry("leftover", path, "of a removal that was interrupted")
-    elif path.name in _FOR_GOOD:
-        yield _entry("kept", path, _FOR_GOOD[path.name])
     elif path.name in _SHARED:
         yield _entry("library", path, f"{path.name}: {_SHARED[path.name]}")
     else:
