@@ -197,7 +197,7 @@ def user_index_dir() -> Path:
 
 
 def index_option(folder: Path, settings: Settings | None = None) -> str:
-    """Return what a command needs to mean an index: nothing for that of the settings.
+    """Return the option that makes a command use an index: none for the one in the settings.
 
     Args:
         folder: Folder of the index.
@@ -343,7 +343,7 @@ def _environment(variables: Mapping[str, str] | None) -> dict[str, JsonValue]:
 
 @cache
 def _warn_of_unknown(name: str) -> None:
-    """Tell once that a variable is no setting, and which one it looks like."""
+    """Warn once of a variable that is not a setting, and name the one it looks like."""
     import difflib
 
     near = difflib.get_close_matches(name, _VARIABLES, n=1)
@@ -383,7 +383,7 @@ def _table(path: Path) -> dict[str, JsonValue]:
     tool = content.get("tool", {})
     table = tool.get(APP, {}) if isinstance(tool, dict) else None
     if not isinstance(table, dict):
-        raise ConfigError(f"{path}: [tool.{APP}] is no table; write 'key = value' lines below it.")
+        raise ConfigError(f"{path}: [tool.{APP}] is not a table; put 'key = value' lines below it")
     return table
 
 

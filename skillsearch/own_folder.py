@@ -4,7 +4,7 @@ You trust an index by naming its folder: by a flag, a variable, your own file, i
 file names one too, but a checkout can bring an index along whose paths, texts and vectors are
 forged. So an index that a project file places lies in a subfolder whose name only its user can
 tell: it is derived from a secret in the user's cache folder. What came with the checkout is never
-read, each user has an index of their own, and whoever wants that of somebody else names it.
+read, each user has an index of their own, and whoever wants somebody else's names it.
 """
 
 from __future__ import annotations

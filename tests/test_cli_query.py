@@ -394,15 +394,15 @@ def test_exit_code_of_a_batch_is_1_where_no_query_has_a_hit(indexed):
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("{", "this is no JSON (Expecting property name"),
+        ("{", "this is not JSON (Expecting property name"),
         ('["a"]', "this is no object"),
         ('{"text": "tea"}', '"_id" must be'),
         ('{"_id": true, "text": "tea"}', '"_id" must be'),
         ('{"_id": "1", "text": " "}', '"text" must be'),
         ('{"_id": "1", "text": 5}', '"text" must be'),
         ('{"_id": "1", "text": "%s"}' % ("x" * 65_537), "65,537 characters"),
-        ("[" * 100_000, "this is no JSON"),
-        (b'{"_id": "1", "text": "\xff"}', "this is no JSON"),
+        ("[" * 100_000, "this is not JSON"),
+        (b'{"_id": "1", "text": "\xff"}', "this is not JSON"),
     ],
     ids=["no JSON", "list", "no id", "bool id", "blank", "number", "long", "deep", "not UTF-8"],
 )
@@ -432,7 +432,7 @@ def test_a_file_of_plain_text_is_told_the_form(indexed, tmp_path):
     (tmp_path / "plain.txt").write_text("brew filter coffee\nsteep tea\n")
     result = indexed("query", "--batch", tmp_path / "plain.txt")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "plain.txt:1: this is no JSON" in result.stderr
+    assert "plain.txt:1: this is not JSON" in result.stderr
     assert 'has to be an object like {"_id": "1", "text": "what is to be done"}' in result.stderr
 
 
@@ -455,8 +455,8 @@ def test_a_missing_batch_file_is_a_usage_error(indexed, tmp_path):
         (["tea", "--batch", "-"], "one of the two"),
         (["tea", "-n", "0"], "0 is not in the range 1<=x<=1000"),
         (["tea", "-n", "1001"], "1001 is not in the range"),
-        (["tea", "-n", "two"], "'two' is no whole number, such as 5"),
-        (["tea", "-n", "1e9"], "'1e9' is no whole number, such as 5"),
+        (["tea", "-n", "two"], "'two' is not a whole number, such as 5"),
+        (["tea", "-n", "1e9"], "'1e9' is not a whole number, such as 5"),
         (["tea", "--threshold", "nan"], "--threshold nan must be a number from 0 to 1"),
         (["tea", "--threshold", "inf"], "--threshold inf must be a number from 0 to 1"),
         (["tea", "--threshold", "-0.1"], "--threshold -0.1 must be a number from 0 to 1"),

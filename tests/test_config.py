@@ -243,7 +243,7 @@ def test_a_table_that_is_none_is_refused(project, text):
     folder = project("")
     (folder / "skillsearch.toml").unlink()
     (folder / "pyproject.toml").write_text(text)
-    with pytest.raises(ConfigError, match=r"pyproject\.toml: \[tool\.skillsearch\] is no table"):
+    with pytest.raises(ConfigError, match=r"pyproject\.toml: \[tool\.skillsearch\] is not a table"):
         load_settings()
 
 

@@ -91,7 +91,7 @@ class Failure(click.ClickException):
         self.exit_code = exit_code  # type: ignore[misc]  # click declares it for the class
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print it; that the user ended the program is no error."""
+        """Print it; the user ending the program is not an error."""
         if self.exit_code != INTERRUPTED:
             super().show(file)
             return
@@ -166,7 +166,7 @@ def _interrupted(ctx: click.Context) -> Failure:
 
 
 def _comes_of_interrupt(error: BaseException | None) -> bool:
-    """Tell whether a library made another error of an interrupt, as when it was being imported."""
+    """Return whether a library turned an interrupt into another error, as imports do."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None

@@ -48,13 +48,13 @@ def _parse(line: bytes) -> JsonValue:
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as exc:
-        raise ValueError(f"this is no JSON ({str(exc)[:80]})") from exc
+        raise ValueError(f"this is not JSON ({str(exc)[:80]})") from exc
 
 
 def _query(record: JsonValue) -> Query:
-    """Check one line; raise ValueError if it is no query."""
+    """Check one line; raise ValueError if it is not a query."""
     if not isinstance(record, dict):
-        raise ValueError(f"this is no object like {_FORM}")
+        raise ValueError(f"this is not an object like {_FORM}")
     key, text = record.get("_id"), record.get("text")
     if isinstance(key, bool) or not isinstance(key, str | int):
         raise ValueError('"_id" must be a text or a whole number')

@@ -145,7 +145,7 @@ def _abstention_rows(report: Report) -> Iterator[tuple[str, ...]]:
 
 
 def _thresholds(known: Abstention) -> dict[str, OperatingPoint]:
-    """Return the default threshold, where there is one, and those that keep a share of the hits."""
+    """Return the default threshold, if there is one, and those that keep a share of the hits."""
     keeping = {f"keep {100 * share:g} %": at for share, at in sorted(known.keeping.items())}
     return {"default": known.default, **keeping} if known.default else keeping
 

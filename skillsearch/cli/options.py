@@ -38,7 +38,7 @@ class Count(click.IntRange):
         try:
             int(value)
         except ValueError:
-            self.fail(f"{value!r} is no whole number, such as 5.", param, ctx)
+            self.fail(f"{value!r} is not a whole number, such as 5.", param, ctx)
         return super().convert(value, param, ctx)
 
 

@@ -46,7 +46,7 @@ INTRODUCTION = (
 """Hosts put our text behind the prompt, where a model may take it for the task
 (openai/codex#40680)."""
 _SILENT_SECONDS = 86_400
-"""How long a person is not told again that there is no index."""
+"""Seconds for which a person is not told again that there is no index."""
 _OPTIONS = {"--client": "client", "--index-dir": "index_dir"}
 
 

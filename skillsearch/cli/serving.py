@@ -119,7 +119,7 @@ def _check_own(roots: Sequence[Root], folder: Path) -> None:
     if len(join_roots(roots, held)) > len(join_roots(roots)):
         raise ConfigError(
             f"The index in {folder} holds other folders, which these would replace. Leave out "
-            "--index-dir, for these have an index of their own; or leave out ROOT to serve it."
+            "--index-dir to serve these from an index of their own, or ROOT to serve that index."
         )
 
 

@@ -109,7 +109,7 @@ class Generation:
 class IndexFolder:
     """The folder that holds the generations of one index.
 
-    Below our own cache folder, where nobody named it, that of another user is refused.
+    Below our own cache folder, which nobody named, an index of another user is refused.
     """
 
     path: Path

@@ -119,7 +119,7 @@ def _put(outgoing: BinaryIO, text: str) -> None:
 
 
 def _complaint_about(line: bytes, error: ValidationError) -> SessionMessage:
-    """Answer a line that is no message, by its id if it asks for an answer."""
+    """Answer a line that is not a message, by its id if it asks for an answer."""
     problem = error.errors(include_url=False, include_input=False)[0]
     try:
         record = json.loads(line)

@@ -178,7 +178,7 @@ def _holds(index: str, archive: Path) -> bool:
 
 
 def _request(folder: Path) -> IndexRequest | None:
-    """Return what an index is over; None if there is none, or what is there is no file."""
+    """Return what an index is over; None if there is none, or what is there is not a file."""
     with suppress(OSError):
         if stat.S_ISREG((folder / "request.json").lstat().st_mode):
             return IndexRequest.load(folder)
@@ -262,7 +262,7 @@ def _alone(path: Path) -> Iterator[bool]:
             try:
                 fd = os.open(folder / "lock", _LOCK_FLAGS)
             except OSError:
-                continue  # none is there, or what is there is no lock
+                continue  # there is none, or what is there is not a lock
             stack.enter_context(using(fd))
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

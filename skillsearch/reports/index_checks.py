@@ -60,7 +60,7 @@ def check_index(settings: Settings) -> Iterator[Check]:
         return
     opened = open_current(folder)
     if opened is None:
-        yield _missing_index(folder)
+        yield _missing_index(folder, settings)
         yield from _check_wanted_roots(settings, folder)
         return
     index = SkillIndex(folder, opened)
@@ -88,12 +88,12 @@ def _check_vectors(index: SkillIndex) -> Check:
     return Check("saved vectors", "ok", "those of all skills are good")
 
 
-def _missing_index(folder: IndexFolder) -> Check:
+def _missing_index(folder: IndexFolder, settings: Settings) -> Check:
     """Say what is wrong if no index can be opened."""
     if folder.exists():
         detail = "of another version; the next index or query builds it anew"
         return Check("index", "error", detail)
-    return Check("index", "warning", "there is none yet; make one: skillsearch index FOLDER")
+    return Check("index", "warning", config.no_index(folder.path, settings))
 
 
 def describe_root(root: Root) -> str:
