@@ -395,7 +395,7 @@ def test_exit_code_of_a_batch_is_1_where_no_query_has_a_hit(indexed):
     ("line", "reason"),
     [
         ("{", "this is not JSON (Expecting property name"),
-        ('["a"]', "this is no object"),
+        ('["a"]', "this is not an object"),
         ('{"text": "tea"}', '"_id" must be'),
         ('{"_id": true, "text": "tea"}', '"_id" must be'),
         ('{"_id": "1", "text": " "}', '"text" must be'),

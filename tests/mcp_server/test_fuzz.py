@@ -51,7 +51,7 @@ def shown(value):
             -32700,
             None,
         ),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "\\ud800"}', -32700, None),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "\\ud800"}', -32600, 1),
         (DEEP, -32700, None),
         (b'{"jsonrpc": "2.0", "id": 1, "method": "ping"' + b" " * (5 << 20) + b"}", -32700, None),
         (b"[]", -32600, None),
