@@ -34,17 +34,17 @@ from bench_search import break_down, recall
 from bench_vectors import make_corpus, noisy
 
 import skillsearch
-from skillsearch.index.embedder import load_embedder, multilingual_is_installed
-from skillsearch.index.embedding import embed
+from skillsearch.embedders.embedder import load_embedder, multilingual_is_installed
+from skillsearch.embedders.embedding import embed
 from skillsearch.index.fields import field_texts
-from skillsearch.index.fitted import default_calibration
-from skillsearch.index.query_form import QueryForm, QueryView
-from skillsearch.index.ranker import best_first, find_candidates, score
+from skillsearch.index.search.fitted import default_calibration
+from skillsearch.index.search.query_form import QueryForm, QueryView
+from skillsearch.index.search.ranker import best_first, find_candidates, score
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.index.tokenizer import terms
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.parser import parse_skill
+from skillsearch.text.tokenizer import terms
 
 EXAMPLES = Path(skillsearch.__file__).parent / "examples"
 QUERIES = (

@@ -11,9 +11,9 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from skillsearch.index import query_analysis, ranker, search
-from skillsearch.index.dense_channel import DenseChannel
-from skillsearch.index.lexical_field import LexicalField, LexicalMatches
+from skillsearch.index.dense.channel import DenseChannel
+from skillsearch.index.lexical.field import LexicalField, LexicalMatches
+from skillsearch.index.search import query_analysis, ranker, search
 from skillsearch.index.skill_index import SkillIndex
 
 STEPS: tuple[tuple[str, object, str], ...] = (

@@ -17,13 +17,13 @@ import numpy as np
 from bench_corpus import Copy, Text, copies, skill_md, write_skills
 from numpy.typing import NDArray
 
-from skillsearch.index.embedder import load_embedder
-from skillsearch.index.embedding import Embedder, embed
-from skillsearch.index.embedding_cache import EmbeddingCache
-from skillsearch.index.embedding_keys import text_key
+from skillsearch.embedders.embedder import load_embedder
+from skillsearch.embedders.embedding import Embedder, embed
+from skillsearch.embedders.embedding_cache import EmbeddingCache
+from skillsearch.embedders.embedding_keys import text_key
 from skillsearch.index.fields import field_texts
-from skillsearch.index.scripts import readable
 from skillsearch.skills.parser import parse_skill
+from skillsearch.text.scripts import readable
 
 NOISE = 0.35
 """Length of the noise added to a unit vector: copies are near, but no duplicates (cosine ~ .94)."""

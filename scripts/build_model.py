@@ -23,8 +23,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from skillsearch.embedders.model_files import sha256_of
 from skillsearch.errors import SkillSearchError
-from skillsearch.index.model_files import sha256_of
 from skillsearch.training.bert_weights import read_hugging_face
 from skillsearch.training.onnx_export import export
 from skillsearch.types import JsonValue

@@ -21,18 +21,18 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from skillsearch.index.embedding import embed
-from skillsearch.index.model_files import sha256_of
-from skillsearch.index.multilingual.conversion import (
+from skillsearch.embedders.embedding import embed
+from skillsearch.embedders.model_files import sha256_of
+from skillsearch.embedders.multilingual.conversion import (
     DIMENSIONS,
     INNER,
     LAYERS,
     MATRICES,
     MAX_TOKENS,
 )
-from skillsearch.index.multilingual.model import GRAPH_NAME, NEUTRAL_NAME, MultilingualEmbedder
-from skillsearch.index.multilingual.neutrality import ROLES, Neutrality
-from skillsearch.index.multilingual.source import (
+from skillsearch.embedders.multilingual.model import GRAPH_NAME, NEUTRAL_NAME, MultilingualEmbedder
+from skillsearch.embedders.multilingual.neutrality import ROLES, Neutrality
+from skillsearch.embedders.multilingual.source import (
     NAME,
     WEIGHTS_NAME,
     WEIGHTS_SHA256,

@@ -35,13 +35,13 @@ from ray_shards import Embedding, in_words
 from skillsearch.cli.indexing import choose_request
 from skillsearch.cli.options import Root, index_dir_option, languages_option, roots_argument
 from skillsearch.config import load_settings
+from skillsearch.embedders.embedder import load_embedder
+from skillsearch.embedders.embedding import Embedder, embed
+from skillsearch.environ import forbid_telemetry
 from skillsearch.errors import EmbedderError, SkillSearchError
-from skillsearch.index.cache import IndexFolder
-from skillsearch.index.embedder import load_embedder
-from skillsearch.index.embedding import Embedder, embed
-from skillsearch.safe_text import one_line
+from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.setting_values import is_url
-from skillsearch.surroundings import forbid_telemetry
+from skillsearch.text.safe_text import one_line
 
 if TYPE_CHECKING:
     from skillsearch.types import EmbeddingMatrix, JsonValue

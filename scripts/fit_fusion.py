@@ -40,7 +40,7 @@ from scipy.special import expit
 from skillsearch.evaluation.abstention import auroc, expected_calibration_error
 from skillsearch.evaluation.collection import load_collection
 from skillsearch.evaluation.types import Collection, JudgedQuery
-from skillsearch.index.calibration import (
+from skillsearch.index.search.calibration import (
     CLUES,
     DENSE_FEATURES,
     EVIDENCE,
@@ -50,11 +50,11 @@ from skillsearch.index.calibration import (
     SUPPORTING,
     Calibration,
 )
-from skillsearch.index.evidence import find_evidence
-from skillsearch.index.fitted import PACKAGED, load_calibration
-from skillsearch.index.fluency import query_clues
-from skillsearch.index.ranker import best_first
-from skillsearch.languages import language_of
+from skillsearch.index.search.evidence import find_evidence
+from skillsearch.index.search.fitted import PACKAGED, load_calibration
+from skillsearch.index.search.fluency import query_clues
+from skillsearch.index.search.ranker import best_first
+from skillsearch.text.languages import language_of
 
 Matrix = NDArray[np.float64]
 

@@ -24,15 +24,15 @@ from skillsearch.evaluation.judged_index import write_skills
 from skillsearch.evaluation.pool import pool_collections
 from skillsearch.evaluation.query_embedder import Embedders
 from skillsearch.evaluation.types import Collection, JudgedQuery
-from skillsearch.index.cache import IndexFolder
-from skillsearch.index.calibration import Calibration
 from skillsearch.index.corpus import Corpus
-from skillsearch.index.duplicates import copies
-from skillsearch.index.query_form import QueryForm
-from skillsearch.index.ranker import Candidates, find_candidates
+from skillsearch.index.search.calibration import Calibration
+from skillsearch.index.search.duplicates import copies
+from skillsearch.index.search.query_form import QueryForm
+from skillsearch.index.search.ranker import Candidates, find_candidates
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.index.tokenizer import terms
-from skillsearch.languages import language_of
+from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.text.languages import language_of
+from skillsearch.text.tokenizer import terms
 from skillsearch.types import Languages
 
 Item = TypeVar("Item")

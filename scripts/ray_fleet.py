@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skillsearch.errors import EmbedderError
-from skillsearch.safe_text import one_line
+from skillsearch.text.safe_text import one_line
 
 if TYPE_CHECKING:
     from skillsearch.types import EmbeddingMatrix

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from ray_fleet import POLL_S, Channel, Fleet, Shard, tell
 
-from skillsearch.index.cache import IndexFolder
-from skillsearch.index.channels import count_needed_by, expects_others, possible_models
+from skillsearch.embedders.embedding_cache import EmbeddingCache
+from skillsearch.index.build.reading import read_file
 from skillsearch.index.corpus import open_current
+from skillsearch.index.dense.channels import count_needed_by, expects_others, possible_models
 from skillsearch.index.documents import KNOWN
-from skillsearch.index.embedding_cache import EmbeddingCache
 from skillsearch.index.fields import FieldTexts
 from skillsearch.index.indexed_roots import resolve_roots
-from skillsearch.index.reading import read_file
+from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.skills.discovery import discover
 
 if TYPE_CHECKING:

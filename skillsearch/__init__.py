@@ -11,15 +11,16 @@ The quickest way in::
 
 import importlib
 
+from skillsearch._version import __version__ as __version__
 from skillsearch.errors import SkillSearchError
 
 TYPE_CHECKING = False  # `typing` and the types would cost the hook of a host half its time
 if TYPE_CHECKING:
+    from skillsearch.agents.session.skill_session import SkillSession
+    from skillsearch.agents.tools.configured import search_skills
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.library.skill_library import SkillLibrary
     from skillsearch.remote.remote_index import RemoteIndex
-    from skillsearch.session.skill_session import SkillSession
-    from skillsearch.tools.configured import search_skills
     from skillsearch.types import Diagnostic, Hit, IndexReport, SearchResult, Skill, SkillMetadata
 
 __all__ = [
@@ -36,7 +37,6 @@ __all__ = [
     "SkillSession",
     "search_skills",
 ]
-__version__ = "0.1.0"
 
 _TYPES = ("Diagnostic", "Hit", "IndexReport", "SearchResult", "Skill", "SkillMetadata")
 _LATE = {
@@ -44,8 +44,8 @@ _LATE = {
     "RemoteIndex": "skillsearch.remote.remote_index",
     "SkillIndex": "skillsearch.index.skill_index",
     "SkillLibrary": "skillsearch.library.skill_library",
-    "SkillSession": "skillsearch.session.skill_session",
-    "search_skills": "skillsearch.tools.configured",
+    "SkillSession": "skillsearch.agents.session.skill_session",
+    "search_skills": "skillsearch.agents.tools.configured",
 }
 
 

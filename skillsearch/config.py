@@ -1,6 +1,6 @@
 """Settings: flags > ``SKILLSEARCH_*`` > project file > user file > defaults.
 
-With `skillsearch.surroundings`, the only reader of environment variables. A project file comes with
+With `skillsearch.environ`, the only reader of environment variables. A project file comes with
 a checkout, so what it may name is limited: its paths must stay inside its own folder, an index
 there is the user's own (see `own_folder`), and it cannot choose a model by path or from a hub. The
 user's own file, variables and flags may name anything.
@@ -21,9 +21,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from skillsearch.environ import OTHER_VARIABLES, PREFIX, SEED_ROOT
 from skillsearch.errors import ConfigError
 from skillsearch.setting_values import PARSERS
-from skillsearch.surroundings import OTHER_VARIABLES, PREFIX, SEED_ROOT
 from skillsearch.types import JsonValue, Languages
 
 logger = logging.getLogger(__name__)
@@ -169,7 +169,7 @@ def load_settings(
     given = {key: value for key, value in flags.items() if value is not None}
     settings = _with_values(settings, given, here, source="flag")
     if project != user_file() and settings.sources.get("index_dir") == str(project):
-        from skillsearch.own_folder import own_folder
+        from skillsearch.files.own_folder import own_folder
 
         return replace(settings, index_dir=own_folder(settings.index_dir, cache_dir()))
     return settings

@@ -39,7 +39,7 @@ from __future__ import annotations
 
 import errno
 
-from skillsearch.surroundings import install_extra
+from skillsearch.environ import install_extra
 
 TYPE_CHECKING = False  # `typing` would cost the hook of a host some milliseconds
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from skillsearch.safe_text import one_line
+from skillsearch.text.safe_text import one_line
 from skillsearch.types import LANGUAGES, JsonValue, Languages
 
 MAX_N = 1000

@@ -17,8 +17,8 @@ from hypothesis import settings
 
 import skillsearch
 from skillsearch.daemon import client
+from skillsearch.environ import forbid_telemetry
 from skillsearch.errors import DaemonError
-from skillsearch.surroundings import forbid_telemetry
 
 forbid_telemetry()
 settings.register_profile("search", deadline=None)
@@ -56,7 +56,7 @@ def home(tmp_path_factory, monkeypatch):
 @pytest.fixture
 def rot():
     """Flip a bit of a part of an index as a failing disk does: no stat tells of it."""
-    from skillsearch.index.sealed_parts import seal_parts, trusted_parts
+    from skillsearch.index.storage.sealed_parts import seal_parts, trusted_parts
 
     def flip(path, place=-1, bit=0):
         trusted = trusted_parts(path.parent)
@@ -153,9 +153,10 @@ def extra(monkeypatch):
     No model is loaded: ``hashing`` reads Latin letters alone, ``multilingual`` all.
     """
     from skillsearch.daemon import warm
-    from skillsearch.index import builder, channel_embedders
-    from skillsearch.index.embedding import HashingEmbedder
-    from skillsearch.index.multilingual import source
+    from skillsearch.embedders.embedding import HashingEmbedder
+    from skillsearch.embedders.multilingual import source
+    from skillsearch.index.build import builder
+    from skillsearch.index.dense import channel_embedders
 
     latin = HashingEmbedder(512, frozenset({"Latin"}))
 

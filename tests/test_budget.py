@@ -13,8 +13,8 @@ from skillsearch.budget.hosts import FATES, HOSTS, list_in
 from skillsearch.budget.levels import check_claims, measure_levels, measure_search
 from skillsearch.budget.report import report_budget
 from skillsearch.budget.sizes import ListedSkill, MeasuredSkill, Size, measure_skill
+from skillsearch.embedders.token_counter import TokenCounter
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.index.token_counter import TokenCounter
 from skillsearch.skills.listing import MAX_LISTED_FILES
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch import config, surroundings
+from skillsearch import config, environ
 from skillsearch.config import Settings, load_settings
 from skillsearch.errors import ConfigError
-from skillsearch.own_folder import own_folder
+from skillsearch.files.own_folder import own_folder
 from skillsearch.setting_values import is_environment_name
 
 AN_ENVIRONMENT = r"the name of a folder, without '/', '\', ':' or a leading dot"
@@ -389,7 +389,7 @@ def test_telemetry_is_forbidden_unless_the_user_allows_it(monkeypatch, before, a
     monkeypatch.setenv("ORT_DISABLE_TELEMETRY", before or "")
     if before is None:
         monkeypatch.delenv("ORT_DISABLE_TELEMETRY")
-    surroundings.forbid_telemetry()
+    environ.forbid_telemetry()
     assert os.environ["ORT_DISABLE_TELEMETRY"] == after
 
 
@@ -399,7 +399,7 @@ def test_variables_are_set_for_a_block_alone(monkeypatch, before):
     monkeypatch.setenv("MPLCONFIGDIR", before or "")
     if before is None:
         monkeypatch.delenv("MPLCONFIGDIR")
-    with surroundings.Variables(MPLCONFIGDIR="/ours"):
+    with environ.Variables(MPLCONFIGDIR="/ours"):
         assert os.environ["MPLCONFIGDIR"] == "/ours"
     assert os.environ.get("MPLCONFIGDIR") == before
 

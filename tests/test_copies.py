@@ -5,12 +5,12 @@ import shutil
 
 import pytest
 
+from skillsearch.agents.tools.library_tools import library_tools
+from skillsearch.agents.tools.toolset import Toolset
 from skillsearch.cli import prompt_hook
 from skillsearch.daemon.answers import Answers
+from skillsearch.environ import variables
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.surroundings import variables
-from skillsearch.tools.library_tools import library_tools
-from skillsearch.tools.toolset import Toolset
 
 QUERY = "brew filter coffee or steep green tea"
 

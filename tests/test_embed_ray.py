@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from skillsearch.cli.indexing import EXAMPLES
-from skillsearch.index.embedding_cache import EmbeddingCache
+from skillsearch.embedders.embedding_cache import EmbeddingCache
+from skillsearch.index.build.text_embedding import keys_of
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.index.text_embedding import keys_of
 
 SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "embed_ray.py"
 RAY_THREADS = 185

@@ -15,15 +15,15 @@ from pathlib import Path
 
 import pytest
 
+from skillsearch.agents.tools.library_tools import library_tools
+from skillsearch.agents.tools.toolset import Toolset
 from skillsearch.config import Settings
 from skillsearch.errors import CacheError
-from skillsearch.index.cache import IndexFolder
 from skillsearch.index.corpus import open_current
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.reports.index_checks import check_index
-from skillsearch.tools.library_tools import library_tools
-from skillsearch.tools.toolset import Toolset
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as on Linux")
 PACKAGE_FOLDER = Path(sys.modules["skillsearch"].__file__).parents[1]
@@ -60,8 +60,8 @@ Path.rename = deadly(Path.rename)
 Path.replace = deadly(Path.replace)
 import shutil
 shutil.rmtree = deadly(shutil.rmtree)
-from skillsearch.index.arrays import ArrayWriter
-from skillsearch.index.embedding_cache import EmbeddingCache
+from skillsearch.files.arrays import ArrayWriter
+from skillsearch.embedders.embedding_cache import EmbeddingCache
 EmbeddingCache.add = deadly(EmbeddingCache.add)
 EmbeddingCache.close = deadly(EmbeddingCache.close)
 ArrayWriter.append = deadly(ArrayWriter.append)

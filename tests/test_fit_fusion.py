@@ -11,9 +11,10 @@ import ir_measures
 import numpy as np
 import pytest
 
+from skillsearch.embedders.embedder import multilingual_is_installed
 from skillsearch.evaluation.collection import save_collection
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
-from skillsearch.index.calibration import (
+from skillsearch.index.search.calibration import (
     CLUES,
     EVIDENCE,
     FEATURES,
@@ -21,10 +22,9 @@ from skillsearch.index.calibration import (
     SUPPORTING,
     Calibration,
 )
-from skillsearch.index.embedder import multilingual_is_installed
-from skillsearch.index.fitted import load_calibration
-from skillsearch.index.query_form import QueryForm
-from skillsearch.index.ranker import Candidates
+from skillsearch.index.search.fitted import load_calibration
+from skillsearch.index.search.query_form import QueryForm
+from skillsearch.index.search.ranker import Candidates
 
 SCRIPTS = Path(__file__).parent.parent / "scripts"
 

@@ -6,17 +6,17 @@ import unicodedata
 import pytest
 
 from skillsearch import SkillIndex
+from skillsearch.agents.tools.library_tools import library_tools
+from skillsearch.agents.tools.toolset import Toolset
+from skillsearch.agents.toolsets.chunk_tool import LoadSkillChunkTool
+from skillsearch.agents.toolsets.chunks import SkillManager
+from skillsearch.agents.toolsets.context import SkillsManager as ContextManager
+from skillsearch.agents.toolsets.context_loader import SkillsLoader
+from skillsearch.agents.toolsets.context_tools import ToolContext
+from skillsearch.agents.toolsets.context_tools import toolset as context_toolset
+from skillsearch.agents.toolsets.manager import SkillsManager
+from skillsearch.agents.toolsets.workspace import WorkspaceToolset
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.tools.library_tools import library_tools
-from skillsearch.tools.toolset import Toolset
-from skillsearch.toolsets.chunk_tool import LoadSkillChunkTool
-from skillsearch.toolsets.chunks import SkillManager
-from skillsearch.toolsets.context import SkillsManager as ContextManager
-from skillsearch.toolsets.context_loader import SkillsLoader
-from skillsearch.toolsets.context_tools import ToolContext
-from skillsearch.toolsets.context_tools import toolset as context_toolset
-from skillsearch.toolsets.manager import SkillsManager
-from skillsearch.toolsets.workspace import WorkspaceToolset
 
 VISIBLE_FORMATS = (
     "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from skillsearch.embedders.embedder import OnnxEmbedder
+from skillsearch.environ import pip_install
 from skillsearch.errors import EmbedderError
-from skillsearch.index.embedder import OnnxEmbedder
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.reports.doctor import EXTRAS, PACKAGES, doctor
 from skillsearch.reports.status import status
 from skillsearch.reports.validation import validate_paths
-from skillsearch.surroundings import pip_install
 
 
 @pytest.fixture

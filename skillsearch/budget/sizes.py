@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from skillsearch.prompt import PromptSkill, render_available, render_overview
+from skillsearch.agents.prompt import PromptSkill, render_available, render_overview
 from skillsearch.types import JsonValue
 
 

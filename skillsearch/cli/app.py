@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import click
 
-from skillsearch import __version__
+from skillsearch._version import __version__
 from skillsearch.cli.interrupts import INTERRUPTED, leave_on_interrupt, raise_on_interrupt
 from skillsearch.cli.options import CONTEXT, LOGGER, verbose_option
 from skillsearch.cli.output import StderrHandler, prepare_streams
@@ -26,7 +26,7 @@ from skillsearch.errors import (
     RootError,
     SkillSearchError,
 )
-from skillsearch.safe_text import one_line
+from skillsearch.text.safe_text import one_line
 
 KEPT = {
     "eval": "what was embedded is kept",

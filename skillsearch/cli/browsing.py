@@ -13,9 +13,9 @@ from skillsearch.cli.options import command, index_dir_option, json_option
 from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say
 from skillsearch.config import load_settings
 from skillsearch.errors import SkillError, SkillSearchError
-from skillsearch.safe_text import one_line, visible
 from skillsearch.skills.listing import list_files
 from skillsearch.skills.resources import read_file
+from skillsearch.text.safe_text import one_line, visible
 from skillsearch.types import JsonValue, Skill
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from skillsearch.cli.options import (
 )
 from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say
 from skillsearch.config import Settings, load_settings
-from skillsearch.safe_text import listed
+from skillsearch.text.safe_text import listed
 
 if TYPE_CHECKING:
     from skillsearch.budget.reading import Source
@@ -102,7 +102,7 @@ def budget_command(
         raise click.UsageError("ROOT and --index-dir name different skills; use one of them.")
     from skillsearch.budget.reading import measure
     from skillsearch.budget.report import report_budget
-    from skillsearch.index.token_counter import COUNTED_BY, TokenCounter
+    from skillsearch.embedders.token_counter import COUNTED_BY, TokenCounter
 
     settings = load_settings(index_dir=index_dir)
     sources, problems = _sources(roots, settings)

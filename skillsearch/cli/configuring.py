@@ -11,6 +11,13 @@ from urllib.parse import urlsplit
 
 import click
 
+from skillsearch.cli.host_configs import (
+    CLIENTS,
+    HOOK_CLIENTS,
+    HostConfig,
+    hook_config,
+    server_config,
+)
 from skillsearch.cli.options import (
     Root,
     command,
@@ -20,10 +27,9 @@ from skillsearch.cli.options import (
 )
 from skillsearch.cli.output import say
 from skillsearch.config import load_settings, no_index
-from skillsearch.host_configs import CLIENTS, HOOK_CLIENTS, HostConfig, hook_config, server_config
+from skillsearch.environ import install_extra
 from skillsearch.mcp_server.offers import TOOLSETS
-from skillsearch.safe_text import visible
-from skillsearch.surroundings import install_extra
+from skillsearch.text.safe_text import visible
 from skillsearch.types import Languages
 
 

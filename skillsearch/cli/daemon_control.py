@@ -7,7 +7,7 @@ import time
 
 import click
 
-from skillsearch import __version__
+from skillsearch._version import __version__
 from skillsearch.cli.options import command, json_option
 from skillsearch.cli.output import emit_json, emit_rows, say
 from skillsearch.daemon import client, protocol

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skillsearch import __version__
+from skillsearch._version import __version__
 from skillsearch.cli.indexing import choose_request, progress_bars, show_diagnostics
 from skillsearch.cli.options import command, json_option
 from skillsearch.cli.output import emit_json, is_terminal, say

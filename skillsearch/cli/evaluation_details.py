@@ -14,7 +14,7 @@ from skillsearch.cli.output import emit_rows
 from skillsearch.cli.tables import fitted, make_console, plain_table
 from skillsearch.evaluation.assess import EXAMPLE_MEASURE
 from skillsearch.evaluation.wording import against_baseline, percent, score_digits, spread
-from skillsearch.safe_text import one_line
+from skillsearch.text.safe_text import one_line
 
 if TYPE_CHECKING:
     from skillsearch.evaluation.confusables import Confusion

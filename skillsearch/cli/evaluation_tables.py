@@ -32,7 +32,7 @@ from skillsearch.evaluation.wording import (
     spread,
     verdict,
 )
-from skillsearch.safe_text import one_line
+from skillsearch.text.safe_text import one_line
 
 _COMPARED = (EXAMPLE_MEASURE, "Success@1")
 """Measures whose differences are shown; the page shows all."""

@@ -34,7 +34,7 @@ from skillsearch.config import (
     user_index_dir,
 )
 from skillsearch.errors import RootError
-from skillsearch.safe_text import listed, one_line
+from skillsearch.text.safe_text import listed, one_line
 
 if TYPE_CHECKING:
     from skillsearch.index.corpus import OpenedIndex
@@ -119,9 +119,9 @@ def index_command(
     first. Without ROOT all of them are brought up to date; if there are none, the places where
     agents keep skills are indexed (.agents/skills and .claude/skills, here and in the home folder).
     """
-    from skillsearch.index.cache import IndexFolder
     from skillsearch.index.corpus import open_current
     from skillsearch.index.skill_index import SkillIndex
+    from skillsearch.index.storage.cache import IndexFolder
     from skillsearch.reports.cache import prune_archives
     from skillsearch.reports.languages import advice
     from skillsearch.roots.sources import shown, unpacked_from
@@ -237,8 +237,8 @@ def _request_before(settings: Settings, *, adds: bool) -> IndexRequest | None:
         from skillsearch.cli.remote import request_in_milvus
 
         return request_in_milvus(settings)
-    from skillsearch.index.cache import IndexFolder
     from skillsearch.index.corpus import last_request
+    from skillsearch.index.storage.cache import IndexFolder
 
     folder = IndexFolder(settings.index_dir.absolute())
     if adds and folder.path.is_dir():

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import click
 
-from skillsearch.safe_text import all_visible, one_line
+from skillsearch.text.safe_text import all_visible, one_line
 from skillsearch.types import JsonValue
 
 

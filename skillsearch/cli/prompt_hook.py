@@ -20,8 +20,8 @@ import sys
 import time
 
 from skillsearch.daemon import client
+from skillsearch.environ import variables
 from skillsearch.errors import DaemonError, SkillSearchError
-from skillsearch.surroundings import variables
 
 TYPE_CHECKING = False  # `typing` would cost every prompt some milliseconds
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ def _emit(text: str) -> None:
 
 def _tell(message: str) -> None:
     """Say on stderr what went wrong, on one line."""
-    from skillsearch.safe_text import one_line
+    from skillsearch.text.safe_text import one_line
 
     line = f"skillsearch hook: {one_line(message, 500)}\n"
     try:

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillsearch.cli.asking import text_of
-from skillsearch.cli.opening import bring_up_to_date, open_index
-from skillsearch.cli.options import Count, command, index_dir_option, json_option
-from skillsearch.cli.output import emit_json, say
-from skillsearch.config import load_settings
-from skillsearch.prompt import (
+from skillsearch.agents.prompt import (
     OVERVIEW_FORMATS,
     OverviewFormat,
     PromptSkill,
@@ -21,6 +16,11 @@ from skillsearch.prompt import (
     render_chunks,
     render_overview,
 )
+from skillsearch.cli.asking import text_of
+from skillsearch.cli.opening import bring_up_to_date, open_index
+from skillsearch.cli.options import Count, command, index_dir_option, json_option
+from skillsearch.cli.output import emit_json, say
+from skillsearch.config import load_settings
 from skillsearch.setting_values import MAX_N
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import click
 from skillsearch.errors import ExecutionError
 from skillsearch.execution.program import MAX_TIMEOUT
 from skillsearch.execution.request import InputSpec
-from skillsearch.safe_text import one_line
+from skillsearch.text.safe_text import one_line
 
 MAX_STDIN_BYTES = 16 << 20
 

@@ -22,8 +22,8 @@ from skillsearch.execution.program import Capabilities
 from skillsearch.execution.request import ArtifactRef, RunRequest, RunResult
 from skillsearch.execution.staging import folder_name
 from skillsearch.execution.tree import LINKS
-from skillsearch.openat import CREATE_FLAGS, open_folder, using
-from skillsearch.safe_text import one_line
+from skillsearch.files.openat import CREATE_FLAGS, open_folder, using
+from skillsearch.text.safe_text import one_line
 from skillsearch.types import JsonValue
 
 _REPLACE_FLAGS = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -23,13 +23,7 @@ from skillsearch.cli.run_options import (
     read_timeout,
     read_variables,
 )
-from skillsearch.cli.run_report import (
-    Collected,
-    hints,
-    keep_files,
-    print_executors,
-    print_result,
-)
+from skillsearch.cli.run_report import Collected, hints, keep_files, print_executors, print_result
 from skillsearch.config import load_settings
 from skillsearch.errors import IndexNotFoundError, RootError, SkillSearchError
 from skillsearch.execution.choosing import EXECUTORS, choose, describe

@@ -145,11 +145,11 @@ def _require(*, watch: bool, multilingual: bool) -> None:
     if importlib.util.find_spec("mcp") is None:
         raise MissingDependencyError("mcp", "mcp", "The MCP server")
     if watch:
-        from skillsearch.watcher import require_watchfiles
+        from skillsearch.library.watcher import require_watchfiles
 
         require_watchfiles()
     if multilingual:
-        from skillsearch.index.multilingual.source import require_weights
+        from skillsearch.embedders.multilingual.source import require_weights
 
         require_weights()
 

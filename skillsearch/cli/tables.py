@@ -18,7 +18,7 @@ from rich.text import Text
 
 from skillsearch.cli.explaining import explanation
 from skillsearch.config import no_color
-from skillsearch.safe_text import one_line
+from skillsearch.text.safe_text import one_line
 from skillsearch.types import Hit, SearchResult
 
 _DESCRIPTION_LINES = 3

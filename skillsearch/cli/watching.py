@@ -45,7 +45,7 @@ def watch_command(
     line on stderr each time, with --json one JSON object a line on stdout. A folder that vanishes
     is waited for, its skills stay in the index.
     """
-    from skillsearch.watcher import require_watchfiles, watch
+    from skillsearch.library.watcher import require_watchfiles, watch
 
     require_watchfiles()
     from skillsearch.index.skill_index import SkillIndex

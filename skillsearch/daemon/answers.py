@@ -10,15 +10,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from skillsearch import __version__
+from skillsearch._version import __version__
+from skillsearch.agents.prompt import PromptSkill, render_overview
 from skillsearch.config import load_settings
 from skillsearch.daemon.warm import WarmIndexes
+from skillsearch.environ import PLACES, variables
 from skillsearch.errors import DaemonError, IndexNotFoundError, SkillSearchError
-from skillsearch.index.cache import IndexFolder
 from skillsearch.index.opening import bring_up_to_date
-from skillsearch.prompt import PromptSkill, render_overview
+from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.reports.languages import query_notice
-from skillsearch.surroundings import PLACES, variables
 from skillsearch.types import JsonValue
 
 BUSY_SECONDS = 1.0

@@ -10,8 +10,8 @@ import os
 import stat
 from collections.abc import Callable
 
+from skillsearch.environ import runtime_dir
 from skillsearch.errors import DaemonError
-from skillsearch.surroundings import runtime_dir
 
 TYPE_CHECKING = False  # `typing` would cost every prompt some milliseconds
 if TYPE_CHECKING:

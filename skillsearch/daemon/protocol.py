@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 
-from skillsearch import __version__
+from skillsearch._version import __version__
 from skillsearch.errors import DaemonError
 
 TYPE_CHECKING = False  # `typing` would cost every prompt some milliseconds

@@ -31,7 +31,7 @@ from skillsearch.errors import (
     QueryError,
     SkillSearchError,
 )
-from skillsearch.safe_text import one_line
+from skillsearch.text.safe_text import one_line
 
 if TYPE_CHECKING:
     from skillsearch.daemon.answers import Answers

@@ -7,17 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from skillsearch.embedders.embedder import load_embedder, model_identity, multilingual_is_installed
+from skillsearch.embedders.embedding import Embedder
 from skillsearch.errors import DaemonError, EmbedderError
-from skillsearch.index.cache import IndexFolder
-from skillsearch.index.channels import MULTILINGUAL, ChannelSettings
 from skillsearch.index.corpus import open_current
-from skillsearch.index.embedder import (
-    load_embedder,
-    model_identity,
-    multilingual_is_installed,
-)
-from skillsearch.index.embedding import Embedder
+from skillsearch.index.dense.channels import MULTILINGUAL, ChannelSettings
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.types import JsonValue
 

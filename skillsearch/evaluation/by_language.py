@@ -18,7 +18,7 @@ from skillsearch.evaluation.types import (
     Report,
     SystemAnswers,
 )
-from skillsearch.languages import language_of
+from skillsearch.text.languages import language_of
 
 FEW = 10
 """Queries of a language from which systems are compared on them; below, chance decides."""

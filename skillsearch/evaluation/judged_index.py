@@ -22,10 +22,10 @@ from skillsearch.evaluation.lines import shown
 from skillsearch.evaluation.query_embedder import Embedders
 from skillsearch.evaluation.systems import SystemSpec
 from skillsearch.evaluation.types import Collection, JudgedDocument, Ranking
-from skillsearch.index.cache import IndexFolder
-from skillsearch.index.calibration import Calibration
 from skillsearch.index.request import IndexRequest
+from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
 from skillsearch.types import Progress, System
 

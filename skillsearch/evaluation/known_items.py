@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from typing import Literal, NamedTuple
 
 from skillsearch.evaluation.types import JudgedQuery
-from skillsearch.markdown import lines
+from skillsearch.text.markdown import lines
 from skillsearch.types import Skill
 
 MAX_PER_KIND = 5

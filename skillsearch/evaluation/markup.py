@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from xml.etree import ElementTree
 
-from skillsearch.safe_text import one_line
+from skillsearch.text.safe_text import one_line
 
 MAX_CHARS = 5_000
 """No text on a page is longer."""

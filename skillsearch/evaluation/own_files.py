@@ -10,11 +10,11 @@ from skillsearch.errors import ParseError, SkillError
 from skillsearch.evaluation.own_skills import KINDS, own_collection
 from skillsearch.evaluation.trigger_evals import is_eval_file
 from skillsearch.evaluation.types import Collection
-from skillsearch.index.document_store import DocumentStore
+from skillsearch.files.paths import printable
 from skillsearch.index.documents import Document
 from skillsearch.index.indexed_roots import resolve_roots
 from skillsearch.index.precedence import find_shadowed
-from skillsearch.paths import printable
+from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.skills.discovery import discover
 from skillsearch.skills.frontmatter import load_yaml
 from skillsearch.skills.listing import list_files

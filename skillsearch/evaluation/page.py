@@ -33,7 +33,7 @@ from skillsearch.evaluation.wording import (
     spread,
     verdict,
 )
-from skillsearch.safe_text import listed
+from skillsearch.text.safe_text import listed
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _QUERY_CHARS = 160

@@ -16,12 +16,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from skillsearch.config import cache_dir
+from skillsearch.environ import Variables
 from skillsearch.errors import MissingDependencyError
 from skillsearch.evaluation.markup import inline_svg
 from skillsearch.evaluation.types import Abstention, Comparison, SystemReport
 from skillsearch.evaluation.wording import score_digits
-from skillsearch.safe_text import one_line
-from skillsearch.surroundings import Variables
+from skillsearch.text.safe_text import one_line
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

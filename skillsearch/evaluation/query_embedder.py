@@ -8,12 +8,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
+from skillsearch.embedders.embedder import load_embedder
+from skillsearch.embedders.embedding import EmbeddedText, Embedder, Role
 from skillsearch.evaluation.by_language import query_languages
 from skillsearch.evaluation.systems import SystemSpec
 from skillsearch.evaluation.types import JudgedQuery
-from skillsearch.index.channels import possible_models
-from skillsearch.index.embedder import load_embedder
-from skillsearch.index.embedding import EmbeddedText, Embedder, Role
+from skillsearch.index.dense.channels import possible_models
 from skillsearch.types import Languages
 
 _READ_BY_ANY = frozenset({"en", ""})
@@ -81,7 +81,7 @@ class Embedders:
         """Return the embedder of a model, always the same one.
 
         Args:
-            model: As in `skillsearch.index.embedder.load_embedder`.
+            model: As in `skillsearch.embedders.embedder.load_embedder`.
 
         Returns:
             The embedder.

@@ -9,25 +9,14 @@ from statistics import median
 
 from skillsearch.errors import QueryError
 from skillsearch.evaluation.confusables import Confusion, confusables
-from skillsearch.evaluation.judged_index import (
-    JudgedIndex,
-    SkillFolders,
-    use_skills,
-    write_skills,
-)
+from skillsearch.evaluation.judged_index import JudgedIndex, SkillFolders, use_skills, write_skills
 from skillsearch.evaluation.query_embedder import Embedders
 from skillsearch.evaluation.runs import read_run
 from skillsearch.evaluation.systems import SystemSpec
-from skillsearch.evaluation.types import (
-    Answers,
-    Collection,
-    JudgedQuery,
-    Ranking,
-    SystemAnswers,
-)
-from skillsearch.index.calibration import Calibration
-from skillsearch.index.fitted import default_calibration, load_calibration
-from skillsearch.index.tokenizer import terms
+from skillsearch.evaluation.types import Answers, Collection, JudgedQuery, Ranking, SystemAnswers
+from skillsearch.index.search.calibration import Calibration
+from skillsearch.index.search.fitted import default_calibration, load_calibration
+from skillsearch.text.tokenizer import terms
 from skillsearch.types import Languages, Progress
 
 DEPTH = 50

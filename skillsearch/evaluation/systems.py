@@ -10,7 +10,7 @@ from typing import Any
 
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.lines import shown
-from skillsearch.safe_text import one_line
+from skillsearch.text.safe_text import one_line
 from skillsearch.types import LANGUAGES, SYSTEMS, Languages, System
 
 DEFAULT_SYSTEMS: tuple[System, ...] = ("hybrid", "bm25", "dense")

@@ -25,9 +25,9 @@ from skillsearch.execution.files import (
     temporary_name,
 )
 from skillsearch.execution.request import ArtifactRef
-from skillsearch.openat import FOLDER_FLAGS, using
-from skillsearch.paths import shown
-from skillsearch.safe_text import listed, one_line
+from skillsearch.files.openat import FOLDER_FLAGS, using
+from skillsearch.files.paths import shown
+from skillsearch.text.safe_text import listed, one_line
 
 MAX_ARTIFACT_BYTES = 64 << 20
 

@@ -13,8 +13,8 @@ from pathlib import Path, PurePath
 
 from skillsearch.errors import CommandRefusedError
 from skillsearch.execution.request import MAX_COMMAND_BYTES
-from skillsearch.paths import shown
-from skillsearch.safe_text import listed
+from skillsearch.files.paths import shown
+from skillsearch.text.safe_text import listed
 
 _SHELL = (
     'if command -v bash >/dev/null; then s=bash; else s=sh; fi; exec "$s" -lc "$0" "$s" "${PATH-}"'

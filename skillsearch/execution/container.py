@@ -21,12 +21,12 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from skillsearch.environ import engine_variables, skills_root
 from skillsearch.errors import ExecutorError
 from skillsearch.execution.capture import run_supervised
 from skillsearch.execution.program import Capabilities, Finished, Limits, Program
 from skillsearch.execution.supervise import THREADS, threads_of_all
-from skillsearch.safe_text import one_line
-from skillsearch.surroundings import engine_variables, skills_root
+from skillsearch.text.safe_text import one_line
 
 ENGINES = ("docker", "podman")
 """The first that answers and has the image is used."""

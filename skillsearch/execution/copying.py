@@ -18,8 +18,8 @@ from skillsearch.execution.files import (
     replace_file,
 )
 from skillsearch.execution.media_types import HEAD_BYTES
-from skillsearch.openat import open_folder, using
-from skillsearch.paths import shown
+from skillsearch.files.openat import open_folder, using
+from skillsearch.files.paths import shown
 
 _MODE = 0o644
 

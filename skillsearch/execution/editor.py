@@ -9,8 +9,8 @@ from skillsearch.errors import ExecutionError, WorkspaceError
 from skillsearch.execution.files import replace_file
 from skillsearch.execution.removal import remove_tree
 from skillsearch.execution.workspace import Workspace
-from skillsearch.openat import open_folder, using
-from skillsearch.paths import shown
+from skillsearch.files.openat import open_folder, using
+from skillsearch.files.paths import shown
 
 VARIABLES = ("EDITOR", "VISUAL")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from skillsearch.errors import WorkspaceError
 from skillsearch.execution.workspace import Workspace
-from skillsearch.safe_text import one_line
+from skillsearch.text.safe_text import one_line
 
 MAX_VARIABLES = 100
 MAX_BYTES = 64 << 10

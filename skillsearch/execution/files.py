@@ -1,7 +1,7 @@
 """Files that a program may change at any time: opened, read and written within bounds.
 
-What somebody else can write to is opened by `skillsearch.openat` alone, and looked at when it is
-open: before that it may still become a link, a FIFO or another file.
+What somebody else can write to is opened by `skillsearch.files.openat` alone, and looked at when
+it is open: before that it may still become a link, a FIFO or another file.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from skillsearch.errors import UnsafePathError, WorkspaceError
-from skillsearch.openat import CREATE_FLAGS, open_file
-from skillsearch.paths import confine, is_utf8, shown
+from skillsearch.files.openat import CREATE_FLAGS, open_file
+from skillsearch.files.paths import confine, is_utf8, shown
 
 MAX_ENTRIES = 5_000
 """Files, folders and others that are put into a workspace together."""

@@ -21,7 +21,7 @@ from skillsearch.execution.request import (
 from skillsearch.execution.results import output_file, primary_output, without_empty
 from skillsearch.execution.tracing import span
 from skillsearch.execution.workspace import Workspace
-from skillsearch.paths import shown
+from skillsearch.files.paths import shown
 
 MAX_AUTOMATIC = 20
 """Files that are collected where nothing was asked for."""

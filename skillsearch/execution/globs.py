@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from skillsearch.errors import WorkspaceError
-from skillsearch.paths import is_utf8, shown
+from skillsearch.files.paths import is_utf8, shown
 
 FOLDERS: Mapping[str, str] = MappingProxyType(
     {"OUTPUT_DIR": "out", "SKILLS_DIR": "skills", "WORKSPACE_DIR": ".", "WORK_DIR": "work"}

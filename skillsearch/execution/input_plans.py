@@ -11,7 +11,7 @@ from skillsearch.execution.files import relative_parts
 from skillsearch.execution.globs import FOLDERS, substitute
 from skillsearch.execution.request import InputSpec
 from skillsearch.execution.staging import folder_name
-from skillsearch.paths import shown
+from skillsearch.files.paths import shown
 
 MAX_INPUTS = 100
 TARGETS = ("work", "out", "runs")

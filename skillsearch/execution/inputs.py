@@ -23,8 +23,8 @@ from skillsearch.execution.media_types import HEAD_BYTES, media_type
 from skillsearch.execution.request import ArtifactRef, InputSpec, StagedInput
 from skillsearch.execution.staging import SKILLS, folder_name
 from skillsearch.execution.workspace import Workspace
-from skillsearch.openat import open_file, open_folder, using
-from skillsearch.paths import shown
+from skillsearch.files.openat import open_file, open_folder, using
+from skillsearch.files.paths import shown
 
 FOLDER_TYPE = "inode/directory"
 

@@ -20,7 +20,7 @@ from typing import Literal
 from skillsearch.errors import ExecutorError
 from skillsearch.execution.capture import run_supervised
 from skillsearch.execution.program import Capabilities, Finished, Program
-from skillsearch.safe_text import one_line
+from skillsearch.text.safe_text import one_line
 
 Backend = Literal["bwrap", "enclose"]
 BACKENDS: tuple[Backend, ...] = ("bwrap", "enclose")

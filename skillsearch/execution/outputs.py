@@ -20,8 +20,8 @@ from skillsearch.execution.metadata import METADATA
 from skillsearch.execution.request import CEILINGS, OutputSpec
 from skillsearch.execution.tree import LINKS
 from skillsearch.execution.workspace import Workspace
-from skillsearch.openat import open_folder, using
-from skillsearch.paths import is_utf8, shown
+from skillsearch.files.openat import open_folder, using
+from skillsearch.files.paths import is_utf8, shown
 
 MAX_ENTRIES = 20_000
 """Files, folders and others that are looked at for one collection."""

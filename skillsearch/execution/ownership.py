@@ -17,8 +17,8 @@ from pathlib import Path
 
 from skillsearch.errors import WorkspaceError
 from skillsearch.execution.removal import remove_tree
-from skillsearch.openat import open_folder, using
-from skillsearch.paths import shown
+from skillsearch.files.openat import open_folder, using
+from skillsearch.files.paths import shown
 
 _SUFFIX = ".lock"
 _LOCK_NAME = re.compile(r"ws_[A-Za-z0-9_-]{1,49}_[0-9a-f]{16}\.lock")

@@ -19,7 +19,7 @@ from skillsearch.execution.staging import stage_skill
 from skillsearch.execution.tracing import span
 from skillsearch.execution.working_folder import working_folder
 from skillsearch.execution.workspace import Workspace
-from skillsearch.paths import shown
+from skillsearch.files.paths import shown
 
 
 @dataclass(frozen=True, slots=True)

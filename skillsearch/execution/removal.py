@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Iterable
 from contextlib import suppress
 
-from skillsearch.openat import FOLDER_FLAGS
+from skillsearch.files.openat import FOLDER_FLAGS
 
 _INFO_BYTES = 512
 

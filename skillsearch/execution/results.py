@@ -8,8 +8,8 @@ from skillsearch.execution.media_types import is_text
 from skillsearch.execution.outputs import CollectedFile
 from skillsearch.execution.program import Finished
 from skillsearch.execution.request import MAX_PRIMARY_BYTES, OutputFile
-from skillsearch.paths import shown
-from skillsearch.safe_text import listed, one_line, visible
+from skillsearch.files.paths import shown
+from skillsearch.text.safe_text import listed, one_line, visible
 
 _CONTINUATION = range(0x80, 0xC0)
 _MAX_CHARACTER_BYTES = 4

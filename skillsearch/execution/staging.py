@@ -13,9 +13,9 @@ from skillsearch.execution.metadata import SkillRecord
 from skillsearch.execution.removal import remove_tree
 from skillsearch.execution.tree import LINKS, StagedCopy, Tree, digest_tree, list_tree
 from skillsearch.execution.workspace import Workspace
-from skillsearch.openat import open_folder, using
-from skillsearch.paths import shown
-from skillsearch.safe_text import one_line
+from skillsearch.files.openat import open_folder, using
+from skillsearch.files.paths import shown
+from skillsearch.text.safe_text import one_line
 
 SKILLS = "skills"
 

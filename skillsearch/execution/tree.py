@@ -25,8 +25,8 @@ from skillsearch.execution.files import (
     open_plain,
     reason,
 )
-from skillsearch.openat import CREATE_FLAGS, FOLDER_FLAGS, open_file, using
-from skillsearch.paths import shown
+from skillsearch.files.openat import CREATE_FLAGS, FOLDER_FLAGS, open_file, using
+from skillsearch.files.paths import shown
 
 LINKS = {"out": "../../out", "work": "../../work", "inputs": "../../work/inputs"}
 """What lies at the top of a staged skill, in the place of entries of these names."""

@@ -17,8 +17,8 @@ from skillsearch.execution.metadata import Record, WorkspaceMetadata, save_metad
 from skillsearch.execution.ownership import new_name, prepare, remove
 from skillsearch.execution.removal import open_owned, remove_tree
 from skillsearch.execution.tree import StagedCopy
-from skillsearch.openat import open_folder, using
-from skillsearch.paths import shown
+from skillsearch.files.openat import open_folder, using
+from skillsearch.files.paths import shown
 
 FOLDERS = (("skills",), ("work",), ("work", "inputs"), ("runs",), ("out",))
 """What every workspace holds, besides metadata.json."""

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from skillsearch.errors import CacheError
-from skillsearch.index.arrays import ArrayWriter, map_array, save_array
-from skillsearch.index.lexical import term_hash
-from skillsearch.index.lexical_field import LexicalField
+from skillsearch.files.arrays import ArrayWriter, map_array, save_array
+from skillsearch.index.lexical.field import LexicalField
+from skillsearch.text.tokenizer import term_hash
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

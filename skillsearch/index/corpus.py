@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skillsearch.errors import CacheError
-from skillsearch.index.cache import Generation, IndexFolder
-from skillsearch.index.channels import ChannelSettings
 from skillsearch.index.chunk_index import ChunkIndex
-from skillsearch.index.dense_channel import DenseChannel
-from skillsearch.index.document_store import DocumentStore
-from skillsearch.index.lexical_field import LexicalField
-from skillsearch.index.numbering import locate
+from skillsearch.index.dense.channel import DenseChannel
+from skillsearch.index.dense.channels import ChannelSettings
+from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.sealed_parts import DamageGuard
 from skillsearch.index.segments import DELTA, FULL, METADATA, Revision, Segment, lexical_field
+from skillsearch.index.storage.cache import Generation, IndexFolder
+from skillsearch.index.storage.document_store import DocumentStore
+from skillsearch.index.storage.numbering import locate
+from skillsearch.index.storage.sealed_parts import DamageGuard
 from skillsearch.types import LANGUAGES, Diagnostic, JsonValue, Languages, Root
 
 logger = logging.getLogger(__name__)

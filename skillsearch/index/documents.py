@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from skillsearch.index.lexical import term_hash
-from skillsearch.index.tokenizer import normalized
-from skillsearch.safe_text import visible
+from skillsearch.text.safe_text import visible
+from skillsearch.text.tokenizer import normalized, term_hash
 from skillsearch.types import Skill
 
 KNOWN = 0.5
@@ -29,7 +28,7 @@ class Document:
         keys: Keys of the embedded texts, hexadecimal, a pair for each dense channel: metadata and
             head of the body, the latter empty where none is embedded.
         trust: How far the embedder of the first channel can judge this skill, 0 to 1.
-        language: What it is written in, as `skillsearch.languages.language_of` tells it.
+        language: What it is written in, as `skillsearch.text.languages.language_of` tells it.
         version: Version as written, or empty.
         requires: Skills that this one needs, as in `SkillMetadata.requires`.
         chunks: Id, description and key of the embedded text, hexadecimal, of each indexed chunk.

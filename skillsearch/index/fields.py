@@ -7,16 +7,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from skillsearch.index.calibration import embeds_body
+from skillsearch.embedders.embedding_keys import text_key
 from skillsearch.index.documents import Document
-from skillsearch.index.embedding_keys import text_key
-from skillsearch.index.scripts import readable, trust
-from skillsearch.index.tokenizer import document_terms
-from skillsearch.languages import language_of
+from skillsearch.text.languages import language_of
+from skillsearch.text.scripts import readable, trust
+from skillsearch.text.tokenizer import document_terms
 from skillsearch.types import Skill
 
 VERSION = 3
 """Bump when a skill would give other texts; an index made of the old ones is rebuilt."""
+
+DENSE_CHANNELS = (
+    ("cosine_metadata",),
+    ("cosine_metadata_multilingual", "cosine_body_multilingual"),
+)
+"""Features of each dense channel: the cosine of the metadata and, if it embeds them, of bodies."""
 
 NAME_WEIGHT = 3
 """Repeats of the name in the metadata field; nDCG@10 grows up to three and then no more."""
@@ -77,6 +82,14 @@ class FieldTexts:
     full_terms: list[str]
     embedded: tuple[EmbeddedTexts, ...]
     chunks: tuple[ChunkTexts, ...]
+
+
+def embeds_body(channel: int, *, with_body: bool) -> bool:
+    """Return whether the dense channel of this number embeds the heads of bodies.
+
+    Only a channel whose body cosine is weighed does; chunks are embedded apart from this.
+    """
+    return with_body and len(DENSE_CHANNELS[channel]) > 1
 
 
 def field_texts(

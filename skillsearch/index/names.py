@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from skillsearch.errors import AmbiguousNameError, SkillNotFoundError, VersionNotFoundError
-from skillsearch.index.document_store import DocumentStore
 from skillsearch.index.documents import Document
-from skillsearch.safe_text import one_line
+from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.skills.resources import read_skill_md
 from skillsearch.skills.versions import newest, satisfies, split_requirement
+from skillsearch.text.safe_text import one_line
 from skillsearch.types import Skill
 
 _NEAREST_NAMES = 5

@@ -10,7 +10,7 @@ from skillsearch.config import Settings, index_option
 from skillsearch.errors import IndexNotFoundError, LockTimeoutError, RootError, SkillSearchError
 
 if TYPE_CHECKING:
-    from skillsearch.index.freshness import Differences
+    from skillsearch.index.build.freshness import Differences
     from skillsearch.index.skill_index import SkillIndex
 
 MAX_CHECKED_SKILLS = 20_000
@@ -31,8 +31,8 @@ def open_index(settings: Settings) -> SkillIndex:
     Raises:
         IndexNotFoundError: When there is none, or it is damaged and its roots are gone.
     """
-    from skillsearch.index.cache import IndexFolder
     from skillsearch.index.skill_index import SkillIndex
+    from skillsearch.index.storage.cache import IndexFolder
 
     folder = IndexFolder(settings.index_dir.absolute())
     try:
@@ -110,7 +110,7 @@ def _way_on(folder: Path, option: str) -> str:
 
 def _refresh(index: SkillIndex, differences: Differences) -> str:
     """Refresh an index unless another process is at it, and say what changed."""
-    from skillsearch.index.cache import IndexFolder
+    from skillsearch.index.storage.cache import IndexFolder
 
     try:
         with IndexFolder(index.folder).lock(timeout=0):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skillsearch.index.document_store import DocumentStore
 from skillsearch.index.documents import Document
 from skillsearch.index.names import preferred
+from skillsearch.index.storage.document_store import DocumentStore
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skillsearch.errors import CacheError
-from skillsearch.index.atomic_files import read_record, write_record
+from skillsearch.files.atomic_files import read_record, write_record
 from skillsearch.types import LANGUAGES, Languages
 
 logger = logging.getLogger(__name__)

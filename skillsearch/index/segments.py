@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skillsearch.errors import CacheError
-from skillsearch.index.arrays import map_array, save_array
-from skillsearch.index.calibration import embeds_body
+from skillsearch.files.arrays import map_array, save_array
 from skillsearch.index.chunk_index import ChunkIndex
-from skillsearch.index.dense_fields import DenseFields
-from skillsearch.index.document_segment import DocumentSegment
-from skillsearch.index.document_store import DocumentStore
-from skillsearch.index.lexical import LexicalSegment, LexicalStatistics, TermTally
-from skillsearch.index.lexical_field import LexicalField
-from skillsearch.index.okapi import average_idf
+from skillsearch.index.dense.vectors import DenseFields
+from skillsearch.index.fields import embeds_body
+from skillsearch.index.lexical.field import LexicalField
+from skillsearch.index.lexical.okapi import average_idf
+from skillsearch.index.lexical.postings import LexicalSegment, LexicalStatistics, TermTally
 from skillsearch.index.precedence import shadowed_numbers
+from skillsearch.index.storage.document_segment import DocumentSegment
+from skillsearch.index.storage.document_store import DocumentStore
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import Unpack
 
 from skillsearch import config
+from skillsearch.embedders.embedding import Embedder
 from skillsearch.errors import CacheError, IndexNotFoundError, SkillSearchError
-from skillsearch.index.cache import IndexFolder
-from skillsearch.index.calibration import Calibration
-from skillsearch.index.channel_embedders import ChannelEmbedders
+from skillsearch.index.build.freshness import Differences, compare, is_up_to_date
 from skillsearch.index.corpus import OpenedIndex, last_request, open_current
+from skillsearch.index.dense.channel_embedders import ChannelEmbedders
 from skillsearch.index.documents import Document
-from skillsearch.index.duplicates import copies
-from skillsearch.index.embedding import Embedder
-from skillsearch.index.fitted import default_calibration
-from skillsearch.index.freshness import Differences, compare, is_up_to_date
 from skillsearch.index.names import find_by_name, read_skill
-from skillsearch.index.query_analysis import ChannelChangedError, analyse_queries
-from skillsearch.index.query_form import QueryForm
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.search import SearchOptions, SearchRequest, answer
+from skillsearch.index.search.calibration import Calibration
+from skillsearch.index.search.duplicates import copies
+from skillsearch.index.search.fitted import default_calibration
+from skillsearch.index.search.query_analysis import ChannelChangedError, analyse_queries
+from skillsearch.index.search.query_form import QueryForm
+from skillsearch.index.search.search import SearchOptions, SearchRequest, answer
+from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.roots.sources import note_index
 from skillsearch.types import (
     Diagnostic,
@@ -153,7 +153,7 @@ class SkillIndex:
             StorageError: When the index cannot be written.
         """
         # A search needs neither the parser nor what builds an index: import them only here.
-        from skillsearch.index.builder import Builder
+        from skillsearch.index.build.builder import Builder
 
         for root in request.roots:
             note_index(root, str(index_dir.absolute()))

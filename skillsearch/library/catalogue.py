@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from skillsearch.errors import ParseError
-from skillsearch.index.document_store import DocumentStore
+from skillsearch.files.paths import printable
+from skillsearch.index.build.snapshot import UNKNOWN_STAT, FileStat, SeenFile, Snapshot
 from skillsearch.index.documents import Document
 from skillsearch.index.fields import about_text
-from skillsearch.index.snapshot import UNKNOWN_STAT, FileStat, SeenFile, Snapshot
-from skillsearch.paths import printable
+from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.parser import parse_skill
 from skillsearch.skills.resources import content_hash, read_skill_md

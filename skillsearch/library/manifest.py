@@ -16,11 +16,11 @@ from typing import NamedTuple
 from skillsearch.errors import ParseError, SkillError
 from skillsearch.index.documents import Document
 from skillsearch.library.skill_uris import make_uri
-from skillsearch.library.strict_frontmatter import Frontmatter, strict_frontmatter
-from skillsearch.safe_text import all_visible
 from skillsearch.skills.frontmatter import Finding
 from skillsearch.skills.listing import list_files
 from skillsearch.skills.resources import content_hash, read_file, read_skill_md
+from skillsearch.skills.strict_frontmatter import Frontmatter, strict_frontmatter
+from skillsearch.text.safe_text import all_visible
 from skillsearch.types import JsonValue
 
 SKILL_MD = "SKILL.md"

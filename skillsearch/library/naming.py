@@ -7,11 +7,11 @@ from functools import cached_property
 from pathlib import PurePath
 
 from skillsearch.errors import SkillError
-from skillsearch.index.document_store import DocumentStore
 from skillsearch.index.documents import Document
 from skillsearch.index.names import find_by_name
 from skillsearch.index.precedence import Shadowed, find_shadowed
-from skillsearch.safe_text import one_line
+from skillsearch.index.storage.document_store import DocumentStore
+from skillsearch.text.safe_text import one_line
 from skillsearch.types import Hit, Root, Skill
 
 _MAX_NAME_CHARS = 256

@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from skillsearch.errors import SkillError
+from skillsearch.files.paths import shown
 from skillsearch.index.documents import Document
 from skillsearch.index.precedence import Shadowed
 from skillsearch.library.manifest import (
@@ -22,9 +23,8 @@ from skillsearch.library.manifest import (
 )
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.library.skill_uris import authorities, make_uri, skill_path, split_uri
-from skillsearch.library.strict_frontmatter import check_strict_name
-from skillsearch.paths import shown
 from skillsearch.skills.frontmatter import Finding
+from skillsearch.skills.strict_frontmatter import check_strict_name
 from skillsearch.types import Diagnostic
 
 _MAX_PAGE_FILES = 5_000

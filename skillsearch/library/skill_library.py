@@ -7,9 +7,9 @@ from concurrent.futures import Executor
 from pathlib import Path
 
 from skillsearch.index.documents import Document
-from skillsearch.index.fitted import default_calibration
 from skillsearch.index.precedence import Shadowed
-from skillsearch.index.search import SearchRequest
+from skillsearch.index.search.fitted import default_calibration
+from skillsearch.index.search.search import SearchRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.naming import Naming
 from skillsearch.library.order import LoadOrder, load_order

@@ -14,10 +14,10 @@ from typing import Protocol
 
 from skillsearch import config
 from skillsearch.errors import IndexingError, ParseError, SkillError
-from skillsearch.index.document_store import DocumentStore
 from skillsearch.index.documents import Document, name_hash
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.library.catalogue import scan
 from skillsearch.library.indexing import Indexer, Searchable
 from skillsearch.library.words import WordIndex

@@ -12,21 +12,21 @@ from typing import Self
 
 import numpy as np
 
+from skillsearch.embedders.embedding_keys import text_key
 from skillsearch.index.corpus import Corpus
-from skillsearch.index.document_store import DocumentStore
 from skillsearch.index.documents import Document
-from skillsearch.index.embedding_keys import text_key
 from skillsearch.index.fields import METADATA_CHARS, NAME_WEIGHT
-from skillsearch.index.fitted import default_calibration
-from skillsearch.index.lexical import LexicalSegment
-from skillsearch.index.lexical_builder import LexicalWriter
-from skillsearch.index.lexical_field import LexicalField
+from skillsearch.index.lexical.builder import LexicalWriter
+from skillsearch.index.lexical.field import LexicalField
+from skillsearch.index.lexical.postings import LexicalSegment
 from skillsearch.index.precedence import find_shadowed
-from skillsearch.index.query_form import QueryForm, QueryView
-from skillsearch.index.search import SearchRequest, run
+from skillsearch.index.search.fitted import default_calibration
+from skillsearch.index.search.query_form import QueryForm, QueryView
+from skillsearch.index.search.search import SearchRequest, run
 from skillsearch.index.segments import METADATA
-from skillsearch.index.tokenizer import document_terms, terms
-from skillsearch.languages import language_of
+from skillsearch.index.storage.document_store import DocumentStore
+from skillsearch.text.languages import language_of
+from skillsearch.text.tokenizer import document_terms, terms
 from skillsearch.types import Root, SearchResult
 
 _NO_VOTE = (QueryView(np.zeros(0, np.float32), 0.0),)

@@ -11,14 +11,14 @@ from typing import Any
 
 import anyio
 
+from skillsearch.agents.tools.failures import INDEXING, failure_of
+from skillsearch.agents.tools.tool import Deferred
+from skillsearch.agents.tools.toolset import Toolset
 from skillsearch.errors import SkillSearchError
 from skillsearch.mcp_server.desk import Desk
 from skillsearch.mcp_server.offers import Offers
 from skillsearch.mcp_server.publishing import busy
 from skillsearch.mcp_server.tools import refusal
-from skillsearch.tools.failures import INDEXING, failure_of
-from skillsearch.tools.tool import Deferred
-from skillsearch.tools.toolset import Toolset
 from skillsearch.types import IndexProgress, JsonValue
 
 INDEXING_PATIENCE = 10.0

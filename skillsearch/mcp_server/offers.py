@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skillsearch.agents.session.skill_session import SkillSession
 from skillsearch.errors import ConfigError
-from skillsearch.session.skill_session import SkillSession
 
 if TYPE_CHECKING:
+    from skillsearch.agents.tools.toolset import Toolset
     from skillsearch.execution.runner import SkillRunner
     from skillsearch.library.skill_library import SkillLibrary
     from skillsearch.mcp_server.served_library import ServedLibrary
-    from skillsearch.tools.toolset import Toolset
     from skillsearch.types import IndexProgress
 
 MAX_SESSIONS = 256
@@ -136,29 +136,29 @@ class Offers:
 
 def _default(client: _Client) -> Offer:
     """Offer the tools of this package, which open the library when they are called."""
-    from skillsearch.tools.library_tools import library_tools
-    from skillsearch.tools.toolset import Toolset
+    from skillsearch.agents.tools.library_tools import library_tools
+    from skillsearch.agents.tools.toolset import Toolset
 
     served, runner = client.served, client.runner
     tools = library_tools(served.get, threshold=served.settings.threshold)
     if runner is None:
         return Offer(Toolset(tools))
-    from skillsearch.tools.run_script import run_script_tool
+    from skillsearch.agents.tools.run_script import run_script_tool
 
     return Offer(Toolset([*tools, run_script_tool(served.get, runner, session=client.session)]))
 
 
 def _manager(client: _Client) -> Offer:
     """Offer skills by name."""
-    from skillsearch.toolsets.manager import SkillsManager
+    from skillsearch.agents.toolsets.manager import SkillsManager
 
     return Offer(SkillsManager(library=client.served.get()).toolset())
 
 
 def _environment(client: _Client) -> Offer:
     """Offer the skills of one folder, or else those of the environment in use."""
-    from skillsearch.toolsets.environment import Environment
-    from skillsearch.toolsets.server_environment import ServerEnvironment
+    from skillsearch.agents.toolsets.environment import Environment
+    from skillsearch.agents.toolsets.server_environment import ServerEnvironment
 
     if not client.served.roots:
         return Offer(ServerEnvironment().toolset())
@@ -176,8 +176,8 @@ def _environment(client: _Client) -> Offer:
 
 def _chunks(client: _Client) -> Offer:
     """Offer the chunks of skills whose cores stand in the prompt."""
-    from skillsearch.toolsets.chunk_tool import LoadSkillChunkTool
-    from skillsearch.toolsets.chunks import SkillManager
+    from skillsearch.agents.toolsets.chunk_tool import LoadSkillChunkTool
+    from skillsearch.agents.toolsets.chunks import SkillManager
 
     manager = SkillManager(session=client.state, library=client.served.get())
     return Offer(LoadSkillChunkTool(manager).toolset(), manager.get_skills_prompt)
@@ -185,7 +185,7 @@ def _chunks(client: _Client) -> Offer:
 
 def _workspace(client: _Client) -> Offer:
     """Offer to load skills into the prompt."""
-    from skillsearch.toolsets.workspace import WorkspaceToolset
+    from skillsearch.agents.toolsets.workspace import WorkspaceToolset
 
     workspace = WorkspaceToolset(
         client.served.get(), client.state, runner=client.runner, run_session=client.session
@@ -195,9 +195,9 @@ def _workspace(client: _Client) -> Offer:
 
 def _context(client: _Client) -> Offer:
     """Offer skills whose summary stands in the prompt."""
-    from skillsearch.toolsets.context import SkillsManager
-    from skillsearch.toolsets.context_loader import SkillsLoader
-    from skillsearch.toolsets.context_tools import ToolContext, skills_prompt, toolset
+    from skillsearch.agents.toolsets.context import SkillsManager
+    from skillsearch.agents.toolsets.context_loader import SkillsLoader
+    from skillsearch.agents.toolsets.context_tools import ToolContext, skills_prompt, toolset
 
     loader = SkillsLoader(library=client.served.get())
     manager = SkillsManager(loader, threshold=client.served.settings.threshold)

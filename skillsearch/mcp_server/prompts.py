@@ -33,7 +33,7 @@ from skillsearch.mcp_server.publishing import PublisherDesk, ask
 from skillsearch.mcp_server.resources import TEMPLATE
 from skillsearch.mcp_server.served_library import ServedLibrary
 from skillsearch.mcp_server.tools import face_of, result_of, session_of
-from skillsearch.safe_text import one_line, shorten
+from skillsearch.text.safe_text import one_line, shorten
 
 MAX_PROMPT_CHARS = 1_000_000
 MAX_COMPLETIONS = 100

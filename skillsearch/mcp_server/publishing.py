@@ -9,13 +9,13 @@ from typing import ParamSpec, TypeVar
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
 
+from skillsearch.agents.tools.failures import failure, failure_of
 from skillsearch.errors import SkillSearchError
 from skillsearch.library.publication import Publisher
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.desk import Desk
 from skillsearch.mcp_server.faces import Record
 from skillsearch.mcp_server.served_library import ServedLibrary
-from skillsearch.tools.failures import failure, failure_of
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

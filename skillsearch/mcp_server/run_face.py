@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skillsearch.mcp_server.faces import Face, Record
-from skillsearch.safe_text import one_line, visible
+from skillsearch.text.safe_text import one_line, visible
 
 
 def run_text(record: Record) -> str:

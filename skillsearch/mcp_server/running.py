@@ -15,9 +15,9 @@ import anyio
 from anyio.abc import TaskStatus
 
 from skillsearch.errors import SkillSearchError
+from skillsearch.library.watcher import watch
 from skillsearch.mcp_server.desk import Desk
 from skillsearch.mcp_server.served_library import ServedLibrary
-from skillsearch.watcher import watch
 
 INTERRUPTED = 130
 WAIT_SECONDS = 2.0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from skillsearch.config import Settings, index_dir_for
 from skillsearch.errors import IndexingError, RootError
-from skillsearch.index.cache import IndexFolder
+from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.indexing import ANY_QUERY
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.library.source import Changes

@@ -24,7 +24,7 @@ from mcp_types import (
 )
 from mcp_types import Tool as McpTool
 
-from skillsearch import __version__
+from skillsearch._version import __version__
 from skillsearch.mcp_server.calls import Calls
 from skillsearch.mcp_server.desk import Desk
 from skillsearch.mcp_server.offers import Offers

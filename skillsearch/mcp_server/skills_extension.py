@@ -14,7 +14,7 @@ from mcp_types import INVALID_PARAMS, PaginatedRequestParams, RequestParams
 from skillsearch.errors import SkillError
 from skillsearch.library.publication import Child, Publisher
 from skillsearch.library.skill_uris import MAX_URI_CHARS, SCHEME
-from skillsearch.safe_text import one_line
+from skillsearch.text.safe_text import one_line
 
 IDENTIFIER = "io.modelcontextprotocol/skills"
 PAGE_SIZE = 100

@@ -11,13 +11,13 @@ from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from mcp_types import Tool as McpTool
 
+from skillsearch.agents.prompt import render_body, render_chunks
+from skillsearch.agents.tools.failures import failure
+from skillsearch.agents.tools.schemas import arguments_schema
+from skillsearch.agents.tools.tool import Tool
 from skillsearch.mcp_server.faces import Face, Record
 from skillsearch.mcp_server.run_face import RUN_FACE
-from skillsearch.prompt import render_body, render_chunks
-from skillsearch.safe_text import one_line, visible
-from skillsearch.tools.failures import failure
-from skillsearch.tools.schemas import arguments_schema
-from skillsearch.tools.tool import Tool
+from skillsearch.text.safe_text import one_line, visible
 from skillsearch.types import IndexProgress, JsonValue
 
 MAX_QUERY_BYTES = 4096

@@ -6,7 +6,7 @@ import re
 from urllib.parse import urlsplit
 
 from skillsearch.errors import ConfigError
-from skillsearch.safe_text import one_line
+from skillsearch.text.safe_text import one_line
 
 COLLECTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 """What Milvus takes as a name, less what we append to it."""

@@ -16,15 +16,15 @@ import numpy as np
 from skillsearch.errors import CacheError
 from skillsearch.index.chunk_index import ChunkIndex
 from skillsearch.index.corpus import Corpus
-from skillsearch.index.dense import DenseCodes
-from skillsearch.index.dense_channel import DenseChannel
-from skillsearch.index.dense_fields import BODY_SHARE, DenseFields
-from skillsearch.index.document_segment import DocumentSegment
-from skillsearch.index.document_store import DocumentStore
+from skillsearch.index.dense.channel import DenseChannel
+from skillsearch.index.dense.nearest import DenseCodes
+from skillsearch.index.dense.vectors import BODY_SHARE, DenseFields
 from skillsearch.index.documents import Document
-from skillsearch.index.lexical import LexicalSegment, TermTally
-from skillsearch.index.lexical_field import LexicalField
-from skillsearch.index.okapi import damping, saturation
+from skillsearch.index.lexical.field import LexicalField
+from skillsearch.index.lexical.okapi import damping, saturation
+from skillsearch.index.lexical.postings import LexicalSegment, TermTally
+from skillsearch.index.storage.document_segment import DocumentSegment
+from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.remote.client import Row
 from skillsearch.remote.counted import CountedTerms
 from skillsearch.remote.head import Head

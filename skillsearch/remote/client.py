@@ -10,11 +10,11 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from skillsearch.environ import Variables
 from skillsearch.errors import MissingDependencyError, RemoteError
 from skillsearch.remote.address import secrets_of
 from skillsearch.roots.sources import shown
-from skillsearch.safe_text import one_line
-from skillsearch.surroundings import Variables
+from skillsearch.text.safe_text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable

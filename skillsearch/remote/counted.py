@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skillsearch.errors import CacheError
-from skillsearch.index.lexical import term_hash
+from skillsearch.text.tokenizer import term_hash
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,7 @@ import numpy as np
 
 from skillsearch.errors import CacheError
 from skillsearch.index.corpus import IndexSettings
-from skillsearch.index.lexical import LexicalStatistics
+from skillsearch.index.lexical.postings import LexicalStatistics
 from skillsearch.remote.client import Row
 from skillsearch.remote.packing import pack, unpack
 from skillsearch.remote.schema import HEAD, RECORD

@@ -14,6 +14,9 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import chain
 
+from skillsearch.embedders.embedder import load_embedder
+from skillsearch.embedders.embedding import Embedder
+from skillsearch.environ import speaks_english
 from skillsearch.errors import (
     EmbedderError,
     LockTimeoutError,
@@ -22,16 +25,13 @@ from skillsearch.errors import (
     RootError,
 )
 from skillsearch.index import fields as field_rules
-from skillsearch.index import tokenizer
-from skillsearch.index.channels import ChannelSettings, count_needed, possible_models
 from skillsearch.index.corpus import IndexSettings
-from skillsearch.index.document_store import DocumentStore
+from skillsearch.index.dense.channels import ChannelSettings, count_needed, possible_models
 from skillsearch.index.documents import Document
-from skillsearch.index.embedder import load_embedder
-from skillsearch.index.embedding import Embedder
 from skillsearch.index.fields import FieldTexts, field_texts
 from skillsearch.index.precedence import find_shadowed
 from skillsearch.index.request import IndexRequest
+from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.remote.claims import Claim
 from skillsearch.remote.client import MilvusServer
 from skillsearch.remote.generations import (
@@ -48,7 +48,7 @@ from skillsearch.remote.rows import key_of, name_key, state_of
 from skillsearch.skills.discovery import Discovery, discover, make_roots
 from skillsearch.skills.parser import parse_skill
 from skillsearch.skills.resources import content_hash, read_skill_md
-from skillsearch.surroundings import speaks_english
+from skillsearch.text import tokenizer
 from skillsearch.types import Diagnostic, IndexReport, Progress, Root, Skill, SkillFile
 
 logger = logging.getLogger(__name__)

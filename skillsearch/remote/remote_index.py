@@ -7,18 +7,18 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skillsearch.index.calibration import Calibration
-from skillsearch.index.channel_embedders import ChannelEmbedders
+from skillsearch.environ import milvus_token
+from skillsearch.index.dense.channel_embedders import ChannelEmbedders
 from skillsearch.index.documents import Document
-from skillsearch.index.fitted import default_calibration
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.search import SearchRequest
+from skillsearch.index.search.calibration import Calibration
+from skillsearch.index.search.fitted import default_calibration
+from skillsearch.index.search.search import SearchRequest
 from skillsearch.remote.address import check_collection
 from skillsearch.remote.client import MilvusServer
 from skillsearch.remote.rows import document_of
 from skillsearch.remote.searching import TRIES, Searcher
 from skillsearch.roots.sources import note_index
-from skillsearch.surroundings import milvus_token
 from skillsearch.types import IndexReport, Languages, Progress, SearchResult, Skill, System
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skillsearch.embedders.embedding import Embedder
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.documents import KNOWN
-from skillsearch.index.embedding import Embedder
 from skillsearch.index.fields import FieldTexts
 from skillsearch.remote.claims import Claim
 from skillsearch.remote.client import MilvusServer, Row

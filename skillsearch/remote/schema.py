@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from skillsearch.index.calibration import embeds_body
-from skillsearch.index.channels import ChannelSettings
-from skillsearch.index.okapi import K1, B
+from skillsearch.index.dense.channels import ChannelSettings
+from skillsearch.index.fields import embeds_body
+from skillsearch.index.lexical.okapi import K1, B
 from skillsearch.remote.packing import MAX_PIECES
 
 HEAD = "head"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skillsearch.config import MAX_QUERY_CHARS
+from skillsearch.embedders.embedding import embed
 from skillsearch.errors import (
     CacheError,
     EmbedderError,
@@ -20,23 +21,22 @@ from skillsearch.errors import (
     VersionConstraintError,
 )
 from skillsearch.index import fields as field_rules
-from skillsearch.index import tokenizer
-from skillsearch.index.cache import Generation
-from skillsearch.index.calibration import Calibration
-from skillsearch.index.channel_embedders import ChannelEmbedders
 from skillsearch.index.corpus import Corpus, OpenedIndex
+from skillsearch.index.dense.channel_embedders import ChannelEmbedders
 from skillsearch.index.documents import Document
-from skillsearch.index.duplicates import MOST_SHADOWED, shadowed_copies
-from skillsearch.index.embedding import embed
 from skillsearch.index.names import find_by_name, nearest_names
-from skillsearch.index.query_form import QueryForm, analyse
-from skillsearch.index.search import SearchRequest, run
-from skillsearch.languages import language_of
+from skillsearch.index.search.calibration import Calibration
+from skillsearch.index.search.duplicates import MOST_SHADOWED, shadowed_copies
+from skillsearch.index.search.query_form import QueryForm, analyse
+from skillsearch.index.search.search import SearchRequest, run
+from skillsearch.index.storage.cache import Generation
 from skillsearch.remote.candidates import CandidateStore, make_corpus
 from skillsearch.remote.client import CollectionMissingError, MilvusServer, Row
 from skillsearch.remote.rows import document_of
 from skillsearch.remote.view import View
 from skillsearch.skills.versions import split_requirement
+from skillsearch.text import tokenizer
+from skillsearch.text.languages import language_of
 from skillsearch.types import ChannelVote
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class Searcher:
                 continue
             if not (request.explain and request.system == "hybrid"):
                 return hits, ()
-            from skillsearch.index.votes import channel_votes
+            from skillsearch.index.search.votes import channel_votes
 
             return hits, channel_votes(form, _opened(view, corpus))
         raise self.overtaken()

@@ -8,8 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from skillsearch.errors import CacheError, IndexNotFoundError
-from skillsearch.index.lexical import term_hash
-from skillsearch.index.query_form import QueryForm
+from skillsearch.index.search.query_form import QueryForm
 from skillsearch.remote.candidates import Frequencies, candidate_fields
 from skillsearch.remote.client import CollectionMissingError, MilvusServer, Row
 from skillsearch.remote.counted import query_text
@@ -18,6 +17,7 @@ from skillsearch.remote.packing import unpack
 from skillsearch.remote.rows import key_of, name_key
 from skillsearch.remote.schema import HEAD, Generation, dense_fields
 from skillsearch.remote.vocabulary import FIELDS, frequencies_at, term_id
+from skillsearch.text.tokenizer import term_hash
 
 MOST_CANDIDATES = 1_000
 """Documents that each channel is asked for at most; a message from Milvus has its limits."""

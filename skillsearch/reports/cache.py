@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from skillsearch.files.openat import using
 from skillsearch.index.request import IndexRequest
-from skillsearch.openat import using
 from skillsearch.roots.sources import indexes_over, shown, source_in
 from skillsearch.types import JsonValue
 

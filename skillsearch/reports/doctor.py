@@ -8,22 +8,19 @@ from collections.abc import Iterator
 from importlib import metadata, util
 from pathlib import Path
 
-from skillsearch import __version__, config
+from skillsearch import config
+from skillsearch._version import __version__
 from skillsearch.config import Settings
+from skillsearch.embedders.embedder import PACKAGED_NAME, load_embedder, multilingual_is_installed
+from skillsearch.embedders.multilingual import source as weights
+from skillsearch.environ import install_extra, pip_install
 from skillsearch.errors import ConfigError, EmbedderError
 from skillsearch.execution.choosing import describe
-from skillsearch.index.channels import MULTILINGUAL
-from skillsearch.index.embedder import (
-    PACKAGED_NAME,
-    load_embedder,
-    multilingual_is_installed,
-)
-from skillsearch.index.multilingual import source as weights
+from skillsearch.index.dense.channels import MULTILINGUAL
 from skillsearch.reports.check import Check
 from skillsearch.reports.index_checks import check_folder, check_index
 from skillsearch.reports.languages import install_line
 from skillsearch.roots.sources import shown
-from skillsearch.surroundings import install_extra, pip_install
 
 PACKAGES = (
     "click",

@@ -11,12 +11,12 @@ from pathlib import Path
 from skillsearch import config
 from skillsearch.config import Settings
 from skillsearch.errors import CacheError, IndexNotFoundError
-from skillsearch.index.cache import IndexFolder
+from skillsearch.index.build.reuse import count_lost
 from skillsearch.index.corpus import open_current
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.reuse import count_lost
-from skillsearch.index.sealed_parts import describe_damage
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.index.storage.sealed_parts import describe_damage
 from skillsearch.library.publication import describe
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.reports.check import Check, Verdict

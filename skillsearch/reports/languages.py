@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from skillsearch.index.channels import ASKED, LEAST_SHARE, MULTILINGUAL, expects_others
+from skillsearch.embedders.embedder import multilingual_is_installed
+from skillsearch.embedders.multilingual import source
+from skillsearch.environ import install_extra, pip_install
+from skillsearch.index.dense.channels import ASKED, LEAST_SHARE, MULTILINGUAL, expects_others
 from skillsearch.index.documents import KNOWN, is_english
-from skillsearch.index.embedder import multilingual_is_installed
-from skillsearch.index.multilingual import source
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.language_names import name_of
-from skillsearch.languages import language_of
-from skillsearch.surroundings import install_extra, pip_install
+from skillsearch.text.language_names import name_of
+from skillsearch.text.languages import language_of
 
 """For who has another release of the weights than the one that is known."""
 UNKNOWN = "unknown"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from skillsearch.index.cache import IndexFolder
-from skillsearch.index.calibration import embeds_body
-from skillsearch.index.channels import MULTILINGUAL
-from skillsearch.index.diagnostics import count_skipped
-from skillsearch.index.embedder import PACKAGED, multilingual_is_installed
-from skillsearch.index.freshness import Differences
-from skillsearch.index.multilingual.source import NAME as MULTILINGUAL_NAME
+from skillsearch.embedders.embedder import PACKAGED, multilingual_is_installed
+from skillsearch.embedders.multilingual.source import NAME as MULTILINGUAL_NAME
+from skillsearch.index.build.diagnostics import count_skipped
+from skillsearch.index.build.freshness import Differences
+from skillsearch.index.dense.channels import MULTILINGUAL
+from skillsearch.index.fields import embeds_body
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.reports.languages import advice, count_languages
 from skillsearch.reports.validation import count_severities
 from skillsearch.types import JsonValue, Languages, Root

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from skillsearch.errors import RootError
-from skillsearch.paths import printable
+from skillsearch.files.paths import printable
 from skillsearch.roots.sources import SUFFIXES
 from skillsearch.roots.streams import BLOCK, TarStream, blocks
 from skillsearch.roots.unpacking import Member, RefusedMemberError, Unpacker, UnpackLimits
-from skillsearch.safe_text import one_line
+from skillsearch.text.safe_text import one_line
 
 LIMITS = UnpackLimits()
 

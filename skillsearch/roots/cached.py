@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from skillsearch.errors import RootError
-from skillsearch.openat import using
+from skillsearch.files.openat import using
 from skillsearch.roots.archives import archive_kind, extract
 from skillsearch.roots.downloads import Downloaded, UnreachableError, check_url, fetch
 from skillsearch.roots.sources import MAX_READY_BYTES, READY, is_skill_md, shown
@@ -125,7 +125,7 @@ class _Update:
 
     def _download(self, work: Path) -> None:
         """Unpack what the server has unless it is what was unpacked."""
-        from skillsearch import __version__
+        from skillsearch._version import __version__
 
         ready = self._ready
         known = Downloaded(ready.sha256, ready.etag, ready.last_modified) if ready else None

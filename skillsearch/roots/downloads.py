@@ -21,7 +21,7 @@ from urllib.parse import SplitResult, quote, urljoin, urlsplit, urlunsplit
 from skillsearch.errors import RootError
 from skillsearch.roots.sources import shown
 from skillsearch.roots.watchdog import Watchdog
-from skillsearch.safe_text import one_line
+from skillsearch.text.safe_text import one_line
 
 MAX_REDIRECTS = 5
 MAX_URL_CHARS = 4096

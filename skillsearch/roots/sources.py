@@ -18,10 +18,10 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from skillsearch import config
 from skillsearch.errors import RootError
-from skillsearch.openat import open_file
-from skillsearch.paths import printable
-from skillsearch.safe_text import one_line
+from skillsearch.files.openat import open_file
+from skillsearch.files.paths import printable
 from skillsearch.setting_values import is_url
+from skillsearch.text.safe_text import one_line
 
 SUFFIXES = (".tar.gz", ".tar.bz2", ".tar.xz", ".tar", ".tgz", ".zip")
 """Ends of the names of archives, in any case."""

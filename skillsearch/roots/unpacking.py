@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from skillsearch.openat import CREATE_FLAGS, open_file, open_folder, using
-from skillsearch.paths import MAX_PATH_CHARS
-from skillsearch.safe_text import visible
+from skillsearch.files.openat import CREATE_FLAGS, open_file, open_folder, using
+from skillsearch.files.paths import MAX_PATH_CHARS
+from skillsearch.text.safe_text import visible
 
 MAX_PARTS = 32
 MAX_PART_BYTES = 255

@@ -16,9 +16,9 @@ from html import unescape
 from typing import NamedTuple
 
 from skillsearch.errors import ChunkNotFoundError
-from skillsearch.markdown import paragraphs
-from skillsearch.safe_text import one_line
 from skillsearch.skills.frontmatter import Finding
+from skillsearch.text.markdown import paragraphs
+from skillsearch.text.safe_text import one_line
 from skillsearch.types import Skill
 
 MAX_ID_CHARS = 200

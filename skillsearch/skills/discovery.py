@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from skillsearch.paths import is_plain, is_utf8, printable
-from skillsearch.safe_text import visible
+from skillsearch.files.paths import is_plain, is_utf8, printable
 from skillsearch.skills.listing import SKIPPED_FOLDERS
+from skillsearch.text.safe_text import visible
 from skillsearch.types import Diagnostic, Root, Severity, SkillFile
 
 MAX_DEPTH = 12

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from skillsearch.errors import SkillError
-from skillsearch.openat import FOLDER_FLAGS
-from skillsearch.paths import is_plain, printable
+from skillsearch.files.openat import FOLDER_FLAGS
+from skillsearch.files.paths import is_plain, printable
 
 MAX_LISTED_FILES = 2_000
 SKIPPED_FOLDERS = frozenset(

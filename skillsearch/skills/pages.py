@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from skillsearch.errors import SkillError
-from skillsearch.paths import confine, printable
+from skillsearch.files.paths import confine, printable
 from skillsearch.skills.resources import content_hash as hash_bytes
 from skillsearch.skills.resources import read_file
 from skillsearch.types import FileContent

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from skillsearch.errors import VersionConstraintError
-from skillsearch.safe_text import one_line
 from skillsearch.skills.frontmatter import Finding
 from skillsearch.skills.versions import normal_constraint, split_requirement
+from skillsearch.text.safe_text import one_line
 from skillsearch.types import JsonValue
 
 MAX_REQUIREMENTS = 100

@@ -17,8 +17,8 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from skillsearch.errors import ParseError, SkillError
-from skillsearch.openat import READ_FLAGS, open_file
-from skillsearch.paths import confine, printable, shown, unsafe_path
+from skillsearch.files.openat import READ_FLAGS, open_file
+from skillsearch.files.paths import confine, printable, shown, unsafe_path
 from skillsearch.skills.listing import list_files
 
 MAX_SKILL_MD_BYTES = 1024 * 1024

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from skillsearch import markdown
 from skillsearch.errors import ParseError, SkillError, UnsafePathError
-from skillsearch.paths import confine, printable
+from skillsearch.files.paths import confine, printable
 from skillsearch.skills.frontmatter import (
     Finding,
     Sections,
@@ -27,6 +26,7 @@ from skillsearch.skills.metadata import (
 from skillsearch.skills.parser import decode_skill_md
 from skillsearch.skills.repair import repair_mapping
 from skillsearch.skills.resources import read_skill_md
+from skillsearch.text import markdown
 from skillsearch.types import Diagnostic, JsonValue
 
 FIELDS = ("allowed-tools", "compatibility", "description", "license", "metadata", "name")

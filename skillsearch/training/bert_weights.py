@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skillsearch.embedders.model_calls import errors_of
+from skillsearch.embedders.model_files import ModelConfig, weight_files
+from skillsearch.embedders.onnx_embedder import load_tokenizer
 from skillsearch.errors import EmbedderError, MissingDependencyError, TrainingError
-from skillsearch.index.model_calls import errors_of
-from skillsearch.index.model_files import ModelConfig, weight_files
-from skillsearch.index.onnx_embedder import load_tokenizer
 from skillsearch.types import JsonValue
 
 if TYPE_CHECKING:

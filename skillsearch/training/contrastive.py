@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skillsearch.environ import forbid_telemetry
 from skillsearch.errors import MissingDependencyError
-from skillsearch.surroundings import forbid_telemetry
 from skillsearch.training.batches import SAME
 from skillsearch.training.bert_weights import BertWeights
 from skillsearch.training.plan import Batch

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skillsearch.embedders.model_calls import errors_of
 from skillsearch.errors import MissingDependencyError, TrainingError
-from skillsearch.index.model_calls import errors_of
 from skillsearch.types import JsonValue
 
 if TYPE_CHECKING:

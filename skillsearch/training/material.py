@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from skillsearch.errors import TrainingError
 from skillsearch.evaluation.types import Collection
-from skillsearch.index.scripts import readable
+from skillsearch.text.scripts import readable
 from skillsearch.training.held_out import HeldQuery, hold_out
 from skillsearch.training.judged_queries import ChosenSkills
 from skillsearch.training.measuring import as_collection

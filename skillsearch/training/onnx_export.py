@@ -14,9 +14,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from skillsearch.embedders.model_files import sha256_of
+from skillsearch.environ import forbid_telemetry
 from skillsearch.errors import TrainingError
-from skillsearch.index.model_files import sha256_of
-from skillsearch.surroundings import forbid_telemetry
 from skillsearch.training.bert_weights import BertWeights
 from skillsearch.types import JsonValue
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from skillsearch import markdown
+from skillsearch.text import markdown
 
 _QUOTED = re.compile(
     r'"([^"\n]{6,200})"|“([^“”\n]{6,200})”|«([^«»\n]{6,200})»|「([^「」\n]{3,80})」'

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from skillsearch.index.scripts import readable
+from skillsearch.text.scripts import readable
 from skillsearch.training.batches import batches
 from skillsearch.training.phrases import SkillText
 from skillsearch.training.queries import BODY_SHARE, MinedSkill, Pair

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.config import cache_dir
+from skillsearch.embedders.embedding import Role, head_of
+from skillsearch.embedders.onnx_embedder import load_tokenizer
+from skillsearch.environ import Variables, forbid_telemetry
 from skillsearch.errors import MissingDependencyError, TrainingError
-from skillsearch.index.embedding import Role, head_of
-from skillsearch.index.onnx_embedder import load_tokenizer
-from skillsearch.surroundings import Variables, forbid_telemetry
 from skillsearch.training.bert_weights import BertWeights
 from skillsearch.training.settings import TrainingSettings
 

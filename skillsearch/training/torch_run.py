@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skillsearch.embedders.embedding import Role
 from skillsearch.errors import MissingDependencyError, TrainingError
-from skillsearch.index.embedding import Role
 from skillsearch.training.run_state import RunState, Tensors
 from skillsearch.training.settings import TrainingSettings
 from skillsearch.training.torch_encoder import TorchEncoder

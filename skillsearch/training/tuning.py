@@ -14,9 +14,9 @@ from importlib import util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skillsearch.embedders.embedder import load_embedder, model_identity
+from skillsearch.embedders.embedding import embed
 from skillsearch.errors import MissingDependencyError, TrainingError
-from skillsearch.index.embedder import load_embedder, model_identity
-from skillsearch.index.embedding import embed
 from skillsearch.training.batches import neighbours
 from skillsearch.training.bert_weights import BertWeights, average
 from skillsearch.training.held_out import mean_gain

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from skillsearch.embedders.embedder import PACKAGED, PACKAGED_MODEL, load_embedder
+from skillsearch.embedders.embedding import Role, embed
 from skillsearch.errors import SkillError, TrainingError
-from skillsearch.index.embedder import PACKAGED, PACKAGED_MODEL, load_embedder
-from skillsearch.index.embedding import Role, embed
+from skillsearch.index.build.reading import read_file
 from skillsearch.index.fields import field_texts
 from skillsearch.index.indexed_roots import resolve_roots
-from skillsearch.index.reading import read_file
 from skillsearch.skills.discovery import discover
 from skillsearch.skills.listing import list_files
 from skillsearch.skills.resources import read_file as read_skill_file
@@ -76,7 +76,7 @@ def folder_of(model: str) -> tuple[Path, bool]:
     """Find the files of a model.
 
     Args:
-        model: As in `skillsearch.index.embedder.load_embedder`.
+        model: As in `skillsearch.embedders.embedder.load_embedder`.
 
     Returns:
         Its folder, and whether Hugging Face's libraries wrote it.
@@ -139,7 +139,7 @@ def learn_from(teacher: str) -> Callable[[Sequence[str], Role], NDArray[np.float
     """Load an embedder to learn from.
 
     Args:
-        teacher: As in `skillsearch.index.embedder.load_embedder`.
+        teacher: As in `skillsearch.embedders.embedder.load_embedder`.
 
     Returns:
         What embeds texts in a role; documents come again and again, and are embedded once.

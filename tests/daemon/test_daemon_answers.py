@@ -6,12 +6,15 @@ import threading
 
 import pytest
 
+from skillsearch.agents.prompt import PromptSkill, render_overview
 from skillsearch.config import cache_dir
 from skillsearch.daemon import answers as answers_module
 from skillsearch.daemon import warm
 from skillsearch.daemon.answers import Answers
 from skillsearch.daemon.results import read_search
 from skillsearch.daemon.warm import MAX_INDEXES, WarmIndexes
+from skillsearch.embedders.embedding import HashingEmbedder
+from skillsearch.environ import variables
 from skillsearch.errors import (
     ConfigError,
     DaemonError,
@@ -19,13 +22,10 @@ from skillsearch.errors import (
     IndexNotFoundError,
     QueryError,
 )
-from skillsearch.index import channel_embedders
-from skillsearch.index.embedding import HashingEmbedder
+from skillsearch.files.own_folder import own_folder
+from skillsearch.index.dense import channel_embedders
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.own_folder import own_folder
-from skillsearch.prompt import PromptSkill, render_overview
-from skillsearch.surroundings import variables
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from skillsearch import surroundings
+from skillsearch import environ
 from skillsearch.daemon import place, server
 from skillsearch.errors import DaemonError
 
@@ -183,27 +183,27 @@ def test_a_path_too_long_for_a_socket_is_named(tmp_path, monkeypatch):
 def test_the_folder_of_the_login_is_used_where_there_is_one(monkeypatch):
     """A relative one is none, by the rules of XDG."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/7/")
-    assert surroundings.runtime_dir() == "/run/user/7/skillsearch"
+    assert environ.runtime_dir() == "/run/user/7/skillsearch"
     monkeypatch.setenv("XDG_RUNTIME_DIR", "relative")
-    assert not surroundings.runtime_dir().startswith("relative")
+    assert not environ.runtime_dir().startswith("relative")
 
 
 @pytest.mark.skipif(os.access(f"/run/user/{os.getuid()}", os.W_OK), reason="systemd has one")
 def test_without_a_folder_of_the_login_the_cache_is_used(monkeypatch, home):
     """Never one for temporary files, where anybody may come first."""
     monkeypatch.delenv("XDG_RUNTIME_DIR")
-    assert surroundings.runtime_dir() == f"{home}/cache/skillsearch/run"
+    assert environ.runtime_dir() == f"{home}/cache/skillsearch/run"
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert surroundings.runtime_dir() == f"{home}/.cache/skillsearch/run"
+    assert environ.runtime_dir() == f"{home}/.cache/skillsearch/run"
 
 
 def test_only_variables_that_settings_depend_on_are_passed_on(monkeypatch):
     """No secret of another program goes to the daemon."""
     monkeypatch.setenv("OTHER_TOKEN", "secret")
     monkeypatch.setenv("SKILLSEARCH_N", "7")
-    found = surroundings.variables()
+    found = environ.variables()
     assert found["SKILLSEARCH_N"] == "7"
-    assert set(found) == {"SKILLSEARCH_N", *surroundings.PLACES}
+    assert set(found) == {"SKILLSEARCH_N", *environ.PLACES}
 
 
 def test_asking_costs_little(runtime):

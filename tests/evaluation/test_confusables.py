@@ -5,12 +5,7 @@ import math
 
 import pytest
 
-from skillsearch.evaluation.confusables import (
-    MAX_EXAMPLES,
-    MAX_WORDS,
-    ConfusingWord,
-    confusables,
-)
+from skillsearch.evaluation.confusables import MAX_EXAMPLES, MAX_WORDS, ConfusingWord, confusables
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 
 DOCUMENTS = (

@@ -6,14 +6,7 @@ import pytest
 
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.collection import load_collection, save_collection
-from skillsearch.evaluation.jobs import (
-    Job,
-    evaluate,
-    load_jobs,
-    make_own_job,
-    save_page,
-    save_runs,
-)
+from skillsearch.evaluation.jobs import Job, evaluate, load_jobs, make_own_job, save_page, save_runs
 from skillsearch.evaluation.measures import measure
 from skillsearch.evaluation.outcome import Outcome
 from skillsearch.evaluation.runs import read_run

@@ -5,12 +5,12 @@ import importlib.util
 import numpy as np
 import pytest
 
+from skillsearch.embedders.embedder import multilingual_is_installed
+from skillsearch.embedders.embedding import HashingEmbedder, embed
 from skillsearch.errors import EmbedderError, MissingDependencyError
 from skillsearch.evaluation.query_embedder import Embedders, QueryEmbedder
 from skillsearch.evaluation.systems import parse_system
 from skillsearch.evaluation.types import JudgedQuery
-from skillsearch.index.embedder import multilingual_is_installed
-from skillsearch.index.embedding import HashingEmbedder, embed
 
 
 class Counting:

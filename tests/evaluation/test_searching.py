@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import ConfigError, EmbedderError, EvaluationError
 from skillsearch.evaluation.collection import load_collection
 from skillsearch.evaluation.jobs import EXAMPLE
@@ -20,8 +21,7 @@ from skillsearch.evaluation.searching import (
 )
 from skillsearch.evaluation.systems import SystemSpec, parse_systems
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery, SystemAnswers
-from skillsearch.index.embedding import HashingEmbedder
-from skillsearch.index.fitted import default_calibration
+from skillsearch.index.search.fitted import default_calibration
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.types import SYSTEMS
 

@@ -21,6 +21,8 @@ from pathlib import Path
 import pytest
 
 import skillsearch
+from skillsearch.agents.tools.toolset import Toolset
+from skillsearch.agents.toolsets.run_tool import run_tool
 from skillsearch.errors import ExecutionError
 from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.local import LocalExecutor
@@ -30,8 +32,6 @@ from skillsearch.execution.program import Limits
 from skillsearch.execution.request import InputSpec, OutputSpec, RunRequest
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.workspaces import Workspaces
-from skillsearch.tools.toolset import Toolset
-from skillsearch.toolsets.run_tool import run_tool
 
 SECRET = "hunter2-of-the-user"
 PLANTED = "planted-code-ran"

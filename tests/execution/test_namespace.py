@@ -13,13 +13,7 @@ from pathlib import Path
 import pytest
 
 import skillsearch
-from skillsearch.execution.namespace import (
-    BACKENDS,
-    NOBODY,
-    TMP_BYTES,
-    NamespaceExecutor,
-    enclosed,
-)
+from skillsearch.execution.namespace import BACKENDS, NOBODY, TMP_BYTES, NamespaceExecutor, enclosed
 from skillsearch.execution.program import Limits, Program
 
 PATH = "/usr/local/bin:/usr/bin:/bin"

@@ -12,7 +12,7 @@ import pytest
 
 import skillsearch
 from skillsearch.execution.removal import open_owned, remove_tree
-from skillsearch.openat import open_folder
+from skillsearch.files.openat import open_folder
 
 ORDINARY = 65534
 """A user who is not root, for tests that root runs."""
@@ -54,7 +54,7 @@ def run_as_ordinary_user(code, folder):
         "from skillsearch.execution.removal import open_owned, remove_tree\n"
         "from skillsearch.execution.staging import stage_skill\n"
         "from skillsearch.execution.workspaces import Workspaces\n"
-        "from skillsearch.openat import open_folder\n"
+        "from skillsearch.files.openat import open_folder\n"
         "if os.geteuid() == 0:\n"
         f"    os.setgroups([]); os.setgid({ORDINARY}); os.setuid({ORDINARY})\n"
         f"folder = pathlib.Path({str(folder)!r})\n"
@@ -249,7 +249,7 @@ def test_what_is_mounted_in_a_folder_is_left_as_it_is(tmp_path):
     code = (
         "from pathlib import Path; import sys\n"
         "from skillsearch.execution.removal import remove_tree\n"
-        "from skillsearch.openat import open_folder\n"
+        "from skillsearch.files.openat import open_folder\n"
         "print(remove_tree(open_folder(Path(sys.argv[1])), 'top'))\n"
     )
     mount = 'mount --bind precious parent/top/place && exec "$@" parent'

@@ -10,12 +10,7 @@ from pathlib import Path
 import pytest
 
 import skillsearch
-from skillsearch.errors import (
-    CommandRefusedError,
-    ExecutionError,
-    ExecutorError,
-    WorkspaceError,
-)
+from skillsearch.errors import CommandRefusedError, ExecutionError, ExecutorError, WorkspaceError
 from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.choosing import choose, describe
 from skillsearch.execution.commands import CommandPolicy

@@ -14,7 +14,7 @@ from skillsearch.execution import tree
 from skillsearch.execution.staging import folder_name, stage_skill
 from skillsearch.execution.tree import digest_tree, list_tree
 from skillsearch.execution.workspace import Workspace
-from skillsearch.openat import open_folder, using
+from skillsearch.files.openat import open_folder, using
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")

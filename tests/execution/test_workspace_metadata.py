@@ -15,7 +15,7 @@ from skillsearch.execution.metadata import (
     save_metadata,
 )
 from skillsearch.execution.workspace import Workspace
-from skillsearch.openat import open_folder
+from skillsearch.files.openat import open_folder
 
 SKILL = SkillRecord("tea", "skills/tea", "0f", "2026-01-02T03:04:05.678+00:00")
 INPUT = InputRecord(

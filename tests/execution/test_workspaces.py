@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import skillsearch
+from skillsearch.agents.tools.failures import failure_of
 from skillsearch.config import cache_dir
 from skillsearch.errors import WorkspaceError
 from skillsearch.execution import workspace as workspace_module
@@ -24,8 +25,7 @@ from skillsearch.execution.ownership import prepare, safe_id, sweep
 from skillsearch.execution.staging import stage_skill
 from skillsearch.execution.workspace import Workspace
 from skillsearch.execution.workspaces import Workspaces
-from skillsearch.openat import open_folder
-from skillsearch.tools.failures import failure_of
+from skillsearch.files.openat import open_folder
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 """Lone surrogates included."""

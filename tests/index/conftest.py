@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import EmbedderError
-from skillsearch.index import builder, channel_embedders, channels, reuse
-from skillsearch.index.embedding import HashingEmbedder
+from skillsearch.index.build import builder, reuse
+from skillsearch.index.dense import channel_embedders, channels
 from skillsearch.index.skill_index import SkillIndex
 
 LONG_AGO_NS = 1_700_000_000_000_000_000

@@ -6,7 +6,8 @@ import shutil
 import numpy as np
 import pytest
 
-from skillsearch.index import amending, dense_fields
+from skillsearch.index.build import amending
+from skillsearch.index.dense import vectors
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.types import SYSTEMS
 
@@ -22,7 +23,7 @@ def small(monkeypatch):
     """Take four skills for many, and forty changes."""
     monkeypatch.setattr(amending, "LEAST_DOCUMENTS", 4)
     monkeypatch.setattr(amending, "MOST_CHANGED", 40)
-    monkeypatch.setattr(dense_fields, "FLAT_LIMIT", 10)
+    monkeypatch.setattr(vectors, "FLAT_LIMIT", 10)
 
 
 @pytest.fixture

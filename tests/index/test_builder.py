@@ -10,23 +10,17 @@ import threading
 
 import pytest
 
+from skillsearch.embedders import embedding_cache
+from skillsearch.embedders.embedder import HashingEmbedder
 from skillsearch.errors import EmbedderError, RootError, StorageError
-from skillsearch.index import (
-    builder,
-    embedding_cache,
-    fields,
-    indexing_pass,
-    reading,
-    reuse,
-    text_embedding,
-    tokenizer,
-)
-from skillsearch.index.builder import Builder
-from skillsearch.index.cache import IndexFolder
-from skillsearch.index.embedder import HashingEmbedder
+from skillsearch.index import fields
+from skillsearch.index.build import builder, indexing_pass, reading, reuse, text_embedding
+from skillsearch.index.build.builder import Builder
 from skillsearch.index.indexed_roots import resolve_roots
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.text import tokenizer
 
 FIVE_MINUTES_NS = 300_000_000_000
 
@@ -399,10 +393,10 @@ def test_an_interrupted_run_keeps_the_vectors_it_made(root, run, tmp_path):
 SLOW_RUN = """
 import sys, time
 from pathlib import Path
-from skillsearch.index import builder
-from skillsearch.index.builder import Builder
-from skillsearch.index.cache import IndexFolder
-from skillsearch.index.embedding import HashingEmbedder
+from skillsearch.index.build import builder
+from skillsearch.index.build.builder import Builder
+from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.index.request import IndexRequest
 
 class Slow(HashingEmbedder):

@@ -15,12 +15,12 @@ import pytest
 import xxhash
 
 from skillsearch.errors import CacheError, LockTimeoutError, StorageError
-from skillsearch.index import cache
-from skillsearch.index.arrays import map_array
-from skillsearch.index.atomic_files import write_atomically
-from skillsearch.index.cache import IndexFolder
+from skillsearch.files.arrays import map_array
+from skillsearch.files.atomic_files import write_atomically
 from skillsearch.index.corpus import OpenedIndex, open_current
-from skillsearch.index.sealed_parts import trusted_parts
+from skillsearch.index.storage import cache
+from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.index.storage.sealed_parts import trusted_parts
 
 SETTINGS = {"model": "数据", "numbers": [1, 2]}
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.index.calibration import (
+from skillsearch.index.fields import DENSE_CHANNELS, embeds_body
+from skillsearch.index.search.calibration import (
     CLUES,
-    DENSE_CHANNELS,
     DENSE_FEATURES,
     EVIDENCE,
     FEATURES,
@@ -19,10 +19,9 @@ from skillsearch.index.calibration import (
     OPPOSING,
     SUPPORTING,
     Calibration,
-    embeds_body,
     size_evidence,
 )
-from skillsearch.index.fitted import default_calibration
+from skillsearch.index.search.fitted import default_calibration
 
 BY_HAND = Calibration(
     weights=dict(zip(FEATURES, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0], strict=True)),

@@ -4,8 +4,10 @@ import json
 
 import pytest
 
-from skillsearch.index import channels
-from skillsearch.index.channels import (
+from skillsearch.embedders.embedding import HashingEmbedder
+from skillsearch.environ import speaks_english
+from skillsearch.index.dense import channels
+from skillsearch.index.dense.channels import (
     ASKED,
     ChannelSettings,
     channels_fit,
@@ -14,8 +16,6 @@ from skillsearch.index.channels import (
     possible_models,
 )
 from skillsearch.index.documents import Document
-from skillsearch.index.embedding import HashingEmbedder
-from skillsearch.surroundings import speaks_english
 
 LATIN = frozenset({"Latin"})
 FIRST = ChannelSettings("onnx", "onnx 12", "0123", 384, LATIN)

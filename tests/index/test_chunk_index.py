@@ -9,8 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from skillsearch.embedders.embedder import load_embedder
+from skillsearch.embedders.embedding import embed
 from skillsearch.errors import CacheError
-from skillsearch.index import reading
+from skillsearch.index.build import reading
 from skillsearch.index.chunk_index import (
     ChunkIndex,
     ChunkWriter,
@@ -19,13 +21,11 @@ from skillsearch.index.chunk_index import (
     term_shares,
 )
 from skillsearch.index.corpus import Corpus
-from skillsearch.index.embedder import load_embedder
-from skillsearch.index.embedding import embed
-from skillsearch.index.lexical import LexicalSegment, term_hash
-from skillsearch.index.lexical_builder import LexicalWriter
-from skillsearch.index.lexical_field import LexicalField
-from skillsearch.index.tokenizer import terms
+from skillsearch.index.lexical.builder import LexicalWriter
+from skillsearch.index.lexical.field import LexicalField
+from skillsearch.index.lexical.postings import LexicalSegment
 from skillsearch.skills.chunks import parse_chunks
+from skillsearch.text.tokenizer import term_hash, terms
 
 TOOLS = """# Tools
 

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from skillsearch.errors import CacheError
-from skillsearch.index.cache import Generation, IndexFolder
-from skillsearch.index.channels import ChannelSettings
 from skillsearch.index.corpus import (
     Corpus,
     IndexSettings,
@@ -17,6 +15,8 @@ from skillsearch.index.corpus import (
     open_current,
     save_diagnostics,
 )
+from skillsearch.index.dense.channels import ChannelSettings
+from skillsearch.index.storage.cache import Generation, IndexFolder
 from skillsearch.types import Diagnostic, Root
 
 SETTINGS = IndexSettings(

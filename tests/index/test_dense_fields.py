@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from skillsearch.errors import CacheError
-from skillsearch.index import dense_fields
-from skillsearch.index.dense_channel import DenseChannel
-from skillsearch.index.dense_fields import BODY_SHARE, DenseFields, DenseWriter
+from skillsearch.index.dense import vectors as dense_vectors
+from skillsearch.index.dense.channel import DenseChannel
+from skillsearch.index.dense.vectors import BODY_SHARE, DenseFields, DenseWriter
 
 NOTHING = np.zeros(0, np.int64)
 
@@ -14,8 +14,8 @@ NOTHING = np.zeros(0, np.int64)
 @pytest.fixture
 def coded(monkeypatch):
     """Use codes from eleven documents on."""
-    monkeypatch.setattr(dense_fields, "FLAT_LIMIT", 10)
-    monkeypatch.setattr(dense_fields, "TRAINING_ROWS", 100)
+    monkeypatch.setattr(dense_vectors, "FLAT_LIMIT", 10)
+    monkeypatch.setattr(dense_vectors, "TRAINING_ROWS", 100)
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_among_many_alike_more_are_looked_at(fields, clustered, coded, monkeypat
     rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
     found, shares = fields(rows, block=4096), {}
     for share in (500, 10):
-        monkeypatch.setattr(dense_fields, "CODED_SHARE", share)
+        monkeypatch.setattr(dense_vectors, "CODED_SHARE", share)
         hits = [
             len(np.intersect1d(found.nearest(text, 10, NOTHING), brute(rows, None, text, 10)))
             for text in texts
@@ -97,7 +97,7 @@ def test_among_many_alike_more_are_looked_at(fields, clustered, coded, monkeypat
 @pytest.mark.parametrize("left_out", [1, 50, 250, 300])
 def test_what_is_excluded_is_made_up_for(fields, clustered, monkeypatch, is_coded, left_out):
     """However much of a corpus it is, and though it is nearest."""
-    monkeypatch.setattr(dense_fields, "FLAT_LIMIT", 10 if is_coded else 5000)
+    monkeypatch.setattr(dense_vectors, "FLAT_LIMIT", 10 if is_coded else 5000)
     metadata = clustered(300)
     found, query = fields(metadata), clustered(1, seed=4)[0]
     excluded = np.sort(np.argsort(-(metadata @ query))[:left_out])
@@ -110,7 +110,7 @@ def test_what_is_excluded_is_made_up_for(fields, clustered, monkeypatch, is_code
 @pytest.mark.parametrize("is_coded", [False, True])
 def test_of_equal_vectors_the_first_are_found(fields, monkeypatch, is_coded):
     """Whether searched exactly or by codes."""
-    monkeypatch.setattr(dense_fields, "FLAT_LIMIT", 5 if is_coded else 5000)
+    monkeypatch.setattr(dense_vectors, "FLAT_LIMIT", 5 if is_coded else 5000)
     found = fields(np.repeat(np.eye(4, dtype=np.float32), 5, axis=0))
     query = np.array([0, 1, 0, 0], np.float32)
     assert found.nearest(query, 5, NOTHING).tolist() == [5, 6, 7, 8, 9]
@@ -128,8 +128,8 @@ def test_cosines_are_in_the_order_asked_for(fields, clustered):
 @pytest.mark.parametrize("is_coded", [False, True])
 def test_cosines_are_the_same_in_blocks(fields, clustered, monkeypatch, is_coded):
     """Of more documents than are scored at a time, rounded to halves or not."""
-    monkeypatch.setattr(dense_fields, "FLAT_LIMIT", 10 if is_coded else 5000)
-    monkeypatch.setattr(dense_fields, "_BLOCK", 7)
+    monkeypatch.setattr(dense_vectors, "FLAT_LIMIT", 10 if is_coded else 5000)
+    monkeypatch.setattr(dense_vectors, "_BLOCK", 7)
     metadata, query = clustered(40), clustered(1, seed=4)[0]
     wanted = np.arange(39, -1, -1)
     cosines, _ = fields(metadata).cosines(query, wanted)
@@ -182,7 +182,7 @@ def test_vectors_that_do_not_fit_the_index_are_a_cache_error(tmp_path, clustered
 
 def test_two_segments_are_searched_as_one(fields, clustered, monkeypatch):
     """Coded and exact beside each other, rounded alike, what is excluded left out of both."""
-    monkeypatch.setattr(dense_fields, "FLAT_LIMIT", 100)
+    monkeypatch.setattr(dense_vectors, "FLAT_LIMIT", 100)
     metadata, body = clustered(330), clustered(330, seed=8)
     large = fields(metadata[:300], body[:300])
     small = fields(metadata[300:], body[300:], beside_codes=True)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillsearch.embedders import embedder
+from skillsearch.embedders.embedder import load_embedder, require_device
+from skillsearch.embedders.sentence_transformer_embedder import MAX_BATCH, length_batches
 from skillsearch.errors import ConfigError, MissingDependencyError
-from skillsearch.index import embedder
-from skillsearch.index.embedder import load_embedder, require_device
-from skillsearch.index.sentence_transformer_embedder import MAX_BATCH, length_batches
 from skillsearch.index.skill_index import SkillIndex
 
 

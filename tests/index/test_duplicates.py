@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skillsearch.index.duplicates import collapse, copies
+from skillsearch.index.search.duplicates import collapse, copies
 
 LONG = "A body that is long enough to tell skills apart. " * 8
 

@@ -11,17 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skillsearch.errors import EmbedderError, MissingDependencyError
-from skillsearch.index import embedder as embedder_module
-from skillsearch.index.embedder import (
+from skillsearch.embedders import embedder as embedder_module
+from skillsearch.embedders.embedder import (
     HashingEmbedder,
     OnnxEmbedder,
     embed,
     load_embedder,
     model_identity,
 )
-from skillsearch.index.embedding import unit_row
-from skillsearch.index.model_files import weight_files
+from skillsearch.embedders.embedding import unit_row
+from skillsearch.embedders.model_files import weight_files
+from skillsearch.errors import EmbedderError, MissingDependencyError
 
 GOLDEN = Path(__file__).with_name("golden_vectors.json")
 PACKAGED = embedder_module.PACKAGED_MODEL
@@ -617,7 +617,7 @@ def test_hashing_understands_every_script_and_never_cuts():
 def test_hashing_gives_the_same_in_every_process(run_python):
     """Neither hash randomisation nor a fresh interpreter changes a bit."""
     code = (
-        "from skillsearch.index.embedder import HashingEmbedder, embed\n"
+        "from skillsearch.embedders.embedder import HashingEmbedder, embed\n"
         "embedder = HashingEmbedder(dimensions=64)\n"
         "vectors = embed(embedder, ['find a skill', '\\ud800']).vectors\n"
         "print(embedder.fingerprint, vectors.tobytes().hex())"
@@ -682,7 +682,7 @@ def test_weights_that_could_run_code_are_refused_before_anything_is_loaded(
 def test_importing_the_module_loads_no_heavy_library(run_python):
     """The libraries are imported by the embedders that need them, when they are loaded."""
     code = (
-        "import sys, skillsearch.index.embedder\n"
+        "import sys, skillsearch.embedders.embedder\n"
         "heavy = {'onnxruntime', 'tokenizers', 'sentence_transformers', 'torch', 'click'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from skillsearch.embedders.embedder import OnnxEmbedder, embed, load_embedder
 from skillsearch.errors import EmbedderError
-from skillsearch.index.embedder import OnnxEmbedder, embed, load_embedder
 from skillsearch.training.bert_weights import read_hugging_face
 
 pytestmark = [
@@ -209,7 +209,7 @@ def test_a_name_that_is_nowhere_ends_in_our_error(official, name):
     code = (
         "import sys\n"
         "from skillsearch.errors import EmbedderError\n"
-        "from skillsearch.index.embedder import load_embedder\n"
+        "from skillsearch.embedders.embedder import load_embedder\n"
         "try:\n    load_embedder(sys.argv[1])\n"
         "except EmbedderError as exc:\n    print(exc)\n"
     )

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.index import embedding_cache, embedding_keys
-from skillsearch.index.embedding_cache import EmbeddingCache
-from skillsearch.index.embedding_keys import key_array, text_key
+from skillsearch.embedders import embedding_cache, embedding_keys
+from skillsearch.embedders.embedding_cache import EmbeddingCache
+from skillsearch.embedders.embedding_keys import key_array, text_key
 
 DIMENSIONS = 8
 SIZES = {"keys": 16 + 8, "vectors": 4 * DIMENSIONS}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillsearch.index.multilingual.source import find_weights
+from skillsearch.embedders.multilingual.source import find_weights
 from skillsearch.index.skill_index import SkillIndex
 
 pytestmark = [

@@ -6,12 +6,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from skillsearch.index.calibration import EVIDENCE, FEATURES
-from skillsearch.index.embedding import HashingEmbedder, embed
-from skillsearch.index.evidence import find_evidence
-from skillsearch.index.query_form import QueryForm, QueryView
-from skillsearch.index.ranker import find_candidates
-from skillsearch.index.tokenizer import terms
+from skillsearch.embedders.embedding import HashingEmbedder, embed
+from skillsearch.index.search.calibration import EVIDENCE, FEATURES
+from skillsearch.index.search.evidence import find_evidence
+from skillsearch.index.search.query_form import QueryForm, QueryView
+from skillsearch.index.search.ranker import find_candidates
+from skillsearch.text.tokenizer import terms
 
 ONE_OF_FIVE = math.log(4.5 / 1.5) / math.log(5.5 / 0.5)
 TWO_OF_FIVE = math.log(3.5 / 2.5) / math.log(5.5 / 0.5)

@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skillsearch.index.calibration import EVIDENCE, FEATURES
-from skillsearch.index.evidence import find_evidence
-from skillsearch.index.explain import best_section, explain
-from skillsearch.index.fitted import default_calibration
-from skillsearch.index.lexical import LexicalSegment
-from skillsearch.index.lexical_builder import LexicalWriter
-from skillsearch.index.lexical_field import LexicalField
-from skillsearch.index.query_form import QueryForm, QueryView
-from skillsearch.index.ranker import Candidates
-from skillsearch.index.tokenizer import terms
+from skillsearch.index.lexical.builder import LexicalWriter
+from skillsearch.index.lexical.field import LexicalField
+from skillsearch.index.lexical.postings import LexicalSegment
+from skillsearch.index.search.calibration import EVIDENCE, FEATURES
+from skillsearch.index.search.evidence import find_evidence
+from skillsearch.index.search.explain import best_section, explain
+from skillsearch.index.search.fitted import default_calibration
+from skillsearch.index.search.query_form import QueryForm, QueryView
+from skillsearch.index.search.ranker import Candidates
+from skillsearch.text.tokenizer import terms
 
 BODY = """Intro about forms.
 

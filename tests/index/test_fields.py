@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.index.embedding_keys import text_key
+from skillsearch.embedders.embedding_keys import text_key
 from skillsearch.index.fields import field_texts
-from skillsearch.index.tokenizer import terms
+from skillsearch.text.tokenizer import terms
 from skillsearch.types import Skill, SkillMetadata
 
 BODY = "# Steps\nOpen the form, fill in the fields.\n" + "More about forms. " * 20

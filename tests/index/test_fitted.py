@@ -6,8 +6,14 @@ import math
 import pytest
 
 from skillsearch.errors import ConfigError
-from skillsearch.index.calibration import EVIDENCE, FEATURES, OPPOSING, SUPPORTING, Calibration
-from skillsearch.index.fitted import PACKAGED, default_calibration, load_calibration
+from skillsearch.index.search.calibration import (
+    EVIDENCE,
+    FEATURES,
+    OPPOSING,
+    SUPPORTING,
+    Calibration,
+)
+from skillsearch.index.search.fitted import PACKAGED, default_calibration, load_calibration
 
 CURE = "python scripts/fit_fusion.py"
 

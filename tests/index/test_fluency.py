@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.index.calibration import CLUES
-from skillsearch.index.fluency import query_clues, trusts
+from skillsearch.index.search.calibration import CLUES
+from skillsearch.index.search.fluency import query_clues, trusts
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from skillsearch.index.cache import IndexFolder
-from skillsearch.index.freshness import is_up_to_date
+from skillsearch.index.build.freshness import is_up_to_date
+from skillsearch.index.storage.cache import IndexFolder
 
 
 def paths(*found):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.index.fusion import RRF_K, reciprocal_rank_fusion
+from skillsearch.index.search.fusion import RRF_K, reciprocal_rank_fusion
 
 SCORES = st.lists(
     st.tuples(st.sampled_from([0, 0.1, 0.2, 0.5, 1.0]), st.sampled_from([0, 0.1, 0.5, 2.0])),

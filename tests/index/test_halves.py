@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skillsearch.index.halves import as_floats
+from skillsearch.index.dense.float16 import as_floats
 
 
 def test_every_finite_half_is_converted_exactly():

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from skillsearch.errors import CacheError
-from skillsearch.index.lexical import LexicalSegment, TermTally, term_hash
-from skillsearch.index.lexical_builder import LexicalWriter
+from skillsearch.index.lexical.builder import LexicalWriter
+from skillsearch.index.lexical.postings import LexicalSegment, TermTally
+from skillsearch.text.tokenizer import term_hash
 
 
 @pytest.fixture

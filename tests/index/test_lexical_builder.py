@@ -11,11 +11,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from skillsearch.index import lexical_runs
-from skillsearch.index.lexical import LexicalSegment, term_hash
-from skillsearch.index.lexical_builder import LexicalWriter
-from skillsearch.index.lexical_field import LexicalField
-from skillsearch.index.okapi import K1, NO_MEAN, B, average_idf
+from skillsearch.index.lexical import runs
+from skillsearch.index.lexical.builder import LexicalWriter
+from skillsearch.index.lexical.field import LexicalField
+from skillsearch.index.lexical.okapi import K1, NO_MEAN, B, average_idf
+from skillsearch.index.lexical.postings import LexicalSegment
+from skillsearch.text.tokenizer import term_hash
 
 TERMS = st.sampled_from(["alpha", "beta", "gamma", "delta", "数据", "c++", "x", "y", "\ud800"])
 TEXTS = st.lists(TERMS, max_size=12)
@@ -112,7 +113,7 @@ def test_blocks_of_any_size_give_the_same_arrays(monkeypatch):
     whole = written(texts)
     for name in ("_BLOCK_TERMS", "_BLOCK_POSTINGS"):
         with monkeypatch.context() as patch:
-            patch.setattr(lexical_runs, name, 3)
+            patch.setattr(runs, name, 3)
             assert written(texts, run_terms=500) == whole
 
 

@@ -10,15 +10,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from skillsearch.index import lexical_field
-from skillsearch.index.lexical import LexicalSegment, LexicalStatistics, TermTally, term_hash
-from skillsearch.index.lexical_builder import LexicalWriter
-from skillsearch.index.lexical_field import (
-    SATURATION_LIMIT,
-    UNKNOWN_BIGRAM_WEIGHT,
-    LexicalField,
-)
-from skillsearch.index.okapi import NO_MEAN, average_idf
+from skillsearch.index.lexical import field
+from skillsearch.index.lexical.builder import LexicalWriter
+from skillsearch.index.lexical.field import SATURATION_LIMIT, UNKNOWN_BIGRAM_WEIGHT, LexicalField
+from skillsearch.index.lexical.okapi import NO_MEAN, average_idf
+from skillsearch.index.lexical.postings import LexicalSegment, LexicalStatistics, TermTally
+from skillsearch.text.tokenizer import term_hash
 
 TERMS = st.sampled_from(["alpha", "beta", "gamma", "delta", "数据", "c++", "x", "y", "z"])
 TEXTS = st.lists(TERMS, max_size=12)
@@ -222,7 +219,7 @@ def test_a_corpus_of_two_segments_scores_as_one_of_all_living_documents(texts, a
 @pytest.mark.parametrize("left_out", [0, 1, 3])
 def test_the_best_are_those_of_a_sort_of_all_scores(monkeypatch, worth, k, left_out):
     """However many postings are left unread, and whatever is excluded."""
-    monkeypatch.setattr(lexical_field, "_WORTH_PRUNING", worth)
+    monkeypatch.setattr(field, "_WORTH_PRUNING", worth)
     index = index_of(zipf_texts(3000))
     random = np.random.default_rng(k)
     excluded = np.arange(0, 3000, left_out) if left_out else NOTHING
@@ -246,19 +243,19 @@ def test_the_best_are_those_of_a_sort_of_all_scores(monkeypatch, worth, k, left_
 
 def test_few_postings_are_read_of_a_query_with_rare_and_common_words(monkeypatch):
     """Once the rare ones tell the best, the common ones are only looked up."""
-    monkeypatch.setattr(lexical_field, "_WORTH_PRUNING", 0)
+    monkeypatch.setattr(field, "_WORTH_PRUNING", 0)
     random = np.random.default_rng(1)
     texts = [
         ["the", "of"] + [f"w{term}" for term in random.integers(0, 300, 8)] for _ in range(3000)
     ]
     index, read = index_of(texts), []
-    whole = lexical_field.SegmentScores._add
+    whole = field.SegmentScores._add
 
     def counted(self, places, total):
         read.extend(self._counts[place] for place in places)
         whole(self, places, total)
 
-    monkeypatch.setattr(lexical_field.SegmentScores, "_add", counted)
+    monkeypatch.setattr(field.SegmentScores, "_add", counted)
     query = index.weigh(Counter(["the", "of", "w1", "w2", "w3"]))
     assert len(index.best(query, 3, NOTHING).documents) >= 3
     assert sum(read) < 1000

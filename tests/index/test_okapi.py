@@ -9,8 +9,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from skillsearch.index import okapi
-from skillsearch.index.okapi import EPSILON, K1, NO_MEAN, B, average_idf, damping, idf, saturation
+from skillsearch.index.lexical import okapi
+from skillsearch.index.lexical.okapi import (
+    EPSILON,
+    K1,
+    NO_MEAN,
+    B,
+    average_idf,
+    damping,
+    idf,
+    saturation,
+)
 
 CORPORA = st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=8), min_size=3)
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skillsearch.index.calibration import CLUES
-from skillsearch.index.embedding import HashingEmbedder, embed
-from skillsearch.index.fitted import default_calibration
-from skillsearch.index.query_form import QueryForm, QueryView, analyse, shares_of_trust
-from skillsearch.index.tokenizer import terms
+from skillsearch.embedders.embedding import HashingEmbedder, embed
+from skillsearch.index.search.calibration import CLUES
+from skillsearch.index.search.fitted import default_calibration
+from skillsearch.index.search.query_form import QueryForm, QueryView, analyse, shares_of_trust
+from skillsearch.text.tokenizer import terms
 
 SHARE = st.floats(0, 1)
 

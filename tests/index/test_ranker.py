@@ -7,14 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.index.calibration import DENSE_CHANNELS, FEATURES, LEXICAL_FEATURES
-from skillsearch.index.embedding import HashingEmbedder, embed
-from skillsearch.index.evidence import find_evidence
-from skillsearch.index.fitted import default_calibration
-from skillsearch.index.fusion import reciprocal_rank_fusion
-from skillsearch.index.query_form import QueryForm, QueryView
-from skillsearch.index.ranker import Candidates, best_first, find_candidates, score
-from skillsearch.index.tokenizer import terms
+from skillsearch.embedders.embedding import HashingEmbedder, embed
+from skillsearch.index.fields import DENSE_CHANNELS
+from skillsearch.index.search.calibration import FEATURES, LEXICAL_FEATURES
+from skillsearch.index.search.evidence import find_evidence
+from skillsearch.index.search.fitted import default_calibration
+from skillsearch.index.search.fusion import reciprocal_rank_fusion
+from skillsearch.index.search.query_form import QueryForm, QueryView
+from skillsearch.index.search.ranker import Candidates, best_first, find_candidates, score
+from skillsearch.text.tokenizer import terms
 from skillsearch.types import SYSTEMS
 
 

@@ -7,8 +7,8 @@ import pytest
 import xxhash
 
 from skillsearch.errors import CacheError, QueryError
-from skillsearch.index import sealed_parts
-from skillsearch.index.sealed_parts import (
+from skillsearch.index.storage import sealed_parts
+from skillsearch.index.storage.sealed_parts import (
     EVERYTHING,
     DamageGuard,
     Part,

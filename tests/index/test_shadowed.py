@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillsearch.errors import CacheError
-from skillsearch.index import calibration
 from skillsearch.index.corpus import Corpus
+from skillsearch.index.search import calibration
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.types import SYSTEMS

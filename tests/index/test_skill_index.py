@@ -17,6 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skillsearch.config import MAX_QUERY_CHARS
+from skillsearch.embedders import embedding
+from skillsearch.embedders.embedder import HashingEmbedder
 from skillsearch.errors import (
     AmbiguousNameError,
     IndexNotFoundError,
@@ -25,22 +27,18 @@ from skillsearch.errors import (
     RootError,
     SkillNotFoundError,
 )
-from skillsearch.index import (
-    builder,
-    channel_embedders,
-    embedding,
-    query_analysis,
-    skill_index,
-)
-from skillsearch.index.atomic_files import write_record
-from skillsearch.index.cache import IndexFolder
-from skillsearch.index.calibration import FEATURES
-from skillsearch.index.embedder import HashingEmbedder
-from skillsearch.index.evidence import find_evidence
-from skillsearch.index.fitted import default_calibration
+from skillsearch.files.atomic_files import write_record
+from skillsearch.index import skill_index
+from skillsearch.index.build import builder
+from skillsearch.index.dense import channel_embedders
 from skillsearch.index.request import IndexRequest
+from skillsearch.index.search import query_analysis
+from skillsearch.index.search.calibration import FEATURES
+from skillsearch.index.search.evidence import find_evidence
+from skillsearch.index.search.fitted import default_calibration
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.index.tokenizer import terms
+from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.text.tokenizer import terms
 from skillsearch.types import LANGUAGES, SYSTEMS, SearchResult
 
 LONG = "A body that is long enough to tell skills apart. " * 8

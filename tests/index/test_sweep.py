@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from skillsearch.index import amending, builder
-from skillsearch.index.snapshot import Snapshot
-from skillsearch.index.sweep import scopes_of, sweep
+from skillsearch.index.build import amending, builder
+from skillsearch.index.build.snapshot import Snapshot
+from skillsearch.index.build.sweep import scopes_of, sweep
 from skillsearch.skills import discovery
 from skillsearch.skills.discovery import Scope, discover, make_roots
 from skillsearch.types import Diagnostic

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from skillsearch.embedders.embedding import HashingEmbedder
+from skillsearch.embedders.embedding_cache import EmbeddingCache
+from skillsearch.embedders.embedding_keys import text_key
 from skillsearch.errors import EmbedderError
-from skillsearch.index import text_embedding
-from skillsearch.index.embedding import HashingEmbedder
-from skillsearch.index.embedding_cache import EmbeddingCache
-from skillsearch.index.embedding_keys import text_key
+from skillsearch.index.build import text_embedding
+from skillsearch.index.build.text_embedding import Channel, TextEmbedding, keys_of
 from skillsearch.index.fields import field_texts
-from skillsearch.index.text_embedding import Channel, TextEmbedding, keys_of
 from skillsearch.types import Skill, SkillMetadata
 
 SECONDS = 20

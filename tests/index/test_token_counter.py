@@ -9,9 +9,9 @@ import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.index import token_counter
-from skillsearch.index.embedder import PACKAGED_MODEL
-from skillsearch.index.token_counter import TokenCounter
+from skillsearch.embedders import token_counter
+from skillsearch.embedders.embedder import PACKAGED_MODEL
+from skillsearch.embedders.token_counter import TokenCounter
 
 COUNT = TokenCounter.load()
 TOKENIZER = tokenizers.Tokenizer.from_file(str(PACKAGED_MODEL / "tokenizer.json"))
@@ -96,7 +96,7 @@ def test_what_is_kept_of_words_is_bounded(monkeypatch):
 def test_counting_does_not_load_the_model():
     """ONNX Runtime takes longer to import than most collections to count."""
     code = (
-        "import sys; from skillsearch.index.token_counter import TokenCounter;"
+        "import sys; from skillsearch.embedders.token_counter import TokenCounter;"
         "print(TokenCounter.load()('two words'), 'onnxruntime' in sys.modules)"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.index.top_documents import lowest_of_best, top_documents
+from skillsearch.index.lexical.top_documents import lowest_of_best, top_documents
 
 
 @given(

@@ -8,21 +8,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from skillsearch.embedders.embedding import HashingEmbedder, embed
+from skillsearch.environ import install_extra
 from skillsearch.errors import EmbedderError
-from skillsearch.index import builder, reading
-from skillsearch.index.builder import Builder
-from skillsearch.index.cache import IndexFolder
-from skillsearch.index.calibration import FEATURES
-from skillsearch.index.duplicates import collapse, copies
-from skillsearch.index.embedding import HashingEmbedder, embed
-from skillsearch.index.evidence import find_evidence
+from skillsearch.index.build import builder, reading
+from skillsearch.index.build.builder import Builder
 from skillsearch.index.fields import field_texts
-from skillsearch.index.query_form import QueryForm, QueryView
-from skillsearch.index.ranker import find_candidates
 from skillsearch.index.request import IndexRequest
+from skillsearch.index.search.calibration import FEATURES
+from skillsearch.index.search.duplicates import collapse, copies
+from skillsearch.index.search.evidence import find_evidence
+from skillsearch.index.search.query_form import QueryForm, QueryView
+from skillsearch.index.search.ranker import find_candidates
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.index.tokenizer import terms
-from skillsearch.surroundings import install_extra
+from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.text.tokenizer import terms
 from skillsearch.types import SYSTEMS
 
 pytestmark = pytest.mark.usefixtures("polyglot")

@@ -10,8 +10,8 @@ from contextlib import suppress
 import pytest
 
 from skillsearch.errors import IndexingError, StorageError
-from skillsearch.index.cache import IndexFolder
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.indexing import Indexer
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.types import IndexProgress

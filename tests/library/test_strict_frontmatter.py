@@ -2,8 +2,8 @@
 
 import pytest
 
-from skillsearch.library.strict_frontmatter import strict_frontmatter
 from skillsearch.skills.frontmatter import Finding
+from skillsearch.skills.strict_frontmatter import strict_frontmatter
 
 GOOD = b"---\nname: steep-tea\ndescription: Steep tea.\n---\nUse 80 C.\n"
 GOOD_FIELDS = {"name": "steep-tea", "description": "Steep tea."}

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import QueryError
-from skillsearch.index.embedding import HashingEmbedder
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.catalogue import scan

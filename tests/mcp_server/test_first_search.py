@@ -15,8 +15,8 @@ SLOW = """
 import os, time
 from pathlib import Path
 from skillsearch.cli.app import main
-from skillsearch.index import builder
-from skillsearch.index.embedding import HashingEmbedder
+from skillsearch.index.build import builder
+from skillsearch.embedders.embedding import HashingEmbedder
 
 class Slow(HashingEmbedder):
     def embed_stream(self, texts, *, role="passage"):

@@ -10,6 +10,8 @@ from types import SimpleNamespace
 import anyio
 import pytest
 
+from skillsearch.agents.tools.tool import Deferred, Tool, ToolArguments
+from skillsearch.agents.tools.toolset import Toolset
 from skillsearch.errors import ConfigError
 from skillsearch.execution.local import LocalExecutor
 from skillsearch.execution.runner import SkillRunner
@@ -18,8 +20,6 @@ from skillsearch.mcp_server.calls import Calls
 from skillsearch.mcp_server.desk import Desk
 from skillsearch.mcp_server.offers import Offer
 from skillsearch.mcp_server.tools import ERROR_KEY
-from skillsearch.tools.tool import Deferred, Tool, ToolArguments
-from skillsearch.tools.toolset import Toolset
 
 FIBONACCI = """\
 import sys

@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp import MCPError
 
+from skillsearch.agents.tools.library_tools import library_tools
+from skillsearch.agents.tools.toolset import Toolset
 from skillsearch.errors import ConfigError
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
@@ -18,8 +20,6 @@ from skillsearch.mcp_server import desk as desk_module
 from skillsearch.mcp_server.offers import TOOLSETS, Offers
 from skillsearch.mcp_server.server import build_server
 from skillsearch.mcp_server.tools import ERROR_KEY, MAX_QUERY_BYTES, NO_HIT
-from skillsearch.tools.library_tools import library_tools
-from skillsearch.tools.toolset import Toolset
 from skillsearch.types import IndexProgress
 
 MODES = ["auto", "legacy"]

@@ -16,11 +16,7 @@ from mcp import MCPError
 from pydantic import ConfigDict
 
 from skillsearch.mcp_server.resources import INDEX_URI
-from skillsearch.mcp_server.skills_extension import (
-    IDENTIFIER,
-    next_cursor,
-    read_cursor,
-)
+from skillsearch.mcp_server.skills_extension import IDENTIFIER, next_cursor, read_cursor
 
 TEA = "skill://root/steep-tea"
 CUP = "skill://root/cups/warm-cup"

@@ -8,13 +8,11 @@ import pytest
 from rank_bm25 import BM25Okapi
 
 import skillsearch
+from skillsearch.embedders.embedding import HashingEmbedder, embed
 from skillsearch.errors import CacheError
-from skillsearch.index.channels import ChannelSettings
 from skillsearch.index.corpus import IndexSettings
-from skillsearch.index.embedding import HashingEmbedder, embed
+from skillsearch.index.dense.channels import ChannelSettings
 from skillsearch.index.fields import field_texts
-from skillsearch.index.lexical import term_hash
-from skillsearch.index.tokenizer import terms
 from skillsearch.remote.candidates import make_corpus
 from skillsearch.remote.counted import CountedTerms
 from skillsearch.remote.head import FieldTotals, Head
@@ -24,6 +22,7 @@ from skillsearch.remote.schema import dense_fields
 from skillsearch.remote.tally import FIELDS, Histograms, TermTallies
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.parser import parse_skill
+from skillsearch.text.tokenizer import term_hash, terms
 
 EXAMPLES = Path(skillsearch.__file__).parent / "examples"
 QUERY = "a pod of kubernetes restarts, fill in the form"

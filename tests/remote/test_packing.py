@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.errors import CacheError
-from skillsearch.index.lexical import term_hash
 from skillsearch.remote.counted import MAX_TOKENS, CountedTerms, query_text, token
 from skillsearch.remote.packing import MAX_PIECES, PIECE_CHARS, pack, unpack
 from skillsearch.remote.rows import key_of, name_key
 from skillsearch.remote.tally import Histograms, TermTallies
+from skillsearch.text.tokenizer import term_hash
 
 
 @given(st.binary(max_size=300))

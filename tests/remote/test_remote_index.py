@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import (
     AmbiguousNameError,
     ConfigError,
@@ -12,7 +13,6 @@ from skillsearch.errors import (
     SkillNotFoundError,
     VersionNotFoundError,
 )
-from skillsearch.index.embedding import HashingEmbedder
 from skillsearch.remote import searching
 from skillsearch.remote.client import MilvusServer
 from skillsearch.remote.remote_index import RemoteIndex

@@ -4,13 +4,13 @@ import logging
 
 import pytest
 
+from skillsearch.environ import install_extra
 from skillsearch.errors import MissingDependencyError
-from skillsearch.index import channel_embedders
+from skillsearch.index.dense import channel_embedders
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.remote import indexing
 from skillsearch.remote.remote_index import RemoteIndex
-from skillsearch.surroundings import install_extra
 
 pytestmark = pytest.mark.milvus
 

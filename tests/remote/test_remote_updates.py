@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from skillsearch.errors import IndexNotFoundError, LockTimeoutError
-from skillsearch.index.lexical import term_hash
-from skillsearch.index.okapi import average_idf
+from skillsearch.index.lexical.okapi import average_idf
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.remote import claims, row_writer
 from skillsearch.remote.claims import Claim
@@ -19,6 +18,7 @@ from skillsearch.remote.row_writer import RowWriter
 from skillsearch.remote.rows import counts_of
 from skillsearch.remote.view import View
 from skillsearch.remote.vocabulary import FIELDS, frequencies_at
+from skillsearch.text.tokenizer import term_hash
 
 pytestmark = pytest.mark.milvus
 QUERIES = ("brew coffee", "bake sourdough bread", "carve spoons", "steep tea", "80 degrees")

@@ -2,10 +2,10 @@
 
 import pytest
 
+from skillsearch.agents.toolsets.manager import SkillsManager
 from skillsearch.errors import RootError
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.roots.sources import place_of
-from skillsearch.toolsets.manager import SkillsManager
 
 TEA = {"steep-tea/SKILL.md": b"---\nname: steep-tea\ndescription: Steep tea.\n---\nUse 80 C.\n"}
 

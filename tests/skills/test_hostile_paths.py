@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skillsearch.errors import SkillError, UnsafePathError
-from skillsearch.paths import confine
+from skillsearch.files.paths import confine
 from skillsearch.skills.listing import list_files
 from skillsearch.skills.pages import read_page
 from skillsearch.skills.resources import read_file, read_skill_md, script_path

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.safe_text import one_line
 from skillsearch.skills.requirements import (
     MAX_REQUIREMENT_CHARS,
     MAX_REQUIREMENTS,
     regular_requirements,
 )
 from skillsearch.skills.versions import normal_constraint, split_requirement
+from skillsearch.text.safe_text import one_line
 
 VALUES = {
     "list": (["pdf", "ocr"], ("pdf", "ocr")),

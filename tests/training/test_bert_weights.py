@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import pytest
 
+from skillsearch.embedders.embedder import PACKAGED_MODEL
+from skillsearch.embedders.model_files import sha256_of
 from skillsearch.errors import MissingDependencyError, TrainingError
-from skillsearch.index.embedder import PACKAGED_MODEL
-from skillsearch.index.model_files import sha256_of
 from skillsearch.training.bert_weights import read_exported, read_hugging_face
 from skillsearch.training.onnx_export import export
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.index.onnx_embedder import OnnxEmbedder
+from skillsearch.embedders.onnx_embedder import OnnxEmbedder
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import tokenizers
 
+from skillsearch.embedders.embedding import embed
+from skillsearch.embedders.model_files import sha256_of
+from skillsearch.embedders.onnx_embedder import OnnxEmbedder
 from skillsearch.errors import MissingDependencyError, TrainingError
-from skillsearch.index.embedding import embed
-from skillsearch.index.model_files import sha256_of
-from skillsearch.index.onnx_embedder import OnnxEmbedder
 from skillsearch.training import onnx_export
 from skillsearch.training.onnx_export import export
 

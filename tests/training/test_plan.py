@@ -7,13 +7,7 @@ import pytest
 
 from skillsearch.training.batches import neighbours
 from skillsearch.training.phrases import SkillText
-from skillsearch.training.plan import (
-    JUDGED,
-    JudgedPair,
-    distinct_skills,
-    has_texts,
-    make_plan,
-)
+from skillsearch.training.plan import JUDGED, JudgedPair, distinct_skills, has_texts, make_plan
 from skillsearch.training.settings import TrainingSettings
 
 LATIN = frozenset({"Latin"})

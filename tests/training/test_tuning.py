@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from skillsearch.embedders.embedder import PACKAGED_MODEL
 from skillsearch.errors import EmbedderError, MissingDependencyError, TrainingError
 from skillsearch.evaluation.types import Comparison
-from skillsearch.index.embedder import PACKAGED_MODEL
 from skillsearch.training.bert_weights import average
 from skillsearch.training.judged_queries import ChosenSkills
 from skillsearch.training.material import Material

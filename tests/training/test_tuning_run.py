@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tokenizers
 
+from skillsearch.embedders.embedder import load_embedder
 from skillsearch.errors import TrainingError
-from skillsearch.index.embedder import load_embedder
 from skillsearch.training import tuning
 from skillsearch.training.phrases import SkillText
 from skillsearch.training.settings import TrainingSettings

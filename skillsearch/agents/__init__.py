@@ -1,0 +1,1 @@
+"""What agents use: tools, toolsets, sessions, the prompt, and integrations."""

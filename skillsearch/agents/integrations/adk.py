@@ -1,0 +1,178 @@
+"""A registry of skills for Google's Agent Development Kit (extra ``adk``)."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import re
+import threading
+
+from skillsearch.errors import MissingDependencyError, SkillError
+from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.text.safe_text import one_line, visible
+from skillsearch.types import FileContent, Hit, JsonValue
+from skillsearch.types import Skill as OurSkill
+
+try:
+    from google.adk.skills import SkillRegistry
+    from google.adk.skills.models import Frontmatter, Resources, Script, Skill
+except ImportError as exc:
+    raise MissingDependencyError("google-adk", "adk", "The ADK adapter") from exc
+
+MAX_RESOURCES_BYTES = 16 * 1024 * 1024
+"""What ADK takes to a sandbox at most; it wants all files of a skill at once."""
+_MAX_DESCRIPTION_CHARS = 1024
+_MAX_COMPATIBILITY_CHARS = 500
+_FOLDERS = ("references", "assets", "scripts")
+_BLANKS = re.compile(r"[\s_]+")
+
+logger = logging.getLogger(__name__)
+
+
+class SkillSearchRegistry(SkillRegistry):
+    """A library as a registry for ADK's ``SkillToolset``.
+
+    ADK accepts names of lower-case letters, digits and single hyphens only. A name that differs
+    from that form by case, blanks or underscores is shown in it; a skill that no such name means
+    is left out of the answers, and logged.
+    """
+
+    def __init__(
+        self, library: SkillLibrary, *, n: int = 5, threshold: float | None = None
+    ) -> None:
+        """Take a library.
+
+        Args:
+            library: Where the skills are.
+            n: How many skills a search answers at most.
+            threshold: Lowest accepted score; None for the library's own.
+        """
+        self._library = library
+        self._n = n
+        self._threshold = threshold
+        self._lock = threading.Lock()
+
+    async def search_skills(self, *, query: str) -> list[Frontmatter]:
+        """Find the skills that fit a task.
+
+        Args:
+            query: What is to be done, in words.
+
+        Returns:
+            Name and description of each, best first; none where no skill fits.
+
+        Raises:
+            QueryError: When the query is empty or too long.
+        """
+        return await asyncio.to_thread(self._search, query)
+
+    async def get_skill(self, *, name: str) -> Skill:
+        """Read a skill with the files of its references, assets and scripts.
+
+        Args:
+            name: A name as `search_skills` gave it.
+
+        Returns:
+            The skill as it is on disk now. Scripts that are no UTF-8 text are left out, and all
+            that is beyond 16 MiB together.
+
+        Raises:
+            SkillError: When there is no such skill, or none that ADK can take.
+        """
+        return await asyncio.to_thread(self._read, name)
+
+    def search_tool_description(self) -> str:
+        """Return what the model is told of ADK's tool ``search_skills``."""
+        return (
+            "Find skills (proven instructions) for a task, said as a sentence. Call it before any"
+            " task that is not trivial. No hit: no skill fits, go on without. Next: load_skill"
+            " with the best name."
+        )
+
+    def _search(self, query: str) -> list[Frontmatter]:
+        """Search, and leave out what ADK cannot name."""
+        with self._lock:
+            hits = self._library.search(query, self._n, self._threshold)
+            found = [(hit, self._name_for(hit.doc_id, hit.name)) for hit in hits]
+        return [_overview(hit, name) for hit, name in found if name is not None]
+
+    def _read(self, name: str) -> Skill:
+        """Read a skill and its files."""
+        with self._lock:
+            loaded = self._library.load(name)
+            adk_name = self._name_for(loaded.document.doc_id, loaded.skill.name)
+            if adk_name is None:
+                raise SkillError(
+                    f"ADK does not accept the name of the skill {name!r}; rename it to lower-case"
+                    " letters, digits and single hyphens."
+                )
+            resources = self._resources(loaded.document.doc_id, loaded.files)
+        frontmatter = _frontmatter(loaded.skill, adk_name)
+        body = visible(loaded.skill.body)
+        return Skill(frontmatter=frontmatter, instructions=body, resources=resources)
+
+    def _name_for(self, doc_id: str, name: str) -> str | None:
+        """Return a name that ADK accepts and that means this skill, or None."""
+        adk_name = _BLANKS.sub("-", one_line(name)).lower()
+        try:
+            Frontmatter(name=adk_name, description="-")
+            if self._library.find(adk_name).doc_id == doc_id:
+                return adk_name
+        except (SkillError, ValueError):  # pydantic's error is a ValueError
+            pass
+        logger.warning("ADK cannot be given the skill %s: no name that it accepts means it", doc_id)
+        return None
+
+    def _resources(self, doc_id: str, files: tuple[str, ...]) -> Resources:
+        """Read the files below the three folders that ADK knows."""
+        left = MAX_RESOURCES_BYTES
+        found: dict[str, dict[str, JsonValue]] = {folder: {} for folder in _FOLDERS}
+        for path in files:
+            folder, _, rest = path.partition("/")
+            if folder not in _FOLDERS:
+                continue
+            file = self._file(doc_id, path)
+            if file is None or file.size > left:
+                logger.warning("ADK is not given %s of the skill %s", path, doc_id)
+                continue
+            left -= file.size
+            if folder != "scripts":
+                found[folder][rest] = _content(file)
+            elif file.encoding == "text":
+                found[folder][rest] = Script(src=file.content)
+        return Resources(**found)
+
+    def _file(self, doc_id: str, path: str) -> FileContent | None:
+        """Read one file whole; None where it is too large or cannot be read."""
+        try:
+            return self._library.read(doc_id, path)
+        except SkillError:
+            return None
+
+
+def _content(file: FileContent) -> str | bytes:
+    """Return a file as ADK holds it: text, or bytes."""
+    return file.content if file.encoding == "text" else base64.b64decode(file.content)
+
+
+def _overview(hit: Hit, name: str) -> Frontmatter:
+    """Return what a model is shown of a hit."""
+    return Frontmatter(name=name, description=one_line(hit.description, _MAX_DESCRIPTION_CHARS))
+
+
+def _frontmatter(skill: OurSkill, name: str) -> Frontmatter:
+    """Return the frontmatter of a skill, within the limits of ADK."""
+    metadata = skill.metadata
+    extra = metadata.frontmatter.get("metadata")
+    fields = {
+        "name": name,
+        "description": one_line(metadata.description, _MAX_DESCRIPTION_CHARS),
+        "license": metadata.license or None,
+        "compatibility": one_line(metadata.compatibility, _MAX_COMPATIBILITY_CHARS) or None,
+        "allowed-tools": " ".join(metadata.allowed_tools) or None,
+    }
+    try:
+        return Frontmatter.model_validate({**fields, "metadata": extra})
+    except ValueError:  # metadata that ADK does not understand
+        return Frontmatter.model_validate(fields)

@@ -1,0 +1,1 @@
+"""Embedders: from the name of a model to unit vectors."""

@@ -1,0 +1,261 @@
+"""Vectors by the text that they embed, in append-only files for each embedder.
+
+    embeddings-FINGERPRINT-N.keys      the key of each text and the digest of its vector
+    embeddings-FINGERPRINT-N.vectors   the vectors, in the same order
+
+The keys are read when the cache is opened, a vector only when it is asked for. Each has a digest
+of its own, so that a torn or damaged one is only a miss, and an interrupted run keeps all that was
+flushed. Compaction writes the files of the next number, the keys last: those of the highest number
+that has keys count. Only the process that holds the index lock appends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xxhash
+
+from skillsearch.embedders.embedding_keys import WORDS, KeyTable, key_array
+from skillsearch.files.atomic_files import write_atomically
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from numpy.typing import NDArray
+
+    from skillsearch.embedders.embedding_keys import Keys
+    from skillsearch.types import EmbeddingMatrix
+
+logger = logging.getLogger(__name__)
+
+_BLOCK = 1 << 12
+"""Vectors that are held in memory while many are gone through."""
+_COMPACT_FACTOR = 2
+"""Rewrite the files once they hold this many times the vectors in use, and some slack."""
+_COMPACT_SLACK = 2_000
+
+
+class EmbeddingCache:
+    """The saved vectors of one embedder.
+
+    Use it as a context manager: leaving it closes the files, whatever happened.
+
+    Attributes:
+        dimensions: Length of the vectors.
+    """
+
+    def __init__(self, folder: Path, fingerprint: str, dimensions: int) -> None:
+        """Open the cache of an embedder, empty where there is none.
+
+        Args:
+            folder: The index folder.
+            fingerprint: The embedder's fingerprint.
+            dimensions: Length of its vectors.
+
+        Raises:
+            OSError: When there is one that cannot be read.
+        """
+        self._folder = folder
+        self._name = f"embeddings-{fingerprint[:16]}"
+        self.dimensions = dimensions
+        self._vector_bytes = 4 * dimensions
+        self._number = max(self._files("keys"), default=0)
+        self._appending: list[io.BufferedWriter] = []
+        self._reading: io.BufferedReader | None = None
+        self._keys = KeyTable(self._read_records())
+
+    def __enter__(self) -> EmbeddingCache:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return self._keys.living
+
+    def rows_of(self, keys: Keys) -> NDArray[np.int64]:
+        """Find keys without reading their vectors.
+
+        Args:
+            keys: Keys of texts.
+
+        Returns:
+            Where the vector of each lies, the last one not known to be damaged; -1 for none.
+        """
+        return self._keys.rows_of(keys)
+
+    def has(self, keys: Keys) -> NDArray[np.bool_]:
+        """Tell of which keys there is a vector that can be read, by reading them."""
+        wanted = key_array(keys)
+        found = np.zeros(len(wanted), np.bool_)
+        for begin in range(0, len(wanted), _BLOCK):
+            block = slice(begin, begin + _BLOCK)
+            found[block] = self._read(self.rows_of(wanted[block]))[1]
+        return found
+
+    def get(self, key: bytes) -> NDArray[np.float32] | None:
+        """Return the vector of a text's key, or None where it must be embedded."""
+        vectors, are_intact = self._read(self.rows_of([key]))
+        return vectors[0] if are_intact[0] else None
+
+    def matrix(self, keys: Keys) -> EmbeddingMatrix:
+        """Return the vectors of keys that are all present, one row each.
+
+        Args:
+            keys: Keys of texts.
+
+        Returns:
+            float32, shape (keys, dimensions), in the order of the keys.
+
+        Raises:
+            KeyError: When one of them is missing.
+        """
+        wanted = key_array(keys)
+        vectors, are_intact = self._read(self.rows_of(wanted))
+        if not are_intact.all():
+            raise KeyError(wanted[np.argmin(are_intact)].tobytes())
+        return vectors
+
+    def add(self, key: bytes, vector: NDArray[np.float32]) -> None:
+        """Keep a vector under its text's key; it outlives the process from the next `flush` on.
+
+        Args:
+            key: Key of the text.
+            vector: Its embedding, float32, shape (dimensions,).
+
+        Raises:
+            OSError: When it cannot be written; what was kept before stays readable.
+        """
+        data = np.asarray(vector, "<f4")
+        head, tail = key_array([key])[0].tolist()
+        record = np.array([head, tail, _digest(head, data)], "<u8")
+        vectors, keys = self._appending or self._open_for_append()
+        vectors.write(data.tobytes())
+        keys.write(record.tobytes())
+        self._keys.add(record)
+
+    def flush(self) -> None:
+        """Hand what was added to the system, so that a kill does not lose it.
+
+        Raises:
+            OSError: When it cannot be written.
+        """
+        for file in self._appending:
+            file.flush()
+
+    def close(self) -> None:
+        """Write out what is buffered and close the files."""
+        appending, reading = self._appending, self._reading
+        self._appending, self._reading = [], None
+        with contextlib.ExitStack() as stack:
+            for file in (*appending, *([reading] if reading else [])):
+                stack.callback(file.close)
+
+    def compact(self, keys: Keys) -> None:
+        """Forget vectors that are not among the keys in use, once they outweigh those that are.
+
+        Args:
+            keys: The keys in use, all present.
+
+        Raises:
+            OSError: When the smaller files cannot be written; the larger ones stay.
+        """
+        rows, first = np.unique(self.rows_of(keys), return_index=True)
+        if len(self) <= _COMPACT_FACTOR * len(rows) + _COMPACT_SLACK:
+            return
+        rows = rows[np.argsort(first)]
+        records = self._keys.records_of(rows)
+        with self._path("vectors", self._number + 1).open("wb") as file:
+            for begin in range(0, len(rows), _BLOCK):
+                file.write(self._read(rows[begin : begin + _BLOCK])[0].data)
+        write_atomically(self._path("keys", self._number + 1), records.astype("<u8").tobytes())
+        self.close()
+        self._number += 1
+        self._keys = KeyTable(records)
+        self._remove_outdated()
+
+    def _path(self, kind: str, number: int) -> Path:
+        """Return the keys or vectors of a number."""
+        return self._folder / f"{self._name}-{number}.{kind}"
+
+    def _files(self, kind: str) -> dict[int, Path]:
+        """Return all files of keys or of vectors, by number."""
+        found = {}
+        for path in self._folder.glob(f"{self._name}-*.{kind}"):
+            match = re.fullmatch(r"0|[1-9][0-9]{0,8}", path.stem.rpartition("-")[2])
+            if match:
+                found[int(match.group())] = path
+        return found
+
+    def _remove_outdated(self) -> None:
+        """Remove what compactions left, those that were killed included."""
+        for kind in ("keys", "vectors"):
+            for number, path in self._files(kind).items():
+                if number != self._number:
+                    path.unlink(missing_ok=True)
+
+    def _read_records(self) -> NDArray[np.uint64]:
+        """Read the keys and digests of all vectors that were written whole."""
+        try:
+            words = np.fromfile(self._path("keys", self._number), "<u8")
+            size = self._path("vectors", self._number).stat().st_size
+        except FileNotFoundError:
+            return np.zeros((0, WORDS), np.uint64)
+        whole = min(len(words) // WORDS, size // self._vector_bytes)
+        return words[: whole * WORDS].reshape(-1, WORDS)
+
+    def _open_for_append(self) -> list[io.BufferedWriter]:
+        """Open the files for appending, behind the last whole vector."""
+        self._remove_outdated()
+        for kind, size in (("vectors", self._vector_bytes), ("keys", 8 * WORDS)):
+            file = self._path(kind, self._number).open("ab")
+            self._appending.append(file)
+            file.truncate(self._keys.size * size)
+        return self._appending
+
+    def _read(self, rows: NDArray[np.int64]) -> tuple[EmbeddingMatrix, NDArray[np.bool_]]:
+        """Read vectors, and tell which are as they were written; a row of -1 is not."""
+        vectors = np.zeros((len(rows), self.dimensions), np.float32)
+        are_intact = np.zeros(len(rows), np.bool_)
+        places = np.argsort(rows, kind="stable")[np.count_nonzero(rows < 0) :]
+        wanted = rows[places]
+        found = self._read_ascending(wanted)
+        records = self._keys.records_of(wanted).tolist()
+        for place, row, vector, (head, _, digest) in zip(
+            places.tolist(), wanted.tolist(), found, records, strict=True
+        ):
+            are_intact[place] = _digest(head, vector) == digest
+            if not are_intact[place] and self._keys.mark_damaged(row):
+                logger.warning("%s: vector %d is damaged and will be made again", self._name, row)
+        vectors[places] = found
+        return vectors, are_intact
+
+    def _read_ascending(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Read vectors in the order of the file, those that lie side by side in one go."""
+        found = np.zeros((len(rows), self.dimensions), "<f4")
+        if not len(rows):
+            return found
+        self.flush()
+        if self._reading is None:
+            self._reading = self._path("vectors", self._number).open("rb")
+        begins = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
+        for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(rows)], strict=True):
+            self._reading.seek(int(rows[begin]) * self._vector_bytes)
+            self._reading.readinto(found[begin:end].data)
+        return found
+
+
+def _digest(head: int, vector: NDArray[np.float32]) -> int:
+    """Return the checksum of a vector that belongs to a key with this first word."""
+    return xxhash.xxh3_64_intdigest(vector.data, seed=head)

@@ -1,0 +1,243 @@
+"""The files of a local embedding model: settings, digests, and which are safe to load."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from skillsearch.environ import install_again
+from skillsearch.errors import EmbedderError
+
+DEFAULT_MAX_TOKENS = 256
+LARGEST_MAX_TOKENS = 32_768
+"""Some tokenizers write 1e30 for "no limit"; nothing above this is taken for a limit."""
+
+POOLING_NAMES = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
+KNOWN_MODULES = frozenset({"Transformer", "Pooling", "Normalize"})
+
+PICKLE_SUFFIXES = frozenset({".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth"})
+MODEL_SUFFIXES = frozenset({".json", ".model", ".safetensors", ".txt"})
+"""The files of a sentence-transformers model that decide its vectors."""
+
+EXTERNAL_NAME = re.compile(
+    rb"j[\x00-\xff]{1,2}\n\x08location\x12([\x01-\x7f]|[\x80-\xff][\x01-\x7f])"
+)
+"""What comes before the name of an external file in an ONNX model: field 13 of a TensorProto, an
+entry with the key "location" and a value of the length in the group (both lengths below 2^14)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """What the files beside an ONNX model say about it.
+
+    Attributes:
+        name: Name for people.
+        max_tokens: Tokens of a text that count.
+        pooling: ``mean`` or ``cls``; anything else is beyond us.
+        scripts: Unicode scripts that the model understands; None for all.
+        sha256: Digests that files of the folder must have, by file name.
+    """
+
+    name: str
+    max_tokens: int
+    pooling: str
+    scripts: frozenset[str] | None = None
+    sha256: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: Path, *, manifest_sha256: str | None = None, stem: str = "model") -> Self:
+        """Read our model.json where there is one, else the files of sentence-transformers.
+
+        Args:
+            folder: The model's folder.
+            manifest_sha256: Digest that model.json must have.
+            stem: What it is called instead of ``model``, where a folder holds several models.
+
+        Returns:
+            The settings; 256 tokens and mean pooling where no file says otherwise.
+
+        Raises:
+            EmbedderError: When a file is damaged or lacks a value.
+        """
+        manifest = folder / f"{stem}.json"
+        if manifest_sha256 is not None:
+            require_sha256(manifest, manifest_sha256)
+        ours = _read_json(manifest, {})
+        if not ours:
+            return cls(folder.resolve().name, _max_tokens(folder), _pooling(folder))
+        try:
+            scripts = frozenset(ours["scripts"]) if ours.get("scripts") else None
+            tokens, pooling = int(ours["max_tokens"]), str(ours["pooling"])
+            return cls(str(ours["name"]), tokens, pooling, scripts, dict(ours.get("sha256", {})))
+        except (KeyError, TypeError, ValueError) as exc:
+            raise EmbedderError(f"{manifest} lacks a usable value: {exc!r}") from exc
+
+    def verify(self, path: Path) -> str:
+        """Return the sha256 of a file, after comparing it with the one it must have, if any."""
+        expected = self.sha256.get(path.name)
+        return sha256_of(path) if expected is None else require_sha256(path, expected)
+
+
+def sha256_of(path: Path) -> str:
+    """Return the sha256 of a file, hexadecimal.
+
+    Args:
+        path: The file.
+
+    Returns:
+        64 hexadecimal digits.
+
+    Raises:
+        EmbedderError: When it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as exc:
+        raise EmbedderError(f"{path} cannot be read: {exc}; reinstall the model") from exc
+
+
+def require_sha256(path: Path, expected: str) -> str:
+    """Return the sha256 of a file that must be `expected`.
+
+    Args:
+        path: The file.
+        expected: 64 hexadecimal digits.
+
+    Returns:
+        The same digits.
+
+    Raises:
+        EmbedderError: When the file has another digest or cannot be read.
+    """
+    found = sha256_of(path)
+    if found != expected:
+        raise EmbedderError(
+            f"{path} is damaged or was changed: sha256 {found}, expected {expected}; reinstall "
+            f"what brought it ({install_again()} for the packaged model)"
+        )
+    return found
+
+
+def weight_files(model: Path) -> list[Path]:
+    """Find the files in which an ONNX model keeps weights outside itself, its "external data".
+
+    Any name is possible, and one file for all weights as well as one for each. So the names are
+    taken from the model, by the bytes around them: no parser of ONNX is needed, and other files of
+    the folder do not count.
+
+    Args:
+        model: The ONNX file.
+
+    Returns:
+        The files, sorted by name; none for a model that is complete in itself.
+
+    Raises:
+        EmbedderError: When the model cannot be read, or a file of it is missing or outside the
+            folder of the model, links resolved. (ONNX Runtime 1.20 would read any file.)
+    """
+    try:
+        files = [model.parent / name for name in _external_names(model)]
+        missing = next((file for file in files if not file.is_file()), None)
+        homes = (model.parent.resolve(), model.resolve().parent)
+    except (OSError, ValueError) as exc:
+        raise EmbedderError(f"{model} cannot be read: {exc}; reinstall the model") from exc
+    if missing is not None:
+        raise EmbedderError(
+            f"{model} keeps weights in {missing}: no such file; reinstall the model"
+        )
+    for path in files:
+        if not any(path.resolve().is_relative_to(home) for home in homes):
+            raise EmbedderError(f"{model} keeps weights outside its folder: {path.resolve()}")
+    return files
+
+
+def _external_names(model: Path) -> list[str]:
+    """Return the names of a model's external files, sorted; each follows its length, a varint."""
+    names = set()
+    with model.open("rb") as file:
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    for match in EXTERNAL_NAME.finditer(data):
+        length = sum((byte & 0x7F) << 7 * place for place, byte in enumerate(match[1]))
+        names.add(data[match.end() : match.end() + length])
+    return sorted(name.decode() for name in names)
+
+
+def stamp_of(folder: Path) -> str:
+    """Return one sha256 over the names, sizes and times of all files in a folder."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    stats = [(path.relative_to(folder).as_posix(), path.stat()) for path in paths]
+    stamps = [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
+    return hashlib.sha256(json.dumps(stamps).encode()).hexdigest()
+
+
+def digest_of(folder: Path) -> str:
+    """Return one sha256 over the names and bytes of all files with `MODEL_SUFFIXES`."""
+    paths = sorted(path for path in folder.rglob("*") if path.suffix in MODEL_SUFFIXES)
+    digests = [(path.relative_to(folder).as_posix(), sha256_of(path)) for path in paths]
+    return hashlib.sha256(json.dumps(digests).encode()).hexdigest()
+
+
+def require_safetensors(folder: Path) -> None:
+    """Refuse a folder with weights that are a pickle only, which can run code when loaded.
+
+    Args:
+        folder: The model's folder.
+
+    Raises:
+        EmbedderError: When a folder in it has a pickle but no safetensors, or none has weights.
+    """
+    safe = {path.parent for path in folder.rglob("*.safetensors")}
+    pickles = (path for path in sorted(folder.rglob("*")) if path.suffix in PICKLE_SUFFIXES)
+    unsafe = next((path for path in pickles if path.parent not in safe), None)
+    if unsafe is not None:
+        raise EmbedderError(f"{unsafe} is a pickle, which can run code; save it as .safetensors")
+    if not safe:
+        raise EmbedderError(f"{folder} has no weights in .safetensors form")
+
+
+def _max_tokens(folder: Path) -> int:
+    """Return the token limit, from where sentence-transformers wrote it before and since 5."""
+    places = (
+        ("sentence_bert_config.json", "max_seq_length"),
+        ("tokenizer_config.json", "model_max_length"),
+    )
+    for file, key in places:
+        value = _read_json(folder / file, {}).get(key)
+        if isinstance(value, int) and 1 <= value <= LARGEST_MAX_TOKENS:
+            return value
+    return DEFAULT_MAX_TOKENS
+
+
+def _pooling(folder: Path) -> str:
+    """Return the pooling, with what follows it beyond `KNOWN_MODULES` appended."""
+    config = _read_json(folder / "1_Pooling" / "config.json", {})
+    modes = [key for key, value in config.items() if key.startswith("pooling_mode_") and value]
+    mode = config.get("pooling_mode") or "+".join(POOLING_NAMES.get(key, key) for key in modes)
+    kinds = [str(module).rpartition(".")[2] for module in _module_types(folder)]
+    return "+".join([mode or "mean", *(kind for kind in kinds if kind not in KNOWN_MODULES)])
+
+
+def _module_types(folder: Path) -> list[Any]:
+    """Return the class names in modules.json, empty where there is none."""
+    modules = _read_json(folder / "modules.json", [])
+    return [module.get("type") for module in modules if isinstance(module, dict)]
+
+
+def _read_json(path: Path, default: Any) -> Any:
+    """Return the value in a JSON file, of the type of `default`, which stands for no file."""
+    if not path.is_file():
+        return default
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as exc:
+        raise EmbedderError(f"{path} cannot be read as JSON: {exc}") from exc
+    if not isinstance(value, type(default)):
+        raise EmbedderError(f"{path} holds {type(value).__name__}, not {type(default).__name__}")
+    return value

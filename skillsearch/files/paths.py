@@ -1,0 +1,108 @@
+"""The path rule of the package: what may be asked for inside a skill. Text only, opens nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import PurePath, PurePosixPath
+from urllib.parse import unquote
+
+from skillsearch.errors import UnsafePathError
+from skillsearch.text.safe_text import visible
+
+MAX_PATH_CHARS = 1024
+
+_MAX_SHOWN_CHARS = 200
+_MAX_ENCODED_CHARS = 12 * MAX_PATH_CHARS
+"""A character has at most four bytes, and a byte three characters when percent-encoded."""
+
+_DRIVE = re.compile(r"(?:\.?/)*[A-Za-z]:")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def confine(relative: str, folders: Sequence[str] = ()) -> PurePosixPath:
+    """Check a path inside a skill that came from outside, and return it in plain form.
+
+    Percent-encoding is decoded once. This looks at the text only; `open_in_skill` enforces it on
+    the file system.
+
+    Args:
+        relative: The path as asked for.
+        folders: Folders of the skill in one of which the path must lie, in exactly this case;
+            none allows the whole skill.
+
+    Returns:
+        The decoded path, without empty and ``.`` parts.
+
+    Raises:
+        UnsafePathError: The path is empty, absolute, or too long, has ``..``, a backslash, a
+            drive, or control characters, or lies in none of the folders.
+    """
+    is_encoded = "%" in relative and len(relative) <= _MAX_ENCODED_CHARS
+    decoded = unquote(relative, errors="surrogateescape") if is_encoded else relative
+    if reason := _unsafe_reason(decoded):
+        raise unsafe_path(relative, reason)
+    path = PurePosixPath(decoded)
+    if folders and path.parts[0] not in folders:
+        allowed = " or ".join(f"{folder}/" for folder in folders)
+        raise UnsafePathError(
+            f"The path {shown(relative)} is not below {allowed}; ask for a file there."
+        )
+    return path
+
+
+def _unsafe_reason(path: str) -> str | None:
+    """Return what is unsafe about a decoded path, or None."""
+    parts = path.split("/")
+    if len(path) > MAX_PATH_CHARS:
+        return f"has more than {MAX_PATH_CHARS} characters"
+    if _CONTROL.search(path) or not _is_encodable(path):
+        return "holds characters that no file name should have"
+    if "\\" in path or _DRIVE.match(path):
+        return "is written in the manner of Windows"
+    if path.startswith("/"):
+        return "is absolute"
+    if ".." in parts:
+        return "climbs with '..'"
+    if not any(part not in {"", "."} for part in parts):
+        return "names no file"
+    return None
+
+
+def _is_encodable(path: str) -> bool:
+    """Say whether the file system could hold a name."""
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def unsafe_path(relative: str, reason: str) -> UnsafePathError:
+    """Return the error for a path that is refused, with the next step."""
+    return UnsafePathError(
+        f"The path {shown(relative)} {reason}; ask for a file inside the skill folder, such as"
+        " 'references/guide.md'."
+    )
+
+
+def shown(path: str | PurePath) -> str:
+    """Return a path as messages quote it: on one line, what hides escaped, and not without end."""
+    return repr(str(path)[:_MAX_SHOWN_CHARS])
+
+
+def is_utf8(path: str) -> bool:
+    """Return whether a file name or path, as the system gave it, was UTF-8 on disk."""
+    return path.isascii() or not any("\ud800" <= char <= "\udfff" for char in path)
+
+
+def is_plain(name: str) -> bool:
+    """Return whether a name was UTF-8 on disk and holds nothing that a reader would not see."""
+    return is_utf8(name) and visible(name) == name
+
+
+def printable(path: str | PurePath) -> str:
+    """Return a path that can be encoded as UTF-8, whatever bytes are in it."""
+    text = str(path)
+    return text if is_utf8(text) else text.encode("utf-8", "backslashreplace").decode()

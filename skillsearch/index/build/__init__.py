@@ -1,0 +1,1 @@
+"""Building: what changed on disk, and the generation that follows from it."""

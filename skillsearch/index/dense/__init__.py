@@ -1,0 +1,1 @@
+"""The dense side: vectors, channels, and the nearest documents."""

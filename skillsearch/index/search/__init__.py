@@ -1,0 +1,1 @@
+"""Searching: a request, its candidates, their scores, and the answer."""

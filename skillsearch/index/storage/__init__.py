@@ -1,0 +1,1 @@
+"""An index on disk: generations, their parts, and the documents in them."""

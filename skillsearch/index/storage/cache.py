@@ -1,0 +1,424 @@
+"""Index generations on disk: written whole, checked by digest, swapped in at once.
+
+    INDEX_DIR/
+      CURRENT              name of the generation in use, replaced atomically
+      generations/NAME/    one index: manifest.json, its parts, their seal (see `sealed_parts`)
+      snapshot.bin         how the folders looked when they were last compared (see `snapshot`)
+      embeddings-*         vectors by the text that they embed (see `embedding_cache`)
+      lock                 held by the one process that writes
+
+A generation is named by the digest of its manifest, and the manifest holds the digest of every
+part: equal indexes have equal names, and a part that was changed is found before it is searched.
+Digests are XXH3-128, which guards against damage; someone who may write here needs no collision.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import xxhash
+
+from skillsearch import config
+from skillsearch.config import Settings, cache_dir
+from skillsearch.errors import (
+    CacheError,
+    ConfigError,
+    IndexNotFoundError,
+    LockTimeoutError,
+    StorageError,
+)
+from skillsearch.files import own_folder
+from skillsearch.files.atomic_files import is_record, sync_file, sync_folder, write_atomically
+from skillsearch.index.storage.sealed_parts import (
+    EVERYTHING,
+    REREAD_BYTES,
+    DamageGuard,
+    Part,
+    damaged_parts,
+    describe_damage,
+    describe_parts,
+    different_parts,
+    seal_parts,
+    share_parts,
+    trusted_parts,
+)
+from skillsearch.text.safe_text import listed
+from skillsearch.types import JsonValue
+
+logger = logging.getLogger(__name__)
+
+FORMAT_VERSION = 7
+"""Bump when a part's form or meaning changes; an index of another version is rebuilt."""
+LOCK_TIMEOUT = 600.0
+"""Seconds to wait for another writer; embedding 10,000 new skills takes a few minutes."""
+_MANIFEST = "manifest.json"
+_RECORDS = ("request.json", "snapshot.bin")
+"""Files of an index folder that carry their own digest."""
+_REPLACED = ("CURRENT", *_RECORDS, "embeddings-*")
+"""Files of an index folder that are replaced in one step, by way of a file beside them."""
+_OURS = ("lock", "generations", own_folder.PREFIX, *(name.rstrip("*") for name in _REPLACED))
+"""What the names of the entries of an index folder begin with, or of a project's folder of them."""
+_UNFINISHED = ".new-"
+"""What the names of generations begin with that are being written."""
+_MANIFEST_LIMIT = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One saved index that has been checked.
+
+    Attributes:
+        name: Digest of the manifest.
+        folder: Where the parts lie.
+        settings: What the index was made with, as its builder wrote it.
+        parts: Bytes and digest of each part, by file name.
+    """
+
+    name: str
+    folder: Path
+    settings: Mapping[str, JsonValue]
+    parts: Mapping[str, Part]
+
+    @property
+    def guard(self) -> DamageGuard:
+        """What to read the parts in, so that damage is told as such."""
+        return DamageGuard(self.folder, self.parts)
+
+    def has_damage(self, kept: Collection[str] = ()) -> bool:
+        """Hash the parts before they are copied from.
+
+        Args:
+            kept: Names of parts that are not copied from.
+
+        Returns:
+            Whether any of the others is damaged.
+        """
+        read = {name: part for name, part in self.parts.items() if name not in kept}
+        return bool(different_parts(self.folder, read))
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFolder:
+    """The folder that holds the generations of one index.
+
+    Below our own cache folder, which nobody named, an index of another user is refused.
+    """
+
+    path: Path
+
+    def __post_init__(self) -> None:
+        if not hasattr(os, "geteuid") or not self.path.is_relative_to(cache_dir()):
+            return
+        with contextlib.suppress(OSError):
+            owner = self.path.stat().st_uid
+            if owner not in (os.geteuid(), 0):
+                raise IndexNotFoundError(
+                    f"The index in {self.path} belongs to user {owner}, who would decide what you "
+                    "find. Remove it, or choose a folder of your own: --index-dir"
+                )
+
+    def exists(self) -> bool:
+        """Return whether some index was ever finished here."""
+        return (self.path / "CURRENT").is_file()
+
+    def not_found(self, settings: Settings | None = None) -> IndexNotFoundError:
+        """Return the error for a folder in which no index was ever finished.
+
+        Args:
+            settings: Those of the caller; by default those of the working folder.
+
+        Returns:
+            The error.
+        """
+        try:
+            (self.path / "CURRENT").stat()
+        except PermissionError as exc:
+            return IndexNotFoundError(
+                f"The index in {self.path} cannot be read ({exc.strerror}); check the permissions "
+                "of that folder, or choose another --index-dir."
+            )
+        except OSError:
+            pass
+        return IndexNotFoundError(config.no_index(self.path, settings))
+
+    def open(self) -> Generation:
+        """Open the generation in use after checking every part of it.
+
+        Returns:
+            The generation; its files stay readable for as long as they are open or mapped.
+
+        Raises:
+            CacheError: When there is none, or it is damaged or of another version.
+        """
+        while True:
+            stamp = self.stamp()
+            try:
+                generation = self._described(self._current())
+                damaged = damaged_parts(generation.folder, generation.parts)
+                if damaged:
+                    raise CacheError(describe_damage(self.path, damaged))
+                return generation
+            except CacheError:
+                # A writer may have replaced and removed it between the two reads.
+                if self.stamp() == stamp:
+                    raise
+
+    def damage(self, *, everything: bool) -> tuple[str, ...]:
+        """Hash files of the index again, whatever their stat says.
+
+        A damaged part is not trusted any more, so that the next `open` finds it too.
+
+        Args:
+            everything: False for the parts that were not read for longest, as many as are hashed
+                in a moment.
+
+        Returns:
+            The names of those that are damaged; none if there is no index, or one of another
+            version.
+        """
+        while True:
+            stamp = self.stamp()
+            found = self._damaged_parts(EVERYTHING if everything else REREAD_BYTES)
+            if not found or self.stamp() == stamp:
+                break
+        records = [self.path / name for name in _RECORDS] if everything else []
+        return (*found, *(path.name for path in records if path.exists() and not is_record(path)))
+
+    def _damaged_parts(self, reread: int) -> tuple[str, ...]:
+        """Return what is damaged of the generation in use, after hashing some bytes of it."""
+        name = self.current()
+        folder = self.path / "generations" / (name or "")
+        if name is None or not folder.is_dir():
+            return ("CURRENT",) if self.exists() else ()
+        try:
+            _read_manifest(folder, name)
+        except CacheError:
+            return (_MANIFEST,)
+        try:
+            parts = self._described(name).parts
+        except CacheError:
+            return ()
+        return damaged_parts(folder, parts, reread=reread)
+
+    def stamp(self) -> tuple[int, ...]:
+        """Return what changes whenever a generation is published, the same one once more too."""
+        try:
+            status = (self.path / "CURRENT").stat()
+        except OSError:
+            return ()
+        return (status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
+
+    def write(
+        self,
+        save: Callable[[Path], None],
+        settings: Mapping[str, JsonValue],
+        *,
+        before: Generation | None = None,
+        kept: Collection[str] = (),
+    ) -> str:
+        """Write a new generation and make it the one in use.
+
+        Call it under `lock`. The generation before stays on disk for readers that just opened it.
+
+        Args:
+            save: Writes all parts but those kept into the folder it is given.
+            settings: What the index is made with; part of its identity.
+            before: The generation that parts are kept of.
+            kept: Names of its parts that are parts of the new one as they are.
+
+        Returns:
+            The name of the generation, the same for the same parts and settings.
+
+        Raises:
+            StorageError: When it cannot be written; the index in use is untouched.
+        """
+        try:
+            generations = self.path / "generations"
+            generations.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=generations))
+            try:
+                save(folder)
+                wanted = {part: before.parts[part] for part in kept} if before else {}
+                trusted = trusted_parts(before.folder) if before else []
+                shared = share_parts(before.folder, wanted, folder) if before else {}
+                name = _write_manifest(folder, settings, shared, trusted)
+                self._publish(folder, name)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+        except OSError as exc:
+            raise StorageError.unwritten(self.path, exc) from exc
+        return name
+
+    @contextmanager
+    def lock(self, timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
+        """Keep other writers out, waiting for one that is at work.
+
+        Args:
+            timeout: Seconds to wait.
+
+        Raises:
+            ConfigError: When the folder holds other files, and no index.
+            LockTimeoutError: When the other writer does not finish in time.
+            StorageError: When the folder cannot be made or written.
+        """
+        from filelock import FileLock, Timeout
+
+        try:
+            self._refuse_other_folders()
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = FileLock(self.path / "lock")
+            lock.acquire(timeout=timeout)
+            with contextlib.suppress(OSError):  # the time of the last use
+                os.utime(lock.lock_file)
+        except Timeout as exc:
+            raise LockTimeoutError(
+                f"Another process has been writing the index in {self.path} for over "
+                f"{timeout:.0f} s; wait for it, or choose another --index-dir."
+            ) from exc
+        except OSError as exc:
+            raise StorageError(
+                f"The index folder {self.path} cannot be used: {exc.strerror or exc}. "
+                "Choose another --index-dir."
+            ) from exc
+        try:
+            self._remove_litter()
+            yield
+        finally:
+            lock.release()
+
+    def _refuse_other_folders(self) -> None:
+        """Refuse a folder that holds nothing of an index, but other files; hidden ones aside."""
+        names = sorted(entry.name for entry in self.path.iterdir()) if self.path.is_dir() else []
+        names = [name for name in names if not name.startswith(".")]
+        if names and not any(name.startswith(_OURS) for name in names):
+            raise ConfigError(
+                f"{self.path} holds other files ({listed(names, 3)}) and no index; choose an empty "
+                f"folder or a new one, such as {self.path / 'index'}."
+            )
+
+    def size(self) -> int:
+        """Return the bytes that everything in the folder takes."""
+        files = [file.stat() for file in self.path.rglob("*") if file.is_file()]
+        return sum({(one.st_dev, one.st_ino): one.st_size for one in files}.values())
+
+    def _current(self) -> str:
+        """Read which generation is in use."""
+        try:
+            name = (self.path / "CURRENT").read_text(encoding="ascii").removesuffix("\n")
+        except (OSError, UnicodeDecodeError) as exc:
+            raise CacheError(f"{self.path} holds no finished index") from exc
+        if not (name.isalnum() and len(name) == 32):
+            raise CacheError(f"{self.path / 'CURRENT'} is damaged")
+        return name
+
+    def _described(self, name: str) -> Generation:
+        """Return a generation as its manifest describes it."""
+        folder = self.path / "generations" / name
+        try:
+            manifest = _read_manifest(folder, name)
+            if manifest["format"] != FORMAT_VERSION:
+                raise CacheError(f"the index has format {manifest['format']}, not {FORMAT_VERSION}")
+            parts = {
+                Path(part).name: Part(int(known["bytes"]), str(known["xxh3"]))
+                for part, known in manifest["parts"].items()
+            }
+            settings = manifest["settings"]
+        except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as exc:
+            raise CacheError(f"{folder / _MANIFEST} has an unknown form") from exc
+        return Generation(name, folder, settings, parts)
+
+    def _publish(self, folder: Path, name: str) -> None:
+        """Give a finished generation its name and point CURRENT at it."""
+        target = self.path / "generations" / name
+        before = self.current()
+        if before == name:
+            damaged = self.damage(everything=True)
+            if not damaged:
+                return
+            logger.warning("%s of the index were damaged and are replaced", ", ".join(damaged))
+        trusted = trusted_parts(folder)
+        if target.exists():
+            shutil.rmtree(target)
+        folder.rename(target)
+        sync_folder(target.parent)
+        write_atomically(self.path / "CURRENT", name.encode("ascii") + b"\n")
+        self._remove_generations(keep={name, before})
+        with contextlib.suppress(OSError):
+            seal_parts(target, trusted)  # Links of theirs were removed.
+
+    def current(self) -> str | None:
+        """Return the name of the generation in use, or None where there is none."""
+        try:
+            return self._current()
+        except CacheError:
+            return None
+
+    def _remove_litter(self) -> None:
+        """Remove the beginnings of files and of generations that killed writers left.
+
+        A run that finds nothing to do publishes no generation, so it is not left to that.
+        """
+        for name in _REPLACED:
+            for file in self.path.glob(f".{name}-*"):
+                with contextlib.suppress(OSError):
+                    file.unlink()
+        for folder in (self.path / "generations").glob(f"{_UNFINISHED}*"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _remove_generations(self, keep: set[str | None]) -> None:
+        """Remove generations nobody opens any more, and what killed writers left."""
+        for folder in (self.path / "generations").iterdir():
+            if folder.name not in keep:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write_manifest(
+    folder: Path,
+    settings: Mapping[str, JsonValue],
+    known: Mapping[str, Part],
+    trusted: Collection[str],
+) -> str:
+    """Describe all parts of a folder in its manifest.
+
+    Args:
+        folder: The folder.
+        settings: What the index is made with.
+        known: Parts that are shared with a generation before.
+        trusted: Names of those that were trusted there.
+
+    Returns:
+        The digest of the manifest.
+    """
+    parts = describe_parts(folder, known)
+    described = {name: {"bytes": part.size, "xxh3": part.digest} for name, part in parts.items()}
+    manifest = {"format": FORMAT_VERSION, "settings": dict(settings), "parts": described}
+    data = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
+    path = folder / _MANIFEST
+    path.write_bytes(data)
+    sync_file(path)
+    seal_parts(folder, [*trusted, *(part for part in parts if part not in known)])
+    sync_folder(folder)
+    return xxhash.xxh3_128_hexdigest(data)
+
+
+def _read_manifest(folder: Path, name: str) -> dict[str, JsonValue]:
+    """Read a manifest whose digest is its generation's name."""
+    path = folder / _MANIFEST
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MANIFEST_LIMIT + 1)
+    except OSError as exc:
+        raise CacheError(f"{path} cannot be read: {exc.strerror}") from exc
+    if xxhash.xxh3_128_hexdigest(data) != name:
+        raise CacheError(f"{path} is damaged")
+    manifest: dict[str, JsonValue] = json.loads(data)
+    return manifest

@@ -1,0 +1,1 @@
+"""Text: languages and scripts, terms, Markdown, and what is safe to show."""

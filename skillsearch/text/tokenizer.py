@@ -1,0 +1,286 @@
+"""Text to terms: Unicode words, identifier parts, light stemming by language, bigrams.
+
+A document gives every term that a query of the same words and language does; `VERSION` changes
+whenever a text would give other terms, so that an index made by another analysis is not searched
+with this one.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache, lru_cache, partial
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import Stemmer
+import xxhash
+
+from skillsearch.text.language_words import FUNCTION_WORDS
+from skillsearch.text.languages import word_language
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+VERSION = 2
+
+_MARKS = "\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed"
+"""Combining marks that stand inside words but are no ``\\w``: Latin, Cyrillic, Hebrew, Arabic."""
+_INDIC = "\u0900-\u0963\u0966-\u0dff"
+"""The Indic blocks whole but for the danda: their vowel signs are no ``\\w`` either."""
+_STACKED = (
+    "\u0e01-\u0e3a\u0e40-\u0e4e\u0e80-\u0ecf\u0edc-\u0eff\u1000-\u103f\u1050-\u109f\u1780-\u17d3"
+)
+"""Thai, Lao, Burmese, Khmer: vowels, tones and subscripts are stacked on a consonant."""
+_BIGRAM_SCRIPTS = (
+    "\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"  # kana
+    "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # Han
+    "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af"  # Hangul
+    f"{_STACKED}"
+    "\U00020000-\U0003134f"  # Han, supplementary planes
+)
+"""Scripts written without spaces between words, or, as Hangul, with particles joined to them."""
+
+_TOKEN = re.compile(
+    # Nine words in ten are plain: a run of ASCII that no other letter, mark or symbol joins.
+    rf"(?P<plain>[A-Za-z0-9]++(?![^\W_]|[+#{_MARKS}{_INDIC}]))"
+    rf"|(?P<bigrams>[{_BIGRAM_SCRIPTS}]+)"
+    r"|(?P<symbolic>(?<![^\W_])(?:[cC]\+\+|[cCfF]\#|\.(?:NET|net|Net)\b))"
+    rf"|(?P<word>(?:(?![{_BIGRAM_SCRIPTS}])[^\W_]|[{_MARKS}{_INDIC}])+)"
+)
+_RUN_PARTS = re.compile(
+    rf"(?P<stacked>[{_STACKED}]+)|(?P<hiragana>[\u3041-\u3096][\u3041-\u309f\u30fc]*)"
+    rf"|(?P<katakana>[\u30a1-\u30ff\u31f0-\u31ff]+)|(?P<han>[^{_STACKED}\u3041-\u3096\u30a1-\u30ff]+)"
+)
+_LEAST_HIRAGANA = 3
+"""Shorter runs are particles and endings; nDCG@10 of Japanese gains 1.5 without them."""
+_CLUSTER = re.compile(
+    "[\u0e40-\u0e44\u0ec0-\u0ec4]?"  # Thai and Lao vowels that are written before their consonant
+    "."
+    "(?:[\u1039\u17d2].|"  # a stacked consonant
+    "[\u0e30-\u0e3a\u0e45\u0e47-\u0e4e\u0eb0-\u0ebc\u0ec8-\u0ecf"
+    "\u102b-\u1038\u103a-\u103e\u1056-\u1059\u105e-\u1060\u1062-\u1064\u1067-\u106d\u1071-\u1074"
+    "\u1082-\u108d\u17b4-\u17d1\u17d3])*",
+    re.DOTALL,
+)
+_MARK = r"(?:[^\w\s\x00-\x7f]|[\uff9e\uff9f])"
+"""Every character that combines, the two that Python takes for letters too, and other symbols."""
+_LONG_RUN = re.compile(rf"({_MARK}{{30}}){_MARK}+")
+"""30 marks are the limit of Unicode's stream-safe text format (UAX 15)."""
+_HUMPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_DIGIT = re.compile(r"(?![0-9])\d")
+_FOLDED_LETTERS = str.maketrans(
+    {"ø": "o", "đ": "d", "ð": "d", "ł": "l", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th"}
+    | {"ى": "ي", "ی": "ي", "ک": "ك", "ة": "ه", "ٱ": "ا", "ـ": ""}  # Arabic letters and tatweel
+)
+"""Letters that have no decomposition; people write them either way, or cannot type them."""
+_FOLDED_MARKS = re.compile(
+    "[\u0300-\u0305\u0307\u0309-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670"
+    "\u06d6-\u06ed]|(?<![иіу])[\u0306\u0308]"
+)
+"""All `_MARKS`, but for those that make й, ї and ў: letters of their own, unlike ё."""
+
+_ALGORITHMS = {
+    "ar": "arabic",
+    "ca": "catalan",
+    "cs": "czech",
+    "da": "danish",
+    "de": "german",
+    "el": "greek",
+    "en": "english",
+    "es": "spanish",
+    "fi": "finnish",
+    "fr": "french",
+    "hi": "hindi",
+    "hu": "hungarian",
+    "hy": "armenian",
+    "id": "indonesian",
+    "it": "italian",
+    "ne": "nepali",
+    "nl": "dutch",
+    "no": "norwegian",
+    "pl": "polish",
+    "pt": "portuguese",
+    "ro": "romanian",
+    "ru": "russian",
+    "sr": "serbian",
+    "sv": "swedish",
+    "ta": "tamil",
+    "tr": "turkish",
+}
+"""Snowball's name for each language that it stems."""
+_MIN_STEMMED = 4
+"""Shorter words are kept as they are: stemming would only confuse them."""
+_MAX_TERM = 64
+"""Longer words are keys, hashes and encoded data: cut, so that they cost no memory."""
+
+STOP_WORDS = FUNCTION_WORDS["en"]
+"""English words that carry no topic. Without this, BM25Okapi's floor would let them outweigh
+real words."""
+
+
+def terms(text: str, language: str = "") -> list[str]:
+    """Split a query into the terms that are searched, in order, repeats kept.
+
+    Words are folded (NFKC, case, accents, variants of Arabic letters) and stemmed (Snowball),
+    function words dropped. ``camelCase`` gives its parts and the whole; runs of Han, kana,
+    Hangul and of the scripts of South-East Asia give overlapping bigrams. Linear in the length.
+
+    Args:
+        text: Any text; lone surrogates and control characters are harmless.
+        language: Its ISO 639-1 code; where empty, words follow the main language of their
+            script: Latin ones are stemmed as English.
+
+    Returns:
+        The terms in the order of the text.
+    """
+    return _terms(text, language, False)
+
+
+def document_terms(text: str, language: str = "") -> list[str]:
+    """Split a document into the terms that are indexed.
+
+    They are those of `terms`, but in a language of Latin letters other than English each word
+    gives its English stem too: the document is found by an English technical term in it, and by
+    a query too short to tell its language.
+
+    Args:
+        text: Any text.
+        language: The language of the document, the same for all of its fields.
+
+    Returns:
+        The terms in the order of the text.
+    """
+    return _terms(text, language, True)
+
+
+def _terms(text: str, language: str, with_english: bool) -> list[str]:
+    """Split a text into terms."""
+    word_terms: Callable[[str], tuple[str, ...]] = _english_terms
+    if language not in ("", "en"):
+        word_terms = partial(_word_terms, language, with_english)
+    found: list[str] = []
+    for match in _TOKEN.finditer(normalized(text)):
+        token = match.group()
+        if match.lastgroup == "bigrams":
+            found.extend(_run_terms(token))
+        elif match.lastgroup == "symbolic":
+            found.append(token.lower())
+        else:
+            found.extend(word_terms(token[:_MAX_TERM]))
+    return found
+
+
+def normalized(text: str) -> str:
+    """Bring a text to Unicode's form NFKC, in linear time.
+
+    Sorting a long run of combining marks takes quadratic time: a skill of 200 KB would cost a
+    minute. So runs of marks are cut to a length that no writing needs.
+    """
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFKC", _LONG_RUN.sub(r"\1 ", text))
+
+
+def is_bigram(term: str) -> bool:
+    """Tell whether a term is a piece of a run of `bigrams` rather than a word."""
+    match = None if term.isascii() else _TOKEN.match(term)
+    return match is not None and match.lastgroup == "bigrams"
+
+
+def bigrams(run: Sequence[str]) -> list[str]:
+    """Return the overlapping pairs of the pieces of a run, or the piece where it is but one."""
+    return [first + second for first, second in pairwise(run)] or [*run]
+
+
+def _run_terms(run: str) -> list[str]:
+    """Return the bigrams of a run, cut where Han, katakana and hiragana meet."""
+    found: list[str] = []
+    for match in _RUN_PARTS.finditer(run):
+        part = match.group()
+        if match.lastgroup == "stacked":
+            found.extend(bigrams(_CLUSTER.findall(part)))
+        elif match.lastgroup != "hiragana" or len(part) >= _LEAST_HIRAGANA:
+            found.extend(bigrams(part))
+    return found
+
+
+@lru_cache(maxsize=1 << 17)
+def _english_terms(word: str) -> tuple[str, ...]:
+    """Remember `_word_terms` of most texts under a key that takes half the time to look up."""
+    return _word_terms.__wrapped__("", False, word)
+
+
+@lru_cache(maxsize=1 << 17)
+def _word_terms(language: str, with_english: bool, word: str) -> tuple[str, ...]:
+    """Return the terms of one word: the whole, and the parts of an identifier."""
+    found: list[str] = []
+    for part in (word, *_identifier_parts(word)):
+        term, english = _stems(part, language)
+        found.append(term)
+        if with_english and english != term:
+            found.append(english)
+    return tuple(filter(None, found))
+
+
+def _identifier_parts(word: str) -> list[str]:
+    """Split ``camelCase`` and ``HTTPServer``; brand names of two humps (GitHub) stay whole."""
+    if word.islower() or word.isupper() or not word.isascii():
+        return []
+    humps = [hump for hump in _HUMPS.findall(word) if not hump.isdigit()]
+    is_identifier = len(humps) > 2 or (len(humps) == 2 and word[0].islower())
+    return [hump for hump in humps if len(hump) > 1] if is_identifier else []
+
+
+def _stems(word: str, language: str) -> tuple[str, str]:
+    """Fold a word; stem it by its language and, a Latin one, as English; empty if dropped."""
+    lowered = word.casefold()
+    folded = lowered if lowered.isascii() else _folded(lowered)
+    if not folded:
+        return "", ""
+    own = word_language(folded, language)
+    dropped = _stop_words(own)
+    if lowered in dropped or lowered in STOP_WORDS:
+        return "", ""
+    stem = _stem(folded, own)
+    if folded.isascii():
+        return stem, _stem(folded, "en")
+    return ("", "") if folded in dropped else (stem, stem)
+
+
+def _folded(word: str) -> str:
+    """Take off marks that people leave out, and write variants of a letter or digit as one."""
+    bare = _FOLDED_MARKS.sub("", unicodedata.normalize("NFD", word.translate(_FOLDED_LETTERS)))
+    composed = unicodedata.normalize("NFC", bare)
+    return _DIGIT.sub(lambda digit: str(unicodedata.decimal(digit.group())), composed)
+
+
+@cache
+def _stop_words(language: str) -> frozenset[str]:
+    """Return the function words of a language, also as written without their accents.
+
+    Not so Vietnamese ones, which without their marks are other words.
+    """
+    words = FUNCTION_WORDS.get(language, frozenset())
+    return words if language == "vi" else words | frozenset(map(_folded, words))
+
+
+def _stem(word: str, language: str) -> str:
+    """Stem a folded word; short ones, those with digits and those of no known stemmer stay."""
+    if len(word) < _MIN_STEMMED or any(map(str.isdigit, word)):
+        return word
+    algorithm = _ALGORITHMS.get(language) or ("english" if word.isascii() else "")
+    stem: str = _stemmer(algorithm).stemWord(word) if algorithm else word
+    return stem or word
+
+
+@cache
+def _stemmer(algorithm: str) -> Stemmer.Stemmer:
+    """Return one of Snowball's stemmers; `_word_terms` remembers its words."""
+    return Stemmer.Stemmer(algorithm, 0)
+
+
+@lru_cache(maxsize=1 << 17)
+def term_hash(term: str) -> int:
+    """Return the 64-bit number that stands for a term in an index (XXH3)."""
+    return xxhash.xxh3_64_intdigest(term.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,87 @@
+"""Tests of tools that leave something slow to do: by whom it is done, and what can go wrong."""
+
+import threading
+
+import pytest
+
+from skillsearch.agents.tools.tool import Deferred, Tool, ToolArguments
+from skillsearch.agents.tools.toolset import Toolset
+from skillsearch.errors import QueryError
+
+INTERNAL = "internal"
+
+
+class NoArguments(ToolArguments):
+    """A tool without arguments."""
+
+
+@pytest.fixture
+def toolset_of():
+    """Make a toolset of one tool that defers, and another that answers at once."""
+
+    def make(run=lambda: 20, finish=lambda value: value + 1):
+        slow = Tool("slow", "Slow.", NoArguments, lambda _: Deferred(run, finish))
+        quick = Tool("quick", "Quick.", NoArguments, lambda _: "done")
+        return Toolset([slow, quick])
+
+    return make
+
+
+def test_a_call_does_the_slow_part_and_finishes(toolset_of):
+    """Nobody has to know of it."""
+    assert toolset_of().call("slow") == {"result": 21}
+
+
+def test_what_begins_can_be_finished_elsewhere(toolset_of):
+    """By a host that has a thread for what is slow."""
+    toolset = toolset_of()
+    begun = toolset.begin("slow")
+    assert isinstance(begun, Deferred)
+    assert toolset.finish("slow", begun, begun.outcome()) == {"result": 21}
+
+
+def test_what_is_not_slow_is_answered_when_it_begins(toolset_of):
+    """So are mistakes."""
+    toolset = toolset_of()
+    assert toolset.begin("quick") == {"result": "done"}
+    assert toolset.begin("slow", {"x": 1})["error"]["code"] == "invalid-arguments"
+
+
+def test_other_calls_do_not_wait_for_the_slow_part(toolset_of):
+    """A command may run for minutes."""
+    begun, release = threading.Event(), threading.Event()
+
+    def run():
+        begun.set()
+        assert release.wait(30)
+
+    toolset = toolset_of(run, lambda _: "late")
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(toolset.call("slow")))
+    thread.start()
+    try:
+        assert begun.wait(30)
+        assert toolset.call("quick") == {"result": "done"}
+        assert answers == []
+    finally:
+        release.set()
+        thread.join(30)
+    assert answers == [{"result": "late"}]
+
+
+@pytest.mark.parametrize("part", ["run", "finish"])
+@pytest.mark.parametrize(
+    ("error", "code"), [(QueryError("no"), "query-invalid"), (ZeroDivisionError(), INTERNAL)]
+)
+def test_what_the_slow_part_raises_is_an_answer(toolset_of, part, error, code):
+    """As of every tool."""
+
+    def fail(*_):
+        raise error
+
+    assert toolset_of(**{part: fail}).call("slow")["error"]["code"] == code
+
+
+def test_a_result_that_json_cannot_hold_is_an_error(toolset_of):
+    """As of every tool."""
+    assert toolset_of(finish=lambda _: {1}).call("slow")["error"]["code"] == INTERNAL

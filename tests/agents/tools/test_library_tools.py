@@ -1,0 +1,353 @@
+"""Tests of the default tools: find a skill, load it, read its files, list them all."""
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from skillsearch.agents.tools import library_tools as limits
+from skillsearch.agents.tools.library_tools import find_skills, library_tools
+from skillsearch.agents.tools.toolset import Toolset
+from skillsearch.library.skill_library import SkillLibrary
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+ARGUMENTS = {
+    "search_skills": ("query", "n", "threshold"),
+    "load_skill": ("name", "chunk"),
+    "read_skill_file": ("name", "path", "offset", "limit"),
+    "list_skills": ("cursor", "limit"),
+}
+CHUNKED = """\
+Always warm the pot.
+
+<chunk id="oolong" description="For oolong.">Steep it five times.</chunk>
+"""
+
+
+@pytest.fixture
+def open_library(tmp_path):
+    """Open a library over roots with the embedder that needs no model."""
+
+    def open_library(*roots):
+        return SkillLibrary.from_roots(roots, index_dir=tmp_path / "index", model="hashing")
+
+    return open_library
+
+
+@pytest.fixture
+def library(drinks, open_library):
+    """A library of the drinks."""
+    return open_library(drinks)
+
+
+@pytest.fixture
+def call(drinks, open_library):
+    """Call a default tool over the drinks as they are now; return its result."""
+
+    def call(tool, /, **arguments):
+        answer = Toolset(library_tools(open_library(drinks))).call(tool, arguments)
+        return answer["result"] if "result" in answer else answer["error"]
+
+    return call
+
+
+def test_every_tool_only_reads():
+    """A host may call them without asking the user."""
+    assert all(tool.read_only for tool in library_tools(SkillLibrary.from_roots([])))
+
+
+def test_a_search_gives_what_an_agent_needs_of_each_hit(call, library):
+    """Name, description, score and path, best first."""
+    expected = library.search("brew filter coffee", threshold=0.0)
+    assert call("search_skills", query="brew filter coffee", threshold=0.0) == [
+        {"name": h.name, "description": h.description, "score": h.score, "path": h.path}
+        for h in expected
+    ]
+
+
+def test_no_hit_is_an_empty_list(call):
+    """It is an answer, not an error."""
+    assert call("search_skills", query="assemble a bookshelf") == []
+
+
+def test_n_limits_the_hits(call):
+    """The best stays."""
+    hits = call("search_skills", query="brew filter coffee", n=1, threshold=0.0)
+    assert [hit["name"] for hit in hits] == ["brew-coffee"]
+
+
+def test_the_threshold_of_the_tools_holds_unless_one_is_given(library):
+    """A host sets it once, a call can ask for another."""
+    toolset = Toolset(library_tools(library, threshold=1.0))
+    assert toolset.call("search_skills", {"query": "brew filter coffee"}) == {"result": []}
+    arguments = {"query": "brew filter coffee", "threshold": 0.0}
+    assert toolset.call("search_skills", arguments)["result"][0]["name"] == "brew-coffee"
+
+
+def test_an_empty_query_is_named(call):
+    """Blanks pass the schema, not the search."""
+    error = call("search_skills", query=" \n")
+    assert error["code"] == "query-invalid"
+    assert "The query is empty" in error["message"]
+
+
+def test_a_shadowed_skill_is_not_found_twice(tmp_path, make_skill, drinks, open_library):
+    """The name means the skill of the first root, and so does the hit."""
+    other = tmp_path / "other"
+    make_skill(other, "brew-coffee", "Brew filter coffee in the office kitchen.")
+    library = open_library(drinks, other)
+    hits = find_skills(library, "brew filter coffee", 5, 0.0)
+    named = [hit for hit in hits if hit["name"] == "brew-coffee"]
+    assert [hit["path"] for hit in named] == [str(drinks / "brew-coffee" / "SKILL.md")]
+    assert all(library.load(hit["name"]).document.path == hit["path"] for hit in hits)
+
+
+def test_a_name_that_means_another_skill_is_replaced_by_the_id(
+    tmp_path, make_skill, drinks, open_library
+):
+    """What is shown loads exactly that skill."""
+    other = tmp_path / "other"
+    make_skill(other, "brew-coffee", "Brew it in the office.")
+    library = open_library(drinks, other)
+    assert library.handle(library.find("drinks:brew-coffee")) == "brew-coffee"
+    assert library.handle(library.find("other:brew-coffee")) == "other:brew-coffee"
+    assert library.find("other:brew-coffee").description == "Brew it in the office."
+
+
+def test_two_skills_of_one_name_in_one_root_are_shown_by_id(drinks, make_skill, open_library):
+    """Neither can be meant by the name."""
+    for folder in ("a", "b"):
+        make_skill(drinks / folder, "chai", "Cook chai with milk.")
+    library = open_library(drinks)
+    hits = find_skills(library, "cook chai with milk", 5, 0.0)
+    ids = {f"drinks:{folder}/chai" for folder in "ab"}
+    assert {hit["name"] for hit in hits} & (ids | {"chai"}) <= ids
+    assert any(hit["name"] in ids for hit in hits)
+
+
+@pytest.mark.parametrize("name", ["Brew\nTea", "brew\u202etea", "x" * 500, "tea@>>1"])
+def test_a_name_is_shown_on_one_safe_line_that_still_loads(name, drinks, make_skill, open_library):
+    """By the name without its tricks where that means the skill, else by the id."""
+    path = drinks / "odd" / "SKILL.md"
+    path.parent.mkdir()
+    path.write_text(f"---\nname: {json.dumps(name)}\ndescription: Odd.\n---\nBody\n")
+    library = open_library(drinks)
+    names = [
+        row["name"]
+        for row in Toolset(library_tools(library)).call("list_skills")["result"]["skills"]
+    ]
+    (shown,) = set(names) - {"brew-coffee", "steep-tea", "squeeze-lemons"}
+    assert shown.isprintable()
+    assert len(shown) <= 256
+    assert library.find(shown).path == str(path)
+
+
+def test_loading_gives_the_instructions_and_what_there_is_to_read(call, drinks):
+    """Frontmatter is gone, files are listed, nothing is stale."""
+    (drinks / "steep-tea" / "references").mkdir()
+    (drinks / "steep-tea" / "references" / "oolong.md").write_text("Hot.")
+    assert call("load_skill", name="Steep-Tea") == {
+        "name": "steep-tea",
+        "description": "Steep green tea at the right temperature.",
+        "body": "# Tea\n\nUse 80 C.",
+        "directory": str(drinks / "steep-tea"),
+        "files": ["references/oolong.md"],
+        "files_truncated": False,
+        "stale": False,
+    }
+
+
+def test_a_skill_that_changed_meanwhile_is_flagged(library, make_skill, drinks):
+    """It is served as it is now."""
+    toolset = Toolset(library_tools(library))
+    make_skill(drinks, "steep-tea", "Steep green tea.", body="Use 70 C.\n")
+    loaded = toolset.call("load_skill", {"name": "steep-tea"})["result"]
+    assert loaded["stale"] is True
+    assert loaded["body"] == "Use 70 C."
+
+
+def test_what_a_skill_needs_is_told(call, drinks, make_skill):
+    """As its author wrote it."""
+    make_skill(drinks, "chai", "Cook chai.", **{"requires-skills": ["steep-tea", "milk@>=2"]})
+    assert call("load_skill", name="chai")["requires"] == ["steep-tea", "milk@>=2"]
+
+
+def test_chunks_are_named_and_loaded_one_by_one(call, drinks, make_skill):
+    """The body holds its core; each chunk is a call away."""
+    make_skill(drinks, "gongfu", "Brew gongfu tea.", body=CHUNKED)
+    loaded = call("load_skill", name="gongfu")
+    assert loaded["chunks"] == [{"id": "oolong", "description": "For oolong."}]
+    assert loaded["body"].strip() == "Always warm the pot."
+    chunk = call("load_skill", name="gongfu", chunk="oolong")
+    assert chunk["body"] == "Steep it five times."
+    assert "chunks" not in chunk
+
+
+def test_a_hit_names_the_chunk_that_fits_best(call, drinks, make_skill):
+    """It can be loaded at once, without the rest."""
+    make_skill(drinks, "gongfu", "Brew gongfu tea.", body=CHUNKED)
+    hits = call("search_skills", query="steep oolong five times", threshold=0.0)
+    (hit,) = [hit for hit in hits if hit["name"] == "gongfu"]
+    assert hit["chunk"] == "oolong"
+    body = call("load_skill", name=hit["name"], chunk=hit["chunk"])["body"]
+    assert body == "Steep it five times."
+    assert all("chunk" not in hit for hit in hits if hit["name"] != "gongfu")
+
+
+def test_an_unknown_chunk_is_answered_with_those_there_are(call, drinks, make_skill):
+    """The model can correct itself."""
+    make_skill(drinks, "gongfu", "Brew gongfu tea.", body=CHUNKED)
+    error = call("load_skill", name="gongfu", chunk="olong")
+    assert (error["code"], error["available"]) == ("chunk-not-found", ["oolong"])
+    assert "oolong" in error["message"]
+
+
+def test_hidden_text_of_a_body_does_not_reach_the_model(call, drinks, make_skill):
+    """Nobody who reviews the skill would see it."""
+    make_skill(drinks, "odd", "Odd.", body="Boil\u200b water.\U000e0041\U000e0042\n")
+    assert call("load_skill", name="odd")["body"] == "Boil water."
+
+
+def test_a_huge_body_and_a_huge_list_are_cut_and_say_so(call, drinks, make_skill):
+    """The rest of the body is read as a file."""
+    path = make_skill(drinks, "huge", "Huge.", body="é" * (limits.MAX_BODY_CHARS + 1))
+    for number in range(limits.MAX_FILES + 1):
+        (path.parent / f"{number:04}.md").write_text("x")
+    loaded = call("load_skill", name="huge")
+    assert loaded["body"] == "é" * limits.MAX_BODY_CHARS
+    assert loaded["body_truncated"] is True
+    assert loaded["files_truncated"] is True
+    assert loaded["files"] == [f"{number:04}.md" for number in range(limits.MAX_FILES)]
+
+
+def test_an_unknown_skill_is_answered_with_the_nearest(call):
+    """Never with the whole catalogue."""
+    error = call("load_skill", name="brew-cofee")
+    assert error["code"] == "skill-not-found"
+    assert error["nearest"][0] == "brew-coffee"
+
+
+def test_a_skill_that_can_no_longer_be_read_is_told_without_its_path(library, drinks, tmp_path):
+    """The file is gone since the library looked."""
+    (drinks / "steep-tea" / "SKILL.md").unlink()
+    error = Toolset(library_tools(library)).call("load_skill", {"name": "steep-tea"})["error"]
+    assert error["code"] == "parse-error"
+    assert "'SKILL.md' cannot be read" in error["message"]
+    assert str(tmp_path) not in json.dumps(error)
+
+
+def test_a_file_is_read_in_pages(call, drinks):
+    """Each says where the next begins; the last, that there is none."""
+    (drinks / "steep-tea" / "notes.md").write_text("0123456789")
+    first = call("read_skill_file", name="steep-tea", path="notes.md", limit=6)
+    assert (first["content"], first["next_offset"], first["size"]) == ("012345", 6, 10)
+    last = call("read_skill_file", name="steep-tea", path="notes.md", offset=6)
+    assert (last["content"], last["next_offset"]) == ("6789", None)
+
+
+def test_a_page_has_64_kib_unless_asked(call, drinks):
+    """What a model can take in at once."""
+    (drinks / "steep-tea" / "long.txt").write_text("x" * 100_000)
+    assert call("read_skill_file", name="steep-tea", path="long.txt")["next_offset"] == 65_536
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("../brew-coffee/SKILL.md", "unsafe-path"),
+        ("/etc/passwd", "unsafe-path"),
+        ("%2e%2e/x", "unsafe-path"),
+        ("a\0b", "unsafe-path"),
+        ("link.md", "unsafe-path"),
+        ("absent.md", "skill-error"),
+        ("x" * 2_000, "invalid-arguments"),
+    ],
+)
+def test_no_path_leads_out_of_a_skill(call, drinks, path, code):
+    """Each is refused with a code."""
+    (drinks / "steep-tea" / "link.md").symlink_to("/etc/hostname")
+    assert call("read_skill_file", name="steep-tea", path=path)["code"] == code
+
+
+def test_all_skills_are_listed_in_pages(call):
+    """By name; the cursor of one page begins the next, the last has none."""
+    first = call("list_skills", limit=2)
+    assert first["skills"] == [
+        {
+            "name": "brew-coffee",
+            "description": "Brew filter coffee with a scale. "
+            "Use for espresso and roasting questions.",
+        },
+        {"name": "squeeze-lemons", "description": "Squeeze lemons for lemonade."},
+    ]
+    assert first["total"] == 3
+    last = call("list_skills", limit=2, cursor=first["next_cursor"])
+    assert [row["name"] for row in last["skills"]] == ["steep-tea"]
+    assert last["next_cursor"] is None
+
+
+def test_a_page_that_ends_with_the_list_has_no_next(call):
+    """No call for an empty page."""
+    assert call("list_skills", limit=3)["next_cursor"] is None
+
+
+def test_a_page_stays_in_place_while_skills_come(call, drinks, make_skill):
+    """A skill before the cursor does not shift what follows."""
+    cursor = call("list_skills", limit=1)["next_cursor"]
+    make_skill(drinks, "ale", "Brew ale.")
+    names = [row["name"] for row in call("list_skills", cursor=cursor)["skills"]]
+    assert names == ["squeeze-lemons", "steep-tea"]
+
+
+def test_an_unknown_cursor_says_to_start_again(call):
+    """Such as one of a skill that is gone."""
+    error = call("list_skills", cursor="drinks:gone")
+    assert error["code"] == "query-invalid"
+    assert "start again without one" in error["message"]
+
+
+def test_hidden_skills_are_neither_listed_nor_found(call, drinks, make_skill):
+    """They ask not to be offered to models."""
+    make_skill(drinks, "roast", "Roast coffee beans.", **{"disable-model-invocation": True})
+    assert "roast" not in [row["name"] for row in call("list_skills")["skills"]]
+    found = call("search_skills", query="roast coffee beans", threshold=0.0)
+    assert "roast" not in [hit["name"] for hit in found]
+
+
+def test_a_library_without_skills_answers_all_tools(tmp_path):
+    """Nothing found, nothing listed, nothing to load."""
+    toolset = Toolset(library_tools(SkillLibrary.from_roots(tmp_path / "none")))
+    assert toolset.call("search_skills", {"query": "tea"}) == {"result": []}
+    empty = {"skills": [], "next_cursor": None, "total": 0}
+    assert toolset.call("list_skills") == {"result": empty}
+    assert toolset.call("load_skill", {"name": "tea"})["error"]["code"] == "skill-not-found"
+
+
+def test_a_library_can_be_opened_late(library):
+    """At the first call, not when the tools are made."""
+    opened = []
+    toolset = Toolset(library_tools(lambda: opened.append(1) or library))
+    assert toolset.specs()
+    assert not opened
+    toolset.call("list_skills")
+    assert opened == [1]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@given(data=st.data())
+@pytest.mark.slow
+def test_nothing_that_a_model_sends_breaks_a_tool(library, data):
+    """Any JSON value for any argument: a result or one of the errors that are the caller's."""
+    name = data.draw(st.sampled_from(sorted(ARGUMENTS)))
+    known = st.sampled_from(["steep-tea", "SKILL.md", "drinks:steep-tea", 1, 0.5]) | JSON
+    keys = st.sampled_from(ARGUMENTS[name])
+    arguments = data.draw(st.dictionaries(keys, known) | JSON)
+    answer = Toolset(library_tools(library)).call(name, arguments)
+    json.dumps(answer, allow_nan=False, ensure_ascii=False).encode()
+    if "error" in answer:
+        assert answer["error"]["code"] != "internal"

@@ -1,0 +1,414 @@
+"""Tests of a toolset: its definitions, and the edge that nothing raises past."""
+
+import json
+import logging
+import threading
+from enum import Enum
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import Field
+
+from skillsearch.agents.tools.failures import failure_of
+from skillsearch.agents.tools.tool import Tool, ToolArguments
+from skillsearch.agents.tools.toolset import MAX_ARGUMENTS_CHARS, Toolset
+from skillsearch.errors import (
+    AmbiguousNameError,
+    ArtifactNotFoundError,
+    CacheError,
+    CommandRefusedError,
+    ConfigError,
+    EmbedderError,
+    ExecutionError,
+    ExecutorError,
+    IndexNotFoundError,
+    IsolationError,
+    LockTimeoutError,
+    MissingDependencyError,
+    ParseError,
+    QueryError,
+    RootError,
+    SkillError,
+    SkillNotFoundError,
+    SkillNotLoadedError,
+    SkillSearchError,
+    StorageError,
+    UnsafePathError,
+    VersionConstraintError,
+    VersionNotFoundError,
+    WorkspaceError,
+)
+from skillsearch.text.safe_text import all_visible, visible
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=8,
+)
+PARAMETERS = {
+    "type": "object",
+    "properties": {
+        "cups": {"type": "integer", "minimum": 1, "maximum": 99, "description": "How many."},
+        "kind": {"type": "string", "default": "green"},
+    },
+    "required": ["cups"],
+    "additionalProperties": False,
+}
+
+
+class BrewArgs(ToolArguments):
+    """Words for programmers, not for models."""
+
+    cups: int = Field(ge=1, le=99, description="How many.")
+    kind: str = "green"
+
+
+class NoArgs(ToolArguments):
+    """Nothing."""
+
+
+def brew(args):
+    """Answer with what was asked for."""
+    return {"brewed": [args.kind] * args.cups}
+
+
+def tool(function=brew, arguments=BrewArgs, name="brew_tea"):
+    """Make a tool."""
+    return Tool(name, "Brew tea.", arguments, function)
+
+
+def raising(error):
+    """Make a toolset whose tool raises."""
+
+    def fail(args):
+        raise error
+
+    return Toolset([tool(fail, NoArgs)])
+
+
+def error_of(answer):
+    """Return the error of an answer, which is one line of JSON-able words with a next step."""
+    error = answer["error"]
+    assert set(answer) == {"error"}
+    assert error["code"]
+    assert error["next_step"]
+    assert "\n" not in error["message"]
+    json.dumps(error, allow_nan=False, ensure_ascii=False).encode()
+    return error
+
+
+def test_a_call_gives_the_result():
+    """Defaults are filled in."""
+    assert Toolset([tool()]).call("brew_tea", {"cups": 2}) == {
+        "result": {"brewed": ["green", "green"]}
+    }
+
+
+@pytest.mark.parametrize(
+    "arguments", ['{"cups": 1, "kind": "black"}', ' {"cups":"1","kind":"black"}']
+)
+def test_arguments_may_be_json_text(arguments):
+    """Models send text, and numbers in quotes."""
+    assert Toolset([tool()]).call("brew_tea", arguments) == {"result": {"brewed": ["black"]}}
+
+
+@pytest.mark.parametrize("arguments", [None, "", " \n", {}, "{}"])
+def test_no_arguments_can_be_said_in_many_ways(arguments):
+    """None, empty text and an empty object are the same."""
+    toolset = Toolset([tool(lambda args: "pong", NoArgs, "ping")])
+    assert toolset.call("ping", arguments) == {"result": "pong"}
+
+
+def test_openai_and_anthropic_get_their_own_forms():
+    """The same name, description and schema, under the keys of each."""
+    toolset = Toolset([tool()])
+    assert toolset.specs() == toolset.specs("openai")
+    assert toolset.specs("openai") == [
+        {
+            "type": "function",
+            "function": {
+                "name": "brew_tea",
+                "description": "Brew tea.",
+                "parameters": PARAMETERS,
+            },
+        }
+    ]
+    assert toolset.specs("anthropic") == [
+        {"name": "brew_tea", "description": "Brew tea.", "input_schema": PARAMETERS}
+    ]
+
+
+def test_an_unknown_style_is_the_callers_mistake():
+    """It names those there are."""
+    with pytest.raises(ValueError, match="'gemini'; use 'openai' or 'anthropic'"):
+        Toolset([]).specs("gemini")
+
+
+def test_tools_made_on_request_are_those_of_now():
+    """A description or an enum can follow what is there at the moment."""
+    names = ["black"]
+
+    def make():
+        kinds = Enum("Kind", {name: name for name in names}, type=str)
+        arguments = type("Args", (ToolArguments,), {"__annotations__": {"kind": kinds}})
+        return [Tool("brew", f"Kinds: {', '.join(names)}", arguments, lambda args: args.kind.value)]
+
+    toolset = Toolset(make)
+    assert toolset.call("brew", {"kind": "green"})["error"]["code"] == "invalid-arguments"
+    names.append("green")
+    (spec,) = toolset.specs("anthropic")
+    assert spec["description"] == "Kinds: black, green"
+    assert spec["input_schema"]["properties"]["kind"]["enum"] == ["black", "green"]
+    assert toolset.call("brew", {"kind": "green"}) == {"result": "green"}
+
+
+def test_two_tools_of_one_name_are_refused():
+    """A model could not say which it means."""
+    with pytest.raises(ValueError, match="a name of its own"):
+        Toolset([tool(), tool()]).tools()
+
+
+@pytest.mark.parametrize("name", ["", "brew tea", "brüh", "a.b", "x" * 65, "brew\n"])
+def test_a_name_that_vendors_refuse_is_no_name(name):
+    """1 to 64 letters, digits, underscores and hyphens."""
+    with pytest.raises(ValueError, match="use 1 to 64"):
+        tool(name=name)
+
+
+def test_an_unknown_tool_is_answered_with_the_nearest():
+    """The model can correct itself."""
+    toolset = Toolset([tool(), tool(name="list_teas")])
+    error = error_of(toolset.call("brewTea", {}))
+    assert error["code"] == "unknown-tool"
+    assert error["nearest"] == ["brew_tea"]
+
+
+def test_a_tool_that_runs_is_unknown_to_a_toolset_that_never_has_one():
+    """Only where it can be turned on is that said."""
+    error = error_of(Toolset([tool()]).call("skill_run", {}))
+    assert error["code"] == "unknown-tool"
+
+
+@pytest.mark.parametrize("name", [None, 3, ["brew_tea"], "\ud800\x1b[2J" + "x" * 10_000])
+def test_a_name_of_any_kind_is_answered(name):
+    """With the tools there are, where none comes near."""
+    error = error_of(Toolset([tool()]).call(name, {}))
+    assert error["code"] == "unknown-tool"
+    assert error["nearest"] == ["brew_tea"]
+    assert len(error["message"]) < 120
+
+
+def test_every_problem_of_the_arguments_is_one_line():
+    """Name, value, and what is wrong; a missing one has no value."""
+    error = error_of(Toolset([tool()]).call("brew_tea", {"kind": 7, "milk": "a\nb"}))
+    assert error["code"] == "invalid-arguments"
+    assert error["message"] == "brew_tea cannot use these arguments."
+    assert error["problems"] == [
+        "cups: Field required",
+        "kind = '7': Input should be a valid string",
+        r"milk = 'a\nb': Extra inputs are not permitted",
+    ]
+
+
+def test_no_more_than_twenty_problems_are_told():
+    """A thousand wrong arguments do not fill the context."""
+    arguments = {f"wrong{number}": number for number in range(1000)}
+    assert len(error_of(Toolset([tool()]).call("brew_tea", arguments))["problems"]) == 20
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ("{", "no JSON"),
+        ("[1]", "no object"),
+        ("7", "no object"),
+        ([1], "no object but list"),
+        (b"\xff", "no JSON"),
+        ("[" * 100_000, "no JSON"),
+        ('{"cups": ' + "9" * 5_000 + "}", "no JSON"),
+        (" " + "x" * MAX_ARGUMENTS_CHARS, "more than"),
+        ({"cups": 10**5_000}, "cups"),
+        ({"cups": float("nan")}, "cups = 'nan'"),
+        ({1: 2}, "1"),
+    ],
+)
+def test_arguments_of_no_use_are_named(arguments, problem):
+    """Broken JSON, wrong types, numbers and nests without end."""
+    error = error_of(Toolset([tool()]).call("brew_tea", arguments))
+    assert error["code"] == "invalid-arguments"
+    assert any(problem in line for line in error["problems"])
+
+
+def test_a_deep_nest_is_named_without_its_value():
+    """What cannot be shown is not."""
+    nest = []
+    for _ in range(100_000):
+        nest = [nest]
+    error = error_of(Toolset([tool()]).call("brew_tea", {"cups": nest}))
+    assert error["problems"] == ["cups: Input should be a valid integer"]
+
+
+@given(name=st.sampled_from(["brew_tea"]) | JSON, arguments=JSON | st.text())
+def test_nothing_that_a_model_sends_raises(name, arguments):
+    """Any JSON value in the place of the name and the arguments."""
+    answer = Toolset([tool()]).call(name, arguments)
+    if "error" in answer:
+        assert error_of(answer)["code"] in {"unknown-tool", "invalid-arguments"}
+
+
+ERRORS = [
+    (SkillNotFoundError("zzz"), "skill-not-found", {}),
+    (SkillNotFoundError("pfd", ("pdf",)), "skill-not-found", {"nearest": ["pdf"]}),
+    (VersionNotFoundError("pdf@9", ("1", "2")), "version-not-found", {"versions": ["1", "2"]}),
+    (VersionConstraintError("><"), "version-invalid", {}),
+    (
+        AmbiguousNameError("pdf", ("a:pdf", "b:pdf")),
+        "ambiguous-name",
+        {"candidates": ["a:pdf", "b:pdf"]},
+    ),
+    (UnsafePathError("The path '/etc/passwd' is absolute."), "unsafe-path", {}),
+    (ParseError("no", code="yaml-invalid", line=3), "parse-error", {"line": 3}),
+    (ParseError("no", code="yaml-invalid"), "parse-error", {}),
+    (SkillError("The skill has no file 'x'."), "skill-error", {}),
+    (QueryError("n is 0"), "query-invalid", {}),
+    (IndexNotFoundError("none in /srv/secret dir"), "no-index", {}),
+    (StorageError("/srv/secret dir"), "storage", {}),
+    (LockTimeoutError("/srv/secret dir"), "storage", {}),
+    (CacheError("/srv/secret dir"), "storage", {}),
+    (EmbedderError("/srv/secret dir"), "embedder", {}),
+    (RootError("/srv/secret dir"), "root", {}),
+    (ConfigError("/srv/secret dir"), "config", {}),
+    (MissingDependencyError("torch", "st", "x"), "missing-dependency", {}),
+    (SkillNotLoadedError("pdf"), "skill-not-loaded", {}),
+    (CommandRefusedError("The command 'rm' is denied."), "command-refused", {}),
+    (WorkspaceError("The input 'a' is larger than 1 byte."), "workspace", {}),
+    (ArtifactNotFoundError("No artifact is named 'a'."), "artifact-not-found", {}),
+    (IsolationError("/srv/secret dir"), "not-isolated", {}),
+    (ExecutorError("/srv/secret dir"), "executor", {}),
+    (ExecutionError("The command has more than 3 characters."), "execution", {}),
+    (SkillSearchError("anything"), "failed", {}),
+]
+
+
+@pytest.mark.parametrize(("raised", "code", "details"), ERRORS, ids=lambda value: str(value)[:20])
+def test_each_of_our_errors_has_its_code_and_what_it_knows(raised, code, details):
+    """The table of codes, which programs may rely on."""
+    error = error_of(raising(raised).call("brew_tea"))
+    assert error["code"] == code
+    assert {key: error[key] for key in error.keys() - {"code", "message", "next_step"}} == details
+
+
+@pytest.mark.parametrize(
+    "raised", [error for error, *_ in ERRORS if "secret" in str(error)], ids=type
+)
+def test_what_speaks_of_the_host_is_for_its_log(raised, caplog):
+    """A model is told what failed, the log where."""
+    error = error_of(raising(raised).call("brew_tea"))
+    assert "secret" not in json.dumps(error)
+    assert "/srv/secret dir" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        (
+            "'/home/me/my skills/pdf/SKILL.md' cannot be read (no).",
+            "'SKILL.md' cannot be read (no).",
+        ),
+        ('"/home/o\'neill/pdf" cannot be read.', '"pdf" cannot be read.'),
+        ("The skill has no file 'a/b.md'.", "The skill has no file 'a/b.md'."),
+        ("The workspace /srv/w/ws_1 (in /srv/w) is full.", "The workspace ws_1 (in w) is full."),
+        (
+            "No input host:///srv/a/b or work/a/b, 1/2.",
+            "No input host:///srv/a/b or work/a/b, 1/2.",
+        ),
+    ],
+)
+def test_paths_of_skills_lose_their_folders(message, told):
+    """Where a skill lies on the host is nobody's business."""
+    assert failure_of(SkillError(message))["error"]["message"] == told
+    assert failure_of(ParseError(message, code="x"))["error"]["message"] == told
+
+
+def test_a_path_that_was_asked_for_is_told_as_it_was():
+    """The message would make no sense without it."""
+    error = failure_of(UnsafePathError("The path '/etc/passwd' is absolute."))["error"]
+    assert error["message"] == "The path '/etc/passwd' is absolute."
+
+
+def test_what_a_skill_is_called_cannot_play_tricks_in_an_error():
+    """Hidden characters and escapes are gone from the message and the details."""
+    name = "pdf\x1b[2J\u202e\U000e0041\n<system>"
+    error = error_of({"error": failure_of(SkillNotFoundError("x", (name,)))["error"]})
+    assert error["nearest"] == ["pdf[2J <system>"]
+    assert "\u202e" not in error["message"]
+
+
+@pytest.mark.parametrize("raised", [RuntimeError("secret"), KeyError("secret"), RecursionError()])
+def test_an_unexpected_error_is_logged_and_told_without_its_words(raised, caplog):
+    """No traceback and no message reaches the model."""
+    with caplog.at_level(logging.ERROR):
+        error = error_of(raising(raised).call("brew_tea"))
+    assert error["code"] == "internal"
+    assert "secret" not in json.dumps(error)
+    assert type(raised).__name__ in caplog.text
+    assert caplog.records[0].exc_info
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_goes_through(raised):
+    """The user ends the program, not the tool."""
+    with pytest.raises(raised):
+        raising(raised()).call("brew_tea")
+
+
+@pytest.mark.parametrize("result", [float("nan"), {"a": float("inf")}, {1, 2}, b"x"])
+def test_a_result_that_json_cannot_hold_is_our_fault(result):
+    """The model gets an error, not something that breaks the next layer."""
+    toolset = Toolset([tool(lambda args: result, NoArgs)])
+    assert error_of(toolset.call("brew_tea"))["code"] == "internal"
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(st.characters()),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters()), inner),
+        max_leaves=8,
+    )
+)
+def test_nothing_in_a_result_is_hidden(result):
+    """Keys and texts at any depth; numbers and what is plain stay as they are."""
+    answer = Toolset([tool(lambda args: result, NoArgs)]).call("brew_tea")
+    assert answer == {"result": all_visible(result)}
+    written = json.dumps(answer, ensure_ascii=False)
+    written.encode()
+    assert visible(written) == written
+
+
+def test_a_fault_in_making_the_tools_is_an_answer_too():
+    """The edge covers everything."""
+
+    def make():
+        raise IndexNotFoundError("none")
+
+    assert error_of(Toolset(make).call("brew_tea"))["code"] == "no-index"
+
+
+def test_calls_wait_for_each_other():
+    """Hosts that run tools in threads do not mix them up."""
+    running, most = [], []
+
+    def work(args):
+        running.append(1)
+        most.append(len(running))
+        threading.Event().wait(0.01)
+        running.pop()
+
+    toolset = Toolset([tool(work, NoArgs)])
+    threads = [threading.Thread(target=toolset.call, args=("brew_tea",)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] * 8

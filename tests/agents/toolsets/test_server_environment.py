@@ -1,0 +1,319 @@
+"""Named environments: which is in use, how to switch, and that none leads out of its folder."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from skillsearch import config
+from skillsearch.agents.toolsets.server_environment import ServerEnvironment
+from skillsearch.errors import ConfigError, EnvironmentNotFoundError, SkillSearchError
+from skillsearch.setting_values import is_environment_name
+
+BASE = "Execute a skill."
+HEAD = f"{BASE} Available skills:\n"
+
+
+def write_skill(folder, environment, skill, description="Does it.", body="Do it."):
+    """Write a ``skill.md`` where an environment has its skills."""
+    path = Path(folder) / environment / "skills" / skill / "skill.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"---\nname: {skill.title()}\ndescription: {description}\n---\n{body}\n")
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Make a folder with two environments, and work where no project is."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
+    write_skill(tmp_path / "envs", "work", "invoice", "Writes invoices.", "Add VAT.")
+    write_skill(tmp_path / "envs", "home", "recipe", "Finds recipes.", "Taste it.")
+    return tmp_path / "envs"
+
+
+@pytest.fixture
+def server(folder):
+    """The environment ``work`` in use, loaded."""
+    made = ServerEnvironment(folder, "work")
+    made.load_from_config()
+    return made
+
+
+def described(server):
+    """Return what a host shows of the tool in a request made now."""
+    return server.toolset().specs()[0]["function"]["description"]
+
+
+def ids(server):
+    """Return the ids of the loaded skills."""
+    return [info.id for info in server.list_skills()]
+
+
+def test_nothing_is_read_before_it_is_loaded(folder):
+    """Only what was given is known; whatever is asked first loads it."""
+    assert ServerEnvironment(folder).name == "default"
+    server = ServerEnvironment(folder, "work")
+    assert (server.name, server.skills_loaded) == ("work", False)
+    assert (ids(server), server.skills_loaded) == (["invoice"], True)
+    assert ServerEnvironment(folder, "work").get_skills_directory() == folder / "work" / "skills"
+    told = ServerEnvironment(folder, "work").get_skills_info_for_tool_description()
+    assert told == "- Invoice: Writes invoices."
+
+
+def test_start_list_call(server, folder):
+    """The document's flow: load, show the model the tool, execute what it chose."""
+    assert (server.name, server.skills_loaded) == ("work", True)
+    assert server.get_skills_directory() == folder / "work" / "skills"
+    (spec,) = server.toolset().specs("anthropic")
+    assert spec["description"] == f"{HEAD}- Invoice: Writes invoices."
+    assert spec["input_schema"]["properties"]["skill"]["enum"] == ["invoice"]
+    assert server.toolset().call("skill", {"skill": "invoice"}) == {
+        "result": {"success": True, "output": "Add VAT."}
+    }
+
+
+def test_a_request_loads_what_was_not_loaded(folder):
+    """A host that only asks for tools gets them."""
+    assert described(ServerEnvironment(folder, "work")) == f"{HEAD}- Invoice: Writes invoices."
+
+
+def test_a_host_that_keeps_the_toolset_sees_every_change(server, folder):
+    """Skills that come, an environment that is switched, a reload: no new toolset is needed."""
+    toolset = server.toolset()
+    write_skill(folder, "work", "report")
+    assert toolset.call("skill", {"skill": "report"})["result"]["success"]
+    server.switch_environment("home")
+    assert toolset.specs()[0]["function"]["description"] == f"{HEAD}- Recipe: Finds recipes."
+    assert toolset.call("skill", {"skill": "recipe"})["result"]["output"] == "Taste it."
+    error = toolset.call("skill", {"skill": "invoice"})["result"]["error"]
+    assert error == "Skill not found: invoice. Available skills: recipe"
+
+
+def test_all_environments_are_listed(server, folder, tmp_path):
+    """Folders with the name of an environment, sorted, as they are now."""
+    (folder / "empty").mkdir()
+    (folder / ".git").mkdir()
+    (folder / "file").write_text("")
+    (folder / "out").symlink_to(tmp_path)
+    (folder / "alias").symlink_to(folder / "home")
+    assert server.list_environments() == ["alias", "empty", "home", "work"]
+    assert ServerEnvironment(tmp_path / "none").list_environments() == []
+
+
+def test_switching_uses_the_other_from_now_on(server, folder):
+    """Its folder, its skills, its name; reloading stays there."""
+    server.switch_environment("home")
+    server.reload()
+    assert (server.name, ids(server)) == ("home", ["recipe"])
+    assert server.get_skills_directory() == folder / "home" / "skills"
+
+
+def test_switching_to_what_is_not_there_changes_nothing(server):
+    """The error names what comes near, and all there are."""
+    with pytest.raises(EnvironmentNotFoundError) as caught:
+        server.switch_environment("hme")
+    assert str(caught.value) == (
+        "No environment is named 'hme'. Did you mean: home? There are: home, work."
+    )
+    assert (caught.value.name, caught.value.nearest) == ("hme", ("home",))
+    assert caught.value.available == ("home", "work")
+    assert isinstance(caught.value, SkillSearchError)
+    assert (server.name, ids(server)) == ("work", ["invoice"])
+    server.reload()
+    assert server.name == "work"
+
+
+def test_where_there_is_none_the_error_says_how_to_make_one(tmp_path):
+    """The next step is in it."""
+    server = ServerEnvironment(tmp_path)
+    with pytest.raises(EnvironmentNotFoundError, match="There are: none; make a folder of that"):
+        server.switch_environment("work")
+
+
+def test_an_error_is_no_endless_list(tmp_path):
+    """Of many environments fifty are named, of a long name its first 200 characters."""
+    there = tuple(f"e{number:02}" for number in range(60))
+    error = EnvironmentNotFoundError("x" * 9999, (), there)
+    assert str(error).startswith(f"No environment is named '{'x' * 200}'. There are: e00, e01, ")
+    assert str(error).endswith(" e48, e49 and 10 others.")
+    assert str(EnvironmentNotFoundError("a", (), there[:50])).endswith(" e48, e49.")
+
+
+def test_at_most_five_names_are_suggested(tmp_path):
+    """As for skills."""
+    for number in range(9):
+        (tmp_path / f"e{number}" / "skills").mkdir(parents=True)
+    with pytest.raises(EnvironmentNotFoundError) as caught:
+        ServerEnvironment(tmp_path, "e1").switch_environment("e")
+    assert len(caught.value.nearest) == 5
+
+
+def test_reloading_sees_new_skills(server, folder):
+    """Without any request of a host."""
+    write_skill(folder, "work", "report")
+    assert ids(server) == ["invoice"]
+    server.reload()
+    assert ids(server) == ["invoice", "report"]
+
+
+def test_reloading_reads_the_settings_again(folder, monkeypatch, home):
+    """Folder, active environment and threshold come from there unless they were given."""
+    user = config.user_file()
+    user.parent.mkdir(parents=True)
+    user.write_text(f"environments = {str(folder)!r}\nenvironment = 'work'\n")
+    server = ServerEnvironment()
+    server.load_from_config()
+    assert ids(server) == ["invoice"]
+    user.write_text(f"environments = {str(folder)!r}\nenvironment = 'home'\nthreshold = 1.0\n")
+    server.reload()
+    assert (server.name, ids(server)) == ("home", ["recipe"])
+    assert server.search_skills("find recipes") == []
+    assert server.search_skills("find recipes", threshold=0)[0]["id"] == "recipe"
+
+
+def test_variables_name_folder_and_environment(folder, monkeypatch):
+    """As any other setting."""
+    monkeypatch.setenv("SKILLSEARCH_ENVIRONMENTS", str(folder))
+    monkeypatch.setenv("SKILLSEARCH_ENVIRONMENT", "home")
+    server = ServerEnvironment()
+    server.load_from_config()
+    assert ids(server) == ["recipe"]
+
+
+def test_environments_lie_beside_the_user_s_settings(monkeypatch, tmp_path):
+    """Where nothing else is said."""
+    monkeypatch.chdir(tmp_path)
+    write_skill(config.user_file().parent / "environments", "default", "greet")
+    server = ServerEnvironment()
+    server.load_from_config()
+    assert (server.name, ids(server)) == ("default", ["greet"])
+
+
+def test_without_a_name_the_only_one_is_used_or_else_the_default(tmp_path):
+    """Nothing is guessed among several."""
+
+    def used():
+        server = ServerEnvironment(tmp_path)
+        server.load_from_config()
+        return server.name
+
+    assert used() == "default"
+    (tmp_path / "work").mkdir()
+    assert used() == "work"
+    (tmp_path / "home").mkdir()
+    assert used() == "default"
+
+
+@pytest.mark.parametrize("missing", ["none", "file"])
+def test_a_missing_folder_stops_no_start(tmp_path, caplog, missing):
+    """The base tool is there, and the log says why it is alone."""
+    (tmp_path / "file").write_text("")
+    server = ServerEnvironment(tmp_path / missing)
+    server.load_from_config()
+    assert server.skills_loaded
+    assert described(server) == BASE
+    assert "Failed to read skills directory: " in caplog.text
+
+
+def test_a_broken_skill_stops_no_start(server, folder, caplog):
+    """It is logged; the others are there."""
+    write_skill(folder, "work", "broken").write_text("---\nname: [\n---\n")
+    server.reload()
+    assert ids(server) == ["invoice"]
+    assert "broken" in caplog.text
+
+
+def test_a_setting_that_cannot_be_used_leaves_all_as_it_was(server, monkeypatch):
+    """It is the user's mistake, and told."""
+    monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "high")
+    for act in (server.reload, lambda: server.switch_environment("home"), server.list_environments):
+        with pytest.raises(ConfigError, match=r"THRESHOLD.*must be a number from 0 to 1"):
+            act()
+    assert (server.name, ids(server)) == ("work", ["invoice"])
+    assert described(server) == f"{HEAD}- Invoice: Writes invoices."
+
+
+def test_a_name_that_leads_out_is_refused_by_the_settings(folder):
+    """Given in code, it is held to the same rule."""
+    with pytest.raises(ConfigError, match="must be the name of a folder"):
+        ServerEnvironment(folder, "../outside").load_from_config()
+
+
+@pytest.mark.parametrize("link", ["out", "out/skills"])
+def test_a_link_out_of_the_folder_is_not_followed(folder, tmp_path, caplog, link):
+    """Neither an environment nor its skills; at the start it is logged once."""
+    write_skill(tmp_path / "elsewhere", "x", "secret")
+    (folder / link).parent.mkdir(exist_ok=True)
+    (folder / link).symlink_to(tmp_path / "elsewhere" / "x" / ("skills" if "/" in link else ""))
+    server = ServerEnvironment(folder, "out")
+    server.load_from_config()
+    assert (described(server), server.list_skills()) == (BASE, [])
+    assert caplog.messages == ["Failed to read skills directory: out leads out of its folder"]
+    assert server.list_environments() == ["home", "work"]
+    with pytest.raises(EnvironmentNotFoundError):
+        server.switch_environment("out")
+
+
+def test_an_environment_that_becomes_a_link_out_is_left_with_the_next_load(
+    server, folder, tmp_path
+):
+    """Nothing of it stays on offer."""
+    (folder / "work").rename(tmp_path / "work")
+    (folder / "work").symlink_to(tmp_path / "work")
+    server.reload()
+    assert (described(server), server.list_skills()) == (BASE, [])
+
+
+def test_the_folder_itself_may_be_a_link(folder, tmp_path):
+    """What the user links is the user's choice."""
+    (tmp_path / "link").symlink_to(folder)
+    server = ServerEnvironment(tmp_path / "link", "home")
+    server.load_from_config()
+    assert ids(server) == ["recipe"]
+
+
+def test_a_small_budget_brings_the_search_of_all(folder):
+    """The index lies in the user's cache, and finds ids."""
+    for number in range(20):
+        write_skill(folder, "work", f"task-{number}", f"Does task number {number}.")
+    server = ServerEnvironment(folder, "work", description_chars=300)
+    names = [spec["function"]["name"] for spec in server.toolset().specs()]
+    assert names == ["skill", "search_skills"]
+    call = {"query": "write invoices", "n": 1, "threshold": 0}
+    (row,) = server.toolset().call("search_skills", call)["result"]
+    assert row == {"id": "invoice", "name": "Invoice", "description": "Writes invoices."}
+
+
+NAMES = st.one_of(
+    st.text(),
+    st.lists(
+        st.sampled_from(["..", ".", "/", "\\", "work", "outside", "\0", "~", "C:", "%2e%2e", "\n"]),
+        max_size=5,
+    ).map("".join),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@given(name=NAMES)
+def test_no_name_leads_out_of_the_folder(folder, tmp_path, name):
+    """Whatever it is called, an environment lies directly in the folder or is refused."""
+    write_skill(tmp_path, "outside", "secret")
+    server = ServerEnvironment(folder, "work")
+    try:
+        server.switch_environment(name)
+    except EnvironmentNotFoundError:
+        assert server.get_skills_directory() == folder / "work" / "skills"
+    else:
+        assert name in {"home", "work"}
+    if is_environment_name(name):
+        place = os.path.normpath(folder / name / "skills")
+        assert Path(place).parent.parent == folder
+        started = ServerEnvironment(folder, name)
+        started.load_from_config()
+        assert "secret" not in ids(started)
+    else:
+        with pytest.raises(ConfigError):
+            ServerEnvironment(folder, name).load_from_config()

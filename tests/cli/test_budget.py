@@ -1,0 +1,267 @@
+"""Tests of ``skillsearch budget``."""
+
+import json
+import sys
+
+import pytest
+import tokenizers
+
+from skillsearch.budget.hosts import HOSTS
+from skillsearch.cli import budgeting
+from skillsearch.embedders.embedder import PACKAGED_MODEL
+
+LINES = (
+    "- brew-coffee: Brew filter coffee with a scale. Use for espresso and roasting questions.",
+    "- squeeze-lemons: Squeeze lemons for lemonade.",
+    "- steep-tea: Steep green tea at the right temperature.",
+)
+BODIES = (
+    "# Coffee\n\n## Grind\n\nGrind the beans just before you brew.",
+    "# Body",
+    "# Tea\n\nUse 80 C.",
+)
+
+
+@pytest.fixture
+def tokens():
+    """Count the tokens of a text with the tokenizer itself."""
+    tokenizer = tokenizers.Tokenizer.from_file(str(PACKAGED_MODEL / "tokenizer.json"))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return lambda text: len(tokenizer.encode(text, add_special_tokens=False))
+
+
+@pytest.fixture
+def budget(cli, drinks):
+    """Run the command on the three drinks and return its JSON."""
+
+    def run(*args):
+        result = cli("budget", drinks, "--json", *args)
+        assert (result.exit_code, result.stderr) == (0, "")
+        return json.loads(result.stdout)
+
+    return run
+
+
+def test_json_has_the_levels_by_hand(budget, tokens):
+    """Characters and tokens of overview and bodies, each counted here on the texts themselves."""
+    levels = budget()["levels"]
+    assert levels["overview"]["total"] == {
+        "characters": sum(map(len, LINES)),
+        "tokens": sum(map(tokens, LINES)),
+    }
+    assert levels["bodies"]["total"] == {
+        "characters": sum(map(len, BODIES)),
+        "tokens": sum(map(tokens, BODIES)),
+    }
+    assert levels["all"]["total"] == levels["bodies"]["total"]
+    assert (levels["all"]["share"], levels["all"]["largest_skill"]) == (1.0, "brew-coffee")
+    assert levels["bodies"]["median"]["tokens"] == tokens(BODIES[2])
+
+
+def test_json_has_stable_keys(budget):
+    """One object, whatever the skills."""
+    record = budget()
+    assert list(record) == [
+        "skills",
+        "hidden",
+        "context",
+        "levels",
+        "search",
+        "claims",
+        "hosts",
+        "counted_by",
+        "diagnostics",
+    ]
+    assert (record["skills"], record["hidden"], record["context"]) == (3, 0, 200_000)
+    assert record["counted_by"] == "the packaged tokenizer (WordPiece of skillsearch-minilm)"
+    assert list(record["levels"]) == ["overview", "bodies", "all"]
+    assert list(record["claims"][0]) == [
+        "name",
+        "compares",
+        "figure",
+        "claimed",
+        "measured",
+        "holds",
+    ]
+    assert [host["host"] for host in record["hosts"]] == list(HOSTS)
+    assert list(record["hosts"][0]) == [
+        "host",
+        "unit",
+        "limit",
+        "needed",
+        "order",
+        "counts",
+        "shortened",
+        "name_only",
+        "omitted",
+        "hidden",
+    ]
+
+
+def test_the_hits_of_a_search_are_those_of_the_settings(budget, tmp_path, monkeypatch):
+    """With n = 2, two thirds of the overview."""
+    monkeypatch.setenv("SKILLSEARCH_N", "2")
+    record = budget()
+    assert record["search"]["n"] == 2
+    total = record["levels"]["overview"]["total"]["tokens"]
+    assert record["search"]["listing"]["tokens"] == round(total * 2 / 3)
+
+
+def test_a_small_window_shows_which_skills_are_cut(budget):
+    """Of 120 characters Claude Code needs 42 for names; the first description leaves it three."""
+    (host,) = budget("--context", "3000", "--host", "claude-code")["hosts"]
+    names = sum(len(f"- {name}\n") for name in ("brew-coffee", "squeeze-lemons", "steep-tea")) - 1
+    first = len(LINES[0]) - len("- brew-coffee")
+    second = len(LINES[1]) - len("- squeeze-lemons")
+    assert (host["limit"], names, first, second) == (120, 42, 75, 30)
+    assert host["counts"] == {"whole": 1, "shortened": 0, "name_only": 2, "omitted": 0, "hidden": 0}
+    assert host["name_only"] == ["squeeze-lemons", "steep-tea"]
+
+
+def test_an_unknown_window_is_0(budget):
+    """Codex then counts characters, and Claude Code takes its usual window."""
+    record = budget("--context", "0", "--host", "codex", "--host", "claude-code")
+    limits = {host["host"]: (host["limit"], host["unit"]) for host in record["hosts"]}
+    assert record["context"] is None
+    assert limits == {"codex": (8000, "characters"), "claude-code": (8000, "characters")}
+
+
+def test_without_roots_the_index_is_measured(indexed, cli, drinks):
+    """The same skills give the same report."""
+    from_index = json.loads(indexed("budget", "--json").stdout)
+    assert from_index == json.loads(cli("budget", drinks, "--json").stdout)
+
+
+def test_without_roots_and_index_there_is_an_error(cli, tmp_path):
+    """It says how to make an index."""
+    result = cli("budget", "--index-dir", tmp_path / "none")
+    assert result.exit_code == 4
+    assert "Make it: skillsearch index FOLDER" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["ROOT", "--index-dir", "elsewhere"],
+        ["missing"],
+        ["ROOT", "--context", "-1"],
+        ["ROOT", "--host", "nobody"],
+    ],
+)
+def test_wrong_usage_exits_with_2(cli, drinks, args):
+    """Roots beside an index, a missing root, a window below nothing, a host that is unknown."""
+    result = cli("budget", *(drinks if arg == "ROOT" else arg for arg in args))
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
+def test_rows_for_programs_name_their_table_first(cli, drinks):
+    """Bare numbers, shares as fractions, and one row of names for each host and fate."""
+    result = cli("budget", drinks, "--context", "3000", "--host", "claude-code")
+    rows = [line.split("\t") for line in result.stdout.splitlines()]
+    assert [row[:2] for row in rows] == [
+        ["level", "overview"],
+        ["level", "bodies"],
+        ["level", "all"],
+        ["level", "search: 5 hits"],
+        ["level", "search: one body"],
+        ["claim", "metadata"],
+        ["claim", "start"],
+        ["claim", "on demand"],
+        ["claim", "relevant"],
+        ["claim", "format"],
+        ["host", "claude-code"],
+        ["cut", "claude-code"],
+    ]
+    assert rows[2][4] == "1.0000"
+    assert rows[10] == ["host", "claude-code", "120", "characters", "190", *"10200"]
+    assert rows[11] == ["cut", "claude-code", "name only", "squeeze-lemons", "steep-tea"]
+    assert "tokens are counted by the packaged tokenizer" in result.stderr
+    assert "claude-code is taken to fill its listing by order of the roots" in result.stderr
+
+
+def test_a_person_gets_tables(cli, tmp_path, make_skill, monkeypatch):
+    """Heads, percents, and of many names the first twenty."""
+    for number in range(25):
+        make_skill(tmp_path / "many", f"skill-{number:02}", "d" * 100)
+    monkeypatch.setattr(budgeting, "is_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "120")
+    text = cli("budget", tmp_path / "many", "--context", "10000").stdout
+    assert "median tokens" in text
+    assert "100 %" in text
+    assert "and 4 more" in text
+    cut = text.rpartition("fate")[2].partition("codex")[0]
+    assert "skill-20" in cut
+    assert "skill-21" not in cut
+
+
+def test_a_person_sees_where_nothing_could_be_measured(cli, tmp_path, make_skill, monkeypatch):
+    """A hidden skill without a body costs nothing, of nothing."""
+    path = make_skill(tmp_path / "one", body="", **{"disable-model-invocation": True})
+    monkeypatch.setattr(budgeting, "is_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "160")
+    result = cli("budget", path.parents[1], "--host", "claude-code")
+    assert "nothing to compare" in result.stdout
+    assert " - " in result.stdout
+    assert "is taken to fill" not in result.stderr
+
+
+def test_unreadable_skills_are_named_and_counted(cli, drinks):
+    """On stderr; the others are measured."""
+    (drinks / "bad").mkdir()
+    (drinks / "bad" / "SKILL.md").write_text("no frontmatter")
+    result = cli("budget", drinks, "--json")
+    record = json.loads(result.stdout)
+    assert (result.exit_code, record["skills"]) == (0, 3)
+    assert [item["code"] for item in record["diagnostics"]] == ["frontmatter-missing"]
+    assert f"{drinks / 'bad' / 'SKILL.md'}:1: error frontmatter-missing" in result.stderr
+    assert result.stderr.endswith("not measured: 1 skills or folders, 0 documents\n")
+
+
+def test_many_unreadable_skills_are_named_in_part(cli, drinks):
+    """Twenty, then how many more."""
+    for number in range(22):
+        (drinks / f"bad{number}").mkdir()
+        (drinks / f"bad{number}" / "SKILL.md").write_text("no frontmatter")
+    lines = cli("budget", drinks).stderr.splitlines()
+    assert sum("frontmatter-missing" in line for line in lines) == 20
+    assert lines[-2:] == [
+        "and 2 more (--json lists all)",
+        "not measured: 22 skills or folders, 0 documents",
+    ]
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_no_skills_are_no_error(cli, tmp_path, flags):
+    """A sentence for a person, an object of nothing for a program."""
+    (tmp_path / "none").mkdir()
+    result = cli("budget", tmp_path / "none", *flags)
+    assert result.exit_code == 0
+    if flags:
+        record = json.loads(result.stdout)
+        assert (record["skills"], record["levels"]["all"]["share"]) == (0, None)
+        assert {claim["holds"] for claim in record["claims"]} == {None}
+    else:
+        assert (result.stdout, result.stderr) == ("", "There are no skills to measure.\n")
+
+
+def test_the_hosts_of_the_option_are_those_that_are_known():
+    """The help names them without loading what works them out."""
+    assert tuple(HOSTS) == budgeting.HOSTS
+
+
+def test_names_cannot_break_a_row(cli, tmp_path, make_skill):
+    """A tab or line break in a name is a blank, an escape is gone."""
+    make_skill(tmp_path / "odd", "a").write_text(
+        '---\nname: "x\\ty\\nz\\u001b[31m"\ndescription: D.\n---\nBody.\n'
+    )
+    result = cli("budget", tmp_path / "odd", "--context", "1", "--host", "claude-code")
+    assert result.stdout.splitlines()[-1] == "cut\tclaude-code\tname only\tx y z [31m"
+    assert "\x1b" not in result.stdout
+
+
+def test_the_help_does_not_load_the_tokenizer(cli, monkeypatch):
+    """It is asked for by people who wait."""
+    monkeypatch.delitem(sys.modules, "skillsearch.embedders.token_counter", raising=False)
+    assert cli("budget", "--help").exit_code == 0
+    assert "skillsearch.embedders.token_counter" not in sys.modules

@@ -1,0 +1,238 @@
+"""Tests of ``skillsearch daemon``, and of ``query`` where a daemon runs."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from skillsearch.cli import daemon_control
+from skillsearch.daemon import client, server
+from skillsearch.index.storage.cache import IndexFolder
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def daemon(runtime, cli):
+    """Start a daemon and return how to ask it for its status."""
+    assert cli("daemon", "start").exit_code == 0
+
+    def status():
+        return json.loads(cli("daemon", "status", "--json").stdout)
+
+    return status
+
+
+def without_time(stdout):
+    """Return the text of a result without the one number that differs each time."""
+    return stdout[: stdout.rindex('"seconds"')]
+
+
+# Start, stop, status.
+
+
+def test_start_status_and_stop_tell_what_they_did(cli, runtime):
+    """On stderr; the status is data."""
+    started = cli("daemon", "start", "--idle", "3")
+    assert (started.exit_code, started.stdout) == (0, "")
+    pid = client.ask("status", seconds=30)["pid"]
+    assert started.stderr == f"The daemon runs (pid {pid}); it ends after 3 idle minutes.\n"
+    assert cli("daemon", "start").stderr == f"The daemon runs already (pid {pid}).\n"
+    status = cli("daemon", "status")
+    rows = dict(line.split("\t") for line in status.stdout.splitlines())
+    assert (rows["pid"], rows["answered"], status.exit_code) == (str(pid), "0", 0)
+    assert cli("daemon", "stop").stderr == "The daemon has ended.\n"
+    assert not (runtime / "daemon.sock").exists()
+    again = cli("daemon", "stop")
+    assert (again.exit_code, again.stderr) == (0, "No daemon runs.\n")
+
+
+def test_status_without_a_daemon_is_no(cli, runtime):
+    """Exit code 1, and how to start one."""
+    status = cli("daemon", "status")
+    assert (status.exit_code, status.stdout) == (1, "")
+    assert "skillsearch daemon start" in status.stderr
+    as_json = cli("daemon", "status", "--json")
+    assert (as_json.exit_code, json.loads(as_json.stdout)) == (1, {"running": False})
+
+
+def test_status_names_the_indexes_that_are_open(daemon, indexed, index_dir):
+    """With their generations, as JSON."""
+    indexed("query", "tea")
+    (index,) = daemon()["indexes"]
+    expected = (str(index_dir), IndexFolder(index_dir).current(), 3)
+    assert (index["index_dir"], index["generation"], index["skills"]) == expected
+
+
+def test_a_daemon_of_another_version_is_named_with_the_way_out(cli, daemon, monkeypatch):
+    """It is not ended unasked: another installation may use it."""
+    monkeypatch.setattr(daemon_control, "__version__", "9.9")
+    result = cli("daemon", "start")
+    assert result.exit_code == 1
+    assert "to end it: skillsearch daemon stop" in result.stderr
+
+
+def test_a_daemon_that_cannot_start_is_one_line(cli, runtime):
+    """The reason is that of the daemon."""
+    runtime.mkdir()
+    runtime.chmod(0o777)
+    result = cli("daemon", "start")
+    assert result.exit_code == 1
+    assert "The daemon cannot be started" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ([], "Missing argument"),
+        (["restart"], "'restart' is not one of"),
+        (["stop", "--idle", "3"], "--idle goes with start"),
+        (["start", "--idle", "0"], "0.0 is not in the range"),
+        (["start", "--idle", "soon"], "'soon' is not a valid float"),
+    ],
+)
+def test_wrong_usage_exits_with_2(cli, runtime, args, message):
+    """And starts nothing."""
+    result = cli("daemon", *args)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not runtime.exists()
+
+
+# Queries.
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["brew filter coffee"],
+        ["brew filter coffee", "--threshold", "0", "-n", "2"],
+        ["grind coffee beans", "--explain", "--threshold", "0"],
+        ["steep tea", "--system", "bm25"],
+        ["assemble a bookshelf"],
+        ["the of and is"],
+    ],
+)
+def test_the_answer_of_the_daemon_is_the_answer(daemon, indexed, args):
+    """Byte for byte, as JSON and as text, on stdout and stderr."""
+    here, there = (indexed("query", *args, "--json", *flags) for flags in (["--no-daemon"], []))
+    assert without_time(there.stdout) == without_time(here.stdout)
+    here, there = (indexed("query", *args, *flags) for flags in (["--no-daemon"], []))
+    assert (there.stdout, there.stderr) == (here.stdout, here.stderr)
+    assert daemon()["answered"] == 2
+
+
+@pytest.mark.parametrize("way", ["flag", "variable", "file"])
+def test_the_daemon_can_be_left_alone(daemon, indexed, monkeypatch, way):
+    """By flag, variable or settings."""
+    if way == "variable":
+        monkeypatch.setenv("SKILLSEARCH_DAEMON", "off")
+    elif way == "file":
+        Path("skillsearch.toml").write_text("daemon = 'off'\n", encoding="utf-8")
+    result = indexed("query", "brew filter coffee", *(["--no-daemon"] if way == "flag" else []))
+    assert "brew-coffee" in result.stdout
+    assert daemon()["answered"] == 0
+
+
+def test_a_batch_does_without_the_daemon(daemon, indexed):
+    """It loads the model once for all its queries anyway."""
+    result = indexed("query", "--batch", "-", stdin='{"_id": 1, "text": "coffee"}\n')
+    assert json.loads(result.stdout)["_id"] == 1
+    assert daemon()["answered"] == 0
+
+
+def test_a_change_on_disk_is_seen_and_told_the_same(daemon, indexed, drinks, make_skill):
+    """Whoever searches; also where the user wants the index as it is."""
+    indexed("query", "tea")
+    make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
+    assert indexed("query", "mix cocktails", "--no-refresh").stdout == ""
+    result = indexed("query", "mix cocktails")
+    assert result.stderr == "index refreshed: 1 added, 0 changed, 0 removed\n"
+    assert "mix-cocktails" in result.stdout
+    drinks.rename(drinks.with_name("elsewhere"))
+    assert f"warning: the folder {drinks} is gone" in indexed("query", "mix cocktails").stderr
+    assert daemon()["answered"] == 4
+
+
+@pytest.mark.parametrize(
+    ("args", "code"), [(["--threshold", "nan"], 2), ([" "], 2), (["x" * 65_537], 2)]
+)
+def test_errors_are_those_of_a_query_without_a_daemon(daemon, indexed, args, code):
+    """The message and the exit code."""
+    with_daemon, without = (
+        indexed("query", "tea" if args[0] == "--threshold" else "", *args, *flags)
+        for flags in ([], ["--no-daemon"])
+    )
+    assert (with_daemon.exit_code, with_daemon.stderr) == (code, without.stderr)
+
+
+def test_an_index_that_is_not_there_or_damaged_is_treated_as_ever(daemon, cli, indexed, index_dir):
+    """Exit code 4; or it is built anew, and the user is told."""
+    assert cli("query", "tea", "--index-dir", "nowhere").exit_code == 4
+    part = max(index_dir.glob("generations/*/*"), key=lambda found: found.stat().st_size)
+    part.write_bytes(part.read_bytes()[:-1])
+    result = indexed("query", "brew filter coffee")
+    assert "building it anew" in result.stderr
+    assert "brew-coffee" in result.stdout
+
+
+@pytest.mark.parametrize("trouble", ["killed", "hanging", "full", "foreign", "version"])
+def test_a_daemon_in_trouble_costs_no_answer(daemon, indexed, runtime, monkeypatch, trouble):
+    """The query is answered in silence."""
+    pid = daemon()["pid"]
+    monkeypatch.setattr(client, "QUERY_SECONDS", 0.3)
+    if trouble == "killed":
+        os.kill(pid, signal.SIGKILL)
+    elif trouble in ("hanging", "full"):
+        os.kill(pid, signal.SIGSTOP)
+    elif trouble == "foreign":
+        (runtime / "daemon.sock").chmod(0o666)
+    else:
+        monkeypatch.setattr("skillsearch.daemon.protocol.__version__", "9.9")
+    asked = []
+    try:
+        if trouble == "full":  # Nobody takes the connections that wait.
+            import socket
+
+            asked = [socket.socket(socket.AF_UNIX) for _ in range(server.MAX_CONNECTIONS + 2)]
+            for connection in asked:
+                connection.setblocking(False)
+                connection.connect_ex(str(runtime / "daemon.sock"))
+        result = indexed("query", "brew filter coffee")
+    finally:
+        for connection in asked:
+            connection.close()
+        os.kill(pid, signal.SIGKILL)
+    assert "brew-coffee" in result.stdout
+    assert result.stderr == ""
+
+
+@pytest.mark.slow
+def test_a_warm_query_imports_no_search(daemon, indexed, index_dir):
+    """That is what makes it fast."""
+    code = (
+        "import sys\nfrom skillsearch.cli.app import app\n"
+        f"try: app(['query', 'tea', '--index-dir', {str(index_dir)!r}])\n"
+        "except SystemExit: pass\n"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert not {"numpy", "faiss", "onnxruntime"} & set(run.stderr.split())
+
+
+def test_a_daemon_that_ends_meanwhile_is_waited_for(daemon, cli):
+    """A start right after a stop starts a new one."""
+    first = daemon()["pid"]
+    assert cli("daemon", "stop").exit_code == 0
+    started = time.monotonic()
+    assert cli("daemon", "start").exit_code == 0
+    assert time.monotonic() - started < 10
+    assert daemon()["pid"] != first

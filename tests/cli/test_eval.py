@@ -1,0 +1,524 @@
+"""Tests of ``skillsearch eval``: what it prints and writes, its exit codes, and bad input."""
+
+import json
+import re
+import sys
+
+import pytest
+
+from skillsearch.cli import evaluating
+from skillsearch.embedders.embedder import multilingual_is_installed
+from skillsearch.environ import install_extra
+from skillsearch.evaluation.measures import MEASURES
+
+SUBJECTS = ("tea", "coffee", "lemonade", "cocoa", "juice", "cider")
+HIDDEN = "\x1b[2J\u202e"
+
+
+def write_lines(path, records):
+    """Write JSON lines."""
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+
+
+def write_collection(place, subjects=SUBJECTS, prefix=""):
+    """Write a collection of a skill and a query for each subject."""
+    place.mkdir(parents=True)
+    ids = {subject: f"{prefix}{subject}" for subject in subjects}
+    write_lines(
+        place / "corpus.jsonl",
+        [
+            {"_id": ids[one], "name": f"{prefix}make-{one}", "description": f"How to make {one}."}
+            for one in subjects
+        ],
+    )
+    queries = [{"_id": f"q-{one}", "text": f"{prefix}please make some {one}"} for one in subjects]
+    write_lines(place / "queries.jsonl", queries)
+    write_lines(place / "negatives.jsonl", [{"_id": "none", "text": "fly a kite"}])
+    rows = "".join(f"q-{one}\t{ids[one]}\t1\n" for one in subjects)
+    (place / "qrels.tsv").write_text(f"query-id\tcorpus-id\tscore\n{rows}", encoding="utf-8")
+    return place
+
+
+@pytest.fixture
+def drinks_collection(tmp_path):
+    """A judged collection about drinks."""
+    return write_collection(tmp_path / "collections" / "drinks")
+
+
+@pytest.fixture
+def metals(tmp_path):
+    """A judged collection about metals."""
+    return write_collection(tmp_path / "collections" / "metals", ("steel", "iron", "brass"))
+
+
+@pytest.fixture
+def evaluate(cli, tmp_path, monkeypatch):
+    """Run ``eval`` without a model."""
+    monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
+
+    def run(*args):
+        return cli("eval", "--work", tmp_path / "evaluations", *args)
+
+    return run
+
+
+@pytest.fixture
+def parsed(evaluate):
+    """Run ``eval --json`` and return its object."""
+
+    def run(*args):
+        result = evaluate("--json", *args)
+        assert result.exit_code == 0, result.stderr
+        assert result.stdout.count("\n") == 1
+        return json.loads(result.stdout)
+
+    return run
+
+
+@pytest.fixture
+def own(tmp_path, make_skill):
+    """A root of skills with evals and headings; two of them steal each other's queries."""
+    root = tmp_path / "mine"
+    make_skill(root, "brew-coffee", "Brew coffee.", body="## Dialing espresso grind size\n")
+    make_skill(root, "steep-tea", "Steep tea.", body="## Choosing sencha water temperature\n")
+    make_skill(root, "press-juice", "Press juice.")
+    cases = [{"query": f"steep tea number {n}", "should_trigger": True} for n in range(3)]
+    (root / "brew-coffee" / "trigger-evals.json").write_text(json.dumps(cases), encoding="utf-8")
+    return root
+
+
+def test_json_of_one_collection_has_the_keys_of_the_contract(parsed, drinks_collection):
+    """Collection, queries, and the measures of the three systems by name."""
+    found = parsed(drinks_collection)
+    assert (found["collection"], found["queries"], found["documents"]) == ("drinks", 6, 6)
+    assert list(found["systems"]) == ["hybrid", "bm25", "dense"]
+    assert all(tuple(means) == MEASURES for means in found["systems"].values())
+    assert found["systems"]["bm25"]["Success@1"] == 1.0
+    assert found["unanswerable"] == {"negatives": 1}
+    assert found["settings"]["hybrid"] == "hybrid, model hashing, fields full"
+    assert {one["baseline"] for one in found["comparisons"]} == {"hybrid"}
+    assert not found.keys() & {"kinds", "confusables", "diagnostics"}
+
+
+def test_json_of_several_collections_has_each_and_their_mean(parsed, drinks_collection, metals):
+    """In the order given; the mean counts every collection once."""
+    found = parsed(drinks_collection, metals, "--system", "dense", "--confusables")
+    assert found.keys() == {"collections", "mean"}
+    assert [one["collection"] for one in found["collections"]] == ["drinks", "metals"]
+    assert all(one["confusables"] == [] for one in found["collections"])
+    values = [one["systems"]["dense"]["nDCG@10"] for one in found["collections"]]
+    assert found["mean"]["dense"]["nDCG@10"] == pytest.approx(sum(values) / 2, abs=1e-6)
+
+
+def test_rows_for_other_programs_are_parted_by_tabs(evaluate, drinks_collection):
+    """Collection, system, measure, value and interval; notes go to stderr."""
+    with (drinks_collection / "queries.jsonl").open("a") as file:
+        file.write('{"_id": "extra", "text": "nobody judged this"}\n')
+    result = evaluate(drinks_collection, "--system", "bm25")
+    rows = [line.split("\t") for line in result.stdout.splitlines()]
+    means, others = rows[: len(MEASURES)], rows[len(MEASURES) :]
+    assert [row[:3] for row in means] == [["drinks", "bm25", name] for name in MEASURES]
+    assert others[0] == ["drinks", "bm25", "AUROC negatives", "1.000000", "", ""]
+    assert [float(cell) for cell in rows[0][3:]] == [1.0, 1.0, 1.0]
+    assert result.stderr.startswith("note: drinks: 1 of 7 queries has no relevant document")
+
+
+def test_a_terminal_gets_tables(evaluate, drinks_collection, metals, monkeypatch):
+    """Every report, what is confusable, and at the end a summary."""
+    monkeypatch.setattr(evaluating, "is_terminal", lambda: True)
+    result = evaluate(drinks_collection, metals, "--confusables")
+    assert result.stdout.count("Means in percent") == 2
+    assert result.stdout.count("Under hybrid no skill steals several queries") == 2
+    assert result.stdout.rstrip().splitlines()[-1].startswith("mean ")
+
+
+def test_hostile_texts_are_inert_on_a_terminal(evaluate, tmp_path, monkeypatch):
+    """Names, ids, queries, and the folder's own name can move no cursor."""
+    place = write_collection(tmp_path / f"a{HIDDEN}b", prefix="\u202e")
+    monkeypatch.setattr(evaluating, "is_terminal", lambda: True)
+    table = evaluate(place, "--confusables", "--drop-gold")
+    monkeypatch.setattr(evaluating, "is_terminal", lambda: False)
+    rows = evaluate(place, "--confusables", "--save-runs", tmp_path / "runs")
+    for result in (table, rows):
+        assert result.exit_code == 0
+        assert not set(HIDDEN[:1] + "\u202e") & set(result.stdout + result.stderr)
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {
+        f"a_2J_b.{system}.trec" for system in ("hybrid", "bm25", "dense")
+    }
+
+
+def test_foreign_queries_and_dropped_gold_are_counted(parsed, drinks_collection, metals):
+    """By their source, and a collection is not foreign to itself."""
+    found = parsed(
+        drinks_collection, "--foreign", metals, "--foreign", drinks_collection, "--drop-gold"
+    )
+    assert found["unanswerable"] == {"negatives": 1, "foreign": 3, "dropped gold": 6}
+    assert found["abstention"]["hybrid"]["auroc"].keys() == found["unanswerable"].keys()
+
+
+def test_run_files_can_be_written_and_compared(parsed, drinks_collection, tmp_path):
+    """What was read back equals the system that it came from."""
+    runs = tmp_path / "deep" / "runs"
+    first = parsed(drinks_collection, "--save-runs", runs)
+    found = parsed(drinks_collection, "--system", f"x=@{runs / 'drinks.dense.trec'}")
+    assert found["systems"]["x"] == first["systems"]["dense"]
+    assert found["per_query"]["x"] == first["per_query"]["dense"]
+
+
+def test_the_page_is_written(evaluate, drinks_collection, tmp_path):
+    """Beside what is printed."""
+    result = evaluate(drinks_collection, "--html", tmp_path / "page.html", "--system", "bm25")
+    assert result.exit_code == 0
+    assert (tmp_path / "page.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert result.stdout.startswith("drinks\tbm25\tnDCG@10")
+
+
+@pytest.mark.parametrize(
+    ("minima", "code"),
+    [(["nDCG@10=1"], 0), (["R@5=0.5", "Success@1=1.0"], 0), (["nDCG@10=1", "Judged@10=0.9"], 1)],
+)
+def test_a_minimum_decides_the_exit_code(evaluate, drinks_collection, minima, code):
+    """What was found is printed all the same."""
+    given = [part for text in minima for part in ("--min", text)]
+    result = evaluate(drinks_collection, "--system", "bm25", "--system", "dense", *given)
+    assert result.exit_code == code
+    assert result.stdout.count("\tnDCG@10\t") == 2
+    said = result.stderr.strip().splitlines()
+    assert len(said) == code
+    if said:
+        assert said[0].startswith("bm25 has a mean Judged@10 of 0.")
+        assert said[0].endswith("less than the 0.9 asked for")
+
+
+def test_own_skills_are_judged_by_kind(parsed, own):
+    """All queries together, and each kind by itself."""
+    found = parsed("--self", own, "--system", "bm25")
+    assert (found["collection"], found["documents"], found["queries"]) == ("own skills", 3, 5)
+    assert {kind: of["queries"] for kind, of in found["kinds"].items()} == {
+        "trigger": 3,
+        "heading": 2,
+    }
+    assert found["kinds"]["heading"]["systems"]["bm25"]["Success@1"] == 1.0
+    assert found["kinds"]["trigger"]["systems"]["bm25"]["Success@1"] == 0.0
+    assert any("Nobody but the authors" in note for note in found["notes"])
+    assert parsed("--self", own, "--kinds", "trigger, task")["queries"] == 3
+
+
+def test_own_skills_have_rows_and_tables_by_kind(evaluate, own, monkeypatch):
+    """The kind stands behind the name of the collection."""
+    result = evaluate("--self", own, "--system", "bm25")
+    names = list(dict.fromkeys(line.split("\t")[0] for line in result.stdout.splitlines()))
+    assert names == ["own skills", "own skills: trigger", "own skills: heading"]
+    monkeypatch.setattr(evaluating, "is_terminal", lambda: True)
+    table = evaluate("--self", own, "--system", "bm25").stdout
+    lines = table[table.index("By kind of query") :].splitlines()
+    assert [line.split()[:3] for line in lines[2:4]] == [
+        ["trigger", "3", "bm25"],
+        ["heading", "2", "bm25"],
+    ]
+
+
+def test_confusable_skills_are_told(parsed, evaluate, own, monkeypatch):
+    """As JSON, as a row, and for a person."""
+    arguments = ("--self", own, "--system", "bm25", "--confusables", "--kinds", "trigger")
+    (pair,) = parsed(*arguments)["confusables"]
+    assert (pair["loser_name"], pair["winner_name"]) == ("brew-coffee", "steep-tea")
+    assert (pair["queries"], pair["share"], pair["is_mutual"]) == (3, 1.0, False)
+    assert {word["text"] for word in pair["words"]} == {"steep", "tea"}
+    row = evaluate(*arguments).stdout.splitlines()[-1].split("\t")
+    assert row[:8] == [
+        "own skills",
+        "confusable",
+        "mine:brew-coffee",
+        "brew-coffee",
+        "mine:steep-tea",
+        "steep-tea",
+        "3",
+        "1.000000",
+    ]
+    monkeypatch.setattr(evaluating, "is_terminal", lambda: True)
+    table = evaluate(*arguments).stdout
+    assert "brew-coffee loses to steep-tea: 3 queries, 100.0 % of its own" in table
+    assert "won by: " in table
+
+
+def test_own_skills_are_those_of_the_settings_or_of_the_index(parsed, cli, own, monkeypatch):
+    """Where no folder is named."""
+    monkeypatch.setenv("SKILLSEARCH_ROOTS", str(own))
+    assert parsed("--self")["documents"] == 3
+    monkeypatch.delenv("SKILLSEARCH_ROOTS")
+    assert cli("index", own).exit_code == 0
+    assert parsed("--self")["documents"] == 3
+
+
+def test_a_collection_of_own_skills_can_be_saved(parsed, own, tmp_path):
+    """And be evaluated like any other, with the same answers."""
+    place = tmp_path / "saved"
+    first = parsed("--self", own, "--save-collection", place, "--system", "dense")
+    second = parsed(place, "--system", "dense")
+    assert second["systems"] == first["systems"]
+
+
+def test_what_is_wrong_with_own_skills_is_told(evaluate, own):
+    """On stderr, and in the JSON."""
+    (own / "steep-tea" / "evals.json").write_text("{")
+    result = evaluate("--self", own, "--json")
+    assert "steep-tea/evals.json" in result.stderr
+    assert "eval-unreadable" in result.stderr
+    (found,) = json.loads(result.stdout)["diagnostics"]
+    assert found["code"] == "eval-unreadable"
+
+
+def test_a_second_run_embeds_no_document(evaluate, drinks_collection, tmp_path, monkeypatch):
+    """Its index is that of the first."""
+    from skillsearch.embedders.embedding import HashingEmbedder
+
+    evaluate(drinks_collection, "--system", "hybrid")
+    asked = []
+    embed = HashingEmbedder.embed_stream
+
+    def note(self, texts, **role):
+        asked.extend(texts)
+        return embed(self, texts, **role)
+
+    monkeypatch.setattr(HashingEmbedder, "embed_stream", note)
+    evaluate(drinks_collection, "--system", "hybrid", "--system", "bm25")
+    assert sorted(asked) == sorted(["fly a kite", *(f"please make some {one}" for one in SUBJECTS)])
+    assert len(list((tmp_path / "evaluations").glob("drinks-*/index-*"))) == 1
+
+
+def test_indexes_are_kept_in_the_users_cache(cli, drinks_collection, home, monkeypatch):
+    """Unless another folder is named."""
+    monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
+    assert cli("eval", drinks_collection, "--system", "bm25").exit_code == 0
+    assert list((home / "cache").glob("skillsearch/evaluation/drinks-*/skills/00000/SKILL.md"))
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        ("queries.jsonl", None, "queries.jsonl is missing, or no file"),
+        ("qrels.tsv", "query-id\tcorpus-id\tscore\n", "qrels.tsv: no query has a relevant"),
+        ("qrels.tsv", "query\tdoc\trel\n", "qrels.tsv:1: 'query\\tdoc\\trel' is not the header"),
+        (
+            "qrels.tsv",
+            "query-id\tcorpus-id\tscore\nq-tea\tte\t1\n",
+            "qrels.tsv:2: 'te' is no _id in corpus.jsonl",
+        ),
+        (
+            "corpus.jsonl",
+            '{"_id": "a", "name": "a"}\n' * 2,
+            "corpus.jsonl:2: \"_id\" is 'a'; corpus.jsonl:1 has it too",
+        ),
+        ("corpus.jsonl", "", "corpus.jsonl is empty"),
+    ],
+)
+def test_a_bad_collection_is_named_with_file_line_and_cure(
+    evaluate, drinks_collection, file, content, said
+):
+    """In one line, as wrong usage."""
+    path = drinks_collection / file
+    if content is None:
+        path.unlink()
+    else:
+        path.write_text(content)
+    result = evaluate(drinks_collection)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"Error: {drinks_collection}/{said}")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "Name a collection: skillsearch eval FOLDER"),
+        (["nowhere"], "nowhere is no folder. A collection is a folder with corpus.jsonl"),
+        (["{drinks}", "--system", "splade"], "--system 'splade': it is no way to search"),
+        (["{drinks}", "--system", "x=@nowhere"], "nowhere is missing"),
+        (["{drinks}", "--system", "x=calibration:nowhere"], "nowhere holds no calibration"),
+        (["{drinks}", "--min", "nDCG=1"], "'nDCG=1' is no minimum"),
+        (["{drinks}", "--min", "nDCG@10=2"], "'nDCG@10=2' is no minimum"),
+        (["{drinks}", "--foreign", "nowhere"], "nowhere is no folder"),
+        (["{drinks}", "--pool"], "name at least two"),
+        (["--self", "{own}", "--pool"], "name at least two"),
+        (["{drinks}", "--example", "--pool", "--drop-gold"], "--drop-gold goes without --pool"),
+        (["{drinks}", "--system", "x=languages:zh"], "use one of: auto, english, all"),
+        (["{drinks}", "--kinds", "task"], "--kinds goes with --self alone"),
+        (["--self", "{own}", "--example"], "one of the two"),
+        (["{drinks}", "--save-collection", "x"], "--save-collection goes with --self alone"),
+        (["{drinks}", "--html", "{drinks}"], "is a directory"),
+        (["{drinks}", "--html", "nowhere/page.html"], "create it"),
+        (["--self", "nowhere"], "nowhere: The folder does not exist"),
+        (["--self", "{own}", "--kinds", "trigers"], "choose of: trigger, task, example, heading"),
+        (["--self", "{own}", "--save-collection", "{own}"], "is not empty"),
+    ],
+)
+def test_wrong_usage_is_told_before_anything_is_indexed(
+    evaluate, drinks_collection, own, tmp_path, arguments, said
+):
+    """With exit code 2 and the cure."""
+    places = {"drinks": drinks_collection, "own": own}
+    result = evaluate(*(text.format(**places) for text in arguments))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in " ".join(result.stderr.split())
+    assert not (tmp_path / "evaluations").exists()
+
+
+def test_an_unreadable_run_is_named_with_its_line(evaluate, drinks_collection, tmp_path):
+    """Like any other input."""
+    path = tmp_path / "run.trec"
+    path.write_text("q-tea Q0 tea 1 0.5 x\nq-tea Q0 juice 2 high x\n")
+    result = evaluate(drinks_collection, "--system", f"x=@{path}")
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"Error: {path}:2: the score is 'high'")
+
+
+@pytest.mark.parametrize("module", ["ir_measures", "matplotlib"])
+def test_a_missing_extra_is_named_before_anything_is_indexed(
+    evaluate, drinks_collection, tmp_path, monkeypatch, module
+):
+    """With how to install it."""
+    monkeypatch.setitem(sys.modules, module, None)
+    result = evaluate(drinks_collection, "--html", tmp_path / "page.html")
+    assert result.exit_code == 1
+    assert f"needs {module}: {install_extra('eval')}" in result.stderr
+    assert not (tmp_path / "evaluations").exists()
+
+
+def test_a_work_folder_that_cannot_be_written_is_named(cli, drinks_collection, tmp_path):
+    """A fault of the disk, not of the usage."""
+    (tmp_path / "file").write_text("")
+    result = cli("eval", drinks_collection, "--work", tmp_path / "file" / "below")
+    assert result.exit_code == 1
+    assert "--work" in result.stderr
+
+
+def test_the_example_goes_with_other_collections(parsed, drinks_collection):
+    """Behind those that were named."""
+    found = parsed(drinks_collection, "--example", "--system", "bm25")
+    assert [one["collection"] for one in found["collections"]] == ["drinks", "example"]
+
+
+@pytest.fixture
+def chores(tmp_path):
+    """A judged collection in four languages; the second query crosses languages."""
+    place = tmp_path / "collections" / "chores"
+    place.mkdir(parents=True)
+    skills = {
+        "tidy": "Helps to tidy up a room and tells where each of the things should go.",
+        "plants": "Riega las plantas de la casa cuando hace falta y avisa si están enfermas.",
+        "cook": "教你用家里现有的蔬菜做一顿简单的晚饭。",
+        "wash": "빨래를 색깔별로 나누고 알맞은 세제를 골라 줍니다.",
+    }
+    queries = {
+        "q1": ("how do I tidy up the room of my children", "tidy"),
+        "q2": ("部屋の片付けを手伝ってください", "tidy"),
+        "q3": ("quiero regar las plantas de mi casa", "plants"),
+        "q4": ("用蔬菜做晚饭", "cook"),
+        "q5": ("빨래 세제를 골라 줘", "wash"),
+    }
+    rows = [{"_id": key, "name": key, "description": text} for key, text in skills.items()]
+    write_lines(place / "corpus.jsonl", rows)
+    asked = [{"_id": key, "text": text} for key, (text, _) in queries.items()]
+    write_lines(place / "queries.jsonl", asked)
+    judged = "".join(f"{key}\t{doc_id}\t1\n" for key, (_, doc_id) in queries.items())
+    (place / "qrels.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}", encoding="utf-8")
+    return place
+
+
+def test_languages_are_told_as_json(parsed, chores, drinks_collection):
+    """By language, and apart those that cross; one language has none of these keys."""
+    found = parsed(chores, "--system", "bm25", "--system", "dense")
+    assert {name: part["queries"] for name, part in found["languages"].items()} == {
+        "en": 1,
+        "es": 1,
+        "ja": 1,
+        "ko": 1,
+        "zh": 1,
+    }
+    assert found["same_language"]["queries"] == 4
+    assert found["same_language"]["systems"]["bm25"]["Success@1"] == 1.0
+    assert found["cross_language"]["queries"] == 1
+    assert found["cross_language"]["systems"]["bm25"] == dict.fromkeys(MEASURES, 0.0)
+    assert found["cross_language"]["comparisons"] == []
+    plain = parsed(drinks_collection, "--system", "bm25")
+    assert not plain.keys() & {"languages", "same_language", "cross_language"}
+
+
+def test_languages_have_rows_and_a_table(evaluate, chores, drinks_collection, monkeypatch):
+    """The language stands behind the name of the collection."""
+    result = evaluate(chores, drinks_collection, "--system", "bm25")
+    names = list(dict.fromkeys(line.split("\t")[0] for line in result.stdout.splitlines()))
+    groups = ("en", "es", "ja", "ko", "zh", "same language", "cross-language")
+    assert names == ["chores", *(f"chores: {group}" for group in groups), "drinks", "mean"]
+    monkeypatch.setattr(evaluating, "is_terminal", lambda: True)
+    table = evaluate(chores, drinks_collection, "--system", "bm25").stdout
+    assert table.count("By language of the query") == 1
+    assert re.search(r"^cross-language +1 +bm25 +0\.0 ", table, re.MULTILINE)
+
+
+def test_a_pool_lets_the_documents_of_all_collections_compete(
+    parsed, drinks_collection, metals, tmp_path
+):
+    """Each collection has a report of its own queries; all share one index."""
+    found = parsed(drinks_collection, metals, "--pool", "--system", "bm25", "--foreign", metals)
+    drinks, made_of_metal = found["collections"]
+    assert (drinks["collection"], made_of_metal["collection"]) == ("drinks", "metals")
+    assert (drinks["documents"], made_of_metal["documents"]) == (9, 9)
+    assert (drinks["queries"], made_of_metal["queries"]) == (6, 3)
+    assert drinks["unanswerable"] == {}
+    assert drinks["notes"][0].startswith("Asked among the 9 documents of 2 collections together.")
+    assert drinks["examples"]["bm25"]["worst"][0]["relevant"] == ["drinks/tea"]
+    assert len(list((tmp_path / "evaluations").glob("*/index-*"))) == 1
+
+
+def test_a_query_of_a_pool_may_lose_to_a_document_of_another_collection(
+    parsed, drinks_collection, tmp_path
+):
+    """Which without the pool nobody sees."""
+    rival = write_collection(tmp_path / "rival", ("some tea please",))
+    alone = parsed(drinks_collection, "--system", "bm25")
+    pooled = parsed(drinks_collection, rival, "--pool", "--system", "bm25")["collections"][0]
+    assert alone["systems"]["bm25"]["Success@1"] == 1.0
+    assert pooled["systems"]["bm25"]["Success@1"] == pytest.approx(5 / 6)
+
+
+def test_systems_of_other_languages_have_an_index_of_their_own(parsed, chores, tmp_path):
+    """What an index is made for is told with its settings."""
+    found = parsed(chores, "--system", "before=languages:english", "--system", "hybrid")
+    assert found["settings"] == {
+        "before": "hybrid, model hashing, fields full, languages english",
+        "hybrid": "hybrid, model hashing, fields full",
+    }
+    assert len(list((tmp_path / "evaluations").glob("*/index-*"))) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not multilingual_is_installed(), reason="needs the extra multilingual")
+def test_an_index_for_all_languages_can_be_compared_with_one_for_english(cli, chores, tmp_path):
+    """The skill that is asked for in another language than its own is found by the former alone."""
+    systems = (
+        "--system",
+        "before=system:dense,languages:english",
+        "--system",
+        "after=system:dense",
+    )
+    result = cli("eval", chores, "--work", tmp_path, *systems, "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert found["settings"]["before"] == "dense, model onnx, fields full, languages english"
+    assert found["settings"]["after"] == "dense, model onnx, fields full, languages all"
+    crossing = found["cross_language"]["systems"]
+    assert crossing["after"]["Success@1"] == 1.0 > crossing["before"]["Success@1"]
+    assert found["milliseconds"]["after"] > 0
+
+
+@pytest.mark.slow
+def test_the_example_is_evaluated_by_the_real_model(cli, tmp_path):
+    """As a new user would: the systems side by side, the hybrid one good at English at least."""
+    result = cli("eval", "--example", "--work", tmp_path, "--min", "Success@5=0.6", "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert found["settings"]["hybrid"].startswith("hybrid, model onnx")
+    assert found["languages"]["en"]["systems"]["hybrid"]["Success@5"] > 0.9
+    assert found["cross_language"]["queries"] > 50

@@ -1,0 +1,237 @@
+"""Tests of the configurations of hosts: read back as the host reads them."""
+
+import json
+import shlex
+import string
+import tomllib
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillsearch.cli.host_configs import CLIENTS, HOOK_CLIENTS, hook_config, server_config
+from skillsearch.errors import ConfigError
+
+COMMAND = ["/opt/skill search/bin/skillsearch", "mcp", "/home/jo/my skills", "--index-dir", "/i"]
+URL = "http://127.0.0.1:8765/mcp"
+HOSTILE = [
+    "two  blanks",
+    "tab\tand\nline",
+    "quote\"s and 'apostrophes'",
+    "back\\slash \\u0041 \\",
+    "주간-보고 café 👍 \U0001f9d1\u200d\U0001f52c",
+    "# no comment: [no] {list}, *no &anchor, %no !tag, - no, yes, 1.0, ~",
+    "\x1b[31m \x7f \x85 \u2028 \ufeff \ufffe \u202e",
+    "",
+]
+plain = st.text(st.characters(codec="utf-8", exclude_characters="$\0"), max_size=40).filter(
+    lambda text: "{env:" not in text and "{file:" not in text
+)
+
+
+def read(client, text):
+    """Parse a text as its host does."""
+    if client == "codex":
+        return tomllib.loads(text)
+    return yaml.safe_load(text) if client == "goose" else json.loads(text)
+
+
+def command_of(client, text):
+    """Return the command that a host would start."""
+    parsed = read(client, text)
+    if client == "opencode":
+        return parsed["mcp"]["skillsearch"]["command"]
+    if client == "goose":
+        entry = parsed["extensions"]["skillsearch"]
+        return [entry["cmd"], *entry["args"]]
+    table = {"codex": "mcp_servers", "vscode": "servers"}.get(client, "mcpServers")
+    entry = parsed[table]["skillsearch"]
+    return [entry["command"], *entry["args"]]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_host_starts_the_command_as_given(client):
+    """Blanks in paths are no ends of arguments."""
+    assert command_of(client, server_config(client, COMMAND).text) == COMMAND
+
+
+@pytest.mark.parametrize("argument", HOSTILE)
+@pytest.mark.parametrize("client", CLIENTS)
+def test_any_character_of_a_path_comes_through(client, argument):
+    """Quotes, backslashes, control characters, other scripts, what looks like syntax."""
+    command = [f"/bin/{argument}", argument]
+    assert command_of(client, server_config(client, command).text) == command
+
+
+@given(plain, plain)
+def test_any_text_comes_through(first, second):
+    """Of TOML and YAML, which are written by hand, and JSON."""
+    for client in CLIENTS:
+        assert command_of(client, server_config(client, [first, second]).text) == [first, second]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_text_is_ascii_and_ends_its_last_line(client):
+    """No encoding of a terminal or a file can spoil it, and nothing in it hides."""
+    text = server_config(client, ["/bin/주간", "\u202e"]).text
+    assert set(text) <= set(string.printable) - set("\t\r\x0b\x0c")
+    assert text.endswith("\n")
+    assert not text.endswith("\n\n")
+
+
+def test_claude_code_reads_a_stdio_server():
+    """As its documentation writes one."""
+    assert read("claude-code", server_config("claude-code", ["/s", "mcp"]).text) == {
+        "mcpServers": {"skillsearch": {"type": "stdio", "command": "/s", "args": ["mcp"]}}
+    }
+
+
+def test_codex_reads_a_table():
+    """By the name that codex mcp add would give it."""
+    assert server_config("codex", ["/s", "mcp"]).text == (
+        '[mcp_servers.skillsearch]\ncommand = "/s"\nargs = ["mcp"]\n'
+    )
+
+
+def test_gemini_reads_a_command():
+    """Which needs no type."""
+    assert read("gemini", server_config("gemini", ["/s", "mcp"]).text) == {
+        "mcpServers": {"skillsearch": {"command": "/s", "args": ["mcp"]}}
+    }
+
+
+def test_vscode_reads_servers():
+    """Not mcpServers, and with a type."""
+    assert read("vscode", server_config("vscode", ["/s", "mcp"]).text) == {
+        "servers": {"skillsearch": {"type": "stdio", "command": "/s", "args": ["mcp"]}}
+    }
+
+
+def test_opencode_reads_one_list():
+    """Command and arguments together."""
+    assert read("opencode", server_config("opencode", ["/s", "mcp"]).text) == {
+        "$schema": "https://opencode.ai/config.json",
+        "mcp": {"skillsearch": {"type": "local", "command": ["/s", "mcp"], "enabled": True}},
+    }
+
+
+def test_goose_reads_an_extension():
+    """With its time limit in seconds."""
+    assert read("goose", server_config("goose", ["/s", "mcp"]).text) == {
+        "extensions": {
+            "skillsearch": {
+                "name": "skillsearch",
+                "enabled": True,
+                "timeout": 300,
+                "type": "stdio",
+                "cmd": "/s",
+                "args": ["mcp"],
+            }
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("client", "path", "entry"),
+    [
+        ("claude-code", "mcpServers", {"type": "http", "url": URL}),
+        ("codex", "mcp_servers", {"url": URL}),
+        ("gemini", "mcpServers", {"httpUrl": URL}),
+        ("vscode", "servers", {"type": "http", "url": URL}),
+        ("opencode", "mcp", {"type": "remote", "url": URL, "enabled": True}),
+    ],
+)
+def test_a_running_server_is_named_by_its_url(client, path, entry):
+    """Each host has its own word for it."""
+    assert read(client, server_config(client, URL).text)[path] == {"skillsearch": entry}
+
+
+def test_goose_reaches_a_running_server():
+    """By what it calls a URI."""
+    entry = read("goose", server_config("goose", URL).text)["extensions"]["skillsearch"]
+    assert (entry["type"], entry["uri"]) == ("streamable_http", URL)
+
+
+@pytest.mark.parametrize("client", HOOK_CLIENTS)
+def test_a_hook_runs_the_command_as_given(client):
+    """Hosts hand it to a shell."""
+    command = [*COMMAND, "it's", 'a "b"', "back\\slash", "*", "주간"]
+    parsed = read(client, hook_config(client, command).text)
+    ((event, (matcher,)),) = parsed["hooks"].items()
+    assert event == ("BeforeAgent" if client == "gemini" else "UserPromptSubmit")
+    (hook,) = matcher["hooks"]
+    assert hook["type"] == "command"
+    assert shlex.split(hook["command"]) == command
+    assert hook["timeout"] == (10_000 if client == "gemini" else 10)
+
+
+@pytest.mark.parametrize(
+    ("client", "line"),
+    [
+        ("claude-code", "claude mcp add --scope user skillsearch -- '/a b/s' mcp --index-dir /i"),
+        ("codex", "codex mcp add skillsearch -- '/a b/s' mcp --index-dir /i"),
+        ("gemini", "gemini mcp add --scope user skillsearch '/a b/s' -- mcp --index-dir /i"),
+    ],
+)
+def test_the_host_can_add_it_by_itself(client, line):
+    """Behind "--" no option of ours is taken for one of the host."""
+    config = server_config(client, ["/a b/s", "mcp", "--index-dir", "/i"])
+    assert config.add_command == line
+
+
+def test_vscode_adds_a_server_from_json():
+    """The same entry, with its name in it."""
+    *words, entry = shlex.split(server_config("vscode", ["/a b/s", "mcp"]).add_command)
+    assert words == ["code", "--add-mcp"]
+    assert json.loads(entry) == {
+        "name": "skillsearch",
+        "type": "stdio",
+        "command": "/a b/s",
+        "args": ["mcp"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("client", "words"),
+    [
+        ("claude-code", "claude mcp add --scope user --transport http skillsearch"),
+        ("codex", "codex mcp add skillsearch --url"),
+        ("gemini", "gemini mcp add --scope user --transport http skillsearch"),
+    ],
+)
+def test_the_host_can_add_a_running_server_by_itself(client, words):
+    """By its URL."""
+    assert server_config(client, URL).add_command == f"{words} {URL}"
+
+
+@pytest.mark.parametrize(
+    ("client", "argument"),
+    [
+        ("claude-code", "/s/${HOME}"),
+        ("gemini", "/s/$HOME"),
+        ("gemini", "/s/${HOME}"),
+        ("vscode", "/s/${workspaceFolder}"),
+        ("opencode", "/s/{env:HOME}"),
+        ("opencode", "/s/{file:x}"),
+    ],
+)
+def test_what_the_host_would_replace_is_refused(client, argument):
+    """No host has a way to write it as it is."""
+    with pytest.raises(ConfigError, match="would replace") as caught:
+        server_config(client, ["/s", argument])
+    assert argument in str(caught.value)
+
+
+def test_a_hook_is_checked_as_a_server_is():
+    """Its settings are the same file."""
+    with pytest.raises(ConfigError, match="would replace"):
+        hook_config("gemini", ["/s/$x"])
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_path_that_is_not_utf8_is_refused(client):
+    """None of the formats can hold it; the message can be shown."""
+    with pytest.raises(ConfigError, match="not UTF-8") as caught:
+        server_config(client, ["/s", "caf\udce9"])
+    str(caught.value).encode()

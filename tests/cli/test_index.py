@@ -1,0 +1,688 @@
+"""Tests of ``skillsearch index``: what it indexes, prints, and answers to bad input."""
+
+import json
+import os
+import shlex
+import time
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from skillsearch.cli import indexing
+from skillsearch.config import cache_dir
+from skillsearch.files.own_folder import own_folder
+from skillsearch.index.build import amending
+from skillsearch.index.request import IndexRequest
+from skillsearch.index.storage.cache import IndexFolder
+
+NEEDS_ORDINARY_USER = pytest.mark.skipif(
+    os.geteuid() == 0, reason="root reads whatever the permissions say"
+)
+REPORT_KEYS = {
+    "indexed",
+    "embedded",
+    "reused",
+    "removed",
+    "skipped",
+    "diagnostics",
+    "generation",
+    "seconds",
+}
+
+
+@pytest.fixture
+def index(cli, index_dir):
+    """Run ``index --json`` with the hashing embedder and return its exit code and object."""
+
+    def run(*args):
+        result = cli("index", "--index-dir", index_dir, "--model", "hashing", "--json", *args)
+        return result.exit_code, json.loads(result.stdout) if result.stdout else result.stderr
+
+    return run
+
+
+def codes(report):
+    """Return the codes of the diagnostics."""
+    return [item["code"] for item in report["diagnostics"]]
+
+
+def test_json_is_one_object_with_the_keys_of_the_contract(index, drinks):
+    """The metadata of three skills are three texts; their bodies are none."""
+    code, report = index(drinks)
+    assert code == 0
+    assert report.keys() >= REPORT_KEYS
+    assert (report["indexed"], report["embedded"], report["reused"]) == (3, 3, 0)
+    assert (report["removed"], report["skipped"], report["diagnostics"]) == (0, 0, [])
+    assert len(report["generation"]) == 32
+
+
+def test_a_folder_of_other_files_is_no_place_for_an_index(index, cli, drinks, index_dir):
+    """Nothing is written there; hidden files do not count, and an index is taken up again."""
+    index_dir.mkdir()
+    (index_dir / ".gitkeep").touch()
+    assert index(drinks)[0] == 0
+    (index_dir / "notes.txt").write_text("mine")
+    assert index(drinks)[1]["reused"] == 3
+    code, message = cli_refused(cli, drinks)
+    assert code == 2
+    assert "holds other files (brew-coffee, squeeze-lemons, steep-tea) and no index" in message
+    assert f"such as {drinks / 'index'}" in message
+    assert sorted(path.name for path in drinks.iterdir()) == [
+        "brew-coffee",
+        "squeeze-lemons",
+        "steep-tea",
+    ]
+
+
+def cli_refused(cli, folder):
+    """Index a folder into itself, and return exit code and stderr."""
+    result = cli("index", folder, "--index-dir", folder, "--model", "hashing")
+    return result.exit_code, result.stderr
+
+
+def test_a_second_run_does_nothing_and_a_verified_one_reads_all(index, drinks):
+    """The generation stays; ``--verify`` hashes every file and finds all unchanged."""
+    first = index(drinks)[1]
+    for args in ((drinks,), (drinks, "--verify")):
+        _, report = index(*args)
+        assert (report["embedded"], report["reused"]) == (0, 3)
+        assert report["generation"] == first["generation"]
+
+
+def test_a_person_reads_one_line_on_stdout_and_problems_on_stderr(cli, drinks, make_skill):
+    """Counts go to stdout; what is wrong with a file goes to stderr with its path."""
+    bad = make_skill(drinks, "no-description", description="")
+    result = cli("index", drinks, "--index-dir", "i", "--model", "hashing")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("3 skills in the index: 3 read, 0 unchanged, 0 removed, 1 skip")
+    assert f"{bad}: error description-missing" in result.stderr
+
+
+def test_many_problems_are_summed_up(cli, tmp_path, make_skill):
+    """Ten are shown in full, the others counted by code."""
+    for number in range(15):
+        make_skill(tmp_path / "r", f"empty-{number}", description="")
+    stderr = cli("index", tmp_path / "r", "--index-dir", "i", "--model", "hashing").stderr
+    assert stderr.count("error description-missing") == 10
+    assert "errors: description-missing 5 (--json lists all)" in stderr
+
+
+def test_warnings_of_a_kind_are_counted(cli, drinks, make_skill):
+    """They cost no skill, and a screen of them hides what does; one alone is shown."""
+    for number in range(12):
+        make_skill(drinks, f"named-{number}").parent.rename(drinks / f"other-{number}")
+    (drinks / "link").symlink_to(drinks.parent)
+    args = ("index", drinks, "--index-dir", "i", "--model", "hashing")
+    first, second = cli(*args).stderr.splitlines()
+    assert first.startswith(f"{drinks / 'link'}: warning link-leaves-root ")
+    assert second == "warnings: name-differs-from-folder 12 (--json lists all)"
+    assert len(json.loads(cli(*args, "--json").stdout)["diagnostics"]) == 13
+
+
+def test_metadata_alone_leaves_the_bodies_out(indexed, cli, drinks):
+    """A word of the body finds nothing in an index of metadata."""
+    query = ("query", "beans", "--threshold", 0.01, "--system", "bm25", "--json")
+    full = json.loads(indexed(*query).stdout)
+    assert [hit["name"] for hit in full["hits"]] == ["brew-coffee"]
+    cli("index", drinks, "--index-dir", "meta", "--model", "hashing", "--fields", "metadata")
+    assert json.loads(cli(*query, "--index-dir", "meta").stdout)["hits"] == []
+
+
+def test_examples_need_no_other_folder(cli):
+    """An installed copy can show itself."""
+    result = cli("index", "--examples", "--index-dir", "i", "--model", "hashing", "--json")
+    examples = len(list(indexing.EXAMPLES.glob("*/SKILL.md")))
+    assert json.loads(result.stdout)["indexed"] == examples >= 20
+
+
+def test_the_packaged_model_is_the_default(cli, drinks):
+    """Without ``--model`` the index is made with the ONNX model of the package."""
+    assert cli("index", drinks, "--index-dir", "i").exit_code == 0
+    status = json.loads(cli("status", "--index-dir", "i", "--json").stdout)
+    assert status["model"] == "onnx"
+    hits = json.loads(
+        cli(
+            "query",
+            "how hot should the water be",
+            "--index-dir",
+            "i",
+            "--json",
+            "--threshold",
+            "0",
+            "-n",
+            "1",
+        ).stdout
+    )["hits"]
+    assert [hit["name"] for hit in hits] == ["steep-tea"]
+
+
+@pytest.fixture
+def skills(tmp_path, make_skill):
+    """Make folders of one skill each and return the function that makes them."""
+
+    def make(*names):
+        for name in names:
+            make_skill(tmp_path / name, f"{name}-skill")
+        return [tmp_path / name for name in names]
+
+    return make
+
+
+@pytest.fixture
+def roots_of(index_dir):
+    """Return the names of the roots that the index was asked to hold."""
+    return lambda: [Path(root).name for root in IndexRequest.load(index_dir).named]
+
+
+@pytest.fixture
+def found(cli, index_dir):
+    """Return the names of the skills in the index."""
+
+    def names():
+        listed = json.loads(cli("list", "--index-dir", index_dir, "--json").stdout)["skills"]
+        return {skill["name"] for skill in listed}
+
+    return names
+
+
+def test_what_was_indexed_stays_and_new_roots_come_behind(index, skills, roots_of, found):
+    """In the order in which they came; a bare ``index`` takes all of them."""
+    first, second, third = skills("first", "second", "third")
+    index(second)
+    index(first, third)
+    assert roots_of() == ["second", "first", "third"]
+    index()
+    assert roots_of() == ["second", "first", "third"]
+    assert found() == {"first-skill", "second-skill", "third-skill"}
+
+
+def test_what_was_indexed_is_known_without_the_request_too(index, skills, index_dir, found):
+    """As after damage to that file."""
+    first, second = skills("first", "second")
+    index(first)
+    (index_dir / "request.json").write_bytes(b"")
+    index(second)
+    assert found() == {"first-skill", "second-skill"}
+
+
+@pytest.mark.slow
+def test_what_another_process_is_adding_meanwhile_stays(index, skills, index_dir, roots_of):
+    """Whoever comes second waits until it is known what was indexed before."""
+    first, second = skills("first", "second")
+    index_dir.mkdir()
+    with ThreadPoolExecutor(1) as other, IndexFolder(index_dir).lock():
+        added = other.submit(index, second)
+        time.sleep(1)
+        IndexRequest((first,), "hashing", True).save(index_dir)
+        assert not added.done()
+    assert added.result()[0] == 0
+    assert roots_of() == ["first", "second"]
+
+
+def test_examples_are_added_too_and_come_last(index, skills, found, roots_of):
+    """Whoever tried them first does not have them before their own."""
+    first, second = skills("first", "second")
+    index("--examples")
+    index(first)
+    index(second)
+    assert roots_of() == ["first", "second", "examples"]
+    assert {"first-skill", "second-skill", "kubernetes-crashloop"} <= found()
+
+
+def test_after_the_examples_the_usual_places_are_still_found(index, home, make_skill, roots_of):
+    """They were no choice of folders."""
+    index("--examples")
+    make_skill(home / ".claude" / "skills", "usual-skill")
+    index()
+    assert roots_of() == ["skills", "examples"]
+
+
+def test_without_any_root_the_usual_places_are_indexed(index, home, make_skill, roots_of):
+    """Those that exist; later they are what was indexed before."""
+    make_skill(home / ".claude" / "skills", "usual-skill")
+    index()
+    assert roots_of() == ["skills"]
+
+
+@pytest.mark.parametrize("source", ["project", "variable", "user"])
+def test_roots_of_the_settings_come_first(
+    cli, skills, tmp_path, home, monkeypatch, source, index_dir
+):
+    """Those of the file or variable that also names the index, or of one closer than that."""
+    skills("set", "before", "new")
+    place = own_folder(index_dir, cache_dir()) if source == "project" else index_dir
+    files = {"project": tmp_path / "skillsearch.toml"}
+    files["user"] = home / "config" / "skillsearch" / "skillsearch.toml"
+    monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(place))
+    cli("index", tmp_path / "before", "--model", "hashing")
+    if source == "variable":
+        monkeypatch.setenv("SKILLSEARCH_ROOTS", str(tmp_path / "set"))
+    else:
+        monkeypatch.delenv("SKILLSEARCH_INDEX_DIR")
+        files[source].parent.mkdir(parents=True, exist_ok=True)
+        roots = f'roots = ["{tmp_path / "set"}"]\nindex_dir = "{index_dir}"\n'
+        files[source].write_text(roots)
+    assert cli("index", tmp_path / "new").exit_code == 0
+    assert [Path(root).name for root in IndexRequest.load(place).named] == ["set", "before", "new"]
+
+
+def test_roots_of_a_project_do_not_go_into_an_index_that_a_flag_names(
+    index, skills, tmp_path, roots_of
+):
+    """The project names roots for its own index, or for yours; not for any other."""
+    _, mine = skills("theirs", "mine")
+    (tmp_path / "skillsearch.toml").write_text('roots = ["theirs"]\nindex_dir = "idx"\n')
+    index(mine)
+    assert roots_of() == ["mine"]
+    index()
+    assert roots_of() == ["mine"]
+
+
+def test_where_nothing_else_is_named_any_index_takes_the_roots_of_the_project(
+    index, skills, tmp_path, roots_of
+):
+    """An index of one's own for a project."""
+    skills("theirs")
+    (tmp_path / "skillsearch.toml").write_text('roots = ["theirs"]\nindex_dir = "idx"\n')
+    index()
+    assert roots_of() == ["theirs"]
+
+
+def test_a_root_that_is_there_is_not_added_under_another_spelling(
+    index, skills, tmp_path, monkeypatch, roots_of
+):
+    """Nor by a link, nor the outer way round."""
+    (mine,) = skills("mine")
+    (tmp_path / "link").symlink_to(mine)
+    monkeypatch.chdir(mine)
+    index(mine)
+    _, report = index(tmp_path / "link", "../mine/", ".", f"{mine}/../mine")
+    assert (roots_of(), report["roots"], report["indexed"]) == (["mine"], [str(mine)], 1)
+
+
+@pytest.mark.parametrize("order", [("outer", "outer/inner"), ("outer/inner", "outer")])
+def test_a_root_inside_another_is_not_indexed_twice(index, tmp_path, make_skill, order):
+    """Whichever comes first."""
+    make_skill(tmp_path / "outer", "outer-skill")
+    make_skill(tmp_path / "outer" / "inner", "inner-skill")
+    reports = [index(tmp_path / name)[1] for name in order]
+    assert (reports[1]["indexed"], reports[1]["roots"]) == (2, [str(tmp_path / "outer")])
+
+
+def test_replace_holds_exactly_the_roots_named_and_says_what_left(index, skills, roots_of):
+    """How many skills, by root."""
+    first, second, third = skills("first", "second", "third")
+    index(first, second, third)
+    _, report = index("--replace", second)
+    assert (roots_of(), report["indexed"]) == (["second"], 1)
+    assert report["left"] == {str(first): 1, str(third): 1}
+
+
+def test_replace_tells_a_person_which_skills_left(cli, skills, index_dir):
+    """A line on stderr for each root."""
+    first, second = skills("first", "second")
+    cli("index", first, second, "--index-dir", index_dir, "--model", "hashing")
+    stderr = cli("index", "--replace", second, "--index-dir", index_dir).stderr
+    assert f"with {first}, 1 skill left the index" in stderr
+
+
+def test_a_skill_that_another_root_still_holds_has_not_left(index, tmp_path, make_skill):
+    """As where the root becomes a larger or a smaller one."""
+    make_skill(tmp_path / "outer" / "inner", "inner-skill")
+    make_skill(tmp_path / "outer", "outer-skill")
+    index(tmp_path / "outer")
+    _, report = index("--replace", tmp_path / "outer" / "inner")
+    assert report["left"] == {str(tmp_path / "outer"): 1}
+    _, report = index("--replace", tmp_path / "outer")
+    assert report["left"] == {}
+
+
+def test_replace_without_a_root_takes_those_of_the_settings_or_the_usual_places(
+    index, skills, home, make_skill, tmp_path, roots_of
+):
+    """Without what was indexed before."""
+    mine, _ = skills("mine", "set")
+    make_skill(home / ".agents" / "skills", "usual-skill")
+    index(mine)
+    index("--replace")
+    assert roots_of() == ["skills"]
+    (tmp_path / "skillsearch.toml").write_text('roots = ["set"]\n')
+    index("--replace")
+    assert roots_of() == ["set"]
+
+
+def test_replace_and_only_exclude_each_other(index, drinks):
+    """One looks at a part, the other makes the whole anew."""
+    code, message = index("--replace", "--only", drinks)
+    assert code == 2
+    assert "--only" in message
+
+
+def test_a_root_that_was_indexed_and_is_gone_is_refused_with_both_ways_on(
+    cli, index, skills, index_dir, roots_of, found
+):
+    """The command that is told leaves it out; with the root back all is as before."""
+    first, second, third = skills("first", "my second", "third")
+    index(first, second)
+    first.rename(first.with_name("away"))
+    code, message = index(third)
+    command = f"skillsearch index --replace '{second}' {third} --index-dir {index_dir}"
+    assert code == 2
+    assert message.rstrip().endswith(f"bring it back, or leave its skills out: {command}")
+    assert f"{first}: The folder does not exist" in message
+    assert roots_of() == ["first", "my second"]
+    assert "first-skill" in found()
+    first.with_name("away").rename(first)
+    assert index(third)[0] == 0
+    assert roots_of() == ["first", "my second", "third"]
+    first.rename(first.with_name("away"))
+    assert cli(*shlex.split(command)[1:]).exit_code == 0
+    assert roots_of() == ["my second", "third"]
+
+
+def test_a_query_says_the_same_of_a_root_that_is_gone(cli, index, skills, index_dir):
+    """And searches the index as it was."""
+    first, second = skills("first", "second")
+    index(first, second)
+    first.rename(first.with_name("away"))
+    result = cli("query", "first skill", "--index-dir", index_dir)
+    assert "first-skill" in result.stdout
+    assert f"the folder {first} is gone; searching the index as it was" in result.stderr
+    command = f"skillsearch index --replace {second} --index-dir {index_dir}"
+    assert result.stderr.rstrip().endswith(command)
+
+
+def test_when_the_only_root_is_gone_the_command_asks_for_another(index, skills):
+    """There is none that could be named."""
+    (only,) = skills("only")
+    index(only)
+    only.rename(only.with_name("away"))
+    assert "skillsearch index --replace FOLDER --index-dir" in index()[1]
+
+
+def test_archives_stay_too_and_are_looked_at_again(index, skills, tmp_path):
+    """By their paths, not by the folders that they are unpacked to."""
+    (mine,) = skills("mine")
+    with zipfile.ZipFile(tmp_path / "packed.zip", "w") as archive:
+        archive.writestr("packed/SKILL.md", "---\nname: packed\ndescription: Packs.\n---\n")
+    index(tmp_path / "packed.zip")
+    _, report = index(mine)
+    assert report["roots"] == [str(tmp_path / "packed.zip"), str(mine)]
+    with zipfile.ZipFile(tmp_path / "packed.zip", "a") as archive:
+        archive.writestr("more/SKILL.md", "---\nname: more\ndescription: More.\n---\n")
+    assert index()[1]["indexed"] == 3
+
+
+def test_watch_adds_as_index_does(cli, index, skills, index_dir, roots_of, monkeypatch):
+    """It writes the same index."""
+    first, second = skills("first", "second")
+    index(first)
+    monkeypatch.setattr("skillsearch.library.watcher.watch", lambda roots, refresh, **_: None)
+    assert cli("watch", second, "--index-dir", index_dir).exit_code == 0
+    assert roots_of() == ["first", "second"]
+
+
+def test_the_report_names_the_index_and_its_roots(cli, skills, index_dir):
+    """In both forms."""
+    (mine,) = skills("mine")
+    args = ("index", mine, "--index-dir", index_dir, "--model", "hashing")
+    report = json.loads(cli(*args, "--json").stdout)
+    assert (report["index_dir"], report["roots"]) == (str(index_dir), [str(mine)])
+    assert cli(*args).stdout.splitlines()[1] == f"index: {index_dir}; roots: {mine}"
+
+
+def test_roots_outside_of_a_project_are_added_with_the_command_for_ones_own(
+    cli, skills, tmp_path, make_skill, home
+):
+    """The command that is told puts them into the user's index, and nothing else."""
+    (mine,) = skills("mine")
+    project = tmp_path / "work" / "skillsearch.toml"
+    project.write_text('index_dir = "idx"\nroots = ["inside"]\nmodel = "hashing"\n')
+    make_skill(tmp_path / "work" / "inside", "inside-skill")
+    stderr = cli("index", mine).stderr
+    own = home / "cache" / "skillsearch" / "default"
+    command = f"skillsearch index {mine} --index-dir {own}"
+    assert f"the index of the project, which {project} names" in stderr
+    assert stderr.rstrip().endswith(command)
+    assert "note:" not in cli("index", "inside").stderr
+    report = json.loads(cli(*command.split()[1:], "--json").stdout)
+    assert (report["roots"], report["indexed"]) == ([str(mine)], 1)
+
+
+def test_a_missing_root_beside_others_is_told_how_to_go_without(cli, skills):
+    """The command does what it says."""
+    (mine,) = skills("my skills")
+    result = cli("index", mine, "nowhere", "--model", "hashing")
+    assert result.exit_code == 2
+    command = result.stderr.rstrip().partition("Without it: ")[2]
+    assert shlex.split(command) == ["skillsearch", "index", str(mine)]
+    assert cli(*shlex.split(command)[1:], "--model", "hashing").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("typed", "url"),
+    [
+        ("owner/repo", "https://github.com/owner/repo/archive/HEAD.zip"),
+        ("git@github.com:owner/repo.git", "https://github.com/owner/repo/archive/HEAD.zip"),
+        ("git@gitlab.com:a/b", "https://gitlab.com/a/b/-/archive/HEAD/b-HEAD.zip"),
+        ("ssh://git@github.com/o/r.git", "https://github.com/o/r/archive/HEAD.zip"),
+    ],
+)
+def test_a_repository_is_told_the_url_of_its_archive(cli, typed, url):
+    """It is what can be indexed of it."""
+    result = cli("index", typed)
+    assert result.exit_code == 2
+    assert f"For a repository, name its archive: {url}" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "args", [["index", ""], ["index", ".", ""], ["list", "--index-dir", ""], ["budget", ""]]
+)
+def test_an_empty_path_is_not_the_working_folder(cli, args):
+    """As a variable that is not set leaves it."""
+    result = cli(*args)
+    assert result.exit_code == 2
+    assert "it is empty; name a path, or . for this folder" in result.stderr
+
+
+def test_the_index_made_again_keeps_its_model_and_fields(cli, drinks, index_dir):
+    """A bare ``index`` renews what is there; it does not turn it into something else."""
+    cli("index", drinks, "--index-dir", index_dir, "--model", "hashing", "--fields", "metadata")
+    cli("index", "--index-dir", index_dir)
+    request = IndexRequest.load(index_dir)
+    assert (request.model, request.with_body) == ("hashing", False)
+    cli("index", "--index-dir", index_dir, "--fields", "full")
+    assert IndexRequest.load(index_dir).with_body is True
+
+
+def test_nothing_to_index_says_what_to_do(cli):
+    """Without any folder the answer is a usage error with three ways on."""
+    result = cli("index")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "skillsearch index FOLDER" in result.stderr
+    assert "--examples" in result.stderr
+
+
+def test_a_missing_root_is_named_and_the_index_stays(index, drinks, tmp_path):
+    """A gone folder must not become an index without its skills."""
+    before = index(drinks)[1]["generation"]
+    code, message = index(drinks, tmp_path / "gone")
+    assert code == 2
+    assert f"{tmp_path / 'gone'}: The folder does not exist" in message
+    assert index(drinks)[1]["generation"] == before
+
+
+def test_a_file_instead_of_a_folder_is_refused(index, drinks):
+    """The message names the file."""
+    path = drinks / "steep-tea" / "SKILL.md"
+    code, message = index(path)
+    assert code == 2
+    assert str(path) in message
+
+
+def test_a_file_as_index_folder_is_refused(cli, drinks):
+    """``--index-dir`` wants a folder."""
+    result = cli("index", drinks, "--index-dir", drinks / "steep-tea" / "SKILL.md")
+    assert result.exit_code == 2
+    assert "is a file" in result.stderr
+
+
+@NEEDS_ORDINARY_USER
+def test_an_unreadable_root_is_refused(index, drinks):
+    """The permissions are named as the cause."""
+    drinks.chmod(0)
+    code, message = index(drinks)
+    drinks.chmod(0o700)
+    assert code == 2
+    assert "permissions" in message
+
+
+@NEEDS_ORDINARY_USER
+def test_an_unreadable_folder_is_reported_and_the_rest_indexed(index, drinks):
+    """One closed folder costs its own skill only."""
+    (drinks / "steep-tea").chmod(0)
+    code, report = index(drinks)
+    (drinks / "steep-tea").chmod(0o700)
+    assert (code, report["indexed"], codes(report)) == (0, 2, ["folder-unreadable"])
+
+
+def test_an_empty_root_makes_an_empty_index_and_a_warning(index, tmp_path):
+    """No skill is no error, and is not silent."""
+    (tmp_path / "empty").mkdir()
+    code, report = index(tmp_path / "empty")
+    assert (code, report["indexed"], codes(report)) == (0, 0, ["root-empty"])
+
+
+@pytest.mark.timeout(20)
+def test_a_fifo_named_skill_md_does_not_block(index, drinks):
+    """It is reported as no regular file."""
+    (drinks / "pipe").mkdir()
+    os.mkfifo(drinks / "pipe" / "SKILL.md")
+    code, report = index(drinks)
+    assert (code, report["indexed"], report["skipped"]) == (0, 3, 1)
+    assert codes(report) == ["not-a-regular-file"]
+
+
+@pytest.mark.timeout(20)
+def test_a_sparse_file_of_five_gigabytes_is_not_read(index, drinks):
+    """Its size alone is enough to leave it out."""
+    (drinks / "huge").mkdir()
+    with (drinks / "huge" / "SKILL.md").open("wb") as file:
+        file.truncate(5 << 30)
+    code, report = index(drinks)
+    assert (code, report["indexed"], codes(report)) == (0, 3, ["file-too-large"])
+
+
+@pytest.mark.timeout(20)
+def test_a_loop_of_links_ends(index, drinks):
+    """Each skill is counted once, by its real path."""
+    (drinks / "steep-tea" / "again").symlink_to(drinks)
+    (drinks / "self").symlink_to(drinks / "self")
+    code, report = index(drinks)
+    assert (code, report["indexed"], report["skipped"]) == (0, 3, 0)
+
+
+def test_a_model_that_nothing_is_called_exits_with_1(cli, drinks):
+    """The message lists what can be used."""
+    result = cli("index", drinks, "--index-dir", "i", "--model", "nonsense")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "'nonsense'; use one of: onnx, minilm, hashing" in result.stderr
+
+
+def test_an_index_folder_that_cannot_be_written_exits_with_1(cli, drinks, tmp_path):
+    """One line says where, why, and what to do."""
+    (tmp_path / "locked" / "lock").mkdir(parents=True)
+    result = cli("index", drinks, "--index-dir", tmp_path / "locked", "--model", "hashing")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "Choose another --index-dir" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@NEEDS_ORDINARY_USER
+def test_a_folder_that_may_not_be_written_is_not_called_full(index, drinks, index_dir, make_skill):
+    """Space would help nothing."""
+    index(drinks)
+    make_skill(drinks, "more")
+    (index_dir / "generations").chmod(0o500)
+    code, message = index(drinks)
+    (index_dir / "generations").chmod(0o700)
+    assert code == 1
+    assert "Permission denied" in message
+    assert "check who may write there" in message
+    assert "space" not in message
+
+
+def test_an_interrupt_exits_with_130_and_says_what_is_kept(cli, drinks, monkeypatch):
+    """Ctrl-C is no error of ours and costs nothing that was embedded."""
+
+    def interrupt(*_args, **_kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(indexing, "load_settings", interrupt)
+    result = cli("index", drinks)
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert "what was embedded is kept" in result.stderr
+
+
+def test_an_unexpected_error_is_one_line_that_says_it_is_a_bug(cli, drinks, monkeypatch):
+    """No traceback reaches a user who did not ask for one."""
+
+    def fail(*_args, **_kwargs):
+        raise RuntimeError("a cog broke")
+
+    monkeypatch.setattr(indexing, "load_settings", fail)
+    result = cli("index", drinks)
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert "bug in skillsearch" in result.stderr
+    assert "RuntimeError: a cog broke" in result.stderr
+
+
+def test_a_bad_setting_in_a_project_file_is_named(cli, tmp_path, drinks):
+    """The file, the key and the value stand in the message."""
+    (tmp_path / "skillsearch.toml").write_text("n = 0\n")
+    result = cli("index", drinks)
+    assert result.exit_code == 2
+    assert "skillsearch.toml: n = 0 must be a whole number from 1 to 1000" in result.stderr
+
+
+def test_only_what_is_named_is_looked_at_in_a_large_index(index, drinks, make_skill, monkeypatch):
+    """A file that changed and one that is gone; what else changed waits."""
+    monkeypatch.setattr(amending, "LEAST_DOCUMENTS", 2)
+    index(drinks)
+    first, second, third = sorted(path.parent.name for path in drinks.glob("*/SKILL.md"))
+    for name in (first, second):
+        with (drinks / name / "SKILL.md").open("a") as file:
+            file.write("More words.\n")
+    (drinks / third / "SKILL.md").unlink()
+    code, report = index(drinks, "--only", drinks / first / "SKILL.md", "--only", drinks / third)
+    assert code == 0
+    assert (report["indexed"], report["reused"], report["removed"]) == (2, 1, 1)
+    code, report = index(drinks)
+    assert (report["indexed"], report["reused"]) == (2, 1)
+
+
+def test_only_a_path_in_no_root_changes_nothing(index, drinks, tmp_path, monkeypatch):
+    """There is nothing of it in the index, and nothing comes."""
+    monkeypatch.setattr(amending, "LEAST_DOCUMENTS", 2)
+    _, before = index(drinks)
+    code, report = index(drinks, "--only", tmp_path / "elsewhere")
+    assert code == 0
+    assert (report["generation"], report["reused"]) == (before["generation"], 3)
+
+
+def test_only_keeps_to_what_was_indexed(cli, index, drinks, make_skill, index_dir, monkeypatch):
+    """Though the settings name other roots as well."""
+    monkeypatch.setattr(amending, "LEAST_DOCUMENTS", 2)
+    index(drinks)
+    others = index_dir.parent / "others"
+    make_skill(others, "play-chess")
+    monkeypatch.setenv("SKILLSEARCH_ROOTS", str(others))
+    monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(index_dir))
+    path = sorted(drinks.glob("*/SKILL.md"))[0]
+    with path.open("a") as file:
+        file.write("More words.\n")
+    report = json.loads(cli("index", "--only", path, "--json").stdout)
+    assert (report["indexed"], report["reused"]) == (3, 2)
+    assert json.loads(cli("index", "--json").stdout)["indexed"] == 4

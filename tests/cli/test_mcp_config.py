@@ -1,0 +1,223 @@
+"""Tests of ``skillsearch mcp-config``."""
+
+import json
+import sys
+import tomllib
+
+import pytest
+
+from skillsearch.cli.host_configs import CLIENTS, HOOK_CLIENTS
+from skillsearch.config import cache_dir
+from skillsearch.environ import install_extra
+from skillsearch.files.own_folder import own_folder
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """Put a program of our name on the path, and nothing else."""
+    path = tmp_path / "bin dir" / "skillsearch"
+    path.parent.mkdir()
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", str(path.parent))
+    return str(path)
+
+
+def entry(result):
+    """Return what Claude Code reads."""
+    assert result.exit_code == 0
+    return json.loads(result.stdout)["mcpServers"]["skillsearch"]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_data_goes_to_stdout_and_its_place_to_stderr(cli, client):
+    """So that the output can be put into a file."""
+    result = cli("mcp-config", client)
+    assert result.exit_code == 0
+    assert "skillsearch" in result.stdout
+    assert "belongs into" not in result.stdout
+    assert "This belongs into " in result.stderr
+    assert ", merged with what is there.\n" in result.stderr
+
+
+def test_the_program_is_the_one_on_the_path(cli, program):
+    """As an absolute path, for the host has a path of its own."""
+    found = entry(cli("mcp-config", "claude-code"))
+    assert (found["command"], found["args"][0]) == (program, "mcp")
+
+
+@pytest.mark.parametrize("kind", ["server", "hook"])
+@pytest.mark.parametrize("whose", ["own", "project", "variable"])
+def test_the_index_that_holds_here_is_named(cli, program, tmp_path, home, monkeypatch, kind, whose):
+    """A host may start anywhere, and with other variables."""
+    expected = home / "cache" / "skillsearch" / "default"
+    if whose == "project":
+        (tmp_path / "work" / "skillsearch.toml").write_text('index_dir = "idx"\n')
+        expected = own_folder(tmp_path / "work" / "idx", cache_dir())
+    elif whose == "variable":
+        monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", "there")
+        expected = tmp_path / "work" / "there"
+    result = cli("mcp-config", "claude-code", *(["--hook"] if kind == "hook" else []))
+    if kind == "server":
+        assert entry(result)["args"] == ["mcp", "--index-dir", str(expected)]
+    else:
+        assert f"--index-dir {expected}" in result.stdout
+    assert f"note: There is no index in {expected}" in result.stderr
+
+
+def test_folders_that_are_named_have_an_index_of_their_own(cli, program, tmp_path):
+    """None is named then, and none is missed."""
+    result = cli("mcp-config", "claude-code", tmp_path)
+    assert entry(result)["args"] == ["mcp", str(tmp_path)]
+    assert "no index" not in result.stderr
+
+
+def test_an_index_that_is_there_is_not_missed(cli, program, drinks):
+    """Nothing is told of it."""
+    cli("index", drinks, "--model", "hashing")
+    assert "no index" not in cli("mcp-config", "claude-code").stderr
+
+
+def test_a_relative_path_is_made_absolute(cli, program, monkeypatch, tmp_path):
+    """The host starts elsewhere."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "bin dir")
+    assert entry(cli("mcp-config", "claude-code"))["command"] == program
+
+
+def test_python_runs_us_where_no_program_is_on_the_path(cli, monkeypatch, tmp_path):
+    """By the interpreter that runs now."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = entry(cli("mcp-config", "claude-code"))
+    command = [found["command"], *found["args"][:4]]
+    assert command == [sys.executable, "-P", "-m", "skillsearch", "mcp"]
+
+
+def test_folders_are_made_absolute(cli, program, tmp_path):
+    """Those of the skills and that of the index, which need not be there yet."""
+    (tmp_path / "work" / "my skills").mkdir()
+    found = entry(cli("mcp-config", "claude-code", "my skills", "--index-dir", "an index"))
+    work = tmp_path / "work"
+    assert found["args"] == ["mcp", str(work / "my skills"), "--index-dir", str(work / "an index")]
+
+
+def test_a_folder_that_is_missing_is_a_wrong_usage(cli):
+    """A typing error would show only when the host starts the server."""
+    result = cli("mcp-config", "codex", "no-such-folder")
+    assert result.exit_code == 2
+    assert "no-such-folder" in result.stderr
+    assert result.stdout == ""
+
+
+def test_the_hosts_own_command_is_told_as_it_is_typed(cli, program, tmp_path):
+    """With every blank of a path."""
+    (tmp_path / "work" / "two  blanks").mkdir()
+    result = cli("mcp-config", "claude-code", "two  blanks")
+    place = tmp_path / "work" / "two  blanks"
+    assert result.stderr.splitlines()[-1] == (
+        f"Or run: claude mcp add --scope user skillsearch -- '{program}' mcp '{place}'"
+    )
+
+
+def test_a_running_server_is_named_by_its_url(cli):
+    """Nothing is started then."""
+    url = "http://127.0.0.1:8765/mcp"
+    assert entry(cli("mcp-config", "claude-code", "--http", url)) == {"type": "http", "url": url}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "127.0.0.1:8765",
+        "ftp://host/mcp",
+        "http://",
+        "http://h:99999/",
+        "http://[::1",
+        "http://h/ x",
+    ],
+)
+def test_what_is_no_url_is_a_wrong_usage(cli, url):
+    """The message shows how one is written."""
+    result = cli("mcp-config", "vscode", "--http", url)
+    assert result.exit_code == 2
+    assert "http://127.0.0.1:8765/mcp" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--http", "http://h/", "--index-dir", "i"],
+        ["--http", "http://h/", "."],
+        ["--hook", "."],
+        ["--hook", "--http", "http://h/"],
+        ["--languages", "all"],
+    ],
+)
+def test_options_that_do_nothing_together_are_refused(cli, args):
+    """No option is left out in silence."""
+    result = cli("mcp-config", "claude-code", *args)
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("client", HOOK_CLIENTS)
+def test_a_hook_runs_skillsearch_hook(cli, program, tmp_path, client):
+    """For the host it is made for, on the index that was named."""
+    result = cli("mcp-config", client, "--hook", "--index-dir", "i")
+    assert result.exit_code == 0
+    parsed = tomllib.loads(result.stdout) if client == "codex" else json.loads(result.stdout)
+    ((matcher,),) = parsed["hooks"].values()
+    place = tmp_path / "work" / "i"
+    expected = f"'{program}' hook --client {client} --index-dir {place}"
+    assert matcher["hooks"][0]["command"] == expected
+
+
+@pytest.mark.parametrize("client", sorted(set(CLIENTS) - set(HOOK_CLIENTS)))
+def test_a_host_without_a_hook_is_told_what_else_to_do(cli, client):
+    """Which hosts have one, and the server instead."""
+    result = cli("mcp-config", client, "--hook")
+    assert result.exit_code == 2
+    assert f"skillsearch mcp-config {client}" in " ".join(result.stderr.split())
+    assert "claude-code, codex, gemini" in " ".join(result.stderr.split())
+
+
+def test_an_unknown_host_is_told_the_known_ones(cli):
+    """By click."""
+    result = cli("mcp-config", "emacs")
+    assert result.exit_code == 2
+    assert all(client in result.stderr for client in CLIENTS)
+
+
+def test_what_the_host_would_replace_is_a_wrong_usage(cli, tmp_path):
+    """One line, as for every setting that cannot be used."""
+    (tmp_path / "work" / "$HOME").mkdir()
+    result = cli("mcp-config", "gemini", "$HOME")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "gemini would replace" in result.stderr
+
+
+def test_a_missing_extra_is_told(cli, monkeypatch):
+    """The host would only say that the server failed."""
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    result = cli("mcp-config", "goose")
+    assert result.exit_code == 0
+    assert install_extra("mcp") in result.stderr
+
+
+def test_what_the_server_is_to_offer_is_passed_on(cli, tmp_path):
+    """As the options of the command that the host runs."""
+    result = cli(
+        *("mcp-config", "gemini", tmp_path, "--toolset", "workspace", "--watch", "--allow-run"),
+        *("--languages", "all"),
+    )
+    (server,) = json.loads(result.stdout)["mcpServers"].values()
+    offered = ["--toolset", "workspace", "--watch", "--allow-run"]
+    assert server["args"][-6:] == ["--languages", "all", *offered]
+
+
+@pytest.mark.parametrize("option", [["--toolset", "chunks"], ["--watch"], ["--allow-run"]])
+@pytest.mark.parametrize("kind", [["--hook"], ["--http", "http://127.0.0.1:8765/mcp"]])
+def test_options_of_a_server_are_for_one_that_the_host_starts(cli, option, kind):
+    """A running server has its own, and a hook is none."""
+    result = cli("mcp-config", "claude-code", *option, *kind)
+    assert result.exit_code == 2
+    assert f"{option[0]} is for a server that the host starts itself" in result.stderr

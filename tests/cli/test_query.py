@@ -1,0 +1,505 @@
+"""Tests of ``skillsearch query``: answers, refreshing, batches, and answers to bad input."""
+
+import json
+import os
+
+import pytest
+
+from skillsearch.cli import opening
+from skillsearch.config import cache_dir
+from skillsearch.files.own_folder import own_folder
+from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.types import SYSTEMS
+
+NEEDS_ORDINARY_USER = pytest.mark.skipif(
+    os.geteuid() == 0, reason="root reads whatever the permissions say"
+)
+RESULT_KEYS = {"query", "threshold", "hits", "abstained", "seconds"}
+HIT_KEYS = {"rank", "name", "description", "score", "path", "root", "duplicates"}
+
+
+@pytest.fixture
+def ask(indexed):
+    """Run ``query --json`` on the drinks and return its object."""
+
+    def run(*args, **kwargs):
+        result = indexed("query", "--json", *args, **kwargs)
+        assert result.exit_code == 0, result.stderr
+        assert result.stdout.count("\n") == 1
+        return json.loads(result.stdout)
+
+    return run
+
+
+def names(result):
+    """Return the names of the hits, best first."""
+    return [hit["name"] for hit in result["hits"]]
+
+
+def test_json_is_one_object_with_the_keys_of_the_contract(ask, drinks):
+    """The hit carries rank, name, description, score, path and root as they are."""
+    result = ask("brew filter coffee")
+    assert result.keys() >= RESULT_KEYS
+    assert (result["query"], result["threshold"], result["abstained"]) == (
+        "brew filter coffee",
+        0.3,
+        False,
+    )
+    hit = result["hits"][0]
+    assert hit.keys() >= HIT_KEYS
+    assert "explain" not in hit
+    assert (hit["rank"], hit["name"]) == (1, "brew-coffee")
+    assert hit["description"].startswith("Brew filter coffee")
+    assert (hit["path"], hit["root"]) == (str(drinks / "brew-coffee" / "SKILL.md"), str(drinks))
+    assert 0.3 <= hit["score"] <= 1
+
+
+def test_plain_text_is_a_line_of_columns_for_each_hit(indexed, drinks):
+    """Rank, score, name, description and path, parted by tabs."""
+    result = indexed("query", "brew filter coffee", "-n", "1")
+    (line,) = result.stdout.splitlines()
+    rank, score, name, description, path = line.split("\t")
+    assert (rank, name, path) == ("1", "brew-coffee", str(drinks / "brew-coffee" / "SKILL.md"))
+    assert (
+        description == "Brew filter coffee with a scale. Use for espresso and roasting questions."
+    )
+    assert 0.3 <= float(score) <= 1
+    assert result.stderr == ""
+
+
+def test_a_hit_names_the_chunk_that_fits(ask, indexed, drinks, make_skill):
+    """As a last column, and under its own key; other hits have neither."""
+    body = "<chunk id=green description='How long green tea takes'>Two minutes.</chunk>"
+    make_skill(drinks, "steep-tea", "Steep green tea.", body)
+    query = ("how long does green tea take", "--threshold", "0")
+    hits = ask(*query)["hits"]
+    assert (hits[0]["name"], hits[0]["chunk"]) == ("steep-tea", "green")
+    assert not any("chunk" in hit for hit in hits[1:])
+    rows = [line.split("\t") for line in indexed("query", *query).stdout.splitlines()]
+    assert rows[0][4:] == [str(drinks / "steep-tea" / "SKILL.md"), "green"]
+    assert {len(row) for row in rows[1:]} <= {5}
+
+
+def test_words_need_no_quotes(ask):
+    """Several arguments are one query."""
+    assert ask("brew", "filter", "coffee")["query"] == "brew filter coffee"
+
+
+def test_a_dash_reads_the_query_from_stdin(ask):
+    """Blanks around it do not matter, and broken UTF-8 does not stop it."""
+    assert names(ask("-", stdin=b"  brew filter coffee \xff\n"))[0] == "brew-coffee"
+
+
+def test_no_hit_is_an_answer_with_exit_code_0(indexed):
+    """Stdout stays empty; stderr says the threshold and the ways on."""
+    result = indexed("query", "assemble a bookshelf")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "No skill reaches the threshold 0.30" in result.stderr
+    assert "skillsearch list" in result.stderr
+
+
+def test_no_hit_in_json_is_an_empty_list(ask):
+    """``abstained`` says that none reached the threshold."""
+    result = ask("assemble a bookshelf")
+    assert (result["hits"], result["abstained"]) == ([], True)
+
+
+def test_exit_code_turns_no_hit_into_1(indexed):
+    """A script can ask "is there one?"."""
+    assert indexed("query", "assemble a bookshelf", "--exit-code").exit_code == 1
+    assert indexed("query", "brew filter coffee", "--exit-code").exit_code == 0
+
+
+def test_n_and_threshold_are_honoured(ask):
+    """At threshold 0 all three come, best first; n cuts the list."""
+    everything = ask("brew filter coffee", "--threshold", "0")
+    scores = [hit["score"] for hit in everything["hits"]]
+    assert scores == sorted(scores, reverse=True)
+    assert [hit["rank"] for hit in everything["hits"]] == [1, 2, 3][: len(scores)]
+    assert names(ask("brew filter coffee", "--threshold", "0", "-n", "1")) == ["brew-coffee"]
+    assert names(ask("brew filter coffee", "--threshold", "1")) == []
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_system_finds_the_obvious_skill(ask, system):
+    """All ways of ranking agree where there is no doubt."""
+    assert names(ask("brew filter coffee", "--system", system))[0] == "brew-coffee"
+
+
+def test_explain_gives_features_terms_and_section(ask, indexed):
+    """JSON has all numbers, plain text the same in words below the hit."""
+    explain = ask("grind coffee beans", "--explain", "--threshold", "0")["hits"][0]["explain"]
+    assert set(explain["features"]) == set(explain["contributions"])
+    assert "coffe" in explain["matched_terms"]["metadata"]
+    assert "bean" in explain["matched_terms"]["body"]
+    assert explain["section"] == "Grind"
+    plain = indexed("query", "grind coffee beans", "--explain", "--threshold", "0", "-n", "1")
+    below = plain.stdout.partition("\n1\t")[2]
+    parts = dict(line.split("\t")[1:] for line in below.splitlines()[1:])
+    assert list(parts) == ["why", "confidence", "in metadata", "in body", "section"]
+    added = explain["contributions"]
+    for name, value in explain["features"].items():
+        assert (f"{name} {value:.2f} adds {added[name]:.2f}" in parts["why"]) == bool(added[name])
+    for name, value in explain["confidence"].items():
+        assert (f"{name} {value:+.2f}" in parts["confidence"]) == bool(round(value, 2))
+    assert "behind" not in parts["confidence"]
+    assert "\tsection\tGrind: Grind the beans" in plain.stdout
+
+
+def test_explain_says_how_far_a_hit_lies_behind_the_best(ask, indexed):
+    """The evidence is that for the best of all hits; the others have less than its score."""
+    hits = ask("brew coffee or steep tea", "--explain", "--threshold", "0")["hits"]
+    assert len(hits) > 1
+    assert [hit["explain"]["behind"] > 0 for hit in hits] == [False] + [True] * (len(hits) - 1)
+    assert all(hit["explain"]["confidence"] == hits[0]["explain"]["confidence"] for hit in hits)
+    plain = indexed("query", "brew coffee or steep tea", "--explain", "--threshold", "0")
+    lines = [line for line in plain.stdout.splitlines() if line.startswith("\tconfidence\t")]
+    ends = [f"behind the best {-hit['explain']['behind']:+.2f}" for hit in hits[1:]]
+    assert [line.rpartition(", ")[2] for line in lines[1:]] == ends
+
+
+def test_settings_give_what_flags_leave_open(cli, indexed, monkeypatch):
+    """The environment counts where no flag is given, and a flag beats it."""
+    monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0.9")
+    assert json.loads(indexed("query", "x", "--json").stdout)["threshold"] == 0.9
+    flag = indexed("query", "x", "--json", "--threshold", "0.2")
+    assert json.loads(flag.stdout)["threshold"] == 0.2
+
+
+def test_the_packaged_model_understands_other_words(cli, drinks):
+    """A request that shares no word with the skill still finds it."""
+    cli("index", drinks, "--index-dir", "i")
+    result = cli(
+        "query", "barista making a cappuccino", "--index-dir", "i", "--json", "--threshold", "0"
+    )
+    assert names(json.loads(result.stdout))[0] == "brew-coffee"
+
+
+# What changed on disk.
+
+
+def test_a_changed_folder_is_refreshed_first_and_told(ask, indexed, drinks, make_skill):
+    """The new skill is found at once; stderr counts what came, changed and went."""
+    make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
+    make_skill(drinks, "steep-tea", "Steep black tea for four minutes.")
+    (drinks / "squeeze-lemons" / "SKILL.md").unlink()
+    result = indexed("query", "mix cocktails", "--json")
+    assert result.stderr == "index refreshed: 1 added, 1 changed, 1 removed\n"
+    assert names(json.loads(result.stdout))[0] == "mix-cocktails"
+    assert indexed("query", "mix cocktails", "--json").stderr == ""
+
+
+@pytest.mark.parametrize("way", ["flag", "setting"])
+def test_refreshing_can_be_turned_off(indexed, drinks, make_skill, monkeypatch, way):
+    """By ``--no-refresh`` or by setting; then the index is searched as it is."""
+    make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
+    if way == "setting":
+        monkeypatch.setenv("SKILLSEARCH_REFRESH", "false")
+    flags = ["--no-refresh"] if way == "flag" else []
+    result = indexed("query", "mix cocktails", "--json", *flags)
+    assert (result.stderr, names(json.loads(result.stdout))) == ("", [])
+
+
+def test_much_change_is_warned_of_and_the_old_index_searched(indexed, drinks, make_skill):
+    """More new skills than can be embedded in a moment wait for ``index``."""
+    for number in range(opening.MAX_REFRESHED_FILES + 1):
+        make_skill(drinks, f"new-{number}", "Mix cocktails.")
+    result = indexed("query", "brew filter coffee", "--json")
+    assert "much has changed (33 added, 0 changed, 0 removed)" in result.stderr
+    assert "skillsearch index" in result.stderr
+    assert names(json.loads(result.stdout))[0] == "brew-coffee"
+
+
+def test_a_gone_root_is_warned_of_and_the_old_index_searched(indexed, drinks):
+    """An unmounted disk must not empty the index."""
+    drinks.rename(drinks.with_name("elsewhere"))
+    result = indexed("query", "brew filter coffee", "--json")
+    assert f"the folder {drinks} is gone" in result.stderr
+    assert names(json.loads(result.stdout))[0] == "brew-coffee"
+
+
+def test_an_index_that_cannot_be_written_is_searched_as_it_was(
+    indexed, drinks, make_skill, index_dir
+):
+    """A read-only index folder costs the refresh, not the answer."""
+    make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
+    (index_dir / "lock").unlink()
+    (index_dir / "lock").mkdir()
+    result = indexed("query", "brew filter coffee", "--json")
+    assert "warning: the index was not refreshed" in result.stderr
+    assert names(json.loads(result.stdout))[0] == "brew-coffee"
+
+
+@pytest.mark.timeout(20)
+def test_a_query_does_not_wait_for_another_writer(indexed, drinks, make_skill, index_dir):
+    """While ``index`` is at work, the generation before it is searched."""
+    make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
+    with IndexFolder(index_dir).lock():
+        result = indexed("query", "brew filter coffee", "--json")
+    assert "another process is writing the index" in result.stderr
+    assert names(json.loads(result.stdout))[0] == "brew-coffee"
+
+
+def test_a_touched_file_is_no_change(indexed, drinks):
+    """A new time with the same bytes is told to nobody."""
+    (drinks / "steep-tea" / "SKILL.md").touch()
+    assert indexed("query", "steep tea", "--json").stderr == ""
+
+
+# Indexes that cannot be used.
+
+
+@pytest.mark.parametrize("source", ["default", "flag", "variable", "project", "user"])
+@pytest.mark.parametrize("command", [["query", "tea"], ["list"], ["status"], ["prompt", "tea"]])
+def test_no_index_exits_with_4_and_says_which_why_and_what_makes_it(
+    cli, home, tmp_path, monkeypatch, source, command
+):
+    """The command that is told makes it just there."""
+    place, why = tmp_path / "work" / "there", ""
+    files = {"project": tmp_path / "work" / "skillsearch.toml"}
+    files["user"] = home / "config" / "skillsearch" / "skillsearch.toml"
+    if source == "default":
+        place, why = home / "cache" / "skillsearch" / "default", "the default"
+    elif source == "flag":
+        command, why = [*command, "--index-dir", "there"], "named by --index-dir"
+    elif source == "variable":
+        monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(place))
+        why = "named by SKILLSEARCH_INDEX_DIR"
+    else:
+        files[source].parent.mkdir(parents=True, exist_ok=True)
+        files[source].write_text(f'index_dir = "{place}"\n')
+        why = f"named by {files[source]}"
+    if source == "project":
+        place = own_folder(place, cache_dir())
+    result = cli(*command)
+    assert (result.exit_code, result.stdout) == (4, "")
+    option = f" --index-dir {place}" if source == "flag" else ""
+    told = f"There is no index in {place} ({why}). Make it: skillsearch index"
+    assert result.stderr == f"Error: {told} FOLDER{option}\n"
+    (home / ".claude" / "skills").mkdir(parents=True)
+    assert cli(*command).stderr == f"Error: {told}{option}\n"
+    cli("index", *option.split(), "--model", "hashing")
+    assert (place / "CURRENT").is_file()
+
+
+def test_without_the_index_of_a_project_ones_own_is_named(cli, home, tmp_path, drinks):
+    """If there is one."""
+    cli("index", drinks, "--model", "hashing")
+    (tmp_path / "work" / "skillsearch.toml").write_text('index_dir = "idx"\nroots = ["skills"]\n')
+    result = cli("query", "tea")
+    own = home / "cache" / "skillsearch" / "default"
+    assert result.exit_code == 4
+    assert "Make it: skillsearch index. Or use your own: " in result.stderr
+    assert result.stderr.rstrip().endswith(f"--index-dir {own}")
+    assert "steep-tea" in cli("query", "steep green tea", "--index-dir", own).stdout
+
+
+@NEEDS_ORDINARY_USER
+def test_an_index_that_cannot_be_read_is_not_called_missing(indexed, index_dir):
+    """To make it again would fail as well."""
+    index_dir.chmod(0)
+    try:
+        result = indexed("query", "tea")
+    finally:
+        index_dir.chmod(0o700)
+    assert result.exit_code == 4
+    assert f"The index in {index_dir} cannot be read (Permission denied)" in result.stderr
+
+
+@NEEDS_ORDINARY_USER
+def test_a_root_that_cannot_be_read_is_not_called_gone(indexed, drinks):
+    """Its skills are there."""
+    drinks.chmod(0)
+    try:
+        result = indexed("query", "steep green tea", "--threshold", 0.01)
+    finally:
+        drinks.chmod(0o700)
+    assert f"the folder {drinks} cannot be read (Permission denied)" in result.stderr
+    assert "steep-tea" in result.stdout
+
+
+def part_of(index_dir):
+    """Return the largest part of the generation in use."""
+    return max(index_dir.glob("generations/*/*"), key=lambda part: part.stat().st_size)
+
+
+def damage(index_dir):
+    """Flip a bit in the middle of a part."""
+    part = part_of(index_dir)
+    data = bytearray(part.read_bytes())
+    data[len(data) // 2] ^= 1
+    part.write_bytes(data)
+
+
+def test_a_damaged_index_is_built_anew_and_told(indexed, index_dir):
+    """A flipped bit costs a moment and no answer."""
+    damage(index_dir)
+    result = indexed("query", "brew filter coffee", "--json")
+    assert "cannot be used any more; building it anew" in result.stderr
+    assert names(json.loads(result.stdout))[0] == "brew-coffee"
+
+
+def test_a_damaged_index_without_its_root_exits_with_4(indexed, index_dir, drinks):
+    """There is nothing to build it from."""
+    damage(index_dir)
+    drinks.rename(drinks.with_name("elsewhere"))
+    result = indexed("query", "brew filter coffee")
+    assert (result.exit_code, result.stdout) == (4, "")
+    assert "is damaged and cannot be built anew" in result.stderr
+
+
+# Batches.
+
+
+def lines(*records):
+    """Return records as JSON lines."""
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+
+
+def test_a_batch_answers_a_line_for_each_line(indexed, tmp_path):
+    """The results carry the ids of their queries, in order; empty lines are passed over."""
+    queries = [{"_id": "a", "text": "brew filter coffee"}, {"_id": 7, "text": "a bookshelf"}]
+    path = tmp_path / "queries.jsonl"
+    path.write_text(lines(*queries) + "\n\n", encoding="utf-8")
+    result = indexed("query", "--batch", path)
+    answers = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [answer["_id"] for answer in answers] == ["a", 7]
+    assert all(answer.keys() >= RESULT_KEYS for answer in answers)
+    assert [names(answer)[:1] for answer in answers] == [["brew-coffee"], []]
+    assert result.stderr == ""
+
+
+def test_a_batch_equals_single_queries(indexed, ask):
+    """Asking together changes no hit and no score."""
+    texts = ["brew filter coffee", "steep green tea", "lemons"]
+    records = [{"_id": text, "text": text} for text in texts]
+    together = indexed("query", "--batch", "-", stdin=lines(*records)).stdout.splitlines()
+    assert [json.loads(line)["hits"] for line in together] == [ask(text)["hits"] for text in texts]
+
+
+def test_an_empty_batch_has_no_answers(indexed):
+    """Nothing in, nothing out."""
+    result = indexed("query", "--batch", "-", stdin="")
+    assert (result.exit_code, result.stdout) == (0, "")
+
+
+def test_exit_code_of_a_batch_is_1_where_no_query_has_a_hit(indexed):
+    """One hit anywhere is enough for 0."""
+    none = lines({"_id": 1, "text": "a bookshelf"})
+    some = none + lines({"_id": 2, "text": "brew filter coffee"})
+    assert indexed("query", "--exit-code", "--batch", "-", stdin=none).exit_code == 1
+    assert indexed("query", "--exit-code", "--batch", "-", stdin=some).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("{", "this is not JSON (Expecting property name"),
+        ('["a"]', "this is not an object"),
+        ('{"text": "tea"}', '"_id" must be'),
+        ('{"_id": true, "text": "tea"}', '"_id" must be'),
+        ('{"_id": "1", "text": " "}', '"text" must be'),
+        ('{"_id": "1", "text": 5}', '"text" must be'),
+        ('{"_id": "1", "text": "%s"}' % ("x" * 65_537), "65,537 characters"),
+        ("[" * 100_000, "this is not JSON"),
+        (b'{"_id": "1", "text": "\xff"}', "this is not JSON"),
+    ],
+    ids=["no JSON", "list", "no id", "bool id", "blank", "number", "long", "deep", "not UTF-8"],
+)
+def test_a_bad_line_is_named_and_the_rest_asked(indexed, line, reason):
+    """File and line number stand in the message; the exit code says that not all was asked."""
+    first, last = ({"_id": key, "text": "brew filter coffee"} for key in (0, 3))
+    bad = line if isinstance(line, bytes) else line.encode()
+    data = lines(first).encode() + bad + b"\n" + lines(last).encode()
+    result = indexed("query", "--batch", "-", stdin=data)
+    assert result.exit_code == 1
+    assert [json.loads(answer)["_id"] for answer in result.stdout.splitlines()] == [0, 3]
+    assert result.stderr.startswith("warning: not asked: <stdin>:2: ")
+    assert reason in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_of_many_bad_lines_ten_are_named(indexed):
+    """And the others counted."""
+    data = lines({"_id": 0, "text": "brew filter coffee"}) + "plain\n" * 15
+    stderr = indexed("query", "--batch", "-", stdin=data).stderr
+    assert stderr.count("not asked: ") == 10
+    assert "5 more lines were not asked" in stderr
+
+
+def test_a_file_of_plain_text_is_told_the_form(indexed, tmp_path):
+    """Before anything is asked."""
+    (tmp_path / "plain.txt").write_text("brew filter coffee\nsteep tea\n")
+    result = indexed("query", "--batch", tmp_path / "plain.txt")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "plain.txt:1: this is not JSON" in result.stderr
+    assert 'has to be an object like {"_id": "1", "text": "what is to be done"}' in result.stderr
+
+
+def test_a_missing_batch_file_is_a_usage_error(indexed, tmp_path):
+    """The file is named."""
+    result = indexed("query", "--batch", tmp_path / "none.jsonl")
+    assert result.exit_code == 2
+    assert "none.jsonl" in result.stderr
+
+
+# Bad input.
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ([""], "The query is empty"),
+        (["  \t "], "The query is empty"),
+        ([], "Say what is to be done"),
+        (["tea", "--batch", "-"], "one of the two"),
+        (["tea", "-n", "0"], "0 is not in the range 1<=x<=1000"),
+        (["tea", "-n", "1001"], "1001 is not in the range"),
+        (["tea", "-n", "two"], "'two' is not a whole number, such as 5"),
+        (["tea", "-n", "1e9"], "'1e9' is not a whole number, such as 5"),
+        (["tea", "--threshold", "nan"], "--threshold nan must be a number from 0 to 1"),
+        (["tea", "--threshold", "inf"], "--threshold inf must be a number from 0 to 1"),
+        (["tea", "--threshold", "-0.1"], "--threshold -0.1 must be a number from 0 to 1"),
+        (["tea", "--threshold", "high"], "'high' is not a valid float"),
+        (["tea", "--system", "magic"], "'magic' is not one of"),
+        (["tea", "--nonsense"], "No such option"),
+    ],
+)
+def test_a_bad_value_is_a_usage_error_that_names_it(indexed, args, message):
+    """Exit code 2, the value and what would do, and nothing on stdout."""
+    result = indexed("query", *args)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in " ".join(result.stderr.split())
+
+
+@pytest.mark.timeout(20)
+def test_a_query_of_a_megabyte_is_refused(indexed):
+    """It is a mistake that would cost seconds; the message gives its length and the limit."""
+    result = indexed("query", "-", stdin="tea " * 262_144)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "1,048,575 characters, more than the 65,536" in result.stderr
+
+
+@pytest.mark.parametrize("text", ["the of and is", "?!", "\udcff", "\x00\x1b[2J", "\u202e"])
+@pytest.mark.parametrize("model", ["hashing", "onnx"])
+def test_a_query_without_words_finds_nothing_and_fails_nowhere(cli, drinks, text, model):
+    """Stop words, punctuation, broken and invisible characters have a defined answer."""
+    cli("index", drinks, "--index-dir", model, "--model", model)
+    result = cli("query", text, "--index-dir", model, "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert json.loads(result.stdout)["hits"] == []
+
+
+def test_a_misspelt_name_gets_the_names_that_come_near(indexed):
+    """On stderr and in JSON; a request in words, or a word that is like no name, gets none."""
+    done = indexed("query", "stepp-tea", "--threshold", "0.99")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert "Skills of a similar name: steep-tea (skillsearch show NAME)" in done.stderr
+    found = json.loads(indexed("query", "Brew-Cofee", "--threshold", "0.99", "--json").stdout)
+    assert (found["hits"], found["nearest"]) == ([], ["brew-coffee"])
+    for words in ("steep tea please", "joke"):
+        done = indexed("query", words, "--threshold", "0.99")
+        assert "similar name" not in done.stderr
+        plain = indexed("query", words, "--threshold", "0.99", "--json").stdout
+        assert "nearest" not in json.loads(plain)
+    assert "nearest" not in json.loads(indexed("query", "steep-tea", "--json").stdout)

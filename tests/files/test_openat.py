@@ -1,0 +1,179 @@
+"""Tests of opening below a folder: whatever lies on the way, no link is followed."""
+
+import os
+import socket
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from skillsearch.files.openat import open_file, open_folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Make a folder with a folder and a file in it, and a secret beside it."""
+    inside = tmp_path / "inside"
+    (inside / "a" / "b").mkdir(parents=True)
+    (inside / "a" / "plain.txt").write_text("plain", encoding="utf-8")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "plain.txt").write_text("secret", encoding="utf-8")
+    return inside
+
+
+@pytest.fixture(autouse=True)
+def no_leaks():
+    """Check that a test leaves as many open files as it found."""
+    before = len(list(Path("/dev/fd").iterdir()))
+    yield
+    assert len(list(Path("/dev/fd").iterdir())) == before
+
+
+def is_same(fd, path):
+    """Say whether an open file is the one at a path, and close it."""
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    finally:
+        os.close(fd)
+
+
+def read(fd):
+    """Read an open file and close it."""
+    with os.fdopen(fd, "rb") as file:
+        return file.read()
+
+
+def test_no_parts_are_the_folder_itself(folder):
+    """It is opened."""
+    assert is_same(open_folder(folder), folder)
+
+
+def test_parts_lead_to_a_folder_below(folder):
+    """One after the other."""
+    assert is_same(open_folder(folder, ("a", "b")), folder / "a" / "b")
+
+
+def test_an_open_folder_stays_open(folder):
+    """The caller still owns it."""
+    fd = open_folder(folder)
+    assert is_same(open_folder(fd, ("a",)), folder / "a")
+    assert is_same(fd, folder)
+
+
+def test_the_folder_to_begin_at_may_be_a_link(folder, tmp_path):
+    """It is trusted; what lies below it is not."""
+    (tmp_path / "link").symlink_to(folder)
+    assert is_same(open_folder(tmp_path / "link", ("a",)), folder / "a")
+
+
+def test_opened_folders_are_not_passed_on_to_programs(folder):
+    """A program that is started does not inherit them."""
+    fd = open_folder(folder, ("a",))
+    assert os.get_inheritable(fd) is False
+    os.close(fd)
+
+
+def test_a_missing_folder_is_an_error(folder):
+    """Nothing is made unless it is asked for."""
+    with pytest.raises(FileNotFoundError):
+        open_folder(folder, ("a", "missing"))
+    assert not (folder / "a" / "missing").exists()
+
+
+def test_missing_folders_are_made_when_asked_for(folder):
+    """All on the way; those that are there stay."""
+    assert is_same(open_folder(folder, ("a", "c", "d"), make=True), folder / "a" / "c" / "d")
+    assert (folder / "a" / "plain.txt").read_text(encoding="utf-8") == "plain"
+
+
+@pytest.mark.parametrize("make", [False, True])
+@pytest.mark.parametrize("target", ["../outside", "a", "nowhere", "link"])
+def test_a_link_is_never_followed(folder, make, target):
+    """Neither out nor in, neither into nothing nor into itself; and nothing is made behind it."""
+    (folder / "link").symlink_to(target)
+    for parts in (("link",), ("link", "new")):
+        with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
+            open_folder(folder, parts, make=make)
+    assert not list(folder.parent.rglob("new"))
+
+
+def test_a_link_in_the_middle_is_not_followed_to_a_file(folder):
+    """The file behind it is another one."""
+    (folder / "link").symlink_to("../outside")
+    with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
+        open_file(folder, ("link", "plain.txt"))
+
+
+def test_a_link_in_the_place_of_a_file_is_not_followed(folder):
+    """Not even to a file beside it."""
+    (folder / "a" / "link.txt").symlink_to("plain.txt")
+    with pytest.raises(OSError, match="Too many levels"):
+        open_file(folder, ("a", "link.txt"))
+
+
+@pytest.mark.parametrize("make", [False, True])
+def test_a_file_is_no_folder(folder, make):
+    """In the middle nor at the end."""
+    for parts in (("a", "plain.txt"), ("a", "plain.txt", "x")):
+        with pytest.raises(NotADirectoryError):
+            open_folder(folder, parts, make=make)
+
+
+@pytest.mark.timeout(10)
+def test_a_fifo_does_not_block(folder):
+    """It is no folder; as a file it is opened, for the caller to look at."""
+    os.mkfifo(folder / "fifo")
+    with pytest.raises(NotADirectoryError):
+        open_folder(folder, ("fifo",))
+    fd = open_file(folder, ("fifo",))
+    assert stat.S_ISFIFO(os.fstat(fd).st_mode)
+    os.close(fd)
+
+
+def test_a_socket_cannot_be_opened(folder, monkeypatch):
+    """As a file or as a folder."""
+    monkeypatch.chdir(folder)
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind("socket")
+        with pytest.raises(OSError, match="No such device"):
+            open_file(folder, ("socket",))
+        with pytest.raises(NotADirectoryError):
+            open_folder(folder, ("socket",))
+
+
+def test_a_file_can_be_made_where_none_is(folder):
+    """With the flags for it, and only in the folder that was opened."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    os.close(open_file(folder, ("a", "new.txt"), flags))
+    assert (folder / "a" / "new.txt").read_bytes() == b""
+    with pytest.raises(FileExistsError):
+        open_file(folder, ("a", "new.txt"), flags)
+
+
+@pytest.mark.slow
+def test_a_folder_that_is_swapped_for_a_link_leads_nowhere_else(folder):
+    """However often it is tried: the file inside, or an error."""
+    stop = threading.Event()
+
+    def swap():
+        while not stop.is_set():
+            (folder / "a").rename(folder / "away")
+            (folder / "a").symlink_to("../outside")
+            (folder / "a").unlink()
+            (folder / "away").rename(folder / "a")
+            stop.wait(0.001)  # let the other thread find it in its place, too
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    found = set()
+    try:
+        for _ in range(30_000):
+            try:
+                found.add(read(open_file(folder, ("a", "plain.txt"))))
+            except OSError:
+                continue
+    finally:
+        stop.set()
+        swapping.join()
+    assert found == {b"plain"}

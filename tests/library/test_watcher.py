@@ -1,0 +1,283 @@
+"""Tests of the watch over roots, with real folders and the real system behind it."""
+
+import logging
+import shutil
+import sys
+import threading
+import time
+
+import pytest
+import watchfiles
+
+from skillsearch.errors import MissingDependencyError, RootError
+from skillsearch.library import watcher
+
+pytestmark = pytest.mark.slow
+DEBOUNCE_MS = 200
+"""Between two steps of one change no more time passes than this, even on a busy machine."""
+QUIET = 0.5
+"""Seconds after which a change that is not told by then never will be."""
+
+
+class Watched:
+    """A watch in a thread, and how often it told of changes."""
+
+    def __init__(self, paths, **options):
+        self.calls = 0
+        self.told = []
+        self.fault = None
+        self.has_ended = False
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=self._run, args=(paths, options))
+        self.thread.start()
+
+    def _run(self, paths, options):
+        try:
+            watcher.watch(
+                paths, self._told, stop=self.stop, **{"debounce_ms": DEBOUNCE_MS, **options}
+            )
+        finally:
+            self.has_ended = True
+
+    def _told(self, changed):
+        self.calls += 1
+        self.told.append(changed)
+        if self.fault:
+            raise self.fault
+
+    def reach(self, calls):
+        """Wait until changes were told that often or more, and return how often they were."""
+        deadline = time.monotonic() + 20
+        while self.calls < calls and time.monotonic() < deadline and not self.has_ended:
+            time.sleep(0.01)
+        time.sleep(QUIET)
+        assert self.calls >= calls
+        return self.calls
+
+    def wait(self, calls):
+        """Wait until changes were told that often, and see that it is not more often."""
+        assert self.reach(calls) == calls
+        assert not self.has_ended
+
+
+@pytest.fixture
+def start(monkeypatch):
+    """Watch folders until the test ends."""
+    monkeypatch.setattr(watcher, "TICK_MS", 50)
+    running = []
+
+    def begin(*paths, **options):
+        running.append(Watched(paths, **options))
+        running[-1].wait(1)
+        return running[-1]
+
+    yield begin
+    for watched in running:
+        watched.stop.set()
+        watched.thread.join(20)
+        assert not watched.thread.is_alive()
+
+
+@pytest.fixture
+def root(tmp_path, make_skill):
+    """Make a root with one skill."""
+    make_skill(tmp_path / "root", "steep-tea")
+    return tmp_path / "root"
+
+
+def test_a_watch_begins_with_a_look(start, root):
+    """Once, for what changed before it began."""
+    start(root).wait(1)
+
+
+def test_a_skill_that_comes_changes_and_goes_is_told(start, root, make_skill):
+    """Each time once."""
+    watched = start(root)
+    path = make_skill(root, "brew-coffee")
+    watched.wait(2)
+    path.write_text("changed")
+    watched.wait(3)
+    path.unlink()
+    watched.wait(4)
+    assert watched.told[0] is None  # what happened before the watch, nobody saw
+    assert all(path.parent in told or path in told for told in watched.told[1:])
+
+
+def test_any_spelling_of_the_file_counts(start, root):
+    """As the search for skills takes them."""
+    watched = start(root)
+    (root / "steep-tea" / "Skill.MD").write_text("x")
+    watched.wait(2)
+
+
+def test_other_files_do_not_count(start, root, make_skill):
+    """Neither when they come, nor when they change, nor when they go."""
+    watched = start(root)
+    notes = root / "steep-tea" / "notes.md"
+    notes.write_text("a")
+    watched.wait(1)
+    notes.write_text("b")
+    watched.wait(1)
+    notes.unlink()
+    watched.wait(1)
+    make_skill(root, "brew-coffee")
+    watched.wait(2)
+
+
+@pytest.mark.parametrize("name", [".git", "node_modules"])
+def test_folders_of_machinery_do_not_count(start, root, make_skill, name):
+    """No skill is looked for in them."""
+    (root / name).mkdir()
+    watched = start(root)
+    make_skill(root / name, "hidden")
+    watched.wait(1)
+
+
+def test_a_root_inside_a_folder_of_machinery_counts(start, root, make_skill):
+    """It was named."""
+    inner = root / "node_modules" / "package"
+    inner.mkdir(parents=True)
+    watched = start(inner)
+    make_skill(inner)
+    watched.wait(2)
+
+
+def test_the_folder_of_the_index_does_not_count(start, root, make_skill):
+    """A refresh would else be the cause of the next."""
+    (root / "index").mkdir()
+    watched = start(root, leave_out=root / "index")
+    make_skill(root / "index", "hidden")
+    (root / "index").rename(root / "gone")
+    watched.wait(2)
+
+
+def test_an_index_around_the_root_hides_nothing(start, root, make_skill):
+    """Only what lies in the root can be left out of it."""
+    watched = start(root, leave_out=root.parent)
+    make_skill(root, "brew-coffee")
+    watched.wait(2)
+
+
+def test_a_folder_that_is_moved_in_and_out_is_told(start, root, tmp_path, make_skill):
+    """The system tells of the folder alone, not of the skills in it."""
+    make_skill(tmp_path / "pack" / "deep", "brew-coffee")
+    watched = start(root)
+    (tmp_path / "pack").rename(root / "pack")
+    watched.wait(2)
+    (root / "pack" / "deep").rename(tmp_path / "deep")
+    watched.wait(3)
+    (root / "pack").rename(tmp_path / "pack")
+    watched.wait(4)
+
+
+def test_a_burst_is_told_once(start, root, make_skill):
+    """An unpacked archive, or another branch, is one change."""
+    watched = start(root, debounce_ms=400)
+    for number in range(500):
+        make_skill(root, f"skill-{number}")
+    watched.wait(2)
+
+
+def test_a_root_that_vanishes_and_returns_is_watched_again(start, root, make_skill):
+    """Its going and its coming are told, and what happens in the new one."""
+    watched = start(root)
+    shutil.rmtree(root)
+    watched.wait(2)
+    root.mkdir()
+    watched.wait(3)
+    make_skill(root)
+    watched.wait(4)
+
+
+def test_a_root_that_is_replaced_at_once_is_watched_again(start, root, make_skill):
+    """Even where the new folder has the number of the old one."""
+    watched = start(root)
+    shutil.rmtree(root)
+    root.mkdir()
+    watched.wait(2)
+    make_skill(root)
+    watched.wait(3)
+
+
+def test_a_link_to_the_root_can_be_turned(start, tmp_path, make_skill):
+    """As deployments do."""
+    for name in ("old", "new"):
+        make_skill(tmp_path / name)
+    link = tmp_path / "current"
+    link.symlink_to("old")
+    watched = start(link)
+    link.unlink()
+    link.symlink_to("new")
+    told = watched.reach(2)
+    make_skill(tmp_path / "new", "brew-coffee")
+    watched.wait(told + 1)
+
+
+def test_a_missing_root_is_waited_for(start, tmp_path, make_skill):
+    """However deep it is to come."""
+    watched = start(tmp_path / "a" / "b")
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    watched.wait(2)
+    make_skill(tmp_path / "a" / "b")
+    watched.wait(3)
+
+
+def test_a_missing_root_does_not_hide_the_others(start, root, tmp_path, make_skill):
+    """A file in its place is none either."""
+    (tmp_path / "file").write_text("x")
+    watched = start(tmp_path / "none", root, tmp_path / "file")
+    make_skill(root, "brew-coffee")
+    watched.wait(2)
+    make_skill(tmp_path / "none")
+    watched.wait(3)
+
+
+@pytest.mark.parametrize("fault", [RootError("The root is gone."), PermissionError(13, "No")])
+def test_a_fault_is_told_and_the_watch_goes_on(start, root, make_skill, caplog, fault):
+    """The next change may mend it."""
+    watched = start(root)
+    watched.fault = fault
+    make_skill(root, "brew-coffee")
+    watched.wait(2)
+    watched.fault = None
+    make_skill(root, "squeeze-lemons")
+    watched.wait(3)
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert record.getMessage() == f"{fault} Still watching."
+
+
+def test_folders_are_polled_where_the_system_cannot_tell(
+    start, root, make_skill, caplog, monkeypatch
+):
+    """As when all its watches are in use; this is said once."""
+    real = watchfiles.watch
+
+    def exhausted(*paths, **options):
+        if not options["force_polling"]:
+            raise OSError("OS file watch limit reached.")
+        return real(*paths, **options)
+
+    monkeypatch.setattr(watchfiles, "watch", exhausted)
+    monkeypatch.setattr(watcher, "POLL_MS", 50)
+    watched = start(root)
+    make_skill(root, "brew-coffee")
+    watched.reach(2)
+    (record,) = caplog.records
+    assert "OS file watch limit reached." in record.getMessage()
+
+
+@pytest.mark.parametrize("name", ["root", "none"])
+def test_a_watch_ends_when_it_is_told_to(start, root, name):
+    """At once, whether there is something to watch or not."""
+    watched = start(root.parent / name)
+    watched.stop.set()
+    watched.thread.join(5)
+    assert watched.has_ended
+
+
+def test_a_missing_library_is_named_with_its_extra(monkeypatch, root):
+    """And how to install it."""
+    monkeypatch.setitem(sys.modules, "watchfiles", None)
+    with pytest.raises(MissingDependencyError, match=r"install .*\[watch\]"):
+        watcher.watch([root], print, stop=threading.Event())

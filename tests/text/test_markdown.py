@@ -1,0 +1,155 @@
+"""Lines, paragraphs and sections of Markdown."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from skillsearch.text.markdown import lines, paragraphs, sections
+
+BODY = """Intro about forms.
+
+## Install
+Run the installer.
+
+```sh
+# not a heading about passwords
+```
+
+### Recover passwords ###
+Ask the owner, then   crack
+the password.
+
+#no heading
+## Using C#
+Write code.
+"""
+FENCES = MarkdownIt("zero").enable(["fence", "code"])
+"""A parser of its own kind that knows fences and indented code, and no lists or quotes."""
+LINES = st.builds(
+    "".join,
+    st.tuples(
+        st.sampled_from(["", " ", "   ", "    ", "\t"]),
+        st.sampled_from(["", "word", "``", "```", "````", "~~", "~~~", "~~~~", "```~~~"]),
+        st.sampled_from(["", " ", "\t", "sh", " a`b", " ~~~", "`"]),
+    ),
+)
+
+
+def fenced(text):
+    """Return the numbers of the lines in fences."""
+    return [number for number, line in enumerate(lines(text)) if line.is_fenced]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a\n```\nb\n```\nc", [1, 2, 3]),
+        ("```sh\nb\n````\nc", [0, 1, 2]),
+        ("````\n```\n````", [0, 1, 2]),
+        ("```\n~~~\nb", [0, 1, 2]),
+        ("~~~ `a`\nb\n~~~ ", [0, 1, 2]),
+        ("```\n```sh\nb", [0, 1, 2]),
+        ("   ```\na\n  ```\nb", [0, 1, 2]),
+        ("``` a`b\nc", []),
+        ("``\na\n``", []),
+        ("    ```\na", []),
+        ("\t```\na", []),
+        ("```\na\n    ```\nb", [0, 1, 2, 3]),
+    ],
+)
+def test_fences_by_example(text, expected):
+    """Opened and closed as CommonMark has them."""
+    assert fenced(text) == expected
+
+
+@given(st.lists(LINES, max_size=8))
+def test_fences_are_those_of_another_parser(written):
+    """Line by line."""
+    text = "\n".join([*written, "end"])
+    tokens = [token for token in FENCES.parse(text) if token.type == "fence"]
+    assert fenced(text) == [number for token in tokens for number in range(*token.map)]
+
+
+@given(st.text("a`~ #\n\r\u2028", max_size=60))
+def test_lines_are_the_text(text):
+    """Each begins where it says; joined again, nothing is lost."""
+    found = list(lines(text))
+    assert "\n".join(line.text for line in found) == text.removesuffix("\n")
+    for line in found:
+        assert text.startswith(line.text, line.start)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("\n \n", []),
+        ("a\nb\n\nc\n", ["a\nb", "c"]),
+        ("a\n```\nb\n```\nc", ["a", "c"]),
+        ("  a\n \t\n```\nb", ["  a"]),
+    ],
+)
+def test_paragraphs_by_example(text, expected):
+    """Blank lines and fences part them."""
+    assert [text[begin:end] for begin, end in paragraphs(text)] == expected
+
+
+def test_a_body_is_split_along_its_headings():
+    """A sign in a fence is none; closing signs go, those of C# stay."""
+    found = list(sections(BODY))
+    assert [heading for heading, _ in found] == ["", "Install", "Recover passwords", "Using C#"]
+    assert found[0][1] == "Intro about forms.\n"
+    assert "not a heading" in found[1][1]
+    assert found[3][1] == "Write code."
+
+
+@pytest.mark.parametrize(
+    ("line", "heading"),
+    [
+        ("# One", "One"),
+        ("###### Six", "Six"),
+        ("####### Seven", None),
+        ("#\tTab", "Tab"),
+        ("## Closed ##  ", "Closed"),
+        ("# F# #", "F#"),
+        ("#", None),
+        ("# ", None),
+        (" # Indented", None),
+        ("# a b  c", "a b  c"),
+    ],
+)
+def test_headings_by_example(line, heading):
+    """As CommonMark has them, but for indented and empty ones."""
+    found = [title for title, _ in sections(f"text\n{line}\ntext")]
+    assert found == ([""] if heading is None else ["", heading])
+
+
+@pytest.mark.parametrize("inside", ["```python", "~~~", "``` x", "# one"])
+def test_what_does_not_close_a_fence_begins_no_section(inside):
+    """Until the fence ends no line is a heading."""
+    found = [title for title, _ in sections(f"```\n{inside}\n# inside\n```\n# after\n")]
+    assert found == ["", "after"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# a" + " " * 50_000 + "x",
+        "# " + "# " * 50_000 + "x",
+        "#" * 50_000,
+        "`" * 50_000,
+        "`" * 50_000 + "x`",
+        "```" + " " * 50_000 + "x`",
+        "```\n" + ("```" + " " * 100 + "x\n") * 500,
+        "\n" * 50_000,
+    ],
+)
+def test_a_hostile_text_takes_no_time(text):
+    """A regular expression that tries all splits would take for ever."""
+    started = time.thread_time()
+    list(sections(text))
+    list(paragraphs(text))
+    assert time.thread_time() - started < 1

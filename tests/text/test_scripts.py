@@ -1,0 +1,78 @@
+"""What an embedder can read of a text."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillsearch.text.scripts import readable, script, trust
+
+LATIN = frozenset({"Latin"})
+
+
+@pytest.mark.parametrize(
+    ("char", "expected"),
+    [
+        ("a", "Latin"),
+        ("é", "Latin"),
+        ("\uff21", "Latin"),
+        ("ª", "Latin"),
+        ("µ", "Latin"),
+        ("ж", "Cyrillic"),
+        ("λ", "Greek"),
+        ("字", "Cjk"),
+        ("한", "Hangul"),
+        ("あ", "Hiragana"),
+        ("ア", "Katakana"),
+        ("ش", "Arabic"),
+        ("\ue000", "Unknown"),
+    ],
+)
+def test_a_letter_belongs_to_the_script_of_its_name(char, expected):
+    """Wide and ordinal letters are Latin; a letter without a name is of no script."""
+    assert script(char) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "scripts", "expected"),
+    [
+        ("plain words", LATIN, 1.0),
+        ("", LATIN, 1.0),
+        ("123 !? 🚀", LATIN, 1.0),
+        ("한국어", LATIN, 0.0),
+        ("한국어", None, 1.0),
+        ("한국어", frozenset({"Hangul"}), 1.0),
+        ("abc", frozenset({"Hangul"}), 0.0),
+        ("ab 한국", LATIN, 1.0),
+        ("a 한국어", LATIN, 0.5),
+        ("a 한국어 한국어말", LATIN, 0.25),
+    ],
+)
+def test_trust_is_the_readable_share_of_the_letters_doubled(text, scripts, expected):
+    """Half of the letters is enough for full trust; what is no letter has no say."""
+    assert trust(text, scripts) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "scripts", "expected"),
+    [
+        ("plain\nwords", LATIN, "plain\nwords"),
+        ("한국어", None, "한국어"),
+        ("한국어", LATIN, ""),
+        ("use 파이썬 now", LATIN, "use now"),
+        ("PDF를 2개 만들기", LATIN, "PDF 2"),
+        ("한국어!?", LATIN, ""),
+        ("déjà vu", LATIN, "déjà vu"),
+    ],
+)
+def test_foreign_letters_are_left_out_of_what_is_embedded(text, scripts, expected):
+    """What is left without any letter or digit is nothing at all."""
+    assert readable(text, scripts) == expected
+
+
+@given(st.text())
+def test_what_is_readable_is_trusted_in_full(text):
+    """Nothing foreign is left behind, whatever the text."""
+    kept = readable(text, LATIN)
+    assert all(script(char) == "Latin" for char in kept if char.isalpha())
+    assert trust(kept, LATIN) == 1.0
+    assert 0.0 <= trust(text, LATIN) <= 1.0

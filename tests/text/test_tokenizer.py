@@ -1,0 +1,199 @@
+"""Text to terms."""
+
+import time
+import unicodedata
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from skillsearch.text.tokenizer import bigrams, is_bigram, normalized, terms
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("  \n\t ", []),
+        ("PDF", ["pdf"]),
+        ("Merging merged merges MERGE", ["merg", "merg", "merg", "merg"]),
+        ("the and of to is", []),
+        ("Don't panic", ["panic"]),
+        ("run it, then stop.", ["run", "stop"]),
+        ("is as", []),
+        ("aws", ["aws"]),
+        ("2024 v2 3d", ["2024", "v2", "3d"]),
+        ("one_two-three/four.five", ["one", "two", "three", "four", "five"]),
+    ],
+)
+def test_latin_words_are_folded_stemmed_and_freed_of_stop_words(text, expected):
+    """Order and repeats stay; short words, numbers and mixtures are kept as they are."""
+    assert terms(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("camelCase", ["camelcas", "camel", "case"]),
+        ("HTTPServerError", ["httpservererror", "http", "server", "error"]),
+        ("readHTTP2Body", ["readhttp2body", "read", "http", "bodi"]),
+        ("parseJSON", ["parsejson", "pars", "json"]),
+        ("GitHub", ["github"]),
+        ("JavaScript", ["javascript"]),
+        ("kebab-case-name", ["kebab", "case", "name"]),
+        ("snake_case", ["snake", "case"]),
+        ("iOS", ["ios", "os"]),
+        ("aB", ["ab"]),
+    ],
+)
+def test_identifiers_give_their_parts_and_the_whole(text, expected):
+    """Brand names of two humps stay whole; a single letter is no part."""
+    assert terms(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("C++ and C# and F#", ["c++", "c#", "f#"]),
+        (".NET core", [".net", "core"]),
+        ("ASP.NET", ["asp", "net"]),
+        ("abc++", ["abc"]),
+        ("c", ["c"]),
+        ("100% & @home #1", ["100", "home", "1"]),
+        ("-_-", []),
+        ("🚀✨", []),
+    ],
+)
+def test_symbols_count_only_where_they_name_a_language(text, expected):
+    """``c++`` is a term; other signs part words."""
+    assert terms(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("accented", "plain"),
+    [
+        ("résumé", "resume"),
+        ("Réserver", "reserver"),
+        ("naïve", "naive"),
+        ("Zürich", "Zurich"),
+        ("İstanbul", "istanbul"),
+        ("cafe\u0301", "café"),
+        ("ﬁle", "file"),
+        ("\uff21\uff30\uff29", "api"),
+        ("①", "1"),
+    ],
+)
+def test_accents_and_wide_forms_make_no_difference(accented, plain):
+    """Whoever types without accents finds what has them, stemming included."""
+    assert terms(accented) == terms(plain) != []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("数据库", ["数据", "据库"]),
+        ("字", ["字"]),
+        ("ひらがなカタ", ["ひら", "らが", "がな", "カタ"]),
+        ("한국어 번역", ["한국", "국어", "번역"]),
+        ("使用Python写代码", ["使用", "python", "写代", "代码"]),
+        ("ﾃｽﾄ", ["テス", "スト"]),
+        ("ภาษาไทย", ["ภาษา", "ษาไท", "ไทย"]),
+        ("東京、大阪", ["東京", "大阪"]),
+        ("\U00020000\U00020001", ["\U00020000\U00020001"]),
+    ],
+)
+def test_scripts_without_spaces_give_bigrams(text, expected):
+    """A lone character is a term by itself; Latin words between them stay words."""
+    assert terms(text) == expected
+    assert [is_bigram(term) for term in terms(text)] == [not t.isascii() for t in expected]
+
+
+def test_bigrams_overlap():
+    """Each piece but the ends is in two of them."""
+    assert bigrams("abcd") == ["ab", "bc", "cd"]
+    assert bigrams(["ab", "c", "de"]) == ["abc", "cde"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("\ud800\udfff", []),
+        ("key\ud800word", ["key", "word"]),
+        ("nul\0byte", ["nul", "byte"]),
+        ("a\u202eb\u200bc\x1b[31m", ["b", "c", "31m"]),
+        ("x" * 100, ["x" * 64]),
+        ("é" * 100, ["e" * 64]),
+        ("\u0301\u0301", []),
+    ],
+)
+def test_hostile_characters_are_harmless(text, expected):
+    """Lone surrogates, NUL and control characters part words; long words are cut."""
+    assert terms(text) == expected
+
+
+@given(st.text())
+@example("İ" * 70)
+def test_any_text_gives_terms_that_are_never_empty_or_long(text):
+    """Nothing raises; folding at most triples the length at which words are cut."""
+    found = terms(text)
+    assert all(found)
+    assert max(map(len, found), default=0) <= 192
+
+
+@given(st.lists(st.text(alphabet="abcXYZéß数据한c+#.-_ 19"), max_size=6))
+def test_texts_joined_by_a_blank_line_give_the_terms_of_each(parts):
+    """The analysis has no memory: documents and queries are treated the same."""
+    assert terms("\n\n".join(parts)) == [term for part in parts for term in terms(part)]
+
+
+HOSTILE = {
+    "letters": "a",
+    "humps": "aB",
+    "words": "ab ",
+    "capitals": "A",
+    "bigrams": "字",
+    "surrogates": "\ud800",
+    "accents": "é",
+    "marks of two classes": "\u0301\u0327",
+    "marks that are letters": "\uff9e\u0338",
+    "plus signs": "c+",
+    "long forms": "\ufdfa",
+    "stacked vowels": "\u0e40\u0e01\u0e34",
+    "vowels without a consonant": "\u0e34",
+    "joined consonants": "\u1000\u1039",
+    "Arabic points": "\u0628\u064e\u0640",
+    "emoji joined": "\U0001f468\u200d\U0001f469\u200d",
+    "changes of kana": "\u3042\u30a2",
+}
+
+
+def fastest(text):
+    """Return the seconds of the fastest of three runs, for a text not seen before."""
+    seconds = []
+    for number in range(3):
+        started = time.thread_time()
+        terms(f"{text} {number}")
+        seconds.append(time.thread_time() - started)
+    return min(seconds)
+
+
+@pytest.mark.parametrize("piece", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.slow
+def test_a_megabyte_of_anything_takes_linear_time(piece):
+    """Four times the text takes at most some eight times as long."""
+    repeats = 30_000 // len(piece.encode("utf-8", "surrogatepass"))
+    short, long = fastest(piece * repeats), fastest(piece * repeats * 4)
+    assert long < 8 * short + 0.05
+
+
+def test_a_long_run_of_unsorted_marks_does_not_stop_the_clock():
+    """Sorting 100,000 combining marks would take a minute."""
+    started = time.thread_time()
+    assert terms("key a" + "\u0301" * 50_000 + "\u0327" * 50_000 + " word")[-1] == "word"
+    assert time.thread_time() - started < 2
+
+
+@given(st.text())
+def test_normal_form_is_that_of_unicode(text):
+    """Texts as people write them, with few marks on a letter, get exactly NFKC."""
+    assert normalized(text) == unicodedata.normalize("NFKC", text)

@@ -1,0 +1,239 @@
+"""Text to terms, language by language."""
+
+import unicodedata
+
+import pytest
+import Stemmer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillsearch.text.languages import language_of
+from skillsearch.text.tokenizer import document_terms, terms
+
+SENTENCES = {
+    "ar": (
+        "أنشئ تقريرًا شهريًا من جداول المبيعات في ٣ خطوات",
+        ["انش", "تقرير", "شهري", "جداول", "مبيع", "3", "خطوا"],
+    ),
+    "de": (
+        "Prüft die Größe der Straßenkarten und verkleinert große Bilder.",
+        ["pruft", "gross", "strassenkart", "verkleinert", "gross", "bild"],
+    ),
+    "es": (
+        "Revisa las traducciones y corrige los archivos con errores.",
+        ["revis", "traduccion", "corrig", "archiv", "error"],
+    ),
+    "fr": (
+        "Cette compétence vérifie les factures et corrige les montants.",
+        ["competent", "verif", "factur", "corrig", "mont"],
+    ),
+    "hi": (
+        "यह कौशल तालिकाओं से मासिक रिपोर्ट बनाता है।",
+        ["कौशल", "तालिक", "मासिक", "रिपोर्ट", "बन"],
+    ),
+    "ja": (
+        "サーバーの設定を確認してエラーを直します。",
+        ["サー", "ーバ", "バー", "設定", "確認", "エラ", "ラー", "直", "しま", "ます"],
+    ),
+    "ko": ("회의 내용을 요약해요", ["회의", "내용", "용을", "요약", "약해", "해요"]),
+    "ru": (
+        "Навык проверяет отчёты и исправляет ошибки в таблицах.",
+        ["навык", "проверя", "отчет", "исправля", "ошибк", "таблиц"],
+    ),
+    "th": (
+        "แก้คำผิดในเอกสาร",
+        ["แก้คํา", "คําผิ", "ผิด", "ดใน", "ในเอ", "เอก", "กสา", "สาร"],
+    ),
+    "tr": (
+        "Dosyaları sıkıştırır ve IŞIK ayarlarını düzeltir.",
+        ["dosyalari", "sikistirir", "isik", "ayar", "duzel"],
+    ),
+    "zh": (
+        "检查数据库的迁移脚本",
+        ["检查", "查数", "数据", "据库", "库的", "的迁", "迁移", "移脚", "脚本"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("language", "case"), SENTENCES.items(), ids=SENTENCES)
+def test_a_sentence_gives_the_terms_of_its_language(language, case):
+    """Folded, freed of function words and stemmed, or cut into bigrams."""
+    text, expected = case
+    assert language_of(text) == language
+    assert terms(text, language) == expected
+
+
+@pytest.mark.parametrize(
+    ("language", "algorithm", "word"),
+    [
+        ("ca", "catalan", "fitxers"),
+        ("cs", "czech", "tabulkami"),
+        ("da", "danish", "rapporterne"),
+        ("de", "german", "Zusammenfassungen"),
+        ("en", "english", "summaries"),
+        ("es", "spanish", "resumiendo"),
+        ("fi", "finnish", "taulukoissa"),
+        ("fr", "french", "continuellement"),
+        ("hu", "hungarian", "szavakat"),
+        ("id", "indonesian", "menerjemahkan"),
+        ("it", "italian", "riassumendo"),
+        ("nl", "dutch", "vertalingen"),
+        ("no", "norwegian", "rapportene"),
+        ("pl", "polish", "tabelami"),
+        ("pt", "portuguese", "resumindo"),
+        ("ro", "romanian", "tabelelor"),
+        ("sv", "swedish", "rapporterna"),
+        ("tr", "turkish", "raporlar"),
+        ("el", "greek", "πινακων"),
+        ("hi", "hindi", "तालिकाओं"),
+        ("hy", "armenian", "աղյուսակներ"),
+        ("ne", "nepali", "तालिकाहरू"),
+        ("ru", "russian", "таблицами"),
+        ("sr", "serbian", "табелама"),
+        ("ta", "tamil", "அறிக்கைகள்"),
+    ],
+)
+def test_words_are_stemmed_by_snowball(language, algorithm, word):
+    """Snowball's own stemmer of the language is the oracle."""
+    assert terms(word, language) == [Stemmer.Stemmer(algorithm).stemWord(word.lower())]
+
+
+@pytest.mark.parametrize("language", ["", "en", "ru", "zh", "xx", "\ud800"])
+def test_latin_words_are_english_where_the_language_has_other_letters(language):
+    """Technical terms in a Russian text are those of an English query."""
+    assert terms("testing files", language) == ["test", "file"]
+
+
+def test_other_scripts_follow_their_main_language_in_any_text():
+    """Russian words in an English text are found by a Russian query."""
+    text = "a guide for пользователей and مدرسة"
+    assert terms(text, "en") == terms(text, "ru") == ["guid", "пользовател", "مدرس"]
+
+
+def test_ukrainian_words_are_not_stemmed_as_russian():
+    """There is no stemmer for them; only their function words go."""
+    assert terms("перевіряє таблиці та звіти", "uk") == ["перевіряє", "таблиці", "звіти"]
+
+
+def test_a_document_gives_english_stems_too():
+    """English technical terms in it, and words of a query in no known language, are found."""
+    found = document_terms("Ejecuta testing automático de servicios", "es")
+    assert set(terms("testing automatico servicios")) <= set(found)
+    assert set(terms("testing automático de servicios", "es")) <= set(found)
+
+
+@given(st.text(alphabet="abcdefghi ABC.-_éñ数ка0"))
+def test_an_english_document_gives_what_an_english_query_gives(text):
+    """One term a word, and no language is English."""
+    assert document_terms(text, "en") == document_terms(text) == terms(text, "en") == terms(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "expected"),
+    [
+        ("thé", "", ["the"]),
+        ("thé", "fr", ["the"]),
+        ("cómo como", "es", []),
+        ("té", "es", ["te"]),
+        ("bán bạn", "vi", ["ban"]),
+    ],
+)
+def test_function_words_go_with_their_accents_or_without(text, language, expected):
+    """A word that only looks like one without its accent stays."""
+    assert terms(text, language) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Straße", "STRASSE"),
+        ("łódź", "Lodz"),
+        ("smørrebrød", "smorrebrod"),
+        ("œuvre", "oeuvre"),
+        ("Þór", "thor"),
+        ("Đường", "duong"),
+        ("İSTANBUL", "ıstanbul"),
+        ("ΣΊΣΥΦΟΣ", "σισυφος"),
+        ("Ёлка", "елка"),
+        ("за\u0301мок", "замок"),
+        ("שָׁלוֹם", "שלום"),
+        ("أحمد", "احمد"),
+        ("مَدْرَسَةٌ", "مدرسه"),
+        ("كتـــاب", "كتاب"),
+        ("موسيقى", "موسيقي"),
+        ("فارسی", "فارسي"),
+        ("٣٤ ۳۴ ३४", "34 34 34"),
+        ("ﾊﾟｿｺﾝ", "パソコン"),
+        ("ＡＰＩ", "api"),
+    ],
+)
+def test_ways_to_write_a_word_make_no_difference(one, other):
+    """Case, accents, points, stretched letters, digits and widths."""
+    assert terms(one) == terms(other) != []
+
+
+@pytest.mark.parametrize("pair", [("мой", "мои"), ("їх", "іх"), ("ў", "у"), ("हिन्दी", "हन्द")])
+def test_marks_that_make_another_letter_stay(pair):
+    """A breve or diaeresis can make a letter of its own; an Indic vowel sign is a vowel."""
+    assert terms(f"x{pair[0]}") != terms(f"x{pair[1]}")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("งาน", ["งาน"]),
+        ("เก็บน้ำ", ["เก็บ", "บน้ํา"]),
+        ("မြန်မာ", ["မြန်", "န်မာ"]),
+        ("ខ្មែរ", ["ខ្មែរ"]),
+        ("ພາສາລາວ", ["ພາສາ", "ສາລາ", "ລາວ"]),
+        ("\u0e34\u0e34", ["\u0e34\u0e34"]),
+    ],
+)
+def test_no_vowel_or_tone_is_torn_from_its_consonant(text, expected):
+    """The bigrams of South-East Asia are pairs of syllable parts."""
+    assert terms(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("本を読むための机", ["本", "読", "むた", "ため", "めの", "机"]),
+        ("ユーザー・データ", ["ユー", "ーザ", "ザー", "デー", "ータ"]),
+        ("らーめん", ["らー", "ーめ", "めん"]),
+        ("APIの使い方", ["api", "使", "方"]),
+    ],
+)
+def test_japanese_is_cut_where_the_script_changes(text, expected):
+    """Short runs of hiragana are particles and endings, and say nothing."""
+    assert terms(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("👨\u200d👩\u200d👧 family 👍🏽", ["famili"]),
+        ("\u202bמדריך\u202c guide \u2067ملف\u2069", ["מדריך", "guid", "ملف"]),
+        ("数据data데이터данные", ["数据", "data", "데이", "이터", "дан"]),
+        ("a" + "\u0301" * 100_000, ["a"]),
+        ("\ud83d\udc4d file \udfff", ["file"]),
+    ],
+)
+def test_mixtures_and_marks_are_harmless(text, expected):
+    """Emoji and controls of direction part words; a heap of marks is one letter's."""
+    assert terms(text) == expected
+
+
+@given(st.text(), st.sampled_from(["", *SENTENCES]))
+def test_terms_depend_on_nothing_but_text_and_language(text, language):
+    """Asked again, and of the text in normal form, the terms are the same."""
+    found = terms(text, language)
+    assert terms(text, language) == found
+    assert terms(unicodedata.normalize("NFC", text), language) == found
+    assert terms(unicodedata.normalize("NFKC", text), language) == found
+
+
+@given(st.text(alphabet="abcßéñçøłœæšžабвёйΣσςάαώ ěțğ-"))
+def test_case_makes_no_difference(text):
+    """As `str.casefold` has it; camelCase, which counts, is left out by folding first."""
+    folded = text.casefold()
+    assert terms(folded.upper(), "de") == terms(folded, "de")
