@@ -1,9 +1,9 @@
 """Settings: flags > ``SKILLSEARCH_*`` > project file > user file > defaults.
 
-With `skillsearch.environ`, the only reader of environment variables. A project file comes with
-a checkout, so what it may name is limited: its paths must stay inside its own folder, an index
-there is the user's own (see `own_folder`), and it cannot choose a model by path or from a hub. The
-user's own file, variables and flags may name anything.
+With `skillsearch.environ`, the only reader of environment variables. A project file comes with a
+checkout, so it is limited: its paths must stay inside its own folder, an index there is the user's
+own (see `own_folder`), and it cannot choose a model by path or from a hub. The user's own file,
+variables and flags may name anything.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ PROJECT_MODELS = frozenset(
     "onnx skillsearch-minilm minilm all-MiniLM-L6-v2 hashing multilingual "
     "multilingual-e5-small".split()
 )
-"""Models that a project file may choose: those that load nothing but what is installed."""
+"""Models that a project file may choose: they load only what is installed."""
 
 NOT_FOR_PROJECTS = frozenset({"allowed_commands", "denied_commands", "backend", "uri"})
-"""Settings that a checkout must not decide: what may be run, and whom queries are sent to."""
+"""Settings that a checkout must not decide: commands that may run, servers that get queries."""
 
 MAX_QUERY_CHARS = 65_536
 """Far beyond any request to an agent; a longer text is a mistake that would cost seconds."""
@@ -48,7 +48,7 @@ _ROOT_IN_LIST = re.compile(
     r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/:@]*(?::[^/@]*)?@)?(?:\[[^]/]*\]|[^/:]*)(?::\d+)?(?:/[^:]*)?"
     r"|[^:]+"
 )
-"""A URL, its port and all, or a path: what a list parted by colons holds."""
+"""A URL, its port and all, or a path: an item of a colon-separated list."""
 
 _VARIABLES = frozenset(f"{PREFIX}{key.upper()}" for key in PARSERS) | OTHER_VARIABLES
 _OF_PROJECT = 2
@@ -63,27 +63,26 @@ class Settings:
     """Everything that can be configured.
 
     Attributes:
-        roots: Folders and archives of skills, and URLs as text, in order of precedence; empty
-            where none are configured.
-        index_dir: Folder of the index; in a folder that a project file names, one of the user's
-            own.
-        model: What the embedder is loaded by.
+        roots: Folders and archives of skills, and URLs as text, in order of precedence.
+        index_dir: Folder of the index; below a folder that a project file names, the user's own.
+        model: Name or path of the embedder.
         fields: ``full``, or ``metadata`` to leave the bodies out.
-        languages: Which languages to index for; see `skillsearch.types.LANGUAGES`.
+        languages: Languages to index for; see `skillsearch.types.LANGUAGES`.
         device: Where models of sentence-transformers run: ``cpu``, ``cuda``, ``cuda:1``, ``mps``,
-            or ``auto`` for the best that torch sees. All others run on the CPU.
+            or
+            ``auto`` for the best that torch sees. All others run on the CPU.
         backend: Where the index lies: ``local``, in `index_dir`, or ``milvus``.
         uri: Address of the Milvus server; it may hold a password, so it is never shown.
         collection: Name of the index on that server.
-        n: Hits a query gives at most.
+        n: Maximum hits of a query.
         threshold: Lowest accepted score; None for the default of the ranking system.
-        refresh: Whether a query brings a changed index up to date first where that is cheap.
+        refresh: Whether a query first updates a changed index if that is cheap.
         environments: Folder of the named environments.
-        environment: Name of the one in use; empty for ``default``, or else the only one there is.
-        daemon: Whether the daemon is used: ``auto`` where it runs, ``off`` never.
+        environment: The one in use; empty for ``default``, or else the only one there is.
+        daemon: ``auto`` to use the daemon if it runs, or ``off``.
         allowed_commands: The only commands of skills that may be run; empty for all.
         denied_commands: Commands of skills that may not be run.
-        sources: Where each setting that is not a default came from, for ``doctor``.
+        sources: Where each setting that is not a default came from.
     """
 
     roots: tuple[Path | str, ...] = ()
@@ -107,7 +106,7 @@ class Settings:
 
     @property
     def index_roots(self) -> tuple[Path | str, ...]:
-        """Roots that belong to the index in use: those that are named as close to the command.
+        """Roots that belong to the index in use: those named as close to the command as it.
 
         A project's roots are not for an index that a flag or variable names, nor are those of the
         user's file for the index of a project.
@@ -116,19 +115,19 @@ class Settings:
 
     @property
     def is_project_index(self) -> bool:
-        """Whether a project's file names the index."""
+        """Whether a project file names the index."""
         return self._closeness("index_dir") == _OF_PROJECT
 
     @property
     def why_index(self) -> str:
-        """Why this index is the one in use, in words that follow its folder."""
+        """Why this index is the one in use, as words to follow its folder."""
         source = self.sources.get("index_dir", "")
         given = {"": "the default", "flag": "named by --index-dir"}
         given["environment"] = f"named by {PREFIX}INDEX_DIR"
         return given.get(source, f"named by {source}")
 
     def _closeness(self, key: str) -> int:
-        """Return how close to the command a setting was made, the default being the farthest."""
+        """Return how close to the command a setting was made; the default is the farthest."""
         source = self.sources.get(key, "")
         known = {"": 0, SEED_ROOT: 0, str(user_file()): 1, "environment": 3, "flag": 4}
         return known.get(source, _OF_PROJECT)
@@ -140,19 +139,14 @@ def load_settings(
     variables: Mapping[str, str] | None = None,
     **flags: JsonValue,
 ) -> Settings:
-    """Gather the settings that hold in a folder.
+    """Gather the settings that apply in a folder, the working folder by default, all checked.
 
-    Args:
-        folder: Where to begin looking for a project file, upward; the working folder by default.
-        variables: The ``SKILLSEARCH_*`` variables, and ``SKILLS_ROOT``, which names a root where
-            nothing else does; by default those of this process.
-        **flags: Settings given on the command line or in code; None means not given.
-
-    Returns:
-        The settings, all checked.
+    A project file is looked for from there upward. `variables` are the ``SKILLSEARCH_*`` ones and
+    ``SKILLS_ROOT``, which names a root if nothing else does; those of this process by default.
+    Flags that are None are not given.
 
     Raises:
-        ConfigError: When a file cannot be read, or a setting is unknown or unusable.
+        ConfigError: A file cannot be read, or a setting is unknown or unusable.
     """
     here = (folder or _working_folder()).absolute()
     settings = Settings(
@@ -176,7 +170,6 @@ def load_settings(
 
 
 def _working_folder() -> Path:
-    """Return the folder that this process works in."""
     try:
         return Path.cwd()
     except OSError as exc:
@@ -186,7 +179,7 @@ def _working_folder() -> Path:
 
 
 def default_index_dir() -> Path:
-    """Return the folder of the index where none is configured: in the user's cache folder."""
+    """Return the folder of the index if none is configured: in the user's cache folder."""
     return cache_dir() / "default"
 
 
@@ -197,14 +190,9 @@ def user_index_dir() -> Path:
 
 
 def index_option(folder: Path, settings: Settings | None = None) -> str:
-    """Return the option that makes a command use an index: none for the one in the settings.
+    """Return `` --index-dir FOLDER`` for a command, or nothing if its settings name this index.
 
-    Args:
-        folder: Folder of the index.
-        settings: Those of the command; by default those of the working folder.
-
-    Returns:
-        The option with a blank before it, or nothing.
+    Without settings, those of the working folder count.
     """
     try:
         settings = settings or load_settings()
@@ -217,14 +205,9 @@ def index_option(folder: Path, settings: Settings | None = None) -> str:
 
 
 def no_index(folder: Path, settings: Settings | None = None) -> str:
-    """Say that a folder holds no index, why it was looked at, and what makes one.
+    """Return the message that a folder holds no index: why it was chosen, and what makes one.
 
-    Args:
-        folder: The folder.
-        settings: Those of the caller; by default those of the working folder.
-
-    Returns:
-        Two or three sentences.
+    Without settings, those of the working folder count.
     """
     try:
         settings = settings or load_settings()
@@ -246,21 +229,21 @@ def no_index(folder: Path, settings: Settings | None = None) -> str:
 
 
 def index_dir_for(roots: Sequence[Path], model: str) -> Path:
-    """Return a folder of its own for an index of certain roots, in the user's cache folder."""
+    """Return the folder, in the user's cache folder, of an index of certain roots and a model."""
     identity = "\0".join([model, *(str(root.absolute()) for root in roots)])
     digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
     return cache_dir() / digest[:16]
 
 
 def cache_dir() -> Path:
-    """Return the user's cache folder for skillsearch, by the habits of the platform."""
+    """Return the user's cache folder for skillsearch, as the platform has it."""
     import platformdirs
 
     return Path(platformdirs.user_cache_dir(APP, appauthor=False))
 
 
 def user_file() -> Path:
-    """Return where the user's own settings would lie."""
+    """Return the path of the user's own settings; it may not exist."""
     import platformdirs
 
     return Path(platformdirs.user_config_dir(APP, appauthor=False)) / "skillsearch.toml"
@@ -277,7 +260,7 @@ def project_file(folder: Path) -> Path | None:
 
 
 def standard_roots(folder: Path | None = None) -> tuple[Path, ...]:
-    """Return the places where hosts keep skills that exist, the project's before the user's."""
+    """Return the existing places where hosts keep skills, the project's before the user's."""
     here = folder or Path.cwd()
     places = [base / name for base in (here, Path.home()) for name in STANDARD_ROOTS]
     return tuple(dict.fromkeys(place for place in places if place.is_dir()))
@@ -286,28 +269,24 @@ def standard_roots(folder: Path | None = None) -> tuple[Path, ...]:
 def use_one_blas_thread() -> None:
     """Keep OpenBLAS, which numpy and faiss bring, from starting threads in this process.
 
-    Call it before numpy is imported. A search multiplies too little to gain from them, and their
-    start alone costs 0.12 CPU seconds: a fifth of a cold query. What the user set stays.
+    Call it before numpy is imported. A search multiplies too little to gain from threads, and
+    starting them costs 0.12 CPU seconds: a fifth of a cold query. A value set by the user stays.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def no_color() -> bool:
-    """Tell whether the user asked for output without colours (no-color.org)."""
+    """Return whether the user wants output without colours (no-color.org)."""
     return bool(os.environ.get("NO_COLOR"))
 
 
 def mcp_token(file: Path | None = None) -> str:
-    """Return the token that clients of the MCP server have to show; it is never a flag itself.
+    """Return the token that clients of the MCP server must send, empty if there is none.
 
-    Args:
-        file: A file that holds it; None for ``SKILLSEARCH_MCP_TOKEN``.
-
-    Returns:
-        The token; empty where there is none.
+    It comes from a file, or without one from ``SKILLSEARCH_MCP_TOKEN``; it is never a flag itself.
 
     Raises:
-        ConfigError: If the file cannot be read, is open to other users, or holds nothing.
+        ConfigError: The file is unreadable, open to other users, or empty.
     """
     if file is None:
         return os.environ.get(f"{PREFIX}MCP_TOKEN", "").strip()
@@ -343,7 +322,7 @@ def _environment(variables: Mapping[str, str] | None) -> dict[str, JsonValue]:
 
 @cache
 def _warn_of_unknown(name: str) -> None:
-    """Warn once of a variable that is not a setting, and name the one it looks like."""
+    """Warn once about a variable that is not a setting, and name the one it resembles."""
     import difflib
 
     near = difflib.get_close_matches(name, _VARIABLES, n=1)
@@ -352,21 +331,15 @@ def _warn_of_unknown(name: str) -> None:
 
 
 def _split_roots(text: str) -> list[str]:
-    """Take a list of roots apart; the colons of a URL part nothing."""
+    """Split a list of roots; the colons of a URL do not separate."""
     return _ROOT_IN_LIST.findall(text) if os.pathsep == ":" else text.split(os.pathsep)
 
 
 def _table(path: Path) -> dict[str, JsonValue]:
-    """Read the settings of a TOML file.
-
-    Args:
-        path: The file; of a pyproject.toml only ``[tool.skillsearch]`` is read.
-
-    Returns:
-        The settings as they are written, none where there are none.
+    """Return the settings of a TOML file; of a pyproject.toml only ``[tool.skillsearch]``.
 
     Raises:
-        ConfigError: When the file cannot be read as TOML.
+        ConfigError: The file is not readable as TOML.
     """
     try:
         with path.open("rb") as file:
@@ -388,7 +361,6 @@ def _table(path: Path) -> dict[str, JsonValue]:
 
 
 def _with_file(settings: Settings, path: Path, *, is_project: bool) -> Settings:
-    """Add the settings of a file, where it exists."""
     if not path.is_file():
         return settings
     values = _table(path)
@@ -428,16 +400,7 @@ def _named(source: str, key: str, value: JsonValue) -> str:
 
 
 def _check_project(settings: Settings, values: Mapping[str, JsonValue], path: Path) -> None:
-    """Refuse what a checkout must not decide for its user.
-
-    Args:
-        settings: The settings with those of the file.
-        values: What the file says.
-        path: The file.
-
-    Raises:
-        ConfigError: When the project file reaches outside its folder.
-    """
+    """Refuse what a checkout must not decide for its user."""
     listed = sorted(NOT_FOR_PROJECTS & values.keys())
     if listed:
         raise ConfigError(

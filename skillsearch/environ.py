@@ -1,7 +1,7 @@
-"""What a process finds around it: the variables of its user, and the folder of their login.
+"""The surroundings of a process: the user's variables, and the folder of their login.
 
-Together with `skillsearch.config`, the only reader of environment variables. It imports next to
-nothing: the hook of a host reads it before every prompt.
+With `skillsearch.config`, the only reader of environment variables. It imports almost nothing: the
+hook of a host runs it before every prompt.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 PREFIX = "SKILLSEARCH_"
 SEED_ROOT = "SKILLS_ROOT"
-"""The variable by which other programs name a root; it counts where no setting names any."""
+"""The variable by which other programs name a root; used if no setting names any."""
 OTHER_VARIABLES = frozenset({f"{PREFIX}MCP_TOKEN", f"{PREFIX}MILVUS_TOKEN"})
 """Variables of ours that are no setting: secrets, which no file of settings may hold."""
 PLACES = ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")
@@ -42,10 +42,10 @@ def variables() -> dict[str, str]:
 
 
 def runtime_dir() -> str:
-    """Return the folder of what lives as long as the daemon: its socket, lock and log.
+    """Return the folder of the daemon's socket, lock and log; it may not exist.
 
     It is below ``XDG_RUNTIME_DIR``, else below systemd's folder of the login, else in the user's
-    cache folder; never in a temporary folder that other users can write to. It may not exist.
+    cache folder; never in a temporary folder that other users can write to.
     """
     given = os.environ.get("XDG_RUNTIME_DIR", "")
     if given.startswith("/"):
@@ -57,7 +57,7 @@ def runtime_dir() -> str:
 
 
 def engine_variables() -> dict[str, str]:
-    """Return the variables that the command of a container engine is to have: `ENGINE_NAMES`."""
+    """Return the variables that a container engine needs: settings, daemon, images."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -66,14 +66,14 @@ def engine_variables() -> dict[str, str]:
 
 
 def skills_root() -> str:
-    """Return where `SEED_ROOT` says that skills are; empty where it does not."""
+    """Return the root that `SEED_ROOT` names, or an empty string."""
     return os.environ.get(SEED_ROOT, "")
 
 
 def speaks_english() -> bool:
-    """Tell whether nothing says that the user speaks another language than English.
+    """Return whether the locale is English or unset.
 
-    The first of ``LC_ALL``, ``LC_MESSAGES`` and ``LANG`` that is set counts, as POSIX has it.
+    The first of ``LC_ALL``, ``LC_MESSAGES`` and ``LANG`` that is set counts, as in POSIX.
     """
     names = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
     locale = next(filter(None, names), "C")
@@ -81,22 +81,15 @@ def speaks_english() -> bool:
 
 
 def milvus_token() -> str:
-    """Return the token for Milvus of ``SKILLSEARCH_MILVUS_TOKEN``, empty where there is none.
+    """Return the token of ``SKILLSEARCH_MILVUS_TOKEN``, ``user:password`` or an API key, or empty.
 
-    It is ``user:password`` or an API key, and never a flag or in a file of settings.
+    It is never a flag or in a file of settings.
     """
     return os.environ.get(f"{PREFIX}MILVUS_TOKEN", "").strip()
 
 
 def install_extra(extra: str) -> str:
-    """Return the command that adds an extra to this copy of skillsearch, however it came here.
-
-    Args:
-        extra: Name of the extra, such as ``mcp``.
-
-    Returns:
-        A line for a shell; what was added before stays.
-    """
+    """Return the shell command that adds an extra to this installation, keeping those there are."""
     import shlex
     import sys
     from pathlib import Path
@@ -112,21 +105,14 @@ def install_extra(extra: str) -> str:
 
 
 def install_again() -> str:
-    """Return the command that installs this copy of skillsearch once more."""
+    """Return the command that reinstalls this copy of skillsearch."""
     import shlex
 
     return f"{pip_install(again=True)} {shlex.join(_requirement(set()))}"
 
 
 def pip_install(*, again: bool = False) -> str:
-    """Return the beginning of a command that installs packages beside this one.
-
-    Args:
-        again: Whether it is to install what is there already.
-
-    Returns:
-        What stands before the names of the packages.
-    """
+    """Return the start of a command that installs packages beside this one, or reinstalls them."""
     import shlex
     import sys
     from importlib import util
@@ -137,7 +123,7 @@ def pip_install(*, again: bool = False) -> str:
 
 
 def _requirement(extras: set[str]) -> list[str]:
-    """Return how an installer is told this copy of skillsearch with some extras."""
+    """Return this copy of skillsearch with some extras, as arguments of an installer."""
     import json
     from importlib import metadata
     from pathlib import Path
@@ -165,7 +151,7 @@ def _requirement(extras: set[str]) -> list[str]:
 
 
 def _uv_tool_extras(receipt: Path) -> set[str] | None:
-    """Return the extras of a tool that uv installed, which another install drops; else None."""
+    """Return the extras of a uv tool, which another install would drop; None if this is not one."""
     import tomllib
 
     try:
@@ -180,9 +166,9 @@ def _uv_tool_extras(receipt: Path) -> set[str] | None:
 
 
 def forbid_telemetry() -> None:
-    """Keep the libraries that we load from reporting to anybody; what the user set stays.
+    """Keep the libraries that we load from reporting to anybody; a value set by the user stays.
 
-    Call it before they are imported: they begin with their first line.
+    Call it before they are imported: they report from their first line on.
     """
     for name, value in _NO_TELEMETRY.items():
         if not os.environ.get(name):
@@ -190,7 +176,7 @@ def forbid_telemetry() -> None:
 
 
 class Variables:
-    """Sets environment variables for as long as a block runs."""
+    """Sets environment variables while a block runs."""
 
     def __init__(self, **values: str) -> None:
         self._values = values

@@ -8,7 +8,7 @@ SkillSearchError
 │   ├─ AmbiguousNameError      several skills have that name; carries their qualified names
 │   ├─ VersionConstraintError  a constraint on versions cannot be read
 │   ├─ ChunkNotFoundError      no chunk of a skill has that id; carries those there are
-│   └─ UnsafePathError         a requested path leaves the skill folder, or is no plain file
+│   └─ UnsafePathError         a requested path leaves the skill folder, or is not a plain file
 ├─ RootError                   a root cannot be indexed
 ├─ IndexNotFoundError          the index folder holds no usable index
 ├─ IndexingError               the first index of a library is still being made
@@ -55,30 +55,21 @@ class SkillError(SkillSearchError):
 
 
 class ParseError(SkillError):
-    """A SKILL.md cannot be read as a skill.
+    """A SKILL.md cannot be parsed as a skill.
 
-    Attributes:
-        code: Kebab-case word for the kind of problem, as in `Diagnostic.code`.
-        line: Line in the file, counted from 1, where one is known.
+    Its `code` is that of `Diagnostic`; its `line` counts from 1, if known.
     """
 
     def __init__(self, message: str, *, code: str, line: int | None = None) -> None:
-        """Say what is wrong, and where."""
         super().__init__(message)
         self.code = code
         self.line = line
 
 
 class SkillNotFoundError(SkillError, LookupError):
-    """No indexed skill has the requested name.
-
-    Attributes:
-        name: The name that was asked for.
-        nearest: Up to five names that look like it, nearest first.
-    """
+    """No indexed skill has the requested name; `nearest` are up to five similar names."""
 
     def __init__(self, name: str, nearest: tuple[str, ...] = ()) -> None:
-        """Name what was asked for and what looks like it."""
         near = f"Did you mean: {', '.join(nearest)}?"
         hint = near if nearest else "List all skills, or search for the task."
         super().__init__(f"No skill is named {name!r}. {hint}")
@@ -87,14 +78,9 @@ class SkillNotFoundError(SkillError, LookupError):
 
 
 class VersionNotFoundError(SkillNotFoundError):
-    """Skills have the requested name, but none of them a version that fits.
-
-    Attributes:
-        versions: The versions that there are, as written.
-    """
+    """Skills have the requested name, but no version that fits; `versions` are those there are."""
 
     def __init__(self, name: str, versions: tuple[str, ...]) -> None:
-        """Name what was asked for and what there is."""
         super().__init__(name)
         there_are = ", ".join(version or "one without a version" for version in versions)
         self.args = (
@@ -105,15 +91,9 @@ class VersionNotFoundError(SkillNotFoundError):
 
 
 class AmbiguousNameError(SkillError, LookupError):
-    """Several indexed skills share the requested name.
-
-    Attributes:
-        name: The name that was asked for.
-        candidates: A qualified name for each of the skills.
-    """
+    """Several indexed skills share the requested name; `candidates` are their qualified names."""
 
     def __init__(self, name: str, candidates: tuple[str, ...]) -> None:
-        """Name what was asked for and what it may mean."""
         super().__init__(
             f"{len(candidates)} skills are named {name!r}; ask for one of: {', '.join(candidates)}"
         )
@@ -122,14 +102,9 @@ class AmbiguousNameError(SkillError, LookupError):
 
 
 class VersionConstraintError(SkillError, ValueError):
-    """A constraint on versions cannot be read.
-
-    Attributes:
-        constraint: The constraint as written.
-    """
+    """A constraint on versions cannot be parsed."""
 
     def __init__(self, constraint: str) -> None:
-        """Name the constraint and show how one is written."""
         super().__init__(
             f"The version constraint {constraint[:200]!r} cannot be read; "
             "write it as '>=1.2,<2', '^1.2' or '1.2'."
@@ -138,16 +113,9 @@ class VersionConstraintError(SkillError, ValueError):
 
 
 class ChunkNotFoundError(SkillError, LookupError):
-    """A skill has no chunk of the requested id.
-
-    Attributes:
-        skill: Name of the skill.
-        chunk_id: The id that was asked for.
-        available: The ids that there are, in the order of the body.
-    """
+    """A skill has no chunk of the requested id; `available` are those it has, in order."""
 
     def __init__(self, skill: str, chunk_id: str, available: tuple[str, ...]) -> None:
-        """Name what was asked for and the first ten that there are."""
         ids = ", ".join(available[:10])
         more = f" and {len(available) - 10:,} more" if len(available) > 10 else ""
         hint = f"ask for one of: {ids}{more}." if ids else "it has no chunks at all; load its body."
@@ -158,11 +126,11 @@ class ChunkNotFoundError(SkillError, LookupError):
 
 
 class UnsafePathError(SkillError):
-    """A requested path leaves the skill folder, or names something that is no plain file."""
+    """A requested path leaves the skill folder, or is not a plain file."""
 
 
 class RootError(SkillSearchError):
-    """A root is missing, no folder, or unreadable."""
+    """A root is missing, unreadable, or not a folder."""
 
 
 class IndexNotFoundError(SkillSearchError):
@@ -170,14 +138,9 @@ class IndexNotFoundError(SkillSearchError):
 
 
 class IndexingError(SkillSearchError):
-    """The first index of a library is still being made, beside it, and not even words are there.
-
-    Attributes:
-        progress: How far it is.
-    """
+    """The first index of a library is still being built, and not even words can be searched."""
 
     def __init__(self, progress: IndexProgress) -> None:
-        """Say how far it is."""
         reached = f"{progress.share:.0%} is done" if progress.texts else "they are being read"
         super().__init__(f"The skills are being indexed: {reached}; search again {progress.when}.")
         self.progress = progress
@@ -198,11 +161,11 @@ class StorageError(SkillSearchError):
 
 
 class LockTimeoutError(StorageError):
-    """Another process kept the index locked for longer than we wait."""
+    """Another process held the lock of the index for too long."""
 
 
 class RemoteError(SkillSearchError):
-    """Milvus cannot be reached, or did not do what it was asked for."""
+    """Milvus cannot be reached, or refused a request."""
 
 
 class CacheError(SkillSearchError):
@@ -210,24 +173,17 @@ class CacheError(SkillSearchError):
 
 
 class EmbedderError(SkillSearchError):
-    """An embedder cannot be loaded, or gave vectors that cannot be used."""
+    """An embedder cannot be loaded, or returned unusable vectors."""
 
 
 class ConfigError(SkillSearchError):
-    """A setting has a value that cannot be used."""
+    """A setting has an unusable value."""
 
 
 class EnvironmentNotFoundError(ConfigError, LookupError):
-    """No environment has the requested name.
-
-    Attributes:
-        name: The name that was asked for.
-        nearest: Up to five names that look like it, nearest first.
-        available: All names that there are.
-    """
+    """No environment has the requested name; `nearest` are up to five similar ones."""
 
     def __init__(self, name: str, nearest: tuple[str, ...], available: tuple[str, ...]) -> None:
-        """Name what was asked for, what looks like it, and the first fifty that there are."""
         hint = f" Did you mean: {', '.join(nearest)}?" if nearest else ""
         more = f" and {len(available) - 50} others" if len(available) > 50 else ""
         there_are = ", ".join(available[:50]) + more or "none; make a folder of that name"
@@ -238,24 +194,22 @@ class EnvironmentNotFoundError(ConfigError, LookupError):
 
 
 class QueryError(SkillSearchError, ValueError):
-    """A query, a number of hits or a threshold that cannot be searched."""
+    """A query, number of hits or threshold that cannot be searched."""
 
 
 class DaemonError(SkillSearchError):
     """The daemon cannot be started, trusted or understood, or cannot answer.
 
-    Attributes:
-        is_final: True where the same would go wrong without the daemon.
+    It is final if the same would fail without the daemon.
     """
 
     def __init__(self, message: str, *, is_final: bool = False) -> None:
-        """Say what is wrong."""
         super().__init__(message)
         self.is_final = is_final
 
 
 class ExecutionError(SkillSearchError):
-    """A command of a skill cannot be run as asked."""
+    """A command of a skill cannot be run as requested."""
 
 
 class ExecutorError(ExecutionError):
@@ -263,28 +217,26 @@ class ExecutorError(ExecutionError):
 
 
 class IsolationError(ExecutorError):
-    """Isolation is required, and no executor of this machine gives it."""
+    """Isolation is required, and no executor on this machine provides it."""
 
 
 class CommandRefusedError(ExecutionError):
-    """The allow and deny lists of commands do not let a command pass."""
+    """The allow and deny lists reject a command."""
 
 
 class SkillNotLoadedError(ExecutionError):
-    """A session is to run a command of a skill that it has not loaded.
+    """A session was asked to run a command of a skill that it has not loaded.
 
-    Attributes:
-        skill: Name of the skill.
+    The message is that of trpc-agent-go.
     """
 
     def __init__(self, skill: str) -> None:
-        """Name the skill, in the words of trpc-agent-go."""
         super().__init__(f'skill_run requires skill_load first for "{skill}"')
         self.skill = skill
 
 
 class WorkspaceError(ExecutionError):
-    """A workspace, or an input or output of it, cannot be used."""
+    """A workspace, or one of its inputs or outputs, cannot be used."""
 
 
 class ArtifactNotFoundError(ExecutionError, LookupError):
@@ -292,23 +244,17 @@ class ArtifactNotFoundError(ExecutionError, LookupError):
 
 
 class EvaluationError(SkillSearchError):
-    """A collection, a run or the description of a system that cannot be measured."""
+    """A collection, a run or a system that cannot be measured."""
 
 
 class TrainingError(SkillSearchError):
-    """A model that cannot be tuned, read for it or written, or skills that do not suffice."""
+    """A model that cannot be tuned, read or written, or too few skills to tune it."""
 
 
 class MissingDependencyError(SkillSearchError, ImportError):
-    """An optional library is not installed.
-
-    Attributes:
-        module: The module that could not be imported.
-        extra: The extra of skillsearch that brings it.
-    """
+    """An optional library is not installed; names the `module` and the `extra` that brings it."""
 
     def __init__(self, module: str, extra: str, purpose: str) -> None:
-        """Say what needs which module, and how to install it."""
         super().__init__(f"{purpose} needs {module}: {install_extra(extra)}")
         self.module = module
         self.extra = extra

@@ -1,4 +1,4 @@
-"""How the values of settings are read, whether they come as text or from a TOML file."""
+"""Parsers of the values of settings, given as text or by a TOML file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import LANGUAGES, JsonValue, Languages
+from skillsearch.types import LANGUAGES, JsonValue
 
 MAX_N = 1000
 """Hits that a query can ask for."""
@@ -24,22 +24,21 @@ _DEVICE = re.compile(r"auto|cpu|cuda(?::[0-9]{1,3})?|mps")
 
 
 def is_environment_name(text: str) -> bool:
-    """Tell whether a text can name an environment: a folder, and nothing above or below it.
+    """Return whether a text can name an environment: one folder, not a path.
 
-    A name has at most 255 bytes, no hidden characters, neither slash nor backslash nor colon, and
-    does not begin with a dot.
+    A name has at most 255 bytes, no hidden characters, no slash, backslash or colon, and does not
+    begin with a dot.
     """
     is_plain = text != "" and one_line(text) == text and not text.startswith(".")
     return is_plain and not set("/\\:") & set(text) and len(text.encode()) <= _MAX_NAME_BYTES
 
 
 def is_url(root: str | Path) -> bool:
-    """Tell whether a root is written as a URL, of whatever scheme."""
+    """Return whether a root is written as a URL, of whatever scheme."""
     return isinstance(root, str) and _URL.match(root) is not None
 
 
 def _parse_path(value: JsonValue, base: Path) -> Path:
-    """Read a folder."""
     if isinstance(value, Path):
         return base / value
     if not isinstance(value, str) or not value or "\0" in value:
@@ -48,64 +47,42 @@ def _parse_path(value: JsonValue, base: Path) -> Path:
 
 
 def _parse_roots(value: JsonValue, base: Path) -> tuple[Path | str, ...]:
-    """Read a list of folders, archives and URLs."""
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise ValueError("must be a list of folders")
     return tuple(item if is_url(item) else _parse_path(item, base) for item in value)
 
 
 def _parse_text(value: JsonValue, base: Path) -> str:
-    """Read a text that is not empty."""
     if not isinstance(value, str) or not value.strip():
         raise ValueError("must be a text")
     return value.strip()
 
 
 def _parse_environment(value: JsonValue, base: Path) -> str:
-    """Read the name of an environment."""
     if not isinstance(value, str) or not is_environment_name(value):
         raise ValueError("must be the name of a folder, without '/', '\\', ':' or a leading dot")
     return value
 
 
-def _parse_daemon(value: JsonValue, base: Path) -> str:
-    """Read whether to use the daemon."""
-    if value not in ("auto", "off"):
-        raise ValueError("must be 'auto' or 'off'")
-    return str(value)
+def _choice(*choices: str) -> Callable[[JsonValue, Path], str]:
+    """Return the parser of a setting with a few values."""
+    named = f"{', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
 
+    def parse(value: JsonValue, base: Path) -> str:
+        if value not in choices:
+            raise ValueError(f"must be {named}")
+        return str(value)
 
-def _parse_backend(value: JsonValue, base: Path) -> str:
-    """Read where the index lies."""
-    if value not in BACKENDS:
-        raise ValueError("must be 'local' or 'milvus'")
-    return str(value)
-
-
-def _parse_fields(value: JsonValue, base: Path) -> str:
-    """Read which fields to index."""
-    if value not in ("metadata", "full"):
-        raise ValueError("must be 'metadata' or 'full'")
-    return str(value)
-
-
-def _parse_languages(value: JsonValue, base: Path) -> Languages:
-    """Read which languages to index for."""
-    for known in LANGUAGES:
-        if value == known:
-            return known
-    raise ValueError(f"must be {', '.join(map(repr, LANGUAGES[:-1]))} or {LANGUAGES[-1]!r}")
+    return parse
 
 
 def _parse_device(value: JsonValue, base: Path) -> str:
-    """Read where a model of sentence-transformers runs."""
     if not isinstance(value, str) or not _DEVICE.fullmatch(value):
         raise ValueError("must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'")
     return value
 
 
 def _parse_n(value: JsonValue, base: Path) -> int:
-    """Read a number of hits."""
     with suppress(TypeError, ValueError, OverflowError):
         number = int(value)
         if not isinstance(value, float | bool) and 1 <= number <= MAX_N:
@@ -114,7 +91,6 @@ def _parse_n(value: JsonValue, base: Path) -> int:
 
 
 def _parse_threshold(value: JsonValue, base: Path) -> float:
-    """Read a threshold."""
     with suppress(TypeError, ValueError, OverflowError):
         number = float(value)
         if 0.0 <= number <= 1.0:
@@ -123,7 +99,6 @@ def _parse_threshold(value: JsonValue, base: Path) -> float:
 
 
 def _parse_switch(value: JsonValue, base: Path) -> bool:
-    """Read a switch."""
     if isinstance(value, bool):
         return value
     words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
@@ -133,7 +108,7 @@ def _parse_switch(value: JsonValue, base: Path) -> bool:
 
 
 def _parse_words(value: JsonValue, base: Path) -> tuple[str, ...]:
-    """Read a list of commands: a text with blanks or commas between them, or a list."""
+    """Parse a list of commands: a list, or a text separated by blanks or commas."""
     words = _WORD.findall(value) if isinstance(value, str) else value
     if not isinstance(words, Sequence) or not all(isinstance(word, str) and word for word in words):
         raise ValueError("must be a list of commands")
@@ -144,10 +119,10 @@ PARSERS: Mapping[str, Callable[[Any, Path], Any]] = {
     "roots": _parse_roots,
     "index_dir": _parse_path,
     "model": _parse_text,
-    "fields": _parse_fields,
-    "languages": _parse_languages,
+    "fields": _choice("metadata", "full"),
+    "languages": _choice(*LANGUAGES),
     "device": _parse_device,
-    "backend": _parse_backend,
+    "backend": _choice(*BACKENDS),
     "uri": _parse_text,
     "collection": _parse_text,
     "n": _parse_n,
@@ -155,7 +130,7 @@ PARSERS: Mapping[str, Callable[[Any, Path], Any]] = {
     "refresh": _parse_switch,
     "environments": _parse_path,
     "environment": _parse_environment,
-    "daemon": _parse_daemon,
+    "daemon": _choice("auto", "off"),
     "allowed_commands": _parse_words,
     "denied_commands": _parse_words,
 }

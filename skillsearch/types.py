@@ -1,4 +1,4 @@
-"""Value types that every layer shares: frozen, free of behaviour, cheap to import."""
+"""Value types shared by all layers: frozen, without behaviour, cheap to import."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     """One text a row, unit length, float32, shape (texts, dimensions)."""
 
 JsonValue: TypeAlias = Any
-"""What JSON can hold: str, int, float, bool, None, and lists and string-keyed dicts of them."""
+"""A JSON value: str, int, float, bool, None, or lists and string-keyed dicts of them."""
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with the stage (``read``, ``embed`` or ``search``), how many are done, of how many."""
@@ -29,10 +29,10 @@ both channels by reciprocal rank. Only hybrid's scores are probabilities."""
 Languages = Literal["auto", "english", "all"]
 LANGUAGES: tuple[Languages, ...] = get_args(Languages)
 """Languages that an index is made for. english: those that its model reads; all: every other too,
-by a second dense channel; auto: all where skills or queries need it and it can be had."""
+by a second dense channel; auto: all if skills or queries need it and its model is installed."""
 
 Severity = Literal["error", "warning", "note"]
-"""error: the skill cannot be indexed; warning: indexed, but mend it; note: worth knowing."""
+"""error: the skill cannot be indexed; warning: indexed, but fix it; note: worth knowing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,10 @@ class Diagnostic:
 
     Attributes:
         code: Stable kebab-case word for the kind of problem, such as ``yaml-invalid``.
-        severity: How much it matters; see `Severity`.
+        severity: See `Severity`.
         message: One line: what is wrong, the value, and what to do.
         path: The file or folder it is about.
-        line: Line in that file, counted from 1, where one is known.
+        line: Line in that file, counted from 1, if known.
     """
 
     code: str
@@ -54,7 +54,7 @@ class Diagnostic:
     line: int | None = None
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form of this diagnostic."""
+        """Return the JSON form."""
         # `asdict` takes ten times as long, and large corpora have thousands.
         return {
             "code": self.code,
@@ -67,19 +67,17 @@ class Diagnostic:
 
 @dataclass(frozen=True, slots=True)
 class SkillMetadata:
-    """What a SKILL.md says of itself in its frontmatter, made regular.
+    """The frontmatter of a SKILL.md in regular form; texts are empty if it does not give them.
 
     Attributes:
-        name: The skill's name; the folder's name where the frontmatter has none.
+        name: The skill's name, or its folder's.
         description: What the skill does and when to use it, as one string.
-        license: Licence as written, or empty.
-        compatibility: Environment needs as written, or empty.
         allowed_tools: Tool names that the skill asks for; data, never acted on.
-        version: Version as written, or empty.
-        tags: Tags and keywords, of the top level and of ``metadata``.
-        triggers: Phrases that the author wants to be found by.
-        when_to_use: Text of ``when_to_use`` and its spellings, or empty.
-        hidden: True where ``disable-model-invocation`` asks hosts not to offer the skill.
+        version: As written.
+        tags: Tags and keywords, at the top level and in ``metadata``.
+        triggers: Phrases by which the author wants the skill to be found.
+        when_to_use: Text of ``when_to_use`` in any of its spellings.
+        hidden: Whether ``disable-model-invocation`` asks hosts not to offer the skill.
         requires: Skills that this one needs, each a name or ``name@constraint`` (PEP 440).
         frontmatter: Every key of the frontmatter as JSON values, known or not.
     """
@@ -103,7 +101,7 @@ class Root:
     """A folder that holds skills.
 
     Attributes:
-        path: Absolute real path of the folder.
+        path: Absolute real path.
         alias: Short unique name, the first half of every `doc_id` below it.
     """
 
@@ -113,16 +111,7 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class SkillFile:
-    """A SKILL.md that discovery found, not yet read.
-
-    Attributes:
-        doc_id: Stable id of the document: ``alias:folder`` with the folder relative to its root.
-        path: The SKILL.md file.
-        root: The root it was found under.
-        size: Bytes.
-        mtime_ns: Modification time, nanoseconds since the epoch.
-        inode: Inode number.
-    """
+    """A SKILL.md that discovery found, not yet read; its id is ``alias:folder``, below its root."""
 
     doc_id: str
     path: Path
@@ -134,7 +123,7 @@ class SkillFile:
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """One skill as read: metadata, body, and where it came from.
+    """One skill as read.
 
     Attributes:
         doc_id: Stable id of the document, unique in a corpus.
@@ -168,14 +157,14 @@ class FileContent:
     """A file of a skill, or one page of it.
 
     Attributes:
-        path: Path below the skill folder, in plain form.
-        content: The page: text, or base64 where the file is no UTF-8 text.
+        path: Path below the skill folder.
+        content: The page: text, or base64 if the file is not UTF-8 text.
         encoding: Which of the two.
         offset: Byte of the file at which the page begins.
-        next_offset: Where the next page begins; None at the end of the file.
+        next_offset: Start of the next page; None at the end of the file.
         size: Bytes of the whole file.
         content_hash: sha256 of the whole file, hexadecimal.
-        stale: True where the file is not the one that the caller knew the hash of.
+        stale: Whether the file is not the one whose hash the caller knew.
     """
 
     path: str
@@ -188,7 +177,7 @@ class FileContent:
     stale: bool = False
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form of this page."""
+        """Return the JSON form."""
         return asdict(self)
 
 
@@ -200,9 +189,9 @@ class Explanation:
         features: Value of each ranking feature, 0..1.
         contributions: What each feature adds to the sum that ranks the hit.
         confidence: Log-odds that each piece of evidence adds for the best hit of the query.
-        behind: Log-odds that this hit loses for lying behind the best. The log-odds of a hybrid
+        behind: Log-odds that this hit loses for ranking behind the best. The log-odds of a hybrid
             score are the sum of `confidence` less this.
-        matched_terms: Query terms that occur in the skill, by field, as they were indexed.
+        matched_terms: Query terms that occur in the skill, by field, as indexed.
         section: Heading of the best matching section of the body, or empty.
         snippet: The first lines of that section, or empty.
     """
@@ -222,15 +211,12 @@ class Hit:
 
     Attributes:
         rank: Place in the result, counted from 1.
-        name: The skill's name.
-        description: The skill's description.
         score: Probability of relevance, 0..1; higher is better.
         path: The SKILL.md file.
         root: The root it was found under.
-        doc_id: Id of the document.
         duplicates: Paths of near-identical skills that this hit stands for.
-        explain: Why, where the search was asked to explain.
-        chunk: Id of the chunk of the skill that fits the query best; empty where none does.
+        explain: Why, if the search was asked to explain.
+        chunk: Id of the chunk of the skill that fits the query best; empty if none does.
     """
 
     rank: int
@@ -245,7 +231,7 @@ class Hit:
     chunk: str = ""
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form of this hit; ``explain`` and ``chunk`` only where there is one."""
+        """Return the JSON form; ``explain`` and ``chunk`` only if set."""
         record = asdict(self)
         for name in ("explain", "chunk"):
             if not record[name]:
@@ -258,8 +244,8 @@ class ChannelVote:
     """How far a channel is trusted with a query.
 
     Attributes:
-        channel: ``bm25``, or what the embedder of a dense channel is loaded by, such as ``onnx``.
-        trust: 0 to 1; 0 where it was not asked.
+        channel: ``bm25``, or the model of a dense channel, such as ``onnx``.
+        trust: 0 to 1; 0 if it was not asked.
         reason: Why, in words.
     """
 
@@ -270,17 +256,18 @@ class ChannelVote:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult(Sequence[Hit]):
-    """The answer to one query: a sequence of its hits, false where there is none.
+    """The answer to one query: a sequence of its hits, false if there are none.
 
     Attributes:
         query: The query as searched.
         threshold: Lowest accepted score.
-        hits: Best first, ties by document id; empty where nothing fits.
-        abstained: True where no skill reached the threshold.
+        hits: Best first, ties by document id; empty if nothing fits.
+        abstained: True if no skill reached the threshold.
         seconds: Wall time of the search.
-        channels: Which channels had a vote, where the search was asked to explain.
-        words_only: True if words alone were searched, because no index is made yet: another
-            answer may follow, and none is not final.
+        channels: Which channels had a vote, if the search was asked to explain.
+        words_only: True if words alone were searched because the index is still being built; a
+            later
+            answer may differ.
     """
 
     query: str
@@ -304,7 +291,7 @@ class SearchResult(Sequence[Hit]):
         return self.hits[index]
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form of this result; without what only some results have."""
+        """Return the JSON form, without the fields that only some results have."""
         record = {
             "query": self.query,
             "threshold": self.threshold,
@@ -321,14 +308,14 @@ class SearchResult(Sequence[Hit]):
 
 @dataclass(frozen=True, slots=True)
 class IndexProgress:
-    """How far an index is that is still being made.
+    """Progress of an index that is being built.
 
     Attributes:
-        read: Files that are read.
-        files: Files to read; 0 while that is not known.
-        embedded: Texts that are embedded, several for each skill.
-        texts: Texts to embed, extrapolated while files are read; 0 while that is not known.
-        seconds_left: About how long the texts that are left will take; None while nothing tells.
+        read: Files read.
+        files: Files to read; 0 while unknown.
+        embedded: Texts embedded, several per skill.
+        texts: Texts to embed, extrapolated while files are read; 0 while unknown.
+        seconds_left: Estimate for the remaining texts; None while unknown.
     """
 
     read: int = 0
@@ -339,7 +326,7 @@ class IndexProgress:
 
     @property
     def share(self) -> float:
-        """The share of the texts that are embedded, 0 to 1."""
+        """Share of the texts that are embedded, 0 to 1."""
         return self.embedded / self.texts if self.texts else 0.0
 
     @property
@@ -353,19 +340,19 @@ class IndexProgress:
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """What one run of indexing did.
+    """Result of one run of indexing.
 
     Attributes:
         indexed: Skills in the index now.
         embedded: Texts that had to be embedded.
-        reused: Skills taken over unchanged from the index before.
-        removed: Skills of the index before that are gone.
+        reused: Skills taken unchanged from the previous index.
+        removed: Skills of the previous index that are gone.
         skipped: SKILL.md files that could not be indexed.
         truncated: Texts cut at the embedder's token limit, of those embedded in this run.
         diagnostics: Everything worth reporting, by path.
         generation: Name of the index generation that holds the result.
         seconds: Wall time.
-        healed: Files of the index that were found damaged and made anew, by name.
+        healed: Files of the index that were damaged and rebuilt, by name.
     """
 
     indexed: int
@@ -380,7 +367,7 @@ class IndexReport:
     healed: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form of this report."""
+        """Return the JSON form."""
         return {
             "indexed": self.indexed,
             "embedded": self.embedded,

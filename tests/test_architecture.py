@@ -101,7 +101,6 @@ FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__", "os.popen", "os.syst
 DANGEROUS_FLAGS = {"allow_pickle", "shell", "trust_remote_code"}
 PURE = {  # no clock, no files, no logging
     "cli.host_configs",
-    "text.language_names",
     "text.language_words",
     "text.languages",
     "text.markdown",
@@ -158,7 +157,6 @@ PURE = {  # no clock, no files, no logging
     "agents.session.records",
     "agents.session.types",
     "skills.chunks",
-    "skills.requirements",
     "skills.versions",
 }
 IMPURE_MODULES = {"io", "logging", "os", "shutil", "socket", "subprocess", "tempfile", "time"}

@@ -2,22 +2,34 @@
 
 import json
 import shlex
+import shutil
 import sys
+from importlib import util
+from pathlib import Path
 
 import pytest
 
 from skillsearch import environ
-from skillsearch.environ import install_again, install_extra
 from skillsearch.errors import MissingDependencyError
 
 PIP = [sys.executable, "-m", "pip", "install"]
 
 
+def copy_to(site):
+    """Return the module, loaded from a copy of it in another folder."""
+    path = site / "skillsearch" / "environ.py"
+    path.parent.mkdir(parents=True)
+    shutil.copyfile(Path(environ.__file__), path)
+    spec = util.spec_from_file_location("copied_environ", path)
+    module = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """Have this copy lie in an environment, installed from where a record says."""
+    """Return a function that installs a copy in an environment, from where a record says."""
     site = tmp_path / "an env" / "site"
-    monkeypatch.setattr(environ, "__file__", str(site / "skillsearch" / "environ.py"))
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "an env"))
     monkeypatch.syspath_prepend(str(site))
 
@@ -32,6 +44,7 @@ def installed(tmp_path, monkeypatch):
             (place / "direct_url.json").write_text(text)
         for name, text in (beside or {}).items():
             (tmp_path / "an env" / name).write_text(text)
+        return copy_to(site)
 
     return install
 
@@ -72,56 +85,56 @@ def typed(command):
 )
 def test_an_extra_is_installed_from_where_the_copy_came_from(installed, record, expected):
     """By the interpreter that runs it, whatever is on the path."""
-    installed(record)
-    assert typed(install_extra("mcp")) == [*PIP, expected]
+    copy = installed(record)
+    assert typed(copy.install_extra("mcp")) == [*PIP, expected]
 
 
 def test_a_copy_of_a_folder_is_installed_from_that_folder(installed, tmp_path):
     """Blanks and all."""
     folder = tmp_path / "my checkout"
     folder.mkdir()
-    installed({"url": folder.as_uri(), "dir_info": {}})
-    assert typed(install_extra("watch")) == [*PIP, f"{folder}[watch]"]
-    assert typed(install_again()) == [*PIP, "--force-reinstall", str(folder)]
+    copy = installed({"url": folder.as_uri(), "dir_info": {}})
+    assert typed(copy.install_extra("watch")) == [*PIP, f"{folder}[watch]"]
+    assert typed(copy.install_again()) == [*PIP, "--force-reinstall", str(folder)]
 
 
-def test_a_checkout_stays_one(tmp_path, monkeypatch):
+def test_a_checkout_stays_one(tmp_path):
     """Installed in place, or only found by the path of modules."""
     (tmp_path / "pyproject.toml").touch()
-    monkeypatch.setattr(environ, "__file__", str(tmp_path / "skillsearch" / "s.py"))
-    assert typed(install_extra("mcp")) == [*PIP, "-e", f"{tmp_path}[mcp]"]
+    copy = copy_to(tmp_path)
+    assert typed(copy.install_extra("mcp")) == [*PIP, "-e", f"{tmp_path}[mcp]"]
 
 
 def test_a_tool_of_uv_keeps_the_extras_that_it_has(installed):
     """Uv makes the environment anew of what it is told."""
     receipt = 'requirements = [{ name = "skillsearch", extras = ["watch"] }, { name = "rich" }]'
-    installed(beside={"uv-receipt.toml": f"[tool]\n{receipt}\n"})
-    assert typed(install_extra("mcp")) == ["uv", "tool", "install", "skillsearch[mcp,watch]"]
+    copy = installed(beside={"uv-receipt.toml": f"[tool]\n{receipt}\n"})
+    assert typed(copy.install_extra("mcp")) == ["uv", "tool", "install", "skillsearch[mcp,watch]"]
 
 
 def test_a_receipt_that_cannot_be_read_still_says_that_uv_made_it(installed):
     """The extra is what counts."""
-    installed(beside={"uv-receipt.toml": "["})
-    assert typed(install_extra("mcp")) == ["uv", "tool", "install", "skillsearch[mcp]"]
+    copy = installed(beside={"uv-receipt.toml": "["})
+    assert typed(copy.install_extra("mcp")) == ["uv", "tool", "install", "skillsearch[mcp]"]
 
 
 def test_pipx_installs_into_its_environment_by_its_name(installed, tmp_path):
     """What was added before stays there."""
-    installed(beside={"pipx_metadata.json": "{}"})
+    copy = installed(beside={"pipx_metadata.json": "{}"})
     expected = ["pipx", "runpip", "an env", "install", "skillsearch[mcp]"]
-    assert typed(install_extra("mcp")) == expected
+    assert typed(copy.install_extra("mcp")) == expected
 
 
 def test_an_environment_without_pip_is_one_of_uv(installed, monkeypatch):
     """As `uv venv` makes them."""
-    installed()
+    copy = installed()
     monkeypatch.setitem(sys.modules, "pip", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     expected = ["uv", "pip", "install", "--python", sys.executable, "skillsearch[mcp]"]
-    assert typed(install_extra("mcp")) == expected
+    assert typed(copy.install_extra("mcp")) == expected
 
 
 def test_what_lacks_a_library_says_this_command():
     """In one place for all."""
     error = MissingDependencyError("mcp", "mcp", "The MCP server")
-    assert str(error) == f"The MCP server needs mcp: {install_extra('mcp')}"
+    assert str(error) == f"The MCP server needs mcp: {environ.install_extra('mcp')}"

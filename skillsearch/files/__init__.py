@@ -1,1 +1,1 @@
-"""Files and folders: paths that came from outside, atomic writes, arrays on disk."""
+"""Files and folders: paths from outside, links refused, atomic writes, arrays on disk."""

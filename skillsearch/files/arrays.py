@@ -14,17 +14,13 @@ if TYPE_CHECKING:
 
 
 def save_array(path: Path, array: NDArray[Any]) -> None:
-    """Write an array as `numpy.save` does, but with every error of the disk.
+    """Write an array of numbers as ``.npy``, and report every error of the disk.
 
     `numpy.save` leaves the data to the C library, where a full disk can swallow the end of a file
-    without a word; the file would then be sealed as it is.
-
-    Args:
-        path: The file, ending in ``.npy``.
-        array: The array, of numbers.
+    without a word; the file would then be trusted as it is.
 
     Raises:
-        OSError: When it cannot be written whole.
+        OSError: It cannot be written whole.
     """
     writer = ArrayWriter(path, array.dtype, array.shape[1:])
     writer.append(array)
@@ -32,19 +28,9 @@ def save_array(path: Path, array: NDArray[Any]) -> None:
 
 
 class ArrayWriter:
-    """Writes an array row by row, when nobody knows yet how many there will be."""
+    """Writes a ``.npy`` file row by row, before the number of rows is known."""
 
     def __init__(self, path: Path, dtype: DTypeLike, row: tuple[int, ...] = ()) -> None:
-        """Begin a file.
-
-        Args:
-            path: The file, ending in ``.npy``.
-            dtype: Type of the numbers.
-            row: Shape of a row, empty for a single number.
-
-        Raises:
-            OSError: When it cannot be written.
-        """
         self._dtype = np.dtype(dtype)
         self._row = row
         self._count = 0
@@ -52,23 +38,12 @@ class ArrayWriter:
         self._write_header()
 
     def append(self, rows: NDArray[Any]) -> None:
-        """Write rows behind those that are there.
-
-        Args:
-            rows: Of the shape and type that were announced.
-
-        Raises:
-            OSError: When they cannot be written whole.
-        """
+        """Append rows of the announced shape and type."""
         self._count += len(rows)
         self._file.write(np.ascontiguousarray(rows, self._dtype).data)
 
     def close(self) -> None:
-        """Write how many rows there are, and end the file; a second time it does nothing.
-
-        Raises:
-            OSError: When that cannot be written.
-        """
+        """Write the number of rows and close the file; closing twice does nothing."""
         if self._file.closed:
             return
         with self._file:
@@ -77,23 +52,16 @@ class ArrayWriter:
             self._write_header()
 
     def _write_header(self) -> None:
-        """Write what is known of the array."""
         shape = (self._count, *self._row)
         described = {"descr": self._dtype.str, "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(self._file, described)
 
 
 def map_array(path: Path) -> NDArray[Any]:
-    """Map an array that `save_array` wrote; its pages are read when they are touched.
-
-    Args:
-        path: The file.
-
-    Returns:
-        The array, read-only.
+    """Map an array read-only; its pages are read when they are touched.
 
     Raises:
-        CacheError: When the file is missing, damaged, or holds anything but numbers.
+        CacheError: The file is missing, damaged, or holds anything but numbers.
     """
     try:
         mapped = np.load(path, mmap_mode="r", allow_pickle=False)

@@ -16,13 +16,10 @@ from skillsearch.types import JsonValue
 def write_atomically(path: Path, data: bytes, *, sync: bool = True) -> None:
     """Replace a file in one step, so that a reader sees the old bytes or the new ones.
 
-    Args:
-        path: The file.
-        data: Its new content.
-        sync: Wait until the disk has it; False for what may be lost when the power is.
+    Without `sync` the new content may be lost in a power failure.
 
     Raises:
-        OSError: When it cannot be written; the old file is untouched.
+        OSError: It cannot be written; the old file is untouched.
     """
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     try:
@@ -41,13 +38,8 @@ def write_atomically(path: Path, data: bytes, *, sync: bool = True) -> None:
 def write_record(path: Path, record: JsonValue, *, sync: bool = True) -> None:
     """Replace a JSON file in one step, its first line the digest of the rest.
 
-    Args:
-        path: The file.
-        record: What to write.
-        sync: As in `write_atomically`.
-
     Raises:
-        OSError: When it cannot be written; the old file is untouched.
+        OSError: It cannot be written; the old file is untouched.
     """
     data = json.dumps(record, separators=(",", ":")).encode()
     digest = xxhash.xxh3_128_hexdigest(data).encode()
@@ -55,16 +47,10 @@ def write_record(path: Path, record: JsonValue, *, sync: bool = True) -> None:
 
 
 def read_record(path: Path) -> JsonValue:
-    """Read what `write_record` wrote.
-
-    Args:
-        path: The file.
-
-    Returns:
-        The record.
+    """Read a record that `write_record` wrote.
 
     Raises:
-        CacheError: When the file is missing or damaged.
+        CacheError: The file is missing or damaged.
     """
     try:
         return json.loads(read_with_digest(path))
@@ -73,7 +59,7 @@ def read_record(path: Path) -> JsonValue:
 
 
 def is_record(path: Path) -> bool:
-    """Return whether a file still is what its first line, a digest of the rest, says."""
+    """Return whether a file still matches its first line, the digest of the rest."""
     try:
         read_with_digest(path)
     except (OSError, ValueError):
@@ -82,17 +68,11 @@ def is_record(path: Path) -> bool:
 
 
 def read_with_digest(path: Path) -> bytes:
-    """Read a file whose first line is the digest of the rest.
-
-    Args:
-        path: The file.
-
-    Returns:
-        The rest.
+    """Read a file whose first line is the digest of the rest, and return the rest.
 
     Raises:
-        OSError: When it cannot be read.
-        ValueError: When it is damaged.
+        OSError: It cannot be read.
+        ValueError: It is damaged.
     """
     digest, _, data = path.read_bytes().partition(b"\n")
     if xxhash.xxh3_128_hexdigest(data).encode() != digest:
@@ -101,13 +81,13 @@ def read_with_digest(path: Path) -> bytes:
 
 
 def sync_file(path: Path) -> None:
-    """Have the system put a file on disk before anything refers to it."""
+    """Flush a file to disk before anything refers to it."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
 
 
 def sync_folder(path: Path) -> None:
-    """Have the system put a folder's entries on disk; not every system can."""
+    """Flush a folder's entries to disk; not every system can."""
     if os.name == "nt":
         return
     handle = os.open(path, os.O_RDONLY)

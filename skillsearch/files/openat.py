@@ -1,8 +1,7 @@
-"""Files below a folder, opened component by component and never through a link.
+"""Open files below a folder component by component and never through a link.
 
-A path that was checked and is then opened by its text can be another one by then: any folder of it
-may have been swapped for a link. Here each part is opened below the one before, which nobody can
-swap any more.
+Between the check of a path and its use, any folder of it may be swapped for a link. Here each part
+is opened below the one before, which nobody can swap any more.
 """
 
 from __future__ import annotations
@@ -22,14 +21,7 @@ CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEX
 
 @contextmanager
 def using(fd: int) -> Iterator[int]:
-    """Close a file descriptor in the end.
-
-    Args:
-        fd: The file descriptor.
-
-    Yields:
-        The same.
-    """
+    """Close a file descriptor on exit."""
     try:
         yield fd
     finally:
@@ -37,18 +29,13 @@ def using(fd: int) -> Iterator[int]:
 
 
 def open_folder(folder: Path | int, parts: Sequence[str] = (), *, make: bool = False) -> int:
-    """Open a folder below another.
+    """Open a folder below a trusted one; the caller closes the descriptor.
 
-    Args:
-        folder: The folder to begin at, trusted; an open one stays open.
-        parts: Names of the folders on the way, checked for ``..`` before.
-        make: True to make those that are missing.
-
-    Returns:
-        A file descriptor, which the caller closes.
+    `parts` are the folders on the way, already checked for ``..``; an open `folder` stays open.
+    With `make`, missing folders are created.
 
     Raises:
-        OSError: When a part is missing, is a link (``ELOOP`` or ``ENOTDIR``), or is no folder.
+        OSError: A part is missing, is a link (``ELOOP`` or ``ENOTDIR``), or is not a folder.
     """
     fd = os.dup(folder) if isinstance(folder, int) else os.open(folder, FOLDER_FLAGS)
     try:
@@ -65,15 +52,10 @@ def open_folder(folder: Path | int, parts: Sequence[str] = (), *, make: bool = F
 
 
 def open_file(folder: Path | int, parts: Sequence[str], flags: int = READ_FLAGS) -> int:
-    """Open a file below a folder.
+    """Open a file of any kind below a trusted folder; the caller looks at its kind and closes it.
 
-    Args:
-        folder: The folder to begin at, trusted; an open one stays open.
-        parts: Names of the folders on the way and of the file, checked for ``..`` before.
-        flags: How to open it; `os.O_NOFOLLOW` is to be one of them.
-
-    Returns:
-        A file descriptor, which the caller closes; of any kind of file, for the caller to look at.
+    `parts` are as for `open_folder`, the last the file's name; `flags` must include
+    `os.O_NOFOLLOW`.
 
     Raises:
         OSError: As `open_folder`.
@@ -83,7 +65,6 @@ def open_file(folder: Path | int, parts: Sequence[str], flags: int = READ_FLAGS)
 
 
 def _make_folder(fd: int, name: str) -> None:
-    """Make a folder where it is missing."""
     try:
         os.mkdir(name, dir_fd=fd)
     except FileExistsError:

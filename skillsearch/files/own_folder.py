@@ -1,10 +1,10 @@
-"""Where an index lies of which a project file decides, so that nobody else decides what it holds.
+"""The user's own subfolder of an index folder that a project file names.
 
 You trust an index by naming its folder: by a flag, a variable, your own file, in code. A project
 file names one too, but a checkout can bring an index along whose paths, texts and vectors are
-forged. So an index that a project file places lies in a subfolder whose name only its user can
-tell: it is derived from a secret in the user's cache folder. What came with the checkout is never
-read, each user has an index of their own, and whoever wants somebody else's names it.
+forged. So an index placed by a project file lies in a subfolder whose name is derived from a secret
+in the user's cache folder. What came with the checkout is never read, each user has an index, and
+to use somebody else's you name it.
 """
 
 from __future__ import annotations
@@ -19,24 +19,19 @@ from pathlib import Path
 from skillsearch.errors import ConfigError
 
 PREFIX = "own-"
-"""What the names of such subfolders begin with."""
 _FILE = "key"
 _KEY_BYTES = 32
 _NAME_BYTES = 16
 
 
 def own_folder(index_dir: Path, cache: Path) -> Path:
-    """Return the subfolder of a folder that is the user's own.
+    """Return the user's own subfolder of a folder that a project file names; it may not exist.
 
-    Args:
-        index_dir: A folder that a project file names.
-        cache: The user's cache folder, where the secret is made at the first need.
-
-    Returns:
-        The subfolder, there or not; always the same for one user and folder.
+    It is always the same for one user and folder. The secret is created in `cache` when first
+    needed.
 
     Raises:
-        ConfigError: When the secret cannot be kept, or others can read it.
+        ConfigError: The secret cannot be stored, or others can read it.
     """
     data = os.fsencode(index_dir.resolve())
     digest = hashlib.blake2b(data, key=_key(cache), digest_size=_NAME_BYTES).hexdigest()
@@ -44,7 +39,6 @@ def own_folder(index_dir: Path, cache: Path) -> Path:
 
 
 def _key(cache: Path) -> bytes:
-    """Return the user's secret."""
     path = cache / _FILE
     try:
         if not path.exists():

@@ -1,4 +1,4 @@
-"""The path rule of the package: what may be asked for inside a skill. Text only, opens nothing."""
+"""The path rule of the package: what may be requested inside a skill. Text only, opens nothing."""
 
 from __future__ import annotations
 
@@ -22,22 +22,15 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def confine(relative: str, folders: Sequence[str] = ()) -> PurePosixPath:
-    """Check a path inside a skill that came from outside, and return it in plain form.
+    """Check an untrusted path inside a skill and return it decoded, without empty and ``.`` parts.
 
-    Percent-encoding is decoded once. This looks at the text only; `open_in_skill` enforces it on
-    the file system.
-
-    Args:
-        relative: The path as asked for.
-        folders: Folders of the skill in one of which the path must lie, in exactly this case;
-            none allows the whole skill.
-
-    Returns:
-        The decoded path, without empty and ``.`` parts.
+    Percent-encoding is decoded once. The path must lie in one of the `folders` if any are given, in
+    exactly this case. This looks at the text only; `open_in_skill` enforces it on the file system.
 
     Raises:
-        UnsafePathError: The path is empty, absolute, or too long, has ``..``, a backslash, a
-            drive, or control characters, or lies in none of the folders.
+        UnsafePathError: The path is empty, absolute, or too long, has ``..``, a backslash, a drive,
+            or
+            control characters, or lies in none of the folders.
     """
     is_encoded = "%" in relative and len(relative) <= _MAX_ENCODED_CHARS
     decoded = unquote(relative, errors="surrogateescape") if is_encoded else relative
@@ -71,7 +64,6 @@ def _unsafe_reason(path: str) -> str | None:
 
 
 def _is_encodable(path: str) -> bool:
-    """Say whether the file system could hold a name."""
     try:
         os.fsencode(path)
     except UnicodeEncodeError:
@@ -80,7 +72,7 @@ def _is_encodable(path: str) -> bool:
 
 
 def unsafe_path(relative: str, reason: str) -> UnsafePathError:
-    """Return the error for a path that is refused, with the next step."""
+    """Return the error for a refused path, with the next step."""
     return UnsafePathError(
         f"The path {shown(relative)} {reason}; ask for a file inside the skill folder, such as"
         " 'references/guide.md'."
@@ -88,7 +80,7 @@ def unsafe_path(relative: str, reason: str) -> UnsafePathError:
 
 
 def shown(path: str | PurePath) -> str:
-    """Return a path as messages quote it: on one line, what hides escaped, and not without end."""
+    """Return a path as messages quote it: on one line, hidden characters escaped, and cut."""
     return repr(str(path)[:_MAX_SHOWN_CHARS])
 
 

@@ -17,9 +17,8 @@ from skillsearch.library.reader import LoadedSkill, SkillReader
 from skillsearch.library.source import Changes, IndexSource, ScannedSource, Source
 from skillsearch.roots.bundles import local_root
 from skillsearch.skills.listing import list_files
-from skillsearch.skills.pages import read_page
 from skillsearch.skills.parser import decode_skill_md
-from skillsearch.skills.resources import read_skill_md, script_path
+from skillsearch.skills.resources import read_page, read_skill_md, script_path
 from skillsearch.types import (
     Diagnostic,
     FileContent,

@@ -13,8 +13,7 @@ from skillsearch.environ import install_extra, pip_install
 from skillsearch.index.dense.channels import ASKED, LEAST_SHARE, MULTILINGUAL, expects_others
 from skillsearch.index.documents import KNOWN, is_english
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.text.language_names import name_of
-from skillsearch.text.languages import language_of
+from skillsearch.text.languages import language_name, language_of
 
 """For who has another release of the weights than the one that is known."""
 UNKNOWN = "unknown"
@@ -97,8 +96,8 @@ def query_notice(index: SkillIndex, query: str) -> str:
     documents = index.opened.corpus.documents
     other = int(np.count_nonzero(documents.fluency[documents.living] < KNOWN))
     return (
-        f"note: the embedder of this index does not know {name_of(language)}, so skills are found "
-        "by little more than shared words. "
+        f"note: the embedder of this index does not know {language_name(language)}, so skills are "
+        "found by little more than shared words. "
         f"To search by meaning: {_remedy(index, other)} (told once)"
     )
 

@@ -1,7 +1,7 @@
 """The ``<chunk>`` markup of a body: parts that are loaded one by one; pure.
 
-A tag is read as HTML reads it, and stands for itself where Markdown shows it as code: in a fence,
-in a code span (https://spec.commonmark.org/0.31.2/#code-spans), or behind a backslash.
+A tag is parsed as HTML, and is plain text if Markdown shows it as code: in a fence, in a code span
+(https://spec.commonmark.org/0.31.2/#code-spans), or behind a backslash.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ _STRAY_END = (
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A part of a body that can be loaded by itself.
+    """A part of a body that can be loaded separately.
 
     Attributes:
-        id: Its name, unique in the body, on one line.
-        description: What it holds, on one line; empty where the author does not say.
-        content: Its Markdown, without that of the chunks inside it.
+        id: Unique in the body, on one line.
+        description: On one line; empty if the author gives none.
+        content: Its Markdown, without the chunks inside it.
     """
 
     id: str
@@ -64,13 +64,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class ChunkedBody:
-    """A body taken apart.
-
-    Attributes:
-        core: What stands outside all chunks.
-        chunks: The chunks in the order in which they begin.
-        findings: What is odd about the markup, by line of the body.
-    """
+    """A body taken apart: its core outside all chunks, the chunks, and oddities by line."""
 
     core: str
     chunks: tuple[Chunk, ...] = ()
@@ -78,17 +72,10 @@ class ChunkedBody:
 
 
 def parse_chunks(body: str) -> ChunkedBody:
-    """Take the chunks out of a body.
+    """Take the chunks out of a body with Unix line ends, in linear time.
 
-    No text is lost, whatever is wrong: a chunk inside another becomes one of its own, one that
-    nobody closed goes on to the end, and a second one of the same id gets a number. Time is linear
-    in the length.
-
-    Args:
-        body: Markdown, its line ends those of Unix.
-
-    Returns:
-        The parts; a body without chunks is its own core, as it is.
+    No text is lost, whatever is wrong: a nested chunk becomes a chunk of its own, an unclosed one
+    extends to the end, and a repeated id gets a number. A body without chunks is its own core.
     """
     folded = body.lower()
     if "<chunk" not in folded and "</chunk" not in folded:
@@ -108,15 +95,8 @@ def parse_chunks(body: str) -> ChunkedBody:
 def find_chunk(skill: Skill, chunk_id: str) -> Chunk:
     """Find a chunk of a skill by its id.
 
-    Args:
-        skill: The skill.
-        chunk_id: The id, as it is written.
-
-    Returns:
-        The chunk.
-
     Raises:
-        ChunkNotFoundError: When there is none; names those that there are.
+        ChunkNotFoundError: There is none; names the ids there are.
     """
     chunks = parse_chunks(skill.body).chunks
     for chunk in chunks:
@@ -129,10 +109,10 @@ class _Cut(NamedTuple):
     """A body cut at its tags.
 
     Attributes:
-        texts: What stands outside all chunks, then the text of each chunk.
-        tags: The tags that begin the chunks.
-        unclosed: Places in `texts` of the chunks that no tag ends.
-        strays: Where tags stand that end no chunk.
+        texts: Text outside all chunks, then the text of each chunk.
+        tags: The opening tags.
+        unclosed: Indexes into `texts` of chunks without a closing tag.
+        strays: Offsets of closing tags that close nothing.
     """
 
     texts: list[str]
@@ -142,7 +122,6 @@ class _Cut(NamedTuple):
 
 
 def _cut(body: str) -> _Cut:
-    """Cut a body at its tags."""
     pieces: list[list[str]] = [[]]
     tags: list[re.Match[str]] = []
     strays = []
@@ -166,7 +145,7 @@ def _cut(body: str) -> _Cut:
 
 
 def _tags(body: str) -> Iterator[re.Match[str]]:
-    """Yield the tags of chunks that are not shown as code, in order."""
+    """Yield the tags that are not shown as code, in order."""
     runs = defaultdict(list)
     for run in _TICKS.finditer(body):
         runs[len(run[0])].append(run.start())
@@ -183,9 +162,9 @@ def _tags(body: str) -> Iterator[re.Match[str]]:
 
 
 def _span_end(runs: Sequence[int], opening: re.Match[str], end: int) -> int:
-    """Return where the code span ends that backticks begin; without it, where they end.
+    """Return where the code span ends that backticks open; if none closes it, where they end.
 
-    It ends with the next run of as many backticks, in the same paragraph.
+    It ends with the next run of as many backticks in the same paragraph.
     """
     place = bisect_left(runs, opening.end())
     is_closed = place < len(runs) and runs[place] < end
@@ -193,7 +172,7 @@ def _span_end(runs: Sequence[int], opening: re.Match[str], end: int) -> int:
 
 
 def _attributes(text: str) -> dict[str, str]:
-    """Read the attributes of a tag, names in lower case; of a repeated one the first counts."""
+    """Parse the attributes of a tag, names in lower case; the first of a repeated one counts."""
     found: dict[str, str] = {}
     for attribute in _ATTRIBUTE.finditer(text):
         value = attribute["value"] or ""
@@ -220,7 +199,7 @@ def _unique_ids(wanted: Sequence[str]) -> list[str]:
 
 
 def _joined(pieces: Sequence[str]) -> str:
-    """Join what stood around removed chunks, with one blank line where there were more."""
+    """Join the text around removed chunks, with at most one blank line between."""
     texts: list[str] = []
     gap: list[str] = []
     for piece in pieces:
@@ -236,12 +215,12 @@ def _joined(pieces: Sequence[str]) -> str:
 
 
 def _one_blank_line(gap: str) -> str:
-    """Return white space with at most one blank line; the indent of the line behind it stays."""
+    """Return white space with at most one blank line, keeping the indent of the line after it."""
     return "\n\n" + gap[gap.rfind("\n") + 1 :] if gap.count("\n") > 1 else gap
 
 
 def _problems(chunk: Chunk, wanted: str, is_closed: bool) -> Iterator[tuple[str, str]]:
-    """Yield code and message of what is wrong with a chunk."""
+    """Yield code and message of each problem of a chunk."""
     if not wanted:
         yield "chunk-missing-id", f"The chunk has no id and is called {chunk.id!r}; give it one."
     elif chunk.id != wanted:
@@ -264,7 +243,7 @@ def _problems(chunk: Chunk, wanted: str, is_closed: bool) -> Iterator[tuple[str,
 
 
 def _findings(body: str, problems: list[tuple[int, str, str]]) -> tuple[Finding, ...]:
-    """Name the lines of problems, by place; of very many the first."""
+    """Turn problems at offsets into findings at lines, at most `_MAX_FINDINGS`."""
     problems.sort(key=lambda problem: problem[0])
     left_out = len(problems) - _MAX_FINDINGS
     findings = [

@@ -24,36 +24,22 @@ _NAME_LENGTH = len(_SKILL_MD)
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A folder that was looked at by itself.
-
-    Attributes:
-        root: The root that it lies in.
-        relative: Its path below the root, empty for the root itself.
-        is_deep: Whether all below it was looked at too.
-    """
+    """A folder that was searched on its own, with all below it if `is_deep`."""
 
     root: Root
     relative: str
     is_deep: bool
 
-    def covers(self, doc_id: str) -> bool:
-        """Tell whether the skill of an id would have been found if it were there."""
-        alias, _, relative = doc_id.partition(":")
-        if alias != self.root.alias:
-            return False
-        if relative == (self.relative or "."):
-            return True
-        return self.is_deep and (not self.relative or relative.startswith(f"{self.relative}/"))
-
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """What a walk over the roots found.
+    """Result of a walk over the roots.
 
     Attributes:
         files: The SKILL.md files, by document id.
-        folders: Path and modification time (nanoseconds) of every folder that was listed, by
-            path; while none of these times changes, no skill came or went.
+        folders: Path and modification time (nanoseconds) of every listed folder, by path. While
+            none
+            of these times changes, no skill came or went.
         diagnostics: What was left out or is odd, by path.
     """
 
@@ -63,16 +49,10 @@ class Discovery:
 
 
 def make_roots(paths: Iterable[Path]) -> tuple[list[Root], list[Diagnostic]]:
-    """Check folders and give each a short unique alias.
+    """Check folders and give each a short unique alias; return a diagnostic for each unusable path.
 
-    A folder given twice, or reached by the walk of another, counts once. The alias is the
-    shortest end of the path that no other root shares: mostly the folder's own name.
-
-    Args:
-        paths: Folders, in the order of the user.
-
-    Returns:
-        The roots in that order, and a diagnostic for each path that cannot be one.
+    A folder given twice, or reached by the walk of another, counts once. The alias is the shortest
+    end of the path that no other root shares: mostly the folder's own name. The order is kept.
     """
     found: dict[Path, None] = {}
     diagnostics: list[Diagnostic] = []
@@ -107,7 +87,7 @@ def _check_root(path: Path) -> tuple[str, Diagnostic | None]:
         code, message = "root-unreadable", f"The folder cannot be read: {error}."
     else:
         if not is_folder:
-            code, message = "root-not-a-folder", "This is no folder; name the one that holds it."
+            code, message = "root-not-a-folder", "This is not a folder; name the one that holds it."
         elif not os.access(real, os.R_OK | os.X_OK):
             code, message = "root-unreadable", "The folder cannot be read; check its permissions."
         elif not is_utf8(real):
@@ -118,7 +98,7 @@ def _check_root(path: Path) -> tuple[str, Diagnostic | None]:
 
 
 def _covers(outer: Path, inner: Path) -> bool:
-    """Say whether the walk of one root reaches the other."""
+    """Return whether the walk of one root reaches the other."""
     if outer == inner or not inner.is_relative_to(outer):
         return False
     between = inner.relative_to(outer).parts
@@ -126,7 +106,6 @@ def _covers(outer: Path, inner: Path) -> bool:
 
 
 def _aliases(roots: Sequence[Path]) -> list[str]:
-    """Return for each root the shortest end of its path that no other root shares."""
     aliases = []
     for root in roots:
         length = 1
@@ -141,22 +120,17 @@ def _aliases(roots: Sequence[Path]) -> list[str]:
     ]
 
 
-def discover(roots: Sequence[Root], *, leave_out: Path | None = None) -> Discovery:
-    """Find the SKILL.md files below some roots.
+def discover(
+    roots: Sequence[Root], *, leave_out: Path | None = None, max_folders: int = MAX_FOLDERS
+) -> Discovery:
+    """Find the SKILL.md files below some roots, in a stable order, without opening any file.
 
-    Skills inside skills and in category folders are found, and a root may itself be one. A folder
-    counts once, by its real path: a link to a folder only shows the way to where it really is,
-    and is followed only inside the roots. No file is opened.
-
-    Args:
-        roots: Folders from `make_roots`.
-        leave_out: A folder that is not looked into, such as that of the index itself, whose
-            own writing would else look like a change of the skills.
-
-    Returns:
-        The files, the folders listed and the diagnostics, each in a stable order.
+    Skills inside skills and in category folders are found, and a root may itself be a skill. A
+    folder counts once, by its real path: a link to a folder is followed only inside the roots.
+    `leave_out` is a folder that is skipped, such as the index's own, whose writing would look like
+    a change of the skills.
     """
-    walk = _Walk(roots, "" if leave_out is None else os.path.realpath(leave_out))
+    walk = _Walk(roots, leave_out, max_folders)
     walk.run()
     return walk.found()
 
@@ -164,44 +138,26 @@ def discover(roots: Sequence[Root], *, leave_out: Path | None = None) -> Discove
 def discover_in(
     roots: Sequence[Root], scopes: Sequence[Scope], *, leave_out: Path | None = None
 ) -> Discovery:
-    """Find the SKILL.md files of some folders, as a walk over all roots would.
-
-    Args:
-        roots: Folders from `make_roots`.
-        scopes: The folders; they may be gone.
-        leave_out: As in `discover`.
-
-    Returns:
-        What was found.
-    """
-    walk = _Walk(roots, "" if leave_out is None else os.path.realpath(leave_out))
+    """Find the SKILL.md files of some folders, as a walk over all roots would; they may be gone."""
+    walk = _Walk(roots, leave_out)
     walk.run_at(scopes)
     return walk.found()
 
 
 def scopes_at(roots: Sequence[Root], paths: Iterable[Path]) -> tuple[Scope, ...]:
-    """Return where to look for what became of some paths.
+    """Return where to look for what became of some paths, each folder once.
 
-    Args:
-        roots: Folders from `make_roots`.
-        paths: SKILL.md files, or folders that are looked through; they may be gone. Those in no
-            root, or where no skill is looked for, are left out.
-
-    Returns:
-        The folders, each once.
+    A path is a SKILL.md, or a folder to search; it may be gone. Paths outside all roots, or in
+    folders that are skipped, are left out.
     """
     found = (_scope_of(roots, path) for path in sorted(set(paths)))
     return tuple(dict.fromkeys(scope for scope in found if scope is not None))
 
 
 def inside(scopes: Iterable[Scope]) -> Callable[[str], bool]:
-    """Return what tells of a path whether it would have been seen where was looked.
+    """Return a predicate: would this file or folder have been seen in one of the scopes?
 
-    Args:
-        scopes: The folders that were looked at.
-
-    Returns:
-        A function of a file or folder; it is quick, for it is asked about very many.
+    It is asked about very many paths, so it compares strings only.
     """
     wanted = [(str(scope.root.path / scope.relative), scope.is_deep) for scope in scopes]
     alone = {folder for folder, is_deep in wanted if not is_deep}
@@ -209,22 +165,21 @@ def inside(scopes: Iterable[Scope]) -> Callable[[str], bool]:
     below = tuple(f"{folder.rstrip('/')}/" for folder in deep)
 
     def is_inside(path: str) -> bool:
-        """Tell it of a path."""
         return path.startswith(below) or path in deep or path.rpartition("/")[0] in alone
 
     return is_inside
 
 
 def id_of(roots: Sequence[Root], path: Path) -> str | None:
-    """Return the document id of a SKILL.md, there or not; None where it lies in no root."""
+    """Return the document id of a SKILL.md, which may be gone; None if it lies in no root."""
     root = next((root for root in roots if path.parent.is_relative_to(root.path)), None)
     return None if root is None else f"{root.alias}:{path.parent.relative_to(root.path).as_posix()}"
 
 
 def _scope_of(roots: Sequence[Root], path: Path) -> Scope | None:
-    """Return where to look for what became of a path; None where nothing is looked for."""
+    """Return where to look for what became of a path; None if no skill is looked for there."""
     is_file = path.name.casefold() == _SKILL_MD.casefold() or path.is_file()
-    # Only a folder's own name may be that of a link, which is not followed.
+    # Only the last part may be a link, which is not followed.
     folder = Path(os.path.realpath(path.parent)) / ("" if is_file else path.name)
     root = next((root for root in roots if folder.is_relative_to(root.path)), None)
     if root is None:
@@ -245,10 +200,11 @@ class _Folder(NamedTuple):
 
 
 class _Walk:
-    """A walk in progress."""
-
-    def __init__(self, roots: Sequence[Root], left_out: str) -> None:
-        self._left_out = left_out
+    def __init__(
+        self, roots: Sequence[Root], leave_out: Path | None, max_folders: int = MAX_FOLDERS
+    ) -> None:
+        self._left_out = "" if leave_out is None else os.path.realpath(leave_out)
+        self._max_folders = max_folders
         self.files: list[SkillFile] = []
         self.folders: dict[str, int] = {}
         self.diagnostics: list[Diagnostic] = []
@@ -257,10 +213,10 @@ class _Walk:
         self._links: list[tuple[str, int]] = []
 
     def run(self) -> None:
-        """List every folder; links last, so that real folders win whatever the order."""
+        """List every folder; links last, so that real folders win in any order."""
         while self._waiting or self._links:
             while self._waiting:
-                if len(self.folders) >= MAX_FOLDERS:
+                if len(self.folders) >= self._max_folders:
                     self._stop()
                     return
                 self._list(self._waiting.pop())
@@ -269,7 +225,6 @@ class _Walk:
                 self._follow(path, depth)
 
     def run_at(self, scopes: Sequence[Scope]) -> None:
-        """List the folders of some scopes."""
         places = [
             _Folder(
                 str(one.root.path / one.relative),
@@ -288,7 +243,6 @@ class _Walk:
         self._waiting, self._links = [], []
 
     def found(self) -> Discovery:
-        """Return what was found, in a stable order."""
         return Discovery(
             files=tuple(sorted(self.files, key=lambda file: file.doc_id)),
             folders=tuple(sorted(self.folders.items())),
@@ -296,8 +250,10 @@ class _Walk:
         )
 
     def _stop(self) -> None:
-        """Give up on what is still waiting."""
-        message = f"More than {MAX_FOLDERS} folders; skills below here are missing, split the root."
+        """Give up on the folders that are still waiting."""
+        message = (
+            f"More than {self._max_folders} folders; skills below here are missing, split the root."
+        )
         self._report("too-many-folders", "error", self._waiting[-1].path, message)
 
     def _list(self, folder: _Folder) -> None:
@@ -352,7 +308,7 @@ class _Walk:
             self._links.append((entry.path, folder.depth + 1))
 
     def _follow(self, link: str, depth: int) -> None:
-        """Queue the folder that a link leads to, where it lies inside a root."""
+        """Queue the target of a link if it lies inside a root."""
         real = os.path.realpath(link)
         if real in self.folders:
             return
@@ -365,7 +321,7 @@ class _Walk:
         self._report("link-leaves-root", "warning", link, message)
 
     def _take_skill(self, folder: _Folder, entries: list[os.DirEntry[str]]) -> None:
-        """Record the SKILL.md of a folder; of several spellings the official one."""
+        """Record the SKILL.md of a folder; the official spelling wins over others."""
         entry = min(entries, key=lambda entry: (entry.name != _SKILL_MD, entry.name))
         if entry.name != _SKILL_MD:
             message = f"The file is named {entry.name!r}; some hosts see only 'SKILL.md'."
@@ -398,5 +354,4 @@ class _Walk:
         )
 
     def _report(self, code: str, severity: Severity, path: str, message: str) -> None:
-        """Keep a diagnostic."""
         self.diagnostics.append(Diagnostic(code, severity, message, printable(path)))

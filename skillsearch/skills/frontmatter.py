@@ -1,13 +1,15 @@
 """Cut the frontmatter off a SKILL.md and load its YAML as JSON values, in bounded time.
 
-The values are built straight from the parser's event stream. Nothing is ever expanded: anchors,
-aliases and foreign tags are refused when their event arrives, and so is depth.
+Values are built from the parser's event stream, so nothing is ever expanded: anchors, aliases,
+foreign tags and depth are refused at their event. Frontmatter that is not YAML is read entry by
+entry, so that its readable part survives.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -29,7 +31,6 @@ HARMFUL_CODES = frozenset(
 KEY_LINE = re.compile(r"""["']?[^\W\d][\w.-]{0,80}["']?[ \t]*:(?:[ \t]|$)""")
 """The start of a top-level ``key: value`` line; prose seldom has a colon after its first word."""
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _CORE_TAG = "tag:yaml.org,2002:"
 _CORE_TYPES = frozenset({"str", "int", "float", "bool", "null", "map", "seq", "timestamp"})
 _WORDS: dict[str, bool | None] = {
@@ -39,16 +40,21 @@ _WORDS: dict[str, bool | None] = {
 }  # fmt: skip
 # 17 digits fit 64 bits, so every JSON library can carry the number.
 _NUMBER = re.compile(r"-?[0-9]{1,17}(?:\.[0-9]{1,17})?")
+_MAX_LEVELS = 4
+_MAX_PREAMBLE_CHARS = 2_000
+_OFFSET_START = re.compile(
+    r"^(?:---[ \t]*\n)?(?=(?:name|description)[ \t]*:[ \t]*\S)", re.MULTILINE
+)
+_TAB_INDENT = re.compile(r"^ *\t[ \t]*", re.MULTILINE)
+_BLOCK_INDICATOR = re.compile(r"[|>][-+0-9]{0,3}(?:[ \t]+#.*)?")
+_ANCHOR = re.compile(r"(?<![^\s\[{,])&(\w+)")
+_ALIAS = re.compile(r"(?<![^\s\[{,])\*(\w+)")
 
 
 class Finding(NamedTuple):
-    """A problem inside one text, before anyone says which file the text came from.
+    """A problem in a text, before anyone says which file the text came from.
 
-    Attributes:
-        code: Kebab-case word for the kind of problem.
-        message: What is wrong, the value, and what to do.
-        line: Line in the text, counted from 1, where one is known.
-        severity: How much it matters.
+    Its `code` is kebab-case, its `line` counts from 1.
     """
 
     code: str
@@ -57,20 +63,20 @@ class Finding(NamedTuple):
     severity: Severity = "warning"
 
     def at(self, path: str) -> Diagnostic:
-        """Return this finding as a diagnostic about ``path``."""
+        """Return this finding as a diagnostic about a path."""
         return Diagnostic(self.code, self.severity, self.message, path, self.line)
 
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """A SKILL.md cut in two, line ends made those of Unix.
+    """A SKILL.md cut in two, with Unix line ends; lines count from 1.
 
     Attributes:
-        frontmatter: Text between the ``---`` lines; None where the file does not start with one.
+        frontmatter: Text between the ``---`` lines; None if the file does not start with one.
         body: Text after the closing line.
-        first_line: Line of the file on which the frontmatter starts, counted from 1.
-        body_line: Line of the file on which the body starts, counted from 1.
-        closed: False where no closing line was found and the end of the keys was guessed.
+        first_line: Line of the file on which the frontmatter starts.
+        body_line: Line of the file on which the body starts.
+        closed: False if there is no closing line and the end of the keys was guessed.
     """
 
     frontmatter: str | None
@@ -81,10 +87,10 @@ class Sections:
 
 
 def split_frontmatter(text: str) -> Sections:
-    """Cut a SKILL.md at its ``---`` lines.
+    """Cut a SKILL.md at its ``---`` lines, in linear time.
 
-    Only a line of its own counts, so a value may contain ``---``. A byte order mark, blank lines
-    before the first ``---`` and blanks after it are passed over. Time is linear in the text.
+    A value may contain ``---``: only a whole line counts. A byte order mark, blank lines before the
+    first ``---`` and blanks after it are skipped.
     """
     text = unix_lines(text.removeprefix("\ufeff"))
     start = len(text) - len(text.lstrip())
@@ -103,7 +109,7 @@ def split_frontmatter(text: str) -> Sections:
 
 
 def unix_lines(text: str) -> str:
-    """Return the text with the line ends of Windows and old Macs made those of Unix."""
+    r"""Return the text with ``\n`` for the line ends of Windows and old Macs."""
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
@@ -120,10 +126,10 @@ def _find_closing_line(text: str, start: int) -> tuple[int, int] | None:
 
 
 def end_of_keys(text: str, start: int = 0) -> int:
-    """Return where a block of ``key: value`` lines that nobody closed must have ended.
+    """Return where an unclosed block of ``key: value`` lines must have ended.
 
-    That is the first line at the left margin that can be neither a key nor a list entry: in
-    practice a Markdown heading or a paragraph.
+    That is the first unindented line that is neither a key nor a list entry: in practice a Markdown
+    heading or a paragraph.
     """
     at = start
     while at < len(text):
@@ -140,22 +146,16 @@ def end_of_keys(text: str, start: int = 0) -> int:
 def load_yaml(
     text: str, *, first_line: int = 1
 ) -> tuple[dict[str, JsonValue], tuple[Finding, ...]]:
-    """Load a YAML mapping as JSON values.
+    """Load a YAML mapping as JSON values, with a finding for each repeated key.
 
-    Numbers become numbers only where that keeps their written form, so ``version: 1.10`` stays
-    the text "1.10"; dates, ``.nan`` and ``<<`` stay as written. Of a repeated key the last value
-    counts.
-
-    Args:
-        text: The YAML, without its ``---`` lines.
-        first_line: Line of the file on which ``text`` starts, for the lines in reports.
-
-    Returns:
-        The mapping, and a finding for each repeated key.
+    Numbers become numbers only if that keeps their written form: ``version: 1.10`` stays the text
+    "1.10". Dates, ``.nan`` and ``<<`` stay as written. The last of a repeated key counts.
+    `first_line` is the line of the file on which the text starts.
 
     Raises:
-        ParseError: The text is no YAML mapping, or one that is refused because of its size, depth,
-            number of values, anchors, aliases or tags.
+        ParseError: The text is not a YAML mapping, or it is too large, too deep, has too many
+            values,
+            or has anchors, aliases or tags.
     """
     if len(text) > MAX_FRONTMATTER_BYTES or len(text.encode("utf-8", "replace")) > (
         MAX_FRONTMATTER_BYTES
@@ -174,24 +174,21 @@ def load_yaml(
 
 
 def find_flow_style(text: str, *, first_line: int = 1) -> int | None:
-    """Look for a list or mapping in brackets.
-
-    Args:
-        text: YAML that `load_yaml` has read.
-        first_line: Line of the file on which it starts.
-
-    Returns:
-        The line of the first one; None if there is none.
-    """
-    events: Iterator[Any] = yaml.parse(text, Loader=_Loader)
+    """Return the line of the first list or mapping in brackets, or None."""
+    events = _events(text)
     for event in events:
         if getattr(event, "flow_style", None):
             return first_line + int(event.start_mark.line)
     return None
 
 
+def _events(text: str) -> Iterator[Any]:
+    """Parse YAML into events, in C if PyYAML was built with it."""
+    events: Iterator[Any] = yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return events
+
+
 def _invalid(error: Exception, first_line: int) -> ParseError:
-    """Translate a complaint of the YAML parser."""
     mark = getattr(error, "problem_mark", None)
     line = None if mark is None else first_line + mark.line
     problem = getattr(error, "problem", None) or str(error).splitlines()[0]
@@ -203,16 +200,16 @@ def _invalid(error: Exception, first_line: int) -> ParseError:
 
 
 class _EventReader:
-    """Build JSON values from YAML events, refusing what could cost more than it is worth."""
+    """Builds JSON values from YAML events and refuses the costly ones."""
 
     def __init__(self, text: str, first_line: int) -> None:
         self.findings: list[Finding] = []
         self._first_line = first_line
         self._count = 0
-        self._events: Iterator[Any] = yaml.parse(text, Loader=_Loader)
+        self._events = _events(text)
 
     def read_document(self) -> dict[str, JsonValue]:
-        """Return the one mapping of the stream, empty where the stream is."""
+        """Return the one mapping of the stream, empty if the stream is."""
         next(self._events)
         if isinstance(next(self._events), yaml.StreamEndEvent):
             return {}
@@ -228,7 +225,7 @@ class _EventReader:
         return value
 
     def _next(self) -> Any:
-        """Return the next event, having checked its anchor, its tag and the count."""
+        """Return the next event after checking its anchor, its tag and the count."""
         event = next(self._events)
         self._count += 1
         if self._count > MAX_EVENTS:
@@ -242,7 +239,6 @@ class _EventReader:
         return event
 
     def _read_node(self, event: Any, depth: int) -> JsonValue:
-        """Return the value that starts with an event."""
         if isinstance(event, yaml.ScalarEvent):
             return _resolve(event)
         if depth >= MAX_DEPTH:
@@ -270,7 +266,6 @@ class _EventReader:
         return values
 
     def _refusal(self, event: Any, code: str, what: str) -> ParseError:
-        """Return the error that names what was met and where."""
         line = self._first_line + event.start_mark.line
         return ParseError(
             f"The frontmatter is refused: {what}; write plain 'key: value' lines.",
@@ -280,7 +275,6 @@ class _EventReader:
 
 
 def _is_core(tag: str) -> bool:
-    """Say whether a tag names one of the plain types."""
     return tag.startswith(_CORE_TAG) and tag[len(_CORE_TAG) :] in _CORE_TYPES
 
 
@@ -290,7 +284,7 @@ def _well_formed(text: str) -> str:
 
 
 def _resolve(event: Any) -> str | int | float | bool | None:
-    """Return the value of a scalar: the YAML 1.2 core types where the written form survives."""
+    """Return a scalar as a YAML 1.2 core type if its written form survives."""
     text: str = event.value
     if not event.implicit[0]:
         return _well_formed(text)
@@ -300,3 +294,135 @@ def _resolve(event: Any) -> str | int | float | bool | None:
         number: int | float = float(text) if "." in text else int(text)
         return number if repr(number) == text else text
     return _well_formed(text)
+
+
+def find_offset_frontmatter(text: str) -> Sections | None:
+    """Find frontmatter that follows other text or lacks its first ``---`` line.
+
+    The text before it goes to the body. An example inside a code fence does not count.
+    """
+    text = unix_lines(text)
+    found = _OFFSET_START.search(text, 0, _MAX_PREAMBLE_CHARS)
+    if found is None or "```" in text[: found.start()]:
+        return None
+    preamble = text[: found.start()]
+    opening = "" if found[0] else "---\n"
+    sections = split_frontmatter(opening + text[found.start() :])
+    lines = preamble.count("\n") - len(opening) // 4
+    return Sections(
+        frontmatter=sections.frontmatter,
+        body=preamble + sections.body,
+        first_line=sections.first_line + lines,
+        body_line=sections.body_line + lines,
+        closed=sections.closed,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One top-level key with all its lines."""
+
+    lines: list[str]
+    first_line: int
+
+    @property
+    def key(self) -> str:
+        return self.lines[0].partition(":")[0].strip().strip("\"'")
+
+    @property
+    def head(self) -> str:
+        """The text after the colon, on the same line."""
+        return self.lines[0].partition(":")[2].strip()
+
+    @property
+    def tail(self) -> str:
+        """The lines below, without their common indent."""
+        return textwrap.dedent("\n".join(self.lines[1:]))
+
+
+def repair_mapping(
+    text: str, *, first_line: int = 1, level: int = 0
+) -> tuple[dict[str, JsonValue], tuple[Finding, ...]]:
+    """Read ``key: value`` lines one entry at a time; an entry that is not YAML becomes text.
+
+    Returns the mapping, empty if there is no key, and a finding for each entry read as text. Every
+    line is read once per nesting level.
+
+    Raises:
+        ParseError: The text was written to cost time: depth, number of values, aliases that refer
+            to
+            an anchor, or tags of foreign types.
+    """
+    if anchors := set(_ANCHOR.findall(text)) & set(_ALIAS.findall(text)):
+        raise ParseError(
+            f"The frontmatter is refused: alias of anchor {min(anchors)!r}; write the value out.",
+            code="yaml-anchor",
+        )
+    text = textwrap.dedent(_TAB_INDENT.sub(lambda tabs: tabs[0].expandtabs(2), text))
+    values: dict[str, JsonValue] = {}
+    findings: list[Finding] = []
+    for entry in _entries(text, first_line):
+        found, problems = _read_entry(entry, level)
+        if entry.key in values:
+            message = f"The key {entry.key!r} stands twice; the last value counts, remove one."
+            findings.append(Finding("yaml-duplicate-key", message, entry.first_line))
+        values.update(found)
+        findings.extend(problems)
+    return values, tuple(findings)
+
+
+def _entries(text: str, first_line: int) -> Iterator[_Entry]:
+    """Yield the top-level entries; lines above the first key are skipped."""
+    lines: list[str] = []
+    start = first_line
+    for number, line in enumerate(text.split("\n"), first_line):
+        if KEY_LINE.match(line):
+            if lines:
+                yield _Entry(lines, start)
+            lines, start = [line], number
+        elif lines:
+            lines.append(line)
+    if lines:
+        yield _Entry(lines, start)
+
+
+def _read_entry(entry: _Entry, level: int) -> tuple[dict[str, JsonValue], tuple[Finding, ...]]:
+    """Return an entry as YAML if it parses, otherwise as text with a finding."""
+    try:
+        return load_yaml("\n".join(entry.lines), first_line=entry.first_line)
+    except ParseError as error:
+        if error.code in HARMFUL_CODES:
+            raise
+    if not entry.head and level < _MAX_LEVELS and KEY_LINE.match(entry.tail.lstrip()):
+        value, findings = repair_mapping(
+            entry.tail, first_line=entry.first_line + 1, level=level + 1
+        )
+        return {entry.key: value}, findings
+    if ": " in entry.head or entry.head.endswith(":"):
+        code, cause = "yaml-unquoted-colon", "holds an unquoted colon"
+    else:
+        code, cause = "yaml-salvaged", "is not YAML"
+    message = f"The value of {entry.key!r} {cause}; it was read as text, put it in quotes."
+    return {entry.key: _as_text(entry)}, (Finding(code, message, entry.first_line),)
+
+
+def _as_text(entry: _Entry) -> str | list[str]:
+    """Return a broken entry's value as a person would read it."""
+    if _BLOCK_INDICATOR.fullmatch(entry.head):
+        return entry.tail.strip()
+    lines = [line.strip() for line in (entry.head, *entry.lines[1:]) if line.strip()]
+    if lines and all(line.startswith("- ") for line in lines):
+        return [_unquote(line[2:].strip()) for line in lines]
+    return _unquote(" ".join(lines))
+
+
+def _unquote(text: str) -> str:
+    """Strip quotes that were meant to enclose the whole text."""
+    quote = text[:1]
+    if quote not in {'"', "'"}:
+        return text
+    inner = text[1:-1] if len(text) > 1 and text.endswith(quote) else text[1:]
+    following = inner.find(quote)
+    if following > 0 and not inner[following - 1].isspace() and inner[following - 1] != "\\":
+        return text
+    return inner.replace('\\"', '"').replace("\\n", "\n") if quote == '"' else inner

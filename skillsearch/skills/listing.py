@@ -29,27 +29,22 @@ SKIPPED_FOLDERS = frozenset(
 """Folders that hold machinery rather than skills or their documents."""
 
 _MAX_LIST_DEPTH = 12
-_MAX_ENTRIES_SEEN = 20_000
+_MAX_ENTRIES = 20_000
 
 
-def list_files(skill_dir: Path, *, limit: int = MAX_LISTED_FILES) -> tuple[tuple[str, ...], bool]:
-    """List the regular files of a skill, SKILL.md aside.
+def list_files(
+    skill_dir: Path, *, limit: int = MAX_LISTED_FILES, max_entries: int = _MAX_ENTRIES
+) -> tuple[tuple[str, ...], bool]:
+    """List the regular files of a skill except SKILL.md; return also whether some are missing.
 
-    No link is followed or listed; machinery (`SKIPPED_FOLDERS`) is left out, as are names that
-    are not UTF-8 or hold hidden characters. Depth and the number of entries looked at are bounded.
-    The names are those on disk, as `open_in_skill` takes them.
-
-    Args:
-        skill_dir: The skill folder.
-        limit: How many files to return at most.
-
-    Returns:
-        Paths below the folder, sorted, and whether some are missing from them.
+    Paths are relative to the folder, as `open_in_skill` takes them. Links are neither followed nor
+    listed. `SKIPPED_FOLDERS` are left out, and so are names that are not UTF-8 or hold hidden
+    characters. Depth and the number of entries looked at are bounded.
 
     Raises:
         SkillError: The folder cannot be read.
     """
-    listing = _Listing(limit)
+    listing = _Listing(limit, max_entries)
     try:
         fd = os.open(skill_dir, FOLDER_FLAGS)
         try:
@@ -64,14 +59,14 @@ def list_files(skill_dir: Path, *, limit: int = MAX_LISTED_FILES) -> tuple[tuple
 
 
 class _Listing:
-    """The files found so far, and what may still be looked at."""
+    """The files found so far, and the room that is left."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, max_entries: int) -> None:
         self.files: list[str] = []
         self.truncated = False
         self._is_full = False
         self._limit = limit
-        self._entries_left = _MAX_ENTRIES_SEEN
+        self._entries_left = max_entries
 
     def add_folder(self, fd: int, prefix: str) -> None:
         """Add the files below an open folder."""
@@ -85,14 +80,13 @@ class _Listing:
             self._add_subfolder(fd, name, f"{prefix}{name}/")
 
     def _add(self, path: str) -> None:
-        """Add one file, or note that there are too many."""
         if len(self.files) < self._limit:
             self.files.append(path)
         else:
             self.truncated = self._is_full = True
 
     def _add_subfolder(self, fd: int, name: str, prefix: str) -> None:
-        """Open a folder below an open one and add its files; unreadable ones are left out."""
+        """Open a subfolder and add its files; skip it if it cannot be read."""
         if prefix.count("/") > _MAX_LIST_DEPTH:
             self.truncated = True
             return

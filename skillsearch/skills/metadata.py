@@ -1,26 +1,32 @@
-"""Make the many spellings of frontmatter fields regular."""
+"""Frontmatter in its many spellings → `SkillMetadata`.
+
+Of the skills that a skill needs, only keys that speak of skills count: ``dependencies`` and
+``requires`` alone are packages, programs and servers in real skills, and ``related-skills`` is a
+hint.
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
-from skillsearch.errors import ParseError
+from skillsearch.errors import ParseError, VersionConstraintError
 from skillsearch.skills.frontmatter import Finding
-from skillsearch.skills.requirements import regular_requirements
+from skillsearch.skills.versions import normal_constraint, split_requirement
+from skillsearch.text.safe_text import one_line
 from skillsearch.types import JsonValue, SkillMetadata
 
+# The limits of the Agent Skills specification.
 MAX_NAME_CHARS = 64
 MAX_DESCRIPTION_CHARS = 1024
 MAX_COMPATIBILITY_CHARS = 500
+# Of a longer name only this much is normalized: NFKC takes quadratic time on combining marks.
 _NORMALIZED_CHARS = 4096
-"""Of a name; NFKC takes quadratic time on a run of combining marks."""
-"""The three limits of the Agent Skills specification."""
 
 CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
-"""What YAML refuses and no reader can see; tab and line feed stay."""
+"""Characters that YAML refuses and no reader can see; tab and line feed stay."""
 
 _TOOL = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
 _TAG_KEYS = ("tags", "tag", "keywords", "keyword")
@@ -37,26 +43,36 @@ _TRIGGER_KEYS = (
 _NESTING_KEYS = ("metadata", "agentmetadata")
 _YES = frozenset({"true", "yes", "on", "1"})
 
+MAX_REQUIREMENTS = 100
+MAX_REQUIREMENT_CHARS = 200
+
+_REQUIREMENT_KEYS = (
+    "requiresskills",
+    "requiredskills",
+    "dependsonskills",
+    "prerequisiteskills",
+    "skilldependencies",
+)
+_REQUIREMENT_GROUPS = ("requires", "dependencies")
+"""Mappings that name skills under ``skills``, beside tools and packages."""
+_REQUIRED_NAME_KEYS = ("name", "skill", "id")
+_CONSTRAINT_KEYS = ("version", "constraint")
+_OPERATOR = re.compile(r"[<>=~^]|!=")
+
 Fields = dict[str, JsonValue]
 
 
 def regular_metadata(
     frontmatter: Mapping[str, JsonValue], folder: str
 ) -> tuple[SkillMetadata, tuple[Finding, ...]]:
-    """Return the regular form of a frontmatter, and what is odd about it.
+    """Return the regular form of a frontmatter, and its oddities.
 
-    Field names are compared without case, hyphens and underscores. A field is looked for at the
-    top, then in ``metadata``, then in the mappings inside that (``metadata.hermes.tags``).
-
-    Args:
-        frontmatter: The keys and values as loaded.
-        folder: Name of the skill folder: the skill's name where the frontmatter has none.
-
-    Returns:
-        The metadata and the findings.
+    Field names are compared without case, hyphens and underscores. A field is looked up at the top,
+    then in ``metadata``, then in the mappings inside it (``metadata.hermes.tags``). `folder` names
+    the skill if the frontmatter does not.
 
     Raises:
-        ParseError: There is no description, or an empty one.
+        ParseError: The description is missing or empty.
     """
     levels = _levels(frontmatter)
     description, findings = _description(levels[0].get("description"))
@@ -81,7 +97,7 @@ def regular_metadata(
 
 
 def clean(text: str) -> str:
-    """Return the text with control characters as blanks and its ends stripped."""
+    """Return the text stripped, with control characters replaced by blanks."""
     return CONTROL_CHARACTERS.sub(" ", text).strip()
 
 
@@ -101,9 +117,9 @@ def as_text(value: JsonValue) -> str:
 
 
 def allowed_tools(value: JsonValue) -> tuple[str, ...]:
-    """Return tool names from a list, or a string with blanks or commas between them.
+    """Return tool names from a list, or from a string separated by blanks or commas.
 
-    Blanks inside brackets, as in ``Bash(git add:*)``, do not part a name.
+    Blanks inside parentheses, as in ``Bash(git add:*)``, do not separate names.
     """
     if isinstance(value, list):
         return tuple(filter(None, (as_text(tool).strip() for tool in value)))
@@ -115,13 +131,8 @@ def check_name(
 ) -> list[Finding]:
     """Return every way in which a name breaks the specification.
 
-    Args:
-        name: The name as written, ends stripped.
-        folder: Name of the skill folder, which must be the same.
-        rank: Severity of the findings.
-
-    Returns:
-        The findings, empty for a good name.
+    `name` is as written, stripped; the skill's `folder` must have the same name. `rank` is the
+    severity of the findings.
     """
     if not name:
         message = f"The frontmatter has no name; add 'name: {folder}'."
@@ -147,7 +158,6 @@ def check_name(
 
 
 def _description(value: JsonValue) -> tuple[str, list[Finding]]:
-    """Return the description as one string, and what is odd about it."""
     description = clean(as_text(value))
     if not description:
         raise ParseError(
@@ -168,7 +178,7 @@ def _description(value: JsonValue) -> tuple[str, list[Finding]]:
 
 
 def _levels(frontmatter: Mapping[str, JsonValue]) -> list[Fields]:
-    """Return the top-level fields, those of ``metadata``, and those of mappings inside it."""
+    """Return the top-level fields, the fields of ``metadata``, and of the mappings inside it."""
     top = _folded(frontmatter)
     nested = [top[key] for key in _NESTING_KEYS if isinstance(top.get(key), dict)]
     inner = [value for fields in nested for value in fields.values() if isinstance(value, dict)]
@@ -189,7 +199,7 @@ def _folded(fields: Mapping[str, JsonValue]) -> Fields:
 
 
 def _first(levels: Iterable[Fields], *keys: str) -> JsonValue:
-    """Return the first value that is there, outer levels first."""
+    """Return the first value that is present, outer levels first."""
     for fields in levels:
         for key in keys:
             if fields.get(key) is not None:
@@ -198,12 +208,11 @@ def _first(levels: Iterable[Fields], *keys: str) -> JsonValue:
 
 
 def _first_text(levels: Iterable[Fields], *keys: str) -> str:
-    """Return the first value that is there, as clean text."""
     return clean(as_text(_first(levels, *keys)))
 
 
 def _collect(levels: Iterable[Fields], keys: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the phrases of all those fields, in order and each once."""
+    """Return the phrases of all these fields, in order, without repeats."""
     phrases: dict[str, None] = {}
     for fields in levels:
         for key in keys:
@@ -226,3 +235,128 @@ def _phrases(value: JsonValue) -> Iterable[str]:
     for part in re.split(r"[,;\n]", as_text(value).strip().strip("[]")):
         if phrase := clean(part).strip("\"'"):
             yield phrase
+
+
+def regular_requirements(
+    levels: Iterable[Mapping[str, JsonValue]],
+) -> tuple[tuple[str, ...], list[Finding]]:
+    """Return the skills that a frontmatter requires, and the oddities of its declarations.
+
+    Each is ``name`` or ``name@constraint``, in the order written, without repeats. `levels` are the
+    folded fields of the top level and of ``metadata``.
+    """
+    requirements: dict[str, None] = {}
+    findings: list[Finding] = []
+    declared = (
+        text for fields in levels for value in _declared(fields) for text in _required_texts(value)
+    )
+    for place, text in enumerate(_rejoined(declared)):
+        if place == MAX_REQUIREMENTS:
+            findings.append(_unusable(f"Only the first {MAX_REQUIREMENTS} needed skills count."))
+            break
+        name, constraint = _split_constraint(text)
+        try:
+            constraint = normal_constraint(constraint)
+        except VersionConstraintError as error:
+            shown = name[:MAX_REQUIREMENT_CHARS]
+            findings.append(
+                _unusable(f"{error} Any version of the needed skill {shown!r} will do.")
+            )
+            constraint = ""
+        requirement = f"{name}@{constraint}" if constraint else name
+        if _is_requirement_name(name, requirement) and len(requirement) <= MAX_REQUIREMENT_CHARS:
+            requirements[requirement] = None
+        else:
+            shown = text[:MAX_REQUIREMENT_CHARS]
+            message = (
+                f"The needed skill {shown!r} has no usable name; write name or name@constraint."
+            )
+            findings.append(_unusable(message))
+    return tuple(requirements), findings
+
+
+def _is_requirement_name(name: str, requirement: str) -> bool:
+    """Return whether the name of a requirement can be told apart from its constraint."""
+    return bool(name) and not _OPERATOR.search(name) and split_requirement(requirement)[0] == name
+
+
+def _unusable(message: str) -> Finding:
+    return Finding("requirement-invalid", message)
+
+
+def _declared(fields: Mapping[str, JsonValue]) -> Iterator[JsonValue]:
+    """Yield the values that name required skills."""
+    for key in _REQUIREMENT_KEYS:
+        if key in fields:
+            yield fields[key]
+    for key in _REQUIREMENT_GROUPS:
+        if isinstance(fields.get(key), dict):
+            yield fields[key].get("skills")
+
+
+def _required_texts(value: JsonValue) -> Iterator[str]:
+    """Yield the required skills of a value, each as ``name`` or ``name@constraint``."""
+    if isinstance(value, dict):
+        yield from _requirements_of_mapping(value)
+    elif isinstance(value, list):
+        for item in value:
+            yield from (
+                _required_texts(item) if isinstance(item, (list, dict)) else _scalar_text(item)
+            )
+    else:
+        for text in _scalar_text(value):
+            yield from re.split(r"[,;\n]", text.strip().strip("[]"))
+
+
+def _requirements_of_mapping(value: Mapping[str, JsonValue]) -> Iterator[str]:
+    """Yield the one skill that a mapping describes, or all skills that are its keys."""
+    name = next((value[key] for key in _REQUIRED_NAME_KEYS if value.get(key)), None)
+    if isinstance(name, str):
+        value = {name: value}
+    for key, version in value.items():
+        if version is not False and not _is_optional(version):
+            yield f"{key}@{_constraint_of(version)}"
+
+
+def _is_optional(value: JsonValue) -> bool:
+    return isinstance(value, dict) and (
+        value.get("optional") is True or value.get("required") is False
+    )
+
+
+def _constraint_of(value: JsonValue) -> str:
+    """Return the constraint in the description of a required skill, or an empty string."""
+    if isinstance(value, dict):
+        value = next((value[key] for key in _CONSTRAINT_KEYS if key in value), None)
+    items = value if isinstance(value, list) else [value]
+    return ",".join(text for item in items for text in _scalar_text(item))
+
+
+def _scalar_text(value: JsonValue) -> Iterator[str]:
+    """Yield a string or number as text, and nothing for any other value."""
+    if isinstance(value, (str, int, float)) and not isinstance(value, bool):
+        yield str(value)
+
+
+def _rejoined(texts: Iterable[str]) -> Iterator[str]:
+    """Yield the texts cleaned, with ``>=1,<2`` joined again if its comma was split."""
+    requirement = ""
+    for text in texts:
+        text = one_line(text).strip("\"' ")
+        if requirement and _OPERATOR.match(text):
+            requirement += f",{text}"
+        elif text:
+            if requirement:
+                yield requirement
+            requirement = text
+    if requirement:
+        yield requirement
+
+
+def _split_constraint(text: str) -> tuple[str, str]:
+    """Return the name and the constraint of ``name@constraint``, ``name>=1`` or ``name (>=1)``."""
+    name, constraint = split_requirement(text.rstrip("@ "))
+    operator = None if constraint else _OPERATOR.search(name)
+    if operator is None:
+        return name, constraint
+    return name[: operator.start()].rstrip(" ,(@"), name[operator.start() :].rstrip(") ")

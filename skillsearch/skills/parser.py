@@ -1,4 +1,4 @@
-"""The bytes of a SKILL.md → a `Skill`: lenient, pure, and never silent about what it mended."""
+"""The bytes of a SKILL.md → a `Skill`: lenient, pure, and every repair reported."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from skillsearch.skills.frontmatter import (
     Finding,
     Sections,
     end_of_keys,
+    find_offset_frontmatter,
     load_yaml,
+    repair_mapping,
     split_frontmatter,
     unix_lines,
 )
 from skillsearch.skills.metadata import CONTROL_CHARACTERS, regular_metadata
-from skillsearch.skills.repair import find_offset_frontmatter, repair_mapping
 from skillsearch.skills.resources import content_hash
 from skillsearch.types import Diagnostic, JsonValue, Skill
 
@@ -29,19 +30,11 @@ _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 def parse_skill(
     data: bytes, *, doc_id: str, path: Path, root: Path
 ) -> tuple[Skill, tuple[Diagnostic, ...]]:
-    """Read a SKILL.md as a skill, mending what can be mended.
+    """Parse a SKILL.md, repairing what can be repaired; linear in the size of `data`.
 
-    A file whose description a person can read becomes a skill, whatever is wrong around it; what
-    was mended or guessed is in the diagnostics. Time is linear in the size of ``data``.
-
-    Args:
-        data: The bytes of the file.
-        doc_id: Id of the document.
-        path: The file they came from; the name of its folder stands in for a missing name.
-        root: The root it was found under.
-
-    Returns:
-        The skill, and a diagnostic for each oddity.
+    A file whose description a person can read becomes a skill, whatever is wrong around it. The
+    folder of `path` names the skill if the frontmatter does not. Every repair and guess comes back
+    as a diagnostic.
 
     Raises:
         ParseError: There is no frontmatter, no description, or YAML that was written to do harm.
@@ -63,23 +56,17 @@ def parse_skill(
 
 
 def _chunk_findings(text: str, body: str) -> Iterator[Finding]:
-    """Yield what is odd about the chunks of a body that ends a file, by line of the file."""
+    """Yield the oddities of a body's chunks, with lines counted in the file."""
     for finding in parse_chunks(body.rstrip()).findings:
         before = unix_lines(text).count("\n") - body.count("\n")
         yield finding._replace(line=before + (finding.line or 1))
 
 
 def decode_skill_md(data: bytes) -> tuple[str, list[Finding]]:
-    """Decode a SKILL.md, whatever its encoding.
+    """Decode a SKILL.md in any encoding, without its byte order mark, and report oddities.
 
-    UTF-8 is expected. UTF-16 is known by its mark; bytes that are no UTF-8 are read as
-    Windows-1252, or as UTF-8 with replacement characters where most of the file is UTF-8.
-
-    Args:
-        data: The bytes of the file.
-
-    Returns:
-        The text without a byte order mark, and what was odd about the encoding.
+    UTF-16 is recognized by its byte order mark. Other bytes that are not UTF-8 are read as
+    Windows-1252, or as UTF-8 with replacement characters if most of the file is UTF-8.
     """
     if data.startswith(codecs.BOM_UTF8):
         note = Finding("byte-order-mark", "The file starts with a byte order mark.", 1, "note")
@@ -108,13 +95,7 @@ def _decode_legacy(data: bytes) -> tuple[str, str]:
 
 
 def read_sections(text: str) -> tuple[dict[str, JsonValue], str, list[Finding]]:
-    """Return the frontmatter's values, the body, and what had to be mended.
-
-    Args:
-        text: The file, decoded.
-
-    Returns:
-        Values of the frontmatter, the body as it stands in the file, and the findings.
+    """Return the values of the frontmatter, the body as it stands, and a finding for each repair.
 
     Raises:
         ParseError: There is no frontmatter, or YAML that was written to do harm.
@@ -145,7 +126,6 @@ def read_sections(text: str) -> tuple[dict[str, JsonValue], str, list[Finding]]:
 
 
 def _without_control_characters(sections: Sections) -> tuple[str, list[Finding]]:
-    """Return the frontmatter with control characters as blanks."""
     text = sections.frontmatter or ""
     found = CONTROL_CHARACTERS.search(text)
     if found is None:
@@ -157,7 +137,6 @@ def _without_control_characters(sections: Sections) -> tuple[str, list[Finding]]
 
 
 def _unclosed(line: int) -> Finding:
-    """Return the warning about a frontmatter whose end was guessed."""
     message = "The frontmatter is not closed; its end was guessed, add a '---' line."
     return Finding("frontmatter-unclosed", message, line)
 
@@ -165,10 +144,10 @@ def _unclosed(line: int) -> Finding:
 def _repaired(
     sections: Sections, frontmatter: str, findings: list[Finding], error: ParseError
 ) -> tuple[dict[str, JsonValue], str, list[Finding]]:
-    """Read a frontmatter that `load_yaml` refused with ``error``, where that is safe.
+    """Read frontmatter that `load_yaml` refused with `error`, if that is safe.
 
-    A ruler in the body may have been taken for the closing line; then the keys end earlier, and
-    what follows them belongs to the body.
+    A horizontal rule in the body may have been taken for the closing line. Then the keys end
+    earlier and the rest belongs to the body.
     """
     body = sections.body
     keys = frontmatter[: _end_before_heading(frontmatter)]
@@ -187,7 +166,7 @@ def _repaired(
 
 
 def _end_before_heading(frontmatter: str) -> int:
-    """Return where a heading or a code fence below the description ends the keys; else the end."""
+    """Return where a heading or a code fence below the description ends the keys."""
     end = end_of_keys(frontmatter)
     is_markdown = frontmatter.startswith(("#", "```"), end)
     if is_markdown and "description" in frontmatter[:end]:

@@ -1,12 +1,13 @@
 """The only module that opens the files of a skill: confined, bounded, and never through a link.
 
-Links inside a skill are refused even where their target is inside it too: one rule, no exceptions
-to get wrong. The one concession is a SKILL.md that is itself a link into its own folder. A hard
-link cannot be told from the file itself, so it is judged by its owner (`is_foreign_link`).
+Links inside a skill are refused even if their target is inside it too: one rule, without exceptions
+to get wrong. The one concession is a SKILL.md that links into its own folder. A hard link looks
+like the file itself, so its owner decides (`is_foreign_link`).
 """
 
 from __future__ import annotations
 
+import base64
 import difflib
 import errno
 import hashlib
@@ -20,6 +21,7 @@ from skillsearch.errors import ParseError, SkillError
 from skillsearch.files.openat import READ_FLAGS, open_file
 from skillsearch.files.paths import confine, printable, shown, unsafe_path
 from skillsearch.skills.listing import list_files
+from skillsearch.types import FileContent
 
 MAX_SKILL_MD_BYTES = 1024 * 1024
 MAX_FILE_BYTES = 16 * 1024 * 1024
@@ -31,22 +33,14 @@ _MAX_COMPARED_CHARS = 100
 
 
 def read_skill_md(path: Path, *, limit: int = MAX_SKILL_MD_BYTES) -> tuple[bytes, os.stat_result]:
-    """Read a SKILL.md whole.
+    """Read a SKILL.md whole; return its bytes and the status of the opened file.
 
-    A FIFO or device does not block, and a file that grows meanwhile is cut off. The status is that
-    of the file that was read, so it fits the bytes.
-
-    Args:
-        path: The file.
-        limit: Bytes that it may have at most.
-
-    Returns:
-        The bytes and the status of the opened file.
+    A FIFO or device does not block, and a file that grows meanwhile is cut off.
 
     Raises:
         ParseError: ``file-unreadable``, ``not-a-regular-file``, ``file-too-large``, or
-            ``link-leaves-skill`` where the file is a link out of its folder, or a hard link to
-            the file of another user.
+            ``link-leaves-skill`` for a link out of the folder or a hard link to another user's
+                file.
     """
     fd = _open_skill_md(path)
     try:
@@ -69,7 +63,7 @@ def read_skill_md(path: Path, *, limit: int = MAX_SKILL_MD_BYTES) -> tuple[bytes
 
 
 def _open_skill_md(path: Path) -> int:
-    """Open a SKILL.md; through a link only where that stays inside the folder."""
+    """Open a SKILL.md; through a link only if the target stays inside the folder."""
     try:
         return os.open(path, READ_FLAGS)
     except OSError as error:
@@ -90,7 +84,7 @@ def _open_skill_md(path: Path) -> int:
 
 
 def _read_up_to(fd: int, status: os.stat_result, limit: int) -> bytes | None:
-    """Return all bytes of a file, or None where there are more than the limit."""
+    """Return all bytes of a file, or None if there are more than the limit."""
     if status.st_size > limit:
         return None
     parts: list[bytes] = []
@@ -102,7 +96,6 @@ def _read_up_to(fd: int, status: os.stat_result, limit: int) -> bytes | None:
 
 
 def _unreadable(path: Path, error: OSError) -> ParseError:
-    """Return the error for a file that the system does not let us read."""
     reason = error.strerror or str(error)
     return ParseError(
         f"{printable(path)!r} cannot be read ({reason}); check that it exists and its permissions.",
@@ -111,7 +104,6 @@ def _unreadable(path: Path, error: OSError) -> ParseError:
 
 
 def _not_regular(path: Path) -> ParseError:
-    """Return the error for a FIFO, device, socket or folder."""
     return ParseError(
         f"{printable(path)!r} is not a regular file; put a text file there.",
         code="not-a-regular-file",
@@ -119,7 +111,6 @@ def _not_regular(path: Path) -> ParseError:
 
 
 def _leaves_skill(path: Path) -> ParseError:
-    """Return the error for a SKILL.md that is a link to a file elsewhere."""
     return ParseError(
         f"{printable(path)!r} is a link out of its skill folder; put the file itself there.",
         code="link-leaves-skill",
@@ -127,22 +118,15 @@ def _leaves_skill(path: Path) -> ParseError:
 
 
 def content_hash(data: bytes) -> str:
-    """Return the hash that a file's bytes are known by: sha256, hexadecimal."""
+    """Return the hash that identifies a file's bytes: sha256, hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
 def is_foreign_link(file: os.stat_result, folder: os.stat_result) -> bool:
-    """Say whether a file has several names and belongs to another user than the skill folder.
+    """Return whether a file has several names and another owner than its skill folder.
 
-    Somebody may then have linked another user's file into the skill. Package installers link
-    files of one owner, which is why those pass: nothing tells such a link from the file itself.
-
-    Args:
-        file: Status of the opened file.
-        folder: Status of the skill folder.
-
-    Returns:
-        True where the file is to be refused.
+    Somebody may then have linked another user's file into the skill. Package installers link files
+    of one owner, so those pass.
     """
     return file.st_nlink > 1 and file.st_uid != folder.st_uid
 
@@ -150,21 +134,17 @@ def is_foreign_link(file: os.stat_result, folder: os.stat_result) -> bool:
 def open_in_skill(skill_dir: Path, relative: str, *, folders: Sequence[str] = ()) -> int:
     """Open a file of a skill for reading, component by component and never through a link.
 
-    Args:
-        skill_dir: The skill folder, trusted.
-        relative: Path below it with ``/`` between the parts, not trusted.
-        folders: Folders of the skill in one of which the path must lie; none allows all.
-
-    Returns:
-        A file descriptor of a regular file; the caller closes it.
+    `relative` is not trusted; it must lie in one of the `folders` if any are given. Returns the
+    descriptor of a regular file, which the caller closes.
 
     Raises:
-        UnsafePathError: `confine` refuses the path, or it meets a link, a folder where a file is
-            wanted, a special file, or a hard link to the file of another user.
-        SkillError: There is no such file, or it cannot be read; names the files that come near.
+        UnsafePathError: `confine` refuses the path, or it meets a link, a folder, a special file,
+            or
+            a hard link to another user's file.
+        SkillError: The file is missing or unreadable; names similar files.
     """
     if "%" in relative:
-        # A list of files gives names as they are on disk, where a per cent sign is just that.
+        # A list of files gives names as they are on disk, so a per cent sign may be one.
         as_listed = confine(relative.replace("%", "%25"), folders)
         if os.path.lexists(skill_dir / as_listed):
             return _open_confined(skill_dir, as_listed, relative)
@@ -172,7 +152,7 @@ def open_in_skill(skill_dir: Path, relative: str, *, folders: Sequence[str] = ()
 
 
 def _open_confined(skill_dir: Path, path: PurePosixPath, relative: str) -> int:
-    """Open the file at a path that `confine` let pass; messages quote it as it was asked for."""
+    """Open a path that `confine` let pass; messages quote it as it was requested."""
     try:
         folder = skill_dir.stat()
         fd = open_file(skill_dir, path.parts)
@@ -196,19 +176,19 @@ def _open_error(skill_dir: Path, relative: str, path: PurePosixPath, error: OSEr
     if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG}:
         return _cannot_read(relative, error)
     files, _ = list_files(skill_dir, limit=_MAX_COMPARED_FILES)
-    plain = [file for file in files if file.isprintable()]  # a name may hold what hides or misleads
+    # A name may hold hidden characters, which could mislead.
+    plain = [file for file in files if file.isprintable()]
     near = difflib.get_close_matches(str(path)[:_MAX_COMPARED_CHARS], plain, n=5, cutoff=0.5)
     hint = f"Did you mean: {', '.join(near)}?" if near else "List the skill's files first."
     return SkillError(f"The skill has no file {shown(path)}. {hint}")
 
 
 def _cannot_read(relative: str, error: OSError) -> SkillError:
-    """Return the error for a file that the system does not let us read."""
     return SkillError(f"The file {shown(relative)} cannot be read: {error.strerror}.")
 
 
 def _meets_link(skill_dir: Path, path: PurePosixPath) -> bool:
-    """Say whether a part of a path is a link; only words the message, decides nothing."""
+    """Return whether a part of a path is a link; only for the message."""
     with suppress(OSError):
         return any((skill_dir / part).is_symlink() for part in (path, *path.parents) if part.parts)
     return False
@@ -217,20 +197,11 @@ def _meets_link(skill_dir: Path, path: PurePosixPath) -> bool:
 def read_file(
     skill_dir: Path, relative: str, *, limit: int = MAX_FILE_BYTES, folders: Sequence[str] = ()
 ) -> bytes:
-    """Read a file of a skill whole.
-
-    Args:
-        skill_dir: The skill folder, trusted.
-        relative: Path below it, not trusted.
-        limit: Bytes that it may have at most.
-        folders: Folders of the skill in one of which the path must lie; none allows all.
-
-    Returns:
-        The bytes.
+    """Read a file of a skill whole; for the arguments see `open_in_skill`.
 
     Raises:
         UnsafePathError: As `open_in_skill`.
-        SkillError: There is no such file, it cannot be read, or is larger than ``limit``.
+        SkillError: The file is missing, unreadable, or larger than `limit` bytes.
     """
     fd = open_in_skill(skill_dir, relative, folders=folders)
     try:
@@ -247,21 +218,14 @@ def read_file(
 def script_path(skill_dir: Path, script: str) -> Path:
     """Return the absolute path of a script of a skill, for a program that is to run it.
 
-    The script is opened and closed, so all that `open_in_skill` refuses is refused here. But a
-    path, unlike an open file, is only as safe as the folder stays: whoever can write there can
-    put another file in its place.
-
-    Args:
-        skill_dir: The skill folder, trusted.
-        script: Path below ``scripts/``, not trusted. ``scripts/`` may also stand before it, as in
-            the list of files, unless that names a file of ``scripts/scripts/``.
-
-    Returns:
-        The path below the skill folder as that was given, made absolute.
+    Whatever `open_in_skill` refuses is refused here. But a path, unlike an open file, is only as
+    safe as its folder: whoever can write there can replace the file. `script` is relative to
+    ``scripts/``; it may start with ``scripts/``, as in the list of files, unless that names a file
+    of ``scripts/scripts/``.
 
     Raises:
         UnsafePathError: As `open_in_skill`.
-        SkillError: There is no such script, or it cannot be read.
+        SkillError: The script is missing or unreadable.
     """
     below = confine(script)
     path = PurePosixPath(_SCRIPTS, below)
@@ -269,3 +233,94 @@ def script_path(skill_dir: Path, script: str) -> Path:
         path = below
     os.close(_open_confined(skill_dir, path, script))
     return skill_dir.absolute() / path
+
+
+def read_page(
+    skill_dir: Path,
+    relative: str,
+    *,
+    offset: int = 0,
+    limit: int | None = None,
+    content_hash: str | None = None,
+    folders: Sequence[str] = (),
+) -> FileContent:
+    """Read a file of a skill, or one page of it.
+
+    A file is text if all of it is UTF-8 without NUL; its byte order mark is not shown. A page of
+    text begins with the character that holds byte `offset` and ends before the character that would
+    exceed `limit` bytes, unless it is the only one. The page is stale if `content_hash`, the hash
+    by which the caller knows the file, is not the hash of the file now.
+
+    Raises:
+        UnsafePathError: As `open_in_skill`.
+        SkillError: The file is missing, unreadable or too large, or `offset` or `limit` is
+            unusable.
+    """
+    _check_number("offset", offset, 0)
+    if limit is not None:
+        _check_number("limit", limit, 1)
+    path = confine(relative, folders)
+    data = read_file(skill_dir, relative, folders=folders)
+    is_text = _is_text(data)
+    start, end = (_text_bounds if is_text else _bounds)(data, offset, limit)
+    page = data[start:end]
+    digest = hashlib.sha256(data).hexdigest()
+    return FileContent(
+        path=printable(path),
+        content=_as_text(page, start) if is_text else base64.b64encode(page).decode("ascii"),
+        encoding="text" if is_text else "base64",
+        offset=start,
+        next_offset=end if end < len(data) else None,
+        size=len(data),
+        content_hash=digest,
+        stale=content_hash is not None and content_hash != digest,
+    )
+
+
+def _check_number(name: str, value: object, lowest: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
+        shown = repr(value)[:50]
+        raise SkillError(f"{name} is {shown}; give a whole number of bytes, at least {lowest}.")
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in data
+
+
+def _as_text(page: bytes, start: int) -> str:
+    """Decode a page; the first one without its byte order mark."""
+    text = page.decode("utf-8")
+    return text if start else text.removeprefix("\ufeff")
+
+
+def _bounds(data: bytes, offset: int, limit: int | None) -> tuple[int, int]:
+    start = min(offset, len(data))
+    return start, len(data) if limit is None else min(start + limit, len(data))
+
+
+def _text_bounds(data: bytes, offset: int, limit: int | None) -> tuple[int, int]:
+    """Return where a page of text begins and ends; it has at least one character."""
+    start = _back_to_character(data, min(offset, len(data)))
+    start, end = _bounds(data, start, limit)
+    end = _back_to_character(data, end)
+    if end == start < len(data):
+        end += 1
+        while _is_inside_character(data, end):
+            end += 1
+    return start, end
+
+
+def _back_to_character(data: bytes, position: int) -> int:
+    """Return where the character begins that holds a byte of UTF-8."""
+    while _is_inside_character(data, position):
+        position -= 1
+    return position
+
+
+def _is_inside_character(data: bytes, position: int) -> bool:
+    """Return whether a byte of UTF-8 continues a character; the end of the text does not."""
+    return position < len(data) and data[position] & 0xC0 == 0x80

@@ -1,4 +1,4 @@
-"""Hold a skill folder against the Agent Skills specification: strictly, and with all problems."""
+"""Check a skill folder against the Agent Skills specification and report every problem."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from skillsearch.skills.frontmatter import (
     end_of_keys,
     find_flow_style,
     load_yaml,
+    repair_mapping,
     split_frontmatter,
 )
 from skillsearch.skills.listing import list_files
@@ -24,7 +25,6 @@ from skillsearch.skills.metadata import (
     check_name,
 )
 from skillsearch.skills.parser import decode_skill_md
-from skillsearch.skills.repair import repair_mapping
 from skillsearch.skills.resources import read_skill_md
 from skillsearch.text import markdown
 from skillsearch.types import Diagnostic, JsonValue
@@ -34,7 +34,7 @@ FIELDS = ("allowed-tools", "compatibility", "description", "license", "metadata"
 
 MAX_BODY_LINES = 500
 MAX_BODY_TOKENS = 5_000
-"""What the specification advises for the body."""
+"""The specification's advice on the body."""
 
 _CHARS_PER_TOKEN = 4
 FILE_NAMES = ("SKILL.md", "skill.md")
@@ -47,16 +47,10 @@ _HIDDEN = re.compile("[\u200b\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e
 
 
 def validate(path: Path) -> tuple[Diagnostic, ...]:
-    """Check one skill against the specification.
+    """Check a skill folder, or the SKILL.md in it, and return every problem.
 
-    Verdicts are those of the reference implementation, except where that rejects sound files or
-    accepts broken ones. Errors break the specification; warnings and notes are advice.
-
-    Args:
-        path: A skill folder, or the SKILL.md in it.
-
-    Returns:
-        Every problem found; the skill is valid where none of them is an error.
+    The skill is valid if none is an error; warnings and notes are advice. Verdicts agree with the
+    reference implementation, except where it rejects sound files or accepts broken ones.
     """
     folder = path.parent if path.is_file() and path.name in FILE_NAMES else path
     if not folder.is_dir():
@@ -75,24 +69,21 @@ def validate(path: Path) -> tuple[Diagnostic, ...]:
 
 
 def _unusable(path: Path) -> Finding:
-    """Return why a path is no skill folder."""
+    """Return why a path is not a skill folder."""
     if path.exists():
         return _error("not-a-folder", "This is neither a skill folder nor a SKILL.md.")
     return _error("path-missing", "The path does not exist; correct it.")
 
 
 def _error(code: str, message: str, line: int | None = None) -> Finding:
-    """Return a finding that makes the skill invalid."""
     return Finding(code, message, line, "error")
 
 
 def _as_error(error: ParseError) -> Finding:
-    """Return a refusal as a finding."""
     return _error(error.code, str(error), error.line)
 
 
 def _check_file(skill_md: Path, folder: Path) -> list[Finding]:
-    """Return all problems of a SKILL.md."""
     try:
         data, _ = read_skill_md(skill_md)
     except ParseError as error:
@@ -147,7 +138,7 @@ def _key_lines(text: str, first_line: int) -> dict[str, int]:
 
 
 def _check_fields(fields: dict[str, JsonValue], folder: str) -> list[tuple[str, Finding]]:
-    """Return all problems of the fields, each with the key it is about."""
+    """Return all problems of the fields, each with its key."""
     found = [
         (
             key,
@@ -165,7 +156,6 @@ def _check_fields(fields: dict[str, JsonValue], folder: str) -> list[tuple[str, 
 
 
 def _check_name_field(fields: dict[str, JsonValue], folder: str) -> list[Finding]:
-    """Return the problems of the name."""
     name = fields.get("name")
     if isinstance(name, (list, dict)):
         return [_error("name-not-text", "The name is a list or mapping; write one word.")]
@@ -173,7 +163,6 @@ def _check_name_field(fields: dict[str, JsonValue], folder: str) -> list[Finding
 
 
 def _check_description(fields: dict[str, JsonValue]) -> list[Finding]:
-    """Return the problems of the description."""
     value = fields.get("description")
     if isinstance(value, (list, dict)):
         message = "The description is a list or mapping; write it as one string."
@@ -192,7 +181,6 @@ def _check_description(fields: dict[str, JsonValue]) -> list[Finding]:
 
 
 def _check_compatibility(fields: dict[str, JsonValue]) -> list[Finding]:
-    """Return the problems of the compatibility field, where there is one."""
     if "compatibility" not in fields:
         return []
     value = fields["compatibility"]
@@ -211,7 +199,7 @@ def _check_compatibility(fields: dict[str, JsonValue]) -> list[Finding]:
 
 
 def _check_shapes(fields: dict[str, JsonValue]) -> list[tuple[str, Finding]]:
-    """Return advice on fields of a shape that the specification does not give them."""
+    """Return advice on fields whose shape differs from the specification's."""
     found = []
     tools = fields.get("allowed-tools")
     is_list = isinstance(tools, list) and all(isinstance(tool, str) for tool in tools)
@@ -229,7 +217,7 @@ def _check_shapes(fields: dict[str, JsonValue]) -> list[tuple[str, Finding]]:
 
 
 def _check_hidden_characters(text: str) -> list[Finding]:
-    """Warn of characters that a person does not see and a model reads."""
+    """Warn about characters that a model reads and a person does not see."""
     visible = _FLAG.sub(lambda flag: " " * len(flag[0]), text) if "\U0001f3f4" in text else text
     visible = visible.replace("\r\n", " \n")
     found = CONTROL_CHARACTERS.search(visible) or _HIDDEN.search(visible)
@@ -241,7 +229,7 @@ def _check_hidden_characters(text: str) -> list[Finding]:
 
 
 def _check_body(sections: Sections, folder: Path) -> list[Finding]:
-    """Return advice on the body: its length, and the files that it refers to."""
+    """Return advice on the length of the body and the files that it refers to."""
     findings = []
     lines = sections.body.count("\n") + 1
     tokens = len(sections.body) // _CHARS_PER_TOKEN
@@ -255,7 +243,7 @@ def _check_body(sections: Sections, folder: Path) -> list[Finding]:
 
 
 def _check_references(sections: Sections, folder: Path) -> list[Finding]:
-    """Warn of files that the body names and the skill does not have."""
+    """Warn about files that the body names and the skill does not have."""
     try:
         files, is_truncated = list_files(folder)
     except SkillError:

@@ -1,6 +1,6 @@
-"""Versions of skills, and constraints on them: PEP 440, with what authors bring from npm.
+"""Versions of skills and constraints on them: PEP 440, plus what authors bring from npm.
 
-`packaging` is imported when the first version is read; a name without one never loads it.
+`packaging` is imported when the first version is read; a name without a version never loads it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _WILDCARDS = re.compile(r"(?:\.[xX*])+$")
 
 
 def parse_version(text: str) -> Version | None:
-    """Read a version by PEP 440, or return None where it cannot be read.
+    """Parse a version by PEP 440; None if it is not one.
 
-    ``v1``, ``2.0-beta`` and ``2025.01`` are versions; ``2.7.6-canary.3`` is none.
+    ``v1``, ``2.0-beta`` and ``2025.01`` are versions; ``2.7.6-canary.3`` is not.
     """
     from packaging.version import InvalidVersion, Version
 
@@ -41,20 +41,15 @@ def parse_version(text: str) -> Version | None:
 
 
 def normal_constraint(text: str) -> str:
-    """Write a constraint as a specifier set of PEP 440, the clauses in the order given.
+    """Return a constraint as a PEP 440 specifier set, clauses in the order given.
 
-    A bare ``1.2`` means that version alone, so 1.2.0 but not 1.2.5; ``1.x`` is ``==1.*``. The
-    caret and the tilde of npm become ranges: ``^1.2`` is ``>=1.2,<2``, ``^0.2.3`` is
-    ``>=0.2.3,<0.3``, ``~1.2.3`` is ``>=1.2.3,<1.3``. Blanks part clauses as commas do.
-
-    Args:
-        text: The constraint as written.
-
-    Returns:
-        The regular form; empty where every version will do, as for ``*`` and ``latest``.
+    A bare ``1.2`` means that version alone (1.2.0, not 1.2.5); ``1.x`` is ``==1.*``. npm's caret
+    and tilde become ranges: ``^1.2`` is ``>=1.2,<2``, ``^0.2.3`` is ``>=0.2.3,<0.3``, ``~1.2.3`` is
+    ``>=1.2.3,<1.3``. Blanks separate clauses as commas do. The result is empty if any version will
+    do, as for ``*`` and ``latest``.
 
     Raises:
-        VersionConstraintError: When it cannot be read.
+        VersionConstraintError: The constraint cannot be parsed.
     """
     if text.strip(_SEPARATORS).lower() in _ANY:
         return ""
@@ -69,20 +64,13 @@ def normal_constraint(text: str) -> str:
 
 
 def satisfies(version: str, constraint: str) -> bool:
-    """Say whether a version satisfies a constraint.
+    """Return whether a version satisfies a constraint in any form that `normal_constraint` takes.
 
-    One that cannot be read satisfies only the empty constraint. A prerelease satisfies a
-    constraint only where that names a prerelease itself.
-
-    Args:
-        version: The version as written.
-        constraint: The constraint, in any form that `normal_constraint` takes.
-
-    Returns:
-        Whether it does.
+    A version that cannot be parsed satisfies only the empty constraint. A prerelease satisfies a
+    constraint only if the constraint names a prerelease itself.
 
     Raises:
-        VersionConstraintError: When the constraint cannot be read.
+        VersionConstraintError: The constraint cannot be parsed.
     """
     normal = normal_constraint(constraint)
     if not normal:
@@ -95,13 +83,9 @@ def satisfies(version: str, constraint: str) -> bool:
 
 
 def newest(versions: Sequence[str]) -> int | None:
-    """Return the place of the newest version: of the newest release, where there is any.
+    """Return the position of the newest version, releases before prereleases.
 
-    Args:
-        versions: Versions as written.
-
-    Returns:
-        The place, or None where one of them cannot be read or two are the newest.
+    None if a version cannot be parsed or two are equally new.
     """
     keys = []
     for text in versions:
@@ -114,20 +98,12 @@ def newest(versions: Sequence[str]) -> int | None:
 
 
 def split_requirement(text: str) -> tuple[str, str]:
-    """Split ``name@constraint`` at its last ``@``; one at the start belongs to the name.
-
-    Args:
-        text: A name, qualified or not, with or without a constraint.
-
-    Returns:
-        The name, and the constraint as written or empty.
-    """
+    """Split ``name@constraint`` at its last ``@``; an ``@`` at the start belongs to the name."""
     at = text.rfind("@")
     return (text[:at].strip(), text[at + 1 :].strip()) if at > 0 else (text, "")
 
 
 def _clause(operator: str, version: str) -> str:
-    """Return one clause in the regular form."""
     version = _WILDCARDS.sub(".*", version)
     if operator in ("^", "~"):
         return _range(operator, version.removesuffix(".*"))
@@ -153,7 +129,7 @@ def _range(operator: str, version: str) -> str:
 
 @lru_cache(maxsize=256)
 def _specifiers(constraint: str) -> SpecifierSet:
-    """Read a constraint in the regular form; a ``ValueError`` where it has another."""
+    """Parse a constraint in the regular form, or raise ``ValueError``."""
     from packaging.specifiers import SpecifierSet
 
     return SpecifierSet(constraint)

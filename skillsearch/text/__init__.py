@@ -1,1 +1,1 @@
-"""Text: languages and scripts, terms, Markdown, and what is safe to show."""
+"""Text: languages and scripts, terms, Markdown, and text that is safe to show."""

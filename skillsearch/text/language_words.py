@@ -1,6 +1,6 @@
-"""Words and letters that tell languages apart: function words, words of requests, letters.
+"""Words and letters that distinguish languages: function words, words of requests, letters.
 
-Short lists of our own, most frequent first come to mind; no list is complete or needs to be.
+Short lists of our own, most frequent words first; no list is complete or needs to be.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from types import MappingProxyType
 
 
 def _words(lists: Mapping[str, str]) -> Mapping[str, frozenset[str]]:
-    """Split the words of each language."""
     return MappingProxyType({language: frozenset(text.split()) for language, text in lists.items()})
 
 
@@ -214,7 +213,7 @@ REQUEST_WORDS = _words(
             segítség szöveg""",
     }
 )
-"""What people ask a skill for: tells a language where a short query has no function word. The
+"""Words of requests: they show the language of a short query without function words. The
 English list also has the words of others that English has too, so that they prove nothing."""
 
 TELLING_LETTERS: Mapping[str, str] = MappingProxyType(

@@ -1,7 +1,7 @@
-"""Which natural language a text is in, told by its script, its function words and its letters.
+"""The natural language of a text, told by its script, its function words and its letters.
 
-No model and no dictionary: words such as "the" and "para" are a third of any running text, and
-few letters are used by one language alone. Where these do not tell, nothing is guessed.
+No model and no dictionary: words such as "the" and "para" are a third of any running text, and some
+letters are used by one language alone. If these do not tell, nothing is guessed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from skillsearch.text.language_words import (
 )
 
 _HEAD_CHARS = 4_000
-"""What follows the head says no more about the language and costs time."""
+"""The rest says no more about the language and costs time."""
 
 _PLAIN_CHARS = 600
 """Enough of a text whose head has no letter beyond ASCII: most are English and cost no more."""
@@ -98,7 +98,7 @@ _LATIN = frozenset(FUNCTION_WORDS) - {code for codes in _CANDIDATES.values() for
 _KANA_SHARE = 0.1
 """Japanese prose has a third of kana or more; a Chinese text may quote some."""
 _JAPANESE_HAN = frozenset("検録変対図読売続込働駅総労発価気実単帯拡権済黒処圧応択沢両広関")
-"""Simplified in Japan alone: they tell Japanese where a query has no kana."""
+"""Simplified in Japan alone: they show Japanese in a query without kana."""
 _JAPANESE_HAN_SHARE = 0.03
 _RUNNING = 2.5
 """In running text two words in five are function words."""
@@ -114,9 +114,9 @@ are written in one have English names, terms and often an English description.""
 
 
 def _weights() -> dict[str, list[tuple[str, float]]]:
-    """Return what each word says: the fewer languages have it, the more it says for each.
+    """Return the votes of each word: the fewer languages share it, the heavier each vote.
 
-    What English has too speaks for English alone, so that no English text is taken for another.
+    A word that English has too votes for English alone, so that English is never mistaken.
     """
     owners: dict[str, list[str]] = {}
     for language in FUNCTION_WORDS:
@@ -129,7 +129,7 @@ def _weights() -> dict[str, list[tuple[str, float]]]:
 
 
 def _letter_weights() -> dict[str, list[tuple[str, float]]]:
-    """Return what each telling letter says, as `_weights` does for words."""
+    """Return the votes of each telling letter, as `_weights` does for words."""
     owners: dict[str, list[str]] = {}
     for language, letters in TELLING_LETTERS.items():
         for letter in letters:
@@ -145,16 +145,11 @@ _LATIN_FUNCTION_WORDS = frozenset[str]().union(*(FUNCTION_WORDS[code] for code i
 
 
 def language_of(text: str) -> str:
-    """Tell the language that a text is mostly in.
+    """Return the ISO 639-1 code of the language that a text is mostly in; empty if unclear.
 
-    Only the head is read, code and addresses aside. Chinese with many English product names is
-    Chinese, and English that quotes a few words of another script is English.
-
-    Args:
-        text: Any text; lone surrogates and control characters are harmless.
-
-    Returns:
-        Its ISO 639-1 code; empty where it cannot be told: few words, code, or a mixture.
+    Only the head is read, without code and addresses. Chinese with many English product names is
+    Chinese, and English that quotes a few words of another script is English. It is unclear for few
+    words, code, or a mixture.
     """
     head = text[:_HEAD_CHARS]
     is_plain = head.isascii() or _OTHER_LETTER.search(head) is None
@@ -173,15 +168,10 @@ def language_of(text: str) -> str:
 
 
 def word_language(word: str, language: str) -> str:
-    """Return the language whose rules a word of a text follows, told by the word's script.
+    """Return the language whose rules a word follows, by the script of its first letter.
 
-    Args:
-        word: A word; its first letter counts.
-        language: The language of the text, empty where unknown.
-
-    Returns:
-        That language where the script is one of its own; else the main language of the script,
-        English for Latin; empty for a script that none is known of.
+    That is the language of the text if it uses the script; else the main language of the script,
+    English for Latin, empty for an unknown script.
     """
     script = _script(word[0])
     if script == "Latin":
@@ -191,20 +181,20 @@ def word_language(word: str, language: str) -> str:
 
 
 def _script(char: str) -> str:
-    """Return the script of a letter; Latin too for what is in none of `_SCRIPTS`."""
+    """Return the script of a letter; also Latin if it is in none of `_SCRIPTS`."""
     place = bisect_right(_STARTS, char) - 1
     return _SCRIPTS[place][2] if place >= 0 and char <= _SCRIPTS[place][1] else "Latin"
 
 
 def _latin_words(text: str) -> list[str]:
-    """Return the Latin words of a text in lower case, without identifiers, acronyms, letters."""
+    """Return the Latin words of a text in lower case, without identifiers, acronyms and letters."""
     tokens = (token.rstrip(".-") for token in _LATIN_TOKEN.findall(text))
     words = [token for token in tokens if token.isalpha() and not token.isupper()]
     return [word.lower() for word in words if len(word) > 1 or not word.isascii()]
 
 
 def _words_by_script(text: str) -> dict[str, float]:
-    """Return about how many words of each script but Latin a text has."""
+    """Return about how many words of each non-Latin script a text has."""
     found: dict[str, float] = {}
     for char, count in Counter(text).items():
         place = bisect_right(_STARTS, char) - 1
@@ -215,7 +205,7 @@ def _words_by_script(text: str) -> dict[str, float]:
 
 
 def _of_scripts(text: str, shares: dict[str, float]) -> str:
-    """Tell the language of a text that is in other scripts than Latin."""
+    """Return the language of a text in other scripts than Latin."""
     kana, han = shares.pop("Kana", 0), shares.pop("Han", 0)
     if kana or han:
         telling = sum(map(text.count, _JAPANESE_HAN)) / _LETTERS_A_WORD["Han"]
@@ -231,7 +221,7 @@ def _of_scripts(text: str, shares: dict[str, float]) -> str:
 
 
 def _most_likely(words: list[str], candidates: Collection[str]) -> str:
-    """Return which of some languages the distinct words speak for; empty where none leads."""
+    """Return the candidate that the distinct words vote for; empty if none leads."""
     scores = dict.fromkeys(candidates, 0.0)
     distinct = set(words)
     votes = [vote for word in _WEIGHTS.keys() & distinct for vote in _WEIGHTS[word]]
@@ -253,9 +243,28 @@ def _most_likely(words: list[str], candidates: Collection[str]) -> str:
 
 
 def _letter_votes(word: str) -> list[tuple[str, float]]:
-    """Return for which languages the ending and the letters of a word speak, and how much."""
+    """Return the votes of a word's ending and letters."""
     ends = (code for code, endings in TELLING_ENDINGS.items() if word.endswith(endings))
     votes = [(code, 1.0) for code in ends]
     for letter in _TELLING.intersection(word):
         votes.extend(_LETTER_WEIGHTS[letter])
     return votes
+
+
+_NAMES = dict(
+    pair.split("=")
+    for pair in (
+        "am=Amharic ar=Arabic bg=Bulgarian bn=Bengali ca=Catalan cs=Czech da=Danish de=German "
+        "el=Greek en=English es=Spanish fa=Persian fi=Finnish fr=French gu=Gujarati he=Hebrew "
+        "hi=Hindi hu=Hungarian hy=Armenian id=Indonesian it=Italian ja=Japanese ka=Georgian "
+        "km=Khmer kn=Kannada ko=Korean lo=Lao ml=Malayalam mr=Marathi my=Burmese ne=Nepali "
+        "nl=Dutch no=Norwegian pa=Punjabi pl=Polish pt=Portuguese ro=Romanian ru=Russian "
+        "si=Sinhala sr=Serbian sv=Swedish ta=Tamil te=Telugu th=Thai tr=Turkish uk=Ukrainian "
+        "ur=Urdu vi=Vietnamese zh=Chinese"
+    ).split()
+)
+
+
+def language_name(language: str) -> str:
+    """Return the English name of a language, ``Korean`` for ``ko``; an unknown code unchanged."""
+    return _NAMES.get(language, language)

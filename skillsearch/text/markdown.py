@@ -1,7 +1,7 @@
-"""Markdown lines: which are fenced code, where paragraphs and sections lie; pure.
+"""Markdown lines: fenced code, paragraphs and sections; pure.
 
-Fences are CommonMark's (https://spec.commonmark.org/0.31.2/#fenced-code-blocks), without the
-lists and quotes that a fence can stand in: one that is indented by more than three blanks is text.
+Fences are CommonMark's (https://spec.commonmark.org/0.31.2/#fenced-code-blocks), without lists and
+quotes around them: a fence that is indented by more than three blanks is text.
 """
 
 from __future__ import annotations
@@ -16,13 +16,7 @@ _HEADING = re.compile(r"#{1,6}[ \t]+(?=\S)")
 
 
 class Line(NamedTuple):
-    """One line of a text.
-
-    Attributes:
-        text: The line without its line feed.
-        start: Where it begins in the text.
-        is_fenced: True for the lines of a fence and all between them.
-    """
+    """One line of a text, without its line feed, and its offset; fence lines count as fenced."""
 
     text: str
     start: int
@@ -30,16 +24,10 @@ class Line(NamedTuple):
 
 
 def lines(text: str) -> Iterator[Line]:
-    """Yield the lines of a Markdown text.
+    """Yield the lines of a Markdown text with Unix line ends, in linear time.
 
-    A fence has at least three backticks or tildes, and it ends with a line of no fewer of them
-    and nothing else; one that nobody closed goes on to the end. Time is linear in the text.
-
-    Args:
-        text: Markdown, its line ends those of Unix.
-
-    Yields:
-        Each line; a line feed at the end of the text begins none.
+    A fence has at least three backticks or tildes and ends with a line of no fewer of them and
+    nothing else; an unclosed one extends to the end. A final line feed starts no line.
     """
     fence, start = "", 0
     for line in text.removesuffix("\n").split("\n"):
@@ -55,14 +43,7 @@ def lines(text: str) -> Iterator[Line]:
 
 
 def paragraphs(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where each stretch of lines begins and ends that has no fence and no blank line.
-
-    Args:
-        text: Markdown, its line ends those of Unix.
-
-    Yields:
-        Two places in the text, the second behind the last character.
-    """
+    """Yield start and end of each run of lines without a fence or a blank line."""
     begin, end = -1, -1
     for line in lines(text):
         if not line.is_fenced and line.text.strip():
@@ -75,13 +56,9 @@ def paragraphs(text: str) -> Iterator[tuple[int, int]]:
 
 
 def sections(body: str) -> Iterator[tuple[str, str]]:
-    """Split Markdown along its headings; a ``#`` inside a code fence is no heading.
+    """Yield heading and text of each section, the text before the first heading under an empty one.
 
-    Args:
-        body: Markdown.
-
-    Yields:
-        Heading and text of each section, the text before the first heading under an empty one.
+    A ``#`` inside a code fence is not a heading.
     """
     heading = ""
     section: list[str] = []
@@ -96,7 +73,7 @@ def sections(body: str) -> Iterator[tuple[str, str]]:
 
 
 def _heading_text(text: str) -> str:
-    """Return a heading without the marks that may close it; those of ``C#`` do not."""
+    """Return a heading without the marks that may close it; the ``#`` of ``C#`` stays."""
     text = text.rstrip()
     bare = text.rstrip("#")
     return bare.rstrip() if bare[-1:] in (" ", "\t") else text

@@ -1,14 +1,14 @@
-"""Text that others wrote, made safe to show: nothing in it can move a cursor or hide from a reader.
+"""Text by others, made safe to show: nothing in it moves a cursor or hides from a reader.
 
-Removed are control characters and escapes, marks that turn the direction of writing, tag
-characters, and what has no width. What a script or an emoji needs stays, once for each character
-that it belongs to: a run of such marks could spell a text that nobody sees.
+Control characters and escapes, direction marks, tag characters and zero-width characters are
+removed. What a script or an emoji needs stays, once per character it belongs to, because a run of
+such marks could spell a text that nobody sees:
 
 - Joiners stay between letters of scripts that join (Arabic, those of India, Mongolian and the
-  like), and behind a virama; between emoji the zero width joiner alone.
-- A variation selector stays behind what it changes: 15 and 16 behind symbols, 16 behind the
-  characters of keycaps, 1 to 3 behind symbols, punctuation and ideographs, the first sixteen
-  ideographic ones behind ideographs, the Mongolian ones behind Mongolian letters.
+  like), and after a virama; between emoji the zero width joiner alone.
+- A variation selector stays after what it changes: 15 and 16 after symbols, 16 after the
+  characters of keycaps, 1 to 3 after symbols, punctuation and ideographs, the first sixteen
+  ideographic ones after ideographs, the Mongolian ones after Mongolian letters.
 - Tags stay in the three flags of the United Kingdom's countries that have one.
 """
 
@@ -28,7 +28,7 @@ _NEVER = (
     "\u202a-\u202e\u2060-\u206f\u3164\ufe03-\ufe0d\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
 )
 _NEVER_ASTRAL = "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
-"""With `_NEVER`: what is no text at all, and what Unicode calls default ignorable but for these:"""
+"""With `_NEVER`: what is not text, and Unicode's default ignorable characters except:"""
 _ATTACHED = "\u180b-\u180d\u180f\u200c\u200d\ufe00-\ufe02\ufe0e\ufe0f\U000e0000-\U000e0fff"
 """Joiners, variation selectors and tags."""
 _SUSPECT = re.compile(f"[{_BREAK}{_NEVER}{_ATTACHED}\ud800-\udfff\U00013430-\U0001d17a]")
@@ -64,14 +64,9 @@ _CUT = "…"
 
 
 def visible(text: str) -> str:
-    """Return a text without what a terminal would obey or a reader not see; its lines stay.
+    """Return a text without what a terminal would obey or a reader would not see; its lines stay.
 
-    Args:
-        text: Any text.
-
-    Returns:
-        The text with line feeds and tabs as its only control characters, and U+FFFD in the place
-        of each lone surrogate.
+    Line feeds and tabs are the only control characters left; lone surrogates become U+FFFD.
     """
     if _SUSPECT.search(text) is None:
         return text
@@ -83,7 +78,7 @@ def visible(text: str) -> str:
 
 
 def all_visible(value: JsonValue) -> JsonValue:
-    """Return a JSON value all of whose texts, keys included, are as `visible` returns them."""
+    """Return a JSON value with all its texts, keys included, as `visible` returns them."""
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, dict):
@@ -97,28 +92,23 @@ def all_visible(value: JsonValue) -> JsonValue:
 
 
 def one_line(text: str, limit: int | None = None) -> str:
-    """Return a text as `visible` does, on one line.
+    """Return a text as `visible` does, on one line, each run of white space as one blank.
 
-    Args:
-        text: Any text.
-        limit: Characters it may have at most; a longer one is cut and ends in an ellipsis.
-
-    Returns:
-        The text, each run of blanks and line breaks as one blank.
+    A text of more than `limit` characters is cut and ends in an ellipsis.
     """
     line = " ".join(visible(text).split())
     return line if limit is None else shorten(line, limit)
 
 
 def shorten(text: str, limit: int) -> str:
-    """Return a text of at most some characters; a longer one is cut and ends in an ellipsis."""
+    """Cut a text of more than `limit` characters; it then ends in an ellipsis."""
     if len(text) <= limit:
         return text
     return text[: limit - len(_CUT)].rstrip().rstrip(_JOINERS) + _CUT
 
 
 def listed(texts: Iterable[str], most: int) -> str:
-    """Join texts for a message; of too many the first, and how many more there are."""
+    """Join texts for a message: at most `most` of them, and how many more there are."""
     found = list(texts)
     more = f" and {len(found) - most:,} more" if len(found) > most else ""
     return ", ".join(found[:most]) + more
@@ -136,7 +126,6 @@ def _keep_needed(match: re.Match[str]) -> str:
 
 
 def _has_variant(base: str, selector: str) -> bool:
-    """Return whether a variation selector may change a character."""
     if selector >= "\U000e0000":
         is_known = "\U000e0100" <= selector <= "\U000e010f"
         return is_known and _IDEOGRAPH.match(base) is not None

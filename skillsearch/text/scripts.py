@@ -1,8 +1,8 @@
-"""Which writing systems a text is in, so that an embedder is not asked about one it cannot read.
+"""The writing systems of a text, so that an embedder is not asked about those it cannot read.
 
-An English-only embedder maps Korean to noise, and the noise of two Korean texts looks alike. What
-it cannot read is taken out of a text before it is embedded, and what it then says is trusted by
-the share of the text that was left: on translated queries that raises nDCG@10 from 61 to 82.
+An English-only embedder maps Korean to noise, and the noise of two Korean texts looks alike. So
+letters it cannot read are removed before a text is embedded, and its verdict is trusted by the
+share of letters left: on translated queries that raises nDCG@10 from 61 to 82.
 """
 
 from __future__ import annotations
@@ -17,12 +17,8 @@ TRUSTED_SHARE = 0.5
 def trust(text: str, scripts: frozenset[str] | None) -> float:
     """Return how far an embedder that reads some scripts can judge a text, 0 to 1.
 
-    Args:
-        text: A query, or what is embedded of a skill.
-        scripts: Names of the scripts it reads, such as ``Latin``; None for all.
-
-    Returns:
-        The share of letters in those scripts over `TRUSTED_SHARE`, at most 1; 1 without letters.
+    It is the share of letters in those scripts over `TRUSTED_SHARE`, at most 1, and 1 without
+    letters. Scripts are named as `script` does; None stands for all.
     """
     if scripts is None or (text.isascii() and "Latin" in scripts):
         return 1.0
@@ -34,14 +30,9 @@ def trust(text: str, scripts: frozenset[str] | None) -> float:
 
 
 def readable(text: str, scripts: frozenset[str] | None) -> str:
-    """Return a text without the letters that an embedder cannot read; empty where none are left.
+    """Return a text with each run of letters in other scripts as a blank; empty if nothing is left.
 
-    Args:
-        text: Any text.
-        scripts: Names of the scripts it reads; None for all, which returns the text as it is.
-
-    Returns:
-        The text, every run of foreign letters replaced by a space.
+    With None for all scripts the text is unchanged.
     """
     if scripts is None or (text.isascii() and "Latin" in scripts):
         return text
@@ -53,13 +44,12 @@ def readable(text: str, scripts: frozenset[str] | None) -> str:
 
 
 def _foreign_letters(text: str, scripts: frozenset[str]) -> list[str]:
-    """Return each letter of a text, once, that belongs to none of some scripts."""
     return [char for char in set(text) if char.isalpha() and script(char) not in scripts]
 
 
 @lru_cache(maxsize=1 << 14)
 def script(char: str) -> str:
-    """Return the script of a letter as the first word of its Unicode name, such as ``Latin``."""
+    """Return the script of a letter, the first word of its Unicode name, such as ``Latin``."""
     name = unicodedata.name(char, "unknown").split(" ", 1)[0].split("-", 1)[0]
     return _WIDE_FORMS.get(name, name.capitalize())
 

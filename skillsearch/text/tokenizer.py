@@ -1,8 +1,7 @@
 """Text to terms: Unicode words, identifier parts, light stemming by language, bigrams.
 
-A document gives every term that a query of the same words and language does; `VERSION` changes
-whenever a text would give other terms, so that an index made by another analysis is not searched
-with this one.
+A document gives every term that a query of the same words and language gives. Bump `VERSION` when a
+text would give other terms, so that an index of another analysis is not searched with this one.
 """
 
 from __future__ import annotations
@@ -120,42 +119,27 @@ real words."""
 
 
 def terms(text: str, language: str = "") -> list[str]:
-    """Split a query into the terms that are searched, in order, repeats kept.
+    """Return the terms of a query, in the order of the text, repeats kept; linear in the length.
 
     Words are folded (NFKC, case, accents, variants of Arabic letters) and stemmed (Snowball),
-    function words dropped. ``camelCase`` gives its parts and the whole; runs of Han, kana,
-    Hangul and of the scripts of South-East Asia give overlapping bigrams. Linear in the length.
-
-    Args:
-        text: Any text; lone surrogates and control characters are harmless.
-        language: Its ISO 639-1 code; where empty, words follow the main language of their
-            script: Latin ones are stemmed as English.
-
-    Returns:
-        The terms in the order of the text.
+    function words dropped. ``camelCase`` gives its parts and the whole; runs of Han, kana, Hangul
+    and the scripts of South-East Asia give overlapping bigrams. Without a language (ISO 639-1),
+    words follow the main language of their script: Latin words are stemmed as English.
     """
     return _terms(text, language, False)
 
 
 def document_terms(text: str, language: str = "") -> list[str]:
-    """Split a document into the terms that are indexed.
+    """Return the terms of a document, whose language is the same for all of its fields.
 
-    They are those of `terms`, but in a language of Latin letters other than English each word
-    gives its English stem too: the document is found by an English technical term in it, and by
-    a query too short to tell its language.
-
-    Args:
-        text: Any text.
-        language: The language of the document, the same for all of its fields.
-
-    Returns:
-        The terms in the order of the text.
+    They are those of `terms`; but in a Latin language other than English each word gives its
+    English stem too, so that the document is found by an English technical term, and by a query too
+    short to show its language.
     """
     return _terms(text, language, True)
 
 
 def _terms(text: str, language: str, with_english: bool) -> list[str]:
-    """Split a text into terms."""
     word_terms: Callable[[str], tuple[str, ...]] = _english_terms
     if language not in ("", "en"):
         word_terms = partial(_word_terms, language, with_english)
@@ -172,7 +156,7 @@ def _terms(text: str, language: str, with_english: bool) -> list[str]:
 
 
 def normalized(text: str) -> str:
-    """Bring a text to Unicode's form NFKC, in linear time.
+    """Return a text in Unicode's form NFKC, in linear time.
 
     Sorting a long run of combining marks takes quadratic time: a skill of 200 KB would cost a
     minute. So runs of marks are cut to a length that no writing needs.
@@ -183,13 +167,13 @@ def normalized(text: str) -> str:
 
 
 def is_bigram(term: str) -> bool:
-    """Tell whether a term is a piece of a run of `bigrams` rather than a word."""
+    """Return whether a term is a bigram of a run rather than a word."""
     match = None if term.isascii() else _TOKEN.match(term)
     return match is not None and match.lastgroup == "bigrams"
 
 
 def bigrams(run: Sequence[str]) -> list[str]:
-    """Return the overlapping pairs of the pieces of a run, or the piece where it is but one."""
+    """Return the overlapping pairs of the pieces of a run, or its only piece."""
     return [first + second for first, second in pairwise(run)] or [*run]
 
 
@@ -207,7 +191,7 @@ def _run_terms(run: str) -> list[str]:
 
 @lru_cache(maxsize=1 << 17)
 def _english_terms(word: str) -> tuple[str, ...]:
-    """Remember `_word_terms` of most texts under a key that takes half the time to look up."""
+    """Cache `_word_terms` of most texts under a key that takes half the time to look up."""
     return _word_terms.__wrapped__("", False, word)
 
 
@@ -233,7 +217,7 @@ def _identifier_parts(word: str) -> list[str]:
 
 
 def _stems(word: str, language: str) -> tuple[str, str]:
-    """Fold a word; stem it by its language and, a Latin one, as English; empty if dropped."""
+    """Fold a word; stem it by its language and, if Latin, as English; empty if dropped."""
     lowered = word.casefold()
     folded = lowered if lowered.isascii() else _folded(lowered)
     if not folded:
@@ -249,7 +233,7 @@ def _stems(word: str, language: str) -> tuple[str, str]:
 
 
 def _folded(word: str) -> str:
-    """Take off marks that people leave out, and write variants of a letter or digit as one."""
+    """Remove marks that people leave out, and write variants of a letter or digit as one."""
     bare = _FOLDED_MARKS.sub("", unicodedata.normalize("NFD", word.translate(_FOLDED_LETTERS)))
     composed = unicodedata.normalize("NFC", bare)
     return _DIGIT.sub(lambda digit: str(unicodedata.decimal(digit.group())), composed)
@@ -257,16 +241,16 @@ def _folded(word: str) -> str:
 
 @cache
 def _stop_words(language: str) -> frozenset[str]:
-    """Return the function words of a language, also as written without their accents.
+    """Return the function words of a language, also without their accents.
 
-    Not so Vietnamese ones, which without their marks are other words.
+    Vietnamese keeps its marks, without which they are other words.
     """
     words = FUNCTION_WORDS.get(language, frozenset())
     return words if language == "vi" else words | frozenset(map(_folded, words))
 
 
 def _stem(word: str, language: str) -> str:
-    """Stem a folded word; short ones, those with digits and those of no known stemmer stay."""
+    """Stem a folded word; short ones and those with digits stay."""
     if len(word) < _MIN_STEMMED or any(map(str.isdigit, word)):
         return word
     algorithm = _ALGORITHMS.get(language) or ("english" if word.isascii() else "")
@@ -276,7 +260,6 @@ def _stem(word: str, language: str) -> str:
 
 @cache
 def _stemmer(algorithm: str) -> Stemmer.Stemmer:
-    """Return one of Snowball's stemmers; `_word_terms` remembers its words."""
     return Stemmer.Stemmer(algorithm, 0)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skillsearch.skills import discovery
-from skillsearch.skills.discovery import discover, discover_in, make_roots, scopes_at
+from skillsearch.skills.discovery import discover, discover_in, inside, make_roots, scopes_at
 
 NEEDS_ORDINARY_USER = pytest.mark.skipif(
     os.geteuid() == 0, reason="root reads whatever the permissions say"
@@ -22,11 +22,11 @@ def add_skill(folder, name="SKILL.md"):
     return folder / name
 
 
-def find(*paths):
+def find(*paths, **options):
     """Discover the skills below some paths, all of them good roots."""
     roots, diagnostics = make_roots(paths)
     assert [found for found in diagnostics if found.severity == "error"] == []
-    return discover(roots)
+    return discover(roots, **options)
 
 
 def ids(found):
@@ -209,12 +209,11 @@ def test_deep_folders_are_cut_and_reported(tmp_path):
     assert codes(found) == [("folder-too-deep", "warning")]
 
 
-def test_too_many_folders_are_cut_and_reported(tmp_path, monkeypatch):
+def test_too_many_folders_are_cut_and_reported(tmp_path):
     """The walk is bounded, and says that it did not see everything."""
     for n in range(20):
         add_skill(tmp_path / "root" / f"tea-{n}")
-    monkeypatch.setattr(discovery, "MAX_FOLDERS", 10)
-    found = find(tmp_path / "root")
+    found = find(tmp_path / "root", max_folders=10)
     assert len(found.folders) == 10
     assert codes(found) == [("too-many-folders", "error")]
 
@@ -380,8 +379,8 @@ def test_at_a_path_is_found_what_a_walk_finds_there(tmp_path):
         found, scopes = find_at(root, path)
         assert sorted(ids(found)) == sorted(expected)
         assert all(everything[file.doc_id] == file for file in found.files)
-        (scope,) = scopes
-        covered = [doc_id for doc_id in everything if scope.covers(doc_id)]
+        is_inside = inside(scopes)
+        covered = [doc_id for doc_id, file in everything.items() if is_inside(str(file.path))]
         assert sorted(covered) == sorted(expected)
 
 
@@ -389,14 +388,14 @@ def test_what_is_gone_is_covered_by_where_was_looked(tmp_path):
     """A skill whose folder or file is there no more, and none beside it."""
     root = tmp_path / "root"
     add_skill(root / "tea")
-    _, (deep,) = find_at(root, root / "drinks")
-    assert deep.covers("root:drinks")
-    assert deep.covers("root:drinks/hot/milk")
-    assert not deep.covers("root:drinks2")
-    assert not deep.covers("other:drinks")
-    _, (shallow,) = find_at(root, root / "drinks" / "SKILL.md")
-    assert shallow.covers("root:drinks")
-    assert not shallow.covers("root:drinks/hot")
+    is_below = inside(find_at(root, root / "drinks")[1])
+    assert is_below(f"{root}/drinks")
+    assert is_below(f"{root}/drinks/hot/milk")
+    assert not is_below(f"{root}/drinks2")
+    assert not is_below(f"{tmp_path}/other/drinks")
+    is_beside = inside(find_at(root, root / "drinks" / "SKILL.md")[1])
+    assert is_beside(f"{root}/drinks/SKILL.md")
+    assert not is_beside(f"{root}/drinks/hot/SKILL.md")
 
 
 def test_at_a_path_where_no_skill_is_looked_for_nothing_is_found(tmp_path):

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from skillsearch.errors import SkillError, UnsafePathError
 from skillsearch.files.paths import confine
 from skillsearch.skills.listing import list_files
-from skillsearch.skills.pages import read_page
-from skillsearch.skills.resources import read_file, read_skill_md, script_path
+from skillsearch.skills.resources import read_file, read_page, read_skill_md, script_path
 
 CANARY = b"CANARY"
 OWN_FILES = (

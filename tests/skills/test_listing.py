@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from skillsearch.errors import SkillError
-from skillsearch.skills import listing
 from skillsearch.skills.listing import list_files
 from skillsearch.skills.resources import read_file
 
@@ -35,7 +34,7 @@ def test_listing_stops_at_its_limit(skill_dir):
     assert list_files(skill_dir, limit=0) == ((), True)
 
 
-def test_endless_and_deep_folders_are_cut(skill_dir, monkeypatch):
+def test_endless_and_deep_folders_are_cut(skill_dir):
     """Neither depth nor numbers keep the listing busy."""
     deep = skill_dir
     for _ in range(40):
@@ -43,8 +42,7 @@ def test_endless_and_deep_folders_are_cut(skill_dir, monkeypatch):
         deep.mkdir()
     (deep / "x").write_text("x", encoding="utf-8")
     assert list_files(skill_dir) == (("references/guide.md", "scripts/brew.sh"), True)
-    monkeypatch.setattr(listing, "_MAX_ENTRIES_SEEN", 2)
-    files, is_truncated = list_files(skill_dir)
+    files, is_truncated = list_files(skill_dir, max_entries=2)
     assert len(files) <= 2
     assert is_truncated
 

@@ -8,8 +8,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from skillsearch.errors import SkillError, UnsafePathError
-from skillsearch.skills.pages import read_page
-from skillsearch.skills.resources import MAX_FILE_BYTES
+from skillsearch.skills.resources import MAX_FILE_BYTES, read_page
 from skillsearch.types import FileContent
 
 GUIDE = "references/guide.md"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.skills.requirements import (
+from skillsearch.skills.metadata import (
     MAX_REQUIREMENT_CHARS,
     MAX_REQUIREMENTS,
     regular_requirements,

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import pytest
 
 from skillsearch.errors import ParseError, SkillError, UnsafePathError
-from skillsearch.skills import resources
 from skillsearch.skills.listing import list_files
 from skillsearch.skills.resources import (
     content_hash,
@@ -196,10 +195,10 @@ def test_forbidden_file_cannot_be_read(skill_dir):
 def test_failure_to_open_is_a_skill_error(skill_dir, monkeypatch):
     """A system error other than a missing file keeps its reason."""
 
-    def fail(folder, parts):
+    def fail(*_args, **_options):
         raise OSError(13, "Permission denied")
 
-    monkeypatch.setattr(resources, "open_file", fail)
+    monkeypatch.setattr(os, "open", fail)
     with pytest.raises(SkillError, match="Permission denied"):
         open_in_skill(skill_dir, "references/guide.md")
 

@@ -1,13 +1,12 @@
 """Tests of strict validation, and of its agreement with the reference implementation."""
 
 import itertools
+import os
 from pathlib import Path
 
 import pytest
 from skills_ref.validator import validate as reference_validate
 
-from skillsearch.errors import SkillError
-from skillsearch.skills import validator
 from skillsearch.skills.validator import validate
 
 GOOD = "---\nname: tea-timer\ndescription: Times tea.\n---\n# Tea\n"
@@ -294,8 +293,8 @@ def test_odd_shapes_earn_advice(make_skill, lines, expected):
 def test_folder_that_cannot_be_listed_earns_no_advice_on_files(make_skill, monkeypatch):
     """Where the files cannot be seen, none is said to be missing."""
 
-    def fail(folder):
-        raise SkillError("unreadable")
+    def fail(_fd):
+        raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(validator, "list_files", fail)
+    monkeypatch.setattr(os, "scandir", fail)
     assert validate(make_skill(GOOD + "Run `scripts/brew.py`.")) == ()

@@ -3,8 +3,8 @@
 import pytest
 
 from skillsearch.text import languages
-from skillsearch.text.language_names import name_of
 from skillsearch.text.language_words import FUNCTION_WORDS
+from skillsearch.text.languages import language_name
 
 
 @pytest.mark.parametrize(
@@ -12,10 +12,10 @@ from skillsearch.text.language_words import FUNCTION_WORDS
 )
 def test_a_language_is_called_as_in_english(code, name):
     """A code that is not known is shown as it is."""
-    assert name_of(code) == name
+    assert language_name(code) == name
 
 
 def test_every_language_that_can_be_told_has_a_name():
     """By its script or by its words."""
     told = {*FUNCTION_WORDS, *languages._MAIN_LANGUAGE.values()}
-    assert {code for code in told if name_of(code) == code} == set()
+    assert {code for code in told if language_name(code) == code} == set()

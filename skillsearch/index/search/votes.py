@@ -6,7 +6,7 @@ from skillsearch.index.corpus import OpenedIndex
 from skillsearch.index.dense.channels import ChannelSettings
 from skillsearch.index.search.fluency import query_clues
 from skillsearch.index.search.query_form import QueryForm
-from skillsearch.text.language_names import name_of
+from skillsearch.text.languages import language_name
 from skillsearch.types import ChannelVote
 
 
@@ -58,7 +58,7 @@ def _why_first(query: QueryForm, trust: float, overlap: float, known: str) -> st
     """Say why the first of two dense channels is trusted so far."""
     clues = query_clues(query.text, query.language, overlap)
     if query.language:
-        seen = f"the words and letters are {name_of(query.language)}"
+        seen = f"the words and letters are {language_name(query.language)}"
     else:
         seen = "its language cannot be told"
         if clues["other_letters"]:
