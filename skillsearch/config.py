@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import re
 import shlex
 import stat
 import tomllib
@@ -23,7 +22,7 @@ from typing import Any
 
 from skillsearch.environ import OTHER_VARIABLES, PREFIX, SEED_ROOT
 from skillsearch.errors import ConfigError
-from skillsearch.setting_values import PARSERS
+from skillsearch.setting_values import PARSERS, split_roots
 from skillsearch.types import JsonValue, Languages
 
 logger = logging.getLogger(__name__)
@@ -44,12 +43,6 @@ MAX_QUERY_CHARS = 65_536
 
 _MAX_FILE_BYTES = 1 << 20
 _MAX_TOKEN_BYTES = 4096
-_ROOT_IN_LIST = re.compile(
-    r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/:@]*(?::[^/@]*)?@)?(?:\[[^]/]*\]|[^/:]*)(?::\d+)?(?:/[^:]*)?"
-    r"|[^:]+"
-)
-"""A URL, its port and all, or a path: an item of a colon-separated list."""
-
 _VARIABLES = frozenset(f"{PREFIX}{key.upper()}" for key in PARSERS) | OTHER_VARIABLES
 _OF_PROJECT = 2
 """How close to a command a project's file is: closer than the user's, less so than a variable."""
@@ -179,7 +172,7 @@ def _working_folder() -> Path:
 
 
 def default_index_dir() -> Path:
-    """Return the folder of the index if none is configured: in the user's cache folder."""
+    """Return the folder of the index if none is configured."""
     return cache_dir() / "default"
 
 
@@ -266,20 +259,6 @@ def standard_roots(folder: Path | None = None) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(place for place in places if place.is_dir()))
 
 
-def use_one_blas_thread() -> None:
-    """Keep OpenBLAS, which numpy and faiss bring, from starting threads in this process.
-
-    Call it before numpy is imported. A search multiplies too little to gain from threads, and
-    starting them costs 0.12 CPU seconds: a fifth of a cold query. A value set by the user stays.
-    """
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
-
-def no_color() -> bool:
-    """Return whether the user wants output without colours (no-color.org)."""
-    return bool(os.environ.get("NO_COLOR"))
-
-
 def mcp_token(file: Path | None = None) -> str:
     """Return the token that clients of the MCP server must send, empty if there is none.
 
@@ -316,7 +295,7 @@ def _environment(variables: Mapping[str, str] | None) -> dict[str, JsonValue]:
     for key in PARSERS:
         text = (os.environ if variables is None else variables).get(f"{PREFIX}{key.upper()}")
         if text:
-            values[key] = _split_roots(text) if key == "roots" else text
+            values[key] = split_roots(text) if key == "roots" else text
     return values
 
 
@@ -328,11 +307,6 @@ def _warn_of_unknown(name: str) -> None:
     near = difflib.get_close_matches(name, _VARIABLES, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     logger.warning("The variable %s is unknown and ignored%s", name, hint)
-
-
-def _split_roots(text: str) -> list[str]:
-    """Split a list of roots; the colons of a URL do not separate."""
-    return _ROOT_IN_LIST.findall(text) if os.pathsep == ":" else text.split(os.pathsep)
 
 
 def _table(path: Path) -> dict[str, JsonValue]:
@@ -392,11 +366,8 @@ def _named(source: str, key: str, value: JsonValue) -> str:
     """Return a setting as its user wrote it."""
     if source == "flag":
         return f"--{key.replace('_', '-')} {value}"
-    return (
-        f"{PREFIX}{key.upper()}={value!r}"
-        if source == "environment"
-        else f"{source}: {key} = {value!r}"
-    )
+    is_variable = source == "environment"
+    return f"{PREFIX}{key.upper()}={value!r}" if is_variable else f"{source}: {key} = {value!r}"
 
 
 def _check_project(settings: Settings, values: Mapping[str, JsonValue], path: Path) -> None:

@@ -175,6 +175,20 @@ def forbid_telemetry() -> None:
             os.environ[name] = value
 
 
+def use_one_blas_thread() -> None:
+    """Keep OpenBLAS, which numpy and faiss bring, from starting threads in this process.
+
+    Call it before numpy is imported. A search multiplies too little to gain from threads, and
+    starting them costs 0.12 CPU seconds: a fifth of a cold query. A value set by the user stays.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def no_color() -> bool:
+    """Return whether the user wants output without colours (no-color.org)."""
+    return bool(os.environ.get("NO_COLOR"))
+
+
 class Variables:
     """Sets environment variables while a block runs."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -19,6 +20,11 @@ BACKENDS = ("local", "milvus")
 
 _MAX_NAME_BYTES = 255
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_ROOT_IN_LIST = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/:@]*(?::[^/@]*)?@)?(?:\[[^]/]*\]|[^/:]*)(?::\d+)?(?:/[^:]*)?"
+    r"|[^:]+"
+)
+"""A URL, its port and all, or a path: an item of a colon-separated list."""
 _WORD = re.compile(r"[^\s,]+")
 _DEVICE = re.compile(r"auto|cpu|cuda(?::[0-9]{1,3})?|mps")
 
@@ -36,6 +42,11 @@ def is_environment_name(text: str) -> bool:
 def is_url(root: str | Path) -> bool:
     """Return whether a root is written as a URL, of whatever scheme."""
     return isinstance(root, str) and _URL.match(root) is not None
+
+
+def split_roots(text: str) -> list[str]:
+    """Split a list of roots; the colons of a URL do not separate."""
+    return _ROOT_IN_LIST.findall(text) if os.pathsep == ":" else text.split(os.pathsep)
 
 
 def _parse_path(value: JsonValue, base: Path) -> Path:

@@ -361,7 +361,7 @@ def test_no_color_counts_where_it_is_not_empty(monkeypatch, value, wanted):
     """As no-color.org defines it."""
     if value is not None:
         monkeypatch.setenv("NO_COLOR", value)
-    assert config.no_color() is wanted
+    assert environ.no_color() is wanted
 
 
 def test_this_repository_indexes_its_examples():
@@ -376,10 +376,10 @@ def test_blas_threads_are_off_unless_the_user_wants_them(monkeypatch):
     """Only a value that is not set yet is set."""
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
     monkeypatch.delenv("OPENBLAS_NUM_THREADS")
-    config.use_one_blas_thread()
+    environ.use_one_blas_thread()
     assert os.environ["OPENBLAS_NUM_THREADS"] == "1"
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "4")
-    config.use_one_blas_thread()
+    environ.use_one_blas_thread()
     assert os.environ["OPENBLAS_NUM_THREADS"] == "4"
 
 

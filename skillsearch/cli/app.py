@@ -16,7 +16,7 @@ from skillsearch._version import __version__
 from skillsearch.cli.interrupts import INTERRUPTED, leave_on_interrupt, raise_on_interrupt
 from skillsearch.cli.options import CONTEXT, LOGGER, verbose_option
 from skillsearch.cli.output import StderrHandler, prepare_streams
-from skillsearch.config import use_one_blas_thread
+from skillsearch.environ import use_one_blas_thread
 from skillsearch.errors import (
     CacheError,
     ConfigError,

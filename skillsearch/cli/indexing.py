@@ -29,10 +29,10 @@ from skillsearch.config import (
     cache_dir,
     index_option,
     load_settings,
-    no_color,
     standard_roots,
     user_index_dir,
 )
+from skillsearch.environ import no_color
 from skillsearch.errors import RootError
 from skillsearch.text.safe_text import listed, one_line
 

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from skillsearch.cli.explaining import explanation
-from skillsearch.config import no_color
+from skillsearch.environ import no_color
 from skillsearch.text.safe_text import one_line
 from skillsearch.types import Hit, SearchResult
 

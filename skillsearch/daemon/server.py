@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import skillsearch
-from skillsearch.config import use_one_blas_thread
 from skillsearch.daemon import place, protocol
+from skillsearch.environ import use_one_blas_thread
 from skillsearch.errors import (
     ConfigError,
     DaemonError,
