@@ -14,13 +14,12 @@ from skillsearch.skills.frontmatter import (
     Finding,
     Sections,
     end_of_keys,
-    find_offset_frontmatter,
     load_yaml,
-    repair_mapping,
     split_frontmatter,
     unix_lines,
 )
 from skillsearch.skills.metadata import CONTROL_CHARACTERS, regular_metadata
+from skillsearch.skills.repair import find_offset_frontmatter, repair_mapping
 from skillsearch.skills.resources import content_hash
 from skillsearch.types import Diagnostic, JsonValue, Skill
 

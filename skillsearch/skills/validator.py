@@ -13,7 +13,6 @@ from skillsearch.skills.frontmatter import (
     end_of_keys,
     find_flow_style,
     load_yaml,
-    repair_mapping,
     split_frontmatter,
 )
 from skillsearch.skills.listing import list_files
@@ -25,6 +24,7 @@ from skillsearch.skills.metadata import (
     check_name,
 )
 from skillsearch.skills.parser import decode_skill_md
+from skillsearch.skills.repair import repair_mapping
 from skillsearch.skills.resources import read_skill_md
 from skillsearch.text import markdown
 from skillsearch.types import Diagnostic, JsonValue
@@ -139,62 +139,41 @@ def _key_lines(text: str, first_line: int) -> dict[str, int]:
 
 def _check_fields(fields: dict[str, JsonValue], folder: str) -> list[tuple[str, Finding]]:
     """Return all problems of the fields, each with its key."""
-    found = [
-        (
-            key,
-            _error(
-                "field-unknown", f"The specification has no field {key!r}; nest it in 'metadata'."
-            ),
-        )
-        for key in fields
-        if key not in FIELDS
-    ]
-    found += [("name", finding) for finding in _check_name_field(fields, folder)]
-    found += [("description", finding) for finding in _check_description(fields)]
-    found += [("compatibility", finding) for finding in _check_compatibility(fields)]
+    found = []
+    for key in (key for key in fields if key not in FIELDS):
+        message = f"The specification has no field {key!r}; nest it in 'metadata'."
+        found.append((key, _error("field-unknown", message)))
+    name = fields.get("name")
+    if isinstance(name, (list, dict)):
+        message = "The name is a list or mapping; write one word."
+        found.append(("name", _error("name-not-text", message)))
+    else:
+        problems = check_name(as_text(name).strip(), folder, "error")
+        found += [("name", problem) for problem in problems]
+    empty = "There is no description; say what the skill does and when to use it."
+    missing = _error("description-missing", empty)
+    found += _check_text("description", fields, MAX_DESCRIPTION_CHARS, missing)
+    if "compatibility" in fields:
+        empty = "The compatibility is empty; fill or remove it."
+        missing = Finding("compatibility-empty", empty)
+        found += _check_text("compatibility", fields, MAX_COMPATIBILITY_CHARS, missing)
     return found + _check_shapes(fields)
 
 
-def _check_name_field(fields: dict[str, JsonValue], folder: str) -> list[Finding]:
-    name = fields.get("name")
-    if isinstance(name, (list, dict)):
-        return [_error("name-not-text", "The name is a list or mapping; write one word.")]
-    return check_name(as_text(name).strip(), folder, "error")
-
-
-def _check_description(fields: dict[str, JsonValue]) -> list[Finding]:
-    value = fields.get("description")
+def _check_text(
+    key: str, fields: dict[str, JsonValue], limit: int, missing: Finding
+) -> list[tuple[str, Finding]]:
+    """Return the problem of a text, with its key; `missing` if it is empty."""
+    value = fields.get(key)
     if isinstance(value, (list, dict)):
-        message = "The description is a list or mapping; write it as one string."
-        return [_error("description-not-text", message)]
-    description = as_text(value)
-    if not description.strip():
-        message = "There is no description; say what the skill does and when to use it."
-        return [_error("description-missing", message)]
-    if len(description) > MAX_DESCRIPTION_CHARS:
-        message = (
-            f"The description has {len(description)} characters; shorten it to"
-            f" {MAX_DESCRIPTION_CHARS}."
-        )
-        return [_error("description-too-long", message)]
-    return []
-
-
-def _check_compatibility(fields: dict[str, JsonValue]) -> list[Finding]:
-    if "compatibility" not in fields:
-        return []
-    value = fields["compatibility"]
-    if isinstance(value, (list, dict)):
-        message = "The compatibility is a list or mapping; write it as one string."
-        return [_error("compatibility-not-text", message)]
-    length = len(as_text(value))
-    if not as_text(value).strip():
-        return [Finding("compatibility-empty", "The compatibility is empty; fill or remove it.")]
-    if length > MAX_COMPATIBILITY_CHARS:
-        message = (
-            f"The compatibility has {length} characters; shorten it to {MAX_COMPATIBILITY_CHARS}."
-        )
-        return [_error("compatibility-too-long", message)]
+        message = f"The {key} is a list or mapping; write it as one string."
+        return [(key, _error(f"{key}-not-text", message))]
+    text = as_text(value)
+    if not text.strip():
+        return [(key, missing)]
+    if len(text) > limit:
+        message = f"The {key} has {len(text)} characters; shorten it to {limit}."
+        return [(key, _error(f"{key}-too-long", message))]
     return []
 
 
