@@ -2,7 +2,7 @@
 # A Docker engine for the tests marked requires_docker. All that it has lies below one folder.
 #
 #   export DOCKER_HOST=$(scripts/container_engine.sh start FOLDER)   # half a minute
-#   python -m pytest -m requires_docker tests/execution tests/test_cli_run.py
+#   python -m pytest -m requires_docker tests/execution tests/cli/test_run.py
 #   scripts/container_engine.sh stop FOLDER
 #
 # Needs root, and the Debian packages docker.io and debootstrap. The image is made of Debian's own

@@ -35,7 +35,7 @@ from soak_states import (
     temporary_files,
 )
 
-from skillsearch.daemon.warm import WarmIndexes
+from skillsearch.daemon.answers import WarmIndexes
 from skillsearch.errors import IndexNotFoundError, SkillSearchError
 from skillsearch.index.skill_index import SkillIndex
 

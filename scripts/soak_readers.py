@@ -38,7 +38,7 @@ from soak_states import (
     timed,
 )
 
-from skillsearch.daemon.warm import WarmIndexes
+from skillsearch.daemon.answers import WarmIndexes
 from skillsearch.index.skill_index import SkillIndex
 
 SEARCHES = 5

@@ -16,8 +16,8 @@ from skillsearch.errors import SkillSearchError
 
 TYPE_CHECKING = False  # `typing` and the types would cost the hook of a host half its time
 if TYPE_CHECKING:
-    from skillsearch.agents.session.skill_session import SkillSession
-    from skillsearch.agents.tools.configured import search_skills
+    from skillsearch.agents.session import SkillSession
+    from skillsearch.agents.tools.library_tools import search_skills
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.library.skill_library import SkillLibrary
     from skillsearch.remote.remote_index import RemoteIndex
@@ -44,8 +44,8 @@ _LATE = {
     "RemoteIndex": "skillsearch.remote.remote_index",
     "SkillIndex": "skillsearch.index.skill_index",
     "SkillLibrary": "skillsearch.library.skill_library",
-    "SkillSession": "skillsearch.agents.session.skill_session",
-    "search_skills": "skillsearch.agents.tools.configured",
+    "SkillSession": "skillsearch.agents.session",
+    "search_skills": "skillsearch.agents.tools.library_tools",
 }
 
 

@@ -152,7 +152,7 @@ def extra(monkeypatch):
 
     No model is loaded: ``hashing`` reads Latin letters alone, ``multilingual`` all.
     """
-    from skillsearch.daemon import warm
+    from skillsearch.daemon import answers
     from skillsearch.embedders.embedding import HashingEmbedder
     from skillsearch.embedders.multilingual import source
     from skillsearch.index.build import builder
@@ -166,7 +166,7 @@ def extra(monkeypatch):
             return HashingEmbedder(256)
         return latin
 
-    for module in (builder, channel_embedders, warm):
+    for module in (builder, channel_embedders, answers):
         monkeypatch.setattr(module, "load_embedder", load)
     monkeypatch.setattr(source, "looks_known", lambda path: path == Path("known"))
 

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from skillsearch.agents.tools.library_tools import library_tools
-from skillsearch.agents.tools.toolset import Toolset
+from skillsearch.agents.tools.tool import Toolset
 from skillsearch.cli import prompt_hook
 from skillsearch.daemon.answers import Answers
 from skillsearch.environ import variables

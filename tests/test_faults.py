@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 
 from skillsearch.agents.tools.library_tools import library_tools
-from skillsearch.agents.tools.toolset import Toolset
+from skillsearch.agents.tools.tool import Toolset
 from skillsearch.config import Settings
 from skillsearch.errors import CacheError
 from skillsearch.index.corpus import open_current
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.reports.index_checks import check_index
+from skillsearch.reports.doctor import check_index
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as on Linux")
 PACKAGE_FOLDER = Path(sys.modules["skillsearch"].__file__).parents[1]

@@ -1,4 +1,4 @@
-"""What skills cost in a prompt: their levels measured, and what each host would cut from a listing.
+"""What skills cost in a prompt: each level measured, and what each host would cut from a listing.
 
-Only `reading` touches the disk; all else counts.
+Only `reading` touches the disk.
 """

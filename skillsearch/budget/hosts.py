@@ -1,8 +1,8 @@
-"""What the hosts of skills would leave of a listing, by the rules that they cut it by.
+"""What the hosts of skills leave of a listing, by the rules they cut it by.
 
 The figures are those of 2026. Lengths are code points, where JavaScript hosts count an emoji as
-two. Skills of the same name are taken as listed side by side, and skills that a host brings
-itself are not known here: both leave less room, or more, than is counted.
+two. Skills of the same name are taken as listed side by side, and skills that a host brings itself
+are unknown here: both make the room larger or smaller than assumed.
 """
 
 from __future__ import annotations
@@ -11,16 +11,14 @@ import html
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
-from skillsearch.budget.codex import ORDER as CODEX_ORDER
-from skillsearch.budget.codex import deal, limit_of
-from skillsearch.budget.sizes import ListedSkill
 from skillsearch.types import JsonValue
 
+Unit = Literal["characters", "tokens", "characters each"]
 Fate = Literal["whole", "shortened", "name only", "omitted", "hidden"]
 FATES: tuple[Fate, ...] = get_args(Fate)
-"""What becomes of a skill in a listing. shortened: a part of its description is there; hidden: the
+"""What becomes of a skill in a listing. shortened: part of its description is kept; hidden: the
 host leaves it out because the skill asks for that."""
 
 # Claude Code: skillListingBudgetFraction 0.01 of the window at 4 characters a token, and
@@ -28,8 +26,17 @@ host leaves it out because the skill asks for that."""
 CLAUDE_CODE_PERCENT = 1
 CLAUDE_CODE_CHARS_PER_TOKEN = 4
 CLAUDE_CODE_WINDOW = 200_000
-"""Taken where the window is unknown."""
+"""Assumed if the window is unknown."""
 CLAUDE_CODE_ENTRY_CHARS = 1_536
+
+# OpenAI Codex: codex-rs/core-skills/src/render.rs.
+CODEX_PERCENT = 2
+CODEX_CHARS = 8_000
+"""The budget if the window is unknown."""
+CODEX_BYTES_PER_TOKEN = 4
+"""Its estimate of tokens, rounded up line by line."""
+CODEX_DESCRIPTION_CHARS = 1_024
+CODEX_ELLIPSIS = "..."
 
 # OpenClaw: DEFAULT_MAX_SKILLS_IN_PROMPT, DEFAULT_MAX_SKILLS_PROMPT_CHARS and the bounds of a
 # shortened description, in src/skills/loading/skill-prompt-limits.ts and skill-contract.ts.
@@ -48,25 +55,38 @@ OPENCLAW_DESCRIPTION = 32
 # Hermes: tools/skills_tool.py of hermes_agent 0.19; deepagents: middleware/skills.py of 0.7.32.
 DESCRIPTION_CHARS = 1_024
 
-_GIVEN_ORDER = "order of the roots, then name (really by use, most used first)"
+
+@dataclass(frozen=True, slots=True)
+class ListedSkill:
+    """What hosts put into their listings; every text is on one line.
+
+    ``path`` is the SKILL.md file and ``root`` the root it was found under, both absolute, with
+    ``/`` as separator; ``short_path`` has ``~`` for the home folder.
+    """
+
+    name: str
+    description: str
+    when_to_use: str = ""
+    hidden: bool = False
+    path: str = ""
+    root: str = ""
+    short_path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a host would show of the skills.
+    """What a host would show of some skills.
 
     Attributes:
-        host: Its name.
-        unit: What its budget counts: ``characters``, ``tokens``, or ``characters each`` for a
-            limit on each description alone.
+        unit: What its budget counts; ``characters each`` is a limit on every single description.
         limit: Its budget.
-        needed: What the listing would take uncut; of ``characters each``, the longest.
-        order: Which skills come first where not all fit.
-        fates: The names of the skills by what becomes of them, in that order.
+        needed: The size of the uncut listing; in ``characters each``, of the longest description.
+        order: Which skills come first if not all fit, in words.
+        fates: Names of the skills by fate, in that order.
     """
 
     host: str
-    unit: Literal["characters", "tokens", "characters each"]
+    unit: Unit
     limit: int
     needed: int
     order: str
@@ -75,9 +95,8 @@ class Listing:
     @property
     def is_over(self) -> bool:
         """Whether some skills had to make room for others."""
-        return self.unit != "characters each" and any(
-            self.fates[fate] for fate in ("shortened", "name only", "omitted")
-        )
+        cut: tuple[Fate, ...] = ("shortened", "name only", "omitted")
+        return self.unit != "characters each" and any(self.fates[fate] for fate in cut)
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form: counts of all fates, names of all but ``whole``."""
@@ -94,45 +113,48 @@ class Listing:
 
 
 def list_in(host: str, skills: Sequence[ListedSkill], window: int | None) -> Listing:
-    """Work out what a host would show.
+    """Work out what one of `HOSTS` would show of skills in order of precedence, then by name.
 
-    Args:
-        host: One of `HOSTS`.
-        skills: The skills, in order of precedence, then by name.
-        window: The context window in tokens; None where it is unknown.
-
-    Returns:
-        The listing.
+    The context window is in tokens, None if unknown.
     """
-    return HOSTS[host](skills, window)
+    order, cut, hides, by_name = HOSTS[host]
+    offered = [skill for skill in skills if not (hides and skill.hidden)]
+    if by_name:
+        offered.sort(key=lambda skill: skill.name.casefold())
+    unit, limit, needed, fates = cut(offered, window)
+    pairs = list(zip(offered, fates, strict=True))
+    names = {fate: tuple(skill.name for skill, its in pairs if its == fate) for fate in FATES}
+    names["hidden"] = tuple(skill.name for skill in skills if hides and skill.hidden)
+    return Listing(host, unit, limit, needed, order, names)
 
 
-def _fates(
-    skills: Sequence[ListedSkill], fates: Sequence[Fate], hidden: Sequence[ListedSkill] = ()
-) -> dict[Fate, tuple[str, ...]]:
-    """Gather names by fate."""
-    pairs = list(zip(skills, fates, strict=True))
-    found = {fate: tuple(skill.name for skill, its in pairs if its == fate) for fate in FATES}
-    return {**found, "hidden": tuple(skill.name for skill in hidden)}
+class _Cut(NamedTuple):
+    """The budget of a host, the size of the uncut listing, and the fate of each skill."""
+
+    unit: Unit
+    limit: int
+    needed: int
+    fates: Sequence[Fate]
 
 
-def _fate(kept: int, length: int) -> Fate:
-    """Say what it means to keep so many characters of a description."""
+def _fate(kept: int | None, length: int) -> Fate:
+    """Return the fate of a skill by the kept characters of its description; None if omitted."""
+    if kept is None:
+        return "omitted"
     if kept >= length:
         return "whole"
     return "shortened" if kept else "name only"
 
 
-def _claude_code(skills: Sequence[ListedSkill], window: int | None) -> Listing:
-    """List lines ``- name: text``; too many: all names, and descriptions while they fit."""
+def _claude_code(skills: Sequence[ListedSkill], window: int | None) -> _Cut:
+    """List lines ``- name: text``; if too long, all names, and descriptions while they fit."""
     tokens = CLAUDE_CODE_WINDOW if window is None else window
     limit = max(1, tokens * CLAUDE_CODE_CHARS_PER_TOKEN * CLAUDE_CODE_PERCENT // 100)
-    offered = [skill for skill in skills if not skill.hidden]
     lengths = [
-        len(" - ".join(filter(None, (skill.description, skill.when_to_use)))) for skill in offered
+        len(" - ".join(filter(None, (skill.description, skill.when_to_use)))) for skill in skills
     ]
     costs = [min(length, CLAUDE_CODE_ENTRY_CHARS) + len(": ") for length in lengths]
-    names = sum(len(f"- {skill.name}\n") for skill in offered) - bool(offered)
+    names = sum(len(f"- {skill.name}\n") for skill in skills) - bool(skills)
     needed = names + sum(costs)
     left = max(0, limit - names)
     fates: list[Fate] = []
@@ -140,62 +162,28 @@ def _claude_code(skills: Sequence[ListedSkill], window: int | None) -> Listing:
         fits = needed <= limit or cost <= left
         left -= cost if fits else 0
         fates.append(_fate(min(length, CLAUDE_CODE_ENTRY_CHARS), length) if fits else "name only")
-    hidden = [skill for skill in skills if skill.hidden]
-    return Listing(
-        "claude-code",
-        "characters",
-        limit,
-        needed,
-        _GIVEN_ORDER,
-        _fates(offered, fates, hidden),
-    )
+    return _Cut("characters", limit, needed, fates)
 
 
-def _codex(skills: Sequence[ListedSkill], window: int | None) -> Listing:
-    """List by the rules of `skillsearch.budget.codex`."""
-    unit, limit = limit_of(window)
-    needed, kept = deal(skills, unit, limit)
-    fates: list[Fate] = [
-        "omitted" if chars is None else _fate(chars, len(skill.description))
-        for skill, chars in zip(skills, kept, strict=True)
-    ]
-    return Listing("codex", unit, limit, needed, CODEX_ORDER, _fates(skills, fates))
-
-
-def _openclaw(skills: Sequence[ListedSkill], window: int | None) -> Listing:
-    """List the first 150 as XML; too long: all descriptions cut alike, then the last skills."""
-    ordered = sorted(
-        (skill for skill in skills if not skill.hidden), key=lambda skill: skill.name.casefold()
-    )
-    texts = [skill.description for skill in ordered]
+def _openclaw(skills: Sequence[ListedSkill], window: int | None) -> _Cut:
+    """List the first 150 as XML; if too long, cut all descriptions alike, then the last skills."""
+    texts = [skill.description for skill in skills]
     bare = [
-        OPENCLAW_ENTRY + _xml_length(skill.name) + _xml_length(skill.short_path)
-        for skill in ordered
+        OPENCLAW_ENTRY + _xml_length(skill.name) + _xml_length(skill.short_path) for skill in skills
     ]
     full = [
         size + OPENCLAW_DESCRIPTION + _xml_length(text)
         for size, text in zip(bare, texts, strict=True)
     ]
     kept = _openclaw_kept(bare, full, texts)
-    fates: list[Fate] = [
-        "omitted" if chars is None else _fate(chars, len(text))
-        for chars, text in zip(kept, texts, strict=True)
-    ]
-    hidden = [skill for skill in skills if skill.hidden]
-    return Listing(
-        "openclaw",
-        "characters",
-        OPENCLAW_CHARS,
-        OPENCLAW_FRAME + sum(full),
-        f"name; at most {OPENCLAW_SKILLS} skills",
-        _fates(ordered, fates, hidden),
-    )
+    fates = [_fate(chars, len(text)) for chars, text in zip(kept, texts, strict=True)]
+    return _Cut("characters", OPENCLAW_CHARS, OPENCLAW_FRAME + sum(full), fates)
 
 
 def _openclaw_kept(
     bare: Sequence[int], full: Sequence[int], texts: Sequence[str]
 ) -> list[int | None]:
-    """Return how much of each description is kept, None for an omitted skill."""
+    """Return how many characters of each description are kept, None for an omitted skill."""
     shown = min(OPENCLAW_SKILLS, len(texts))
     note = OPENCLAW_NOTE if shown < len(texts) else 0
     if OPENCLAW_FRAME + note + sum(full[:shown]) <= OPENCLAW_CHARS:
@@ -207,48 +195,185 @@ def _openclaw_kept(
     least, most = OPENCLAW_SHORT
 
     def length_at(chars: int) -> int:
-        """Return what the descriptions take when each is cut to so many characters."""
-        return sum(OPENCLAW_DESCRIPTION + _xml_length(_cut(text, chars)) for text in texts[:shown])
+        cut = (
+            text if len(text) <= chars else text[: chars - 3].rstrip() + "..."
+            for text in texts[:shown]
+        )
+        return sum(OPENCLAW_DESCRIPTION + _xml_length(text) for text in cut)
 
     chars = least + bisect_right(range(least, most + 1), left, key=length_at) - 1
-    kept = [len(text) if len(text) <= chars else chars for text in texts[:shown]]
-    return [*(kept if chars >= least else [0] * shown), *[None] * (len(texts) - shown)]
-
-
-def _cut(text: str, chars: int) -> str:
-    """Return a description as the compact form has it."""
-    return text if len(text) <= chars else text[: chars - 3].rstrip() + "..."
+    kept = [min(len(text), chars) for text in texts[:shown]] if chars >= least else [0] * shown
+    return [*kept, *[None] * (len(texts) - shown)]
 
 
 def _xml_length(text: str) -> int:
-    """Return the length of a text in XML."""
     return len(html.escape(text))
 
 
-def _capped(host: str) -> Callable[[Sequence[ListedSkill], int | None], Listing]:
-    """Return the rule of a host that cuts each description and has no budget for all."""
-
-    def list_all(skills: Sequence[ListedSkill], window: int | None) -> Listing:
-        """List all skills, whatever the window."""
-        lengths = [len(skill.description) for skill in skills]
-        fates = [_fate(min(length, DESCRIPTION_CHARS), length) for length in lengths]
-        return Listing(
-            host,
-            "characters each",
-            DESCRIPTION_CHARS,
-            max(lengths, default=0),
-            "all are listed",
-            _fates(skills, fates),
-        )
-
-    return list_all
+def _capped(skills: Sequence[ListedSkill], window: int | None) -> _Cut:
+    """List all skills, cutting only long descriptions."""
+    lengths = [len(skill.description) for skill in skills]
+    fates = [_fate(min(length, DESCRIPTION_CHARS), length) for length in lengths]
+    return _Cut("characters each", DESCRIPTION_CHARS, max(lengths, default=0), fates)
 
 
-HOSTS: dict[str, Callable[[Sequence[ListedSkill], int | None], Listing]] = {
-    "claude-code": _claude_code,
-    "codex": _codex,
-    "openclaw": _openclaw,
-    "hermes": _capped("hermes"),
-    "deepagents": _capped("deepagents"),
+def _codex(skills: Sequence[ListedSkill], window: int | None) -> _Cut:
+    unit, limit = codex_budget(window)
+    needed, kept = codex_kept(skills, unit, limit)
+    fates = [
+        _fate(chars, len(skill.description)) for skill, chars in zip(skills, kept, strict=True)
+    ]
+    return _Cut(unit, limit, needed, fates)
+
+
+def codex_budget(window: int | None) -> tuple[Unit, int]:
+    """Return what Codex's budget counts, and the budget, for a context window in tokens."""
+    if window is None:
+        return "characters", CODEX_CHARS
+    return "tokens", max(1, window * CODEX_PERCENT // 100)
+
+
+class _Measure:
+    """What a text weighs, and what a line of some weight costs of the budget."""
+
+    def __init__(self, unit: Unit) -> None:
+        self._in_tokens = unit == "tokens"
+
+    def weigh(self, text: str) -> int:
+        return len(text.encode("utf-8", "replace")) if self._in_tokens else len(text)
+
+    def price(self, weight: int) -> int:
+        return -(-weight // CODEX_BYTES_PER_TOKEN) if self._in_tokens else weight
+
+
+class _Line(NamedTuple):
+    """A line of Codex's listing; weight and cost are those without the description."""
+
+    weight: int
+    cost: int
+    description: str
+
+
+def codex_kept(
+    skills: Sequence[ListedSkill], unit: Unit, limit: int
+) -> tuple[int, list[int | None]]:
+    """Fit skills into Codex's listing of lines ``- name: description (file: path)``.
+
+    If they are too long, all descriptions are cut to the same length but for the short ones; if
+    even the names do not fit, the last skills are omitted. Paths are written below an alias of
+    their root if that leaves more room.
+
+    Returns the size of the uncut listing, and how many characters of each description are kept,
+    without the ellipsis; None for an omitted skill.
+    """
+    measure = _Measure(unit)
+    lines = [_line(skill, skill.path, measure) for skill in skills]
+    needed = sum(_full_cost(line, measure) for line in lines)
+    kept = _deal(lines, limit, measure)
+    if needed > limit:
+        table, aliased = _aliased(skills, measure)
+        other = _deal(aliased, limit - table, measure) if table < limit else kept
+        kept = max(kept, other, key=_merit)
+    longest = CODEX_DESCRIPTION_CHARS - len(CODEX_ELLIPSIS)
+    return needed, [
+        min(chars, longest)
+        if chars is not None and len(skill.description) > CODEX_DESCRIPTION_CHARS
+        else chars
+        for chars, skill in zip(kept, skills, strict=True)
+    ]
+
+
+def _merit(kept: Sequence[int | None]) -> tuple[int, int]:
+    """Prefer more skills listed, then more characters kept."""
+    return sum(chars is not None for chars in kept), sum(chars or 0 for chars in kept)
+
+
+def _line(skill: ListedSkill, path: str, measure: _Measure) -> _Line:
+    description = skill.description
+    if len(description) > CODEX_DESCRIPTION_CHARS:
+        description = description[: CODEX_DESCRIPTION_CHARS - len(CODEX_ELLIPSIS)] + CODEX_ELLIPSIS
+    weight = measure.weigh(f"- {skill.name}: (file: {path})\n")
+    return _Line(weight, measure.price(weight), description)
+
+
+def _full_cost(line: _Line, measure: _Measure) -> int:
+    """Return the cost of a line with its whole description, which has a blank before it."""
+    blank = 1 if line.description else 0
+    return measure.price(line.weight + blank + measure.weigh(line.description))
+
+
+def _aliased(skills: Sequence[ListedSkill], measure: _Measure) -> tuple[int, list[_Line]]:
+    """Return the cost of a table of root aliases, and the lines with paths below them."""
+    roots = dict.fromkeys(skill.root for skill in skills)
+    aliases = {root: f"r{number}" for number, root in enumerate(roots)}
+    rows = [f"- `{alias}` = `{root}`\n" for root, alias in aliases.items()]
+    table = measure.price(measure.weigh("### Skill roots\n" + "".join(rows)))
+    lines = [
+        _line(skill, aliases[skill.root] + skill.path.removeprefix(skill.root), measure)
+        for skill in skills
+    ]
+    return table, lines
+
+
+def _deal(lines: Sequence[_Line], limit: int, measure: _Measure) -> list[int | None]:
+    """Return how many characters of each description are kept, None for an omitted line."""
+    if sum(_full_cost(line, measure) for line in lines) <= limit:
+        return [len(line.description) for line in lines]
+    spare = limit - sum(line.cost for line in lines)
+    if spare >= 0:
+        return list(_deal_evenly(lines, spare, measure))
+    kept: list[int | None] = []
+    for line in lines:
+        fits = line.cost <= limit
+        limit -= line.cost if fits else 0
+        kept.append(0 if fits else None)
+    return kept
+
+
+def _deal_evenly(lines: Sequence[_Line], spare: int, measure: _Measure) -> list[int]:
+    """Give each line one more character in turn; a line that gets none now gets none later."""
+    kept = [0] * len(lines)
+    weights = [line.weight + 1 for line in lines]  # the blank before a description
+    costs = [line.cost for line in lines]
+    waiting = [number for number, line in enumerate(lines) if line.description]
+    while waiting:
+        served = []
+        for number in waiting:
+            description = lines[number].description
+            weight = weights[number] + measure.weigh(description[kept[number]])
+            cost = measure.price(weight)
+            if cost - costs[number] > spare:
+                continue
+            spare -= cost - costs[number]
+            weights[number], costs[number] = weight, cost
+            kept[number] += 1
+            if kept[number] < len(description):
+                served.append(number)
+        waiting = served
+    return kept
+
+
+class Host(NamedTuple):
+    """How a host lists skills: their order in words, and what its rule makes of them.
+
+    ``hides`` says whether it leaves out skills that ask for that.
+    """
+
+    order: str
+    cut: Callable[[Sequence[ListedSkill], int | None], _Cut]
+    hides: bool = False
+    by_name: bool = False
+
+
+_BY_USE = "order of the roots, then name (really by use, most used first)"
+_BY_PLACE = "order of the roots, then name (really repository before user, then name)"
+HOSTS = {
+    "claude-code": Host(_BY_USE, _claude_code, hides=True),
+    "codex": Host(_BY_PLACE, _codex),
+    "openclaw": Host(
+        f"name; at most {OPENCLAW_SKILLS} skills", _openclaw, hides=True, by_name=True
+    ),
+    "hermes": Host("all are listed", _capped),
+    "deepagents": Host("all are listed", _capped),
 }
-"""The hosts whose limits are known, and the rule of each."""
+"""The hosts whose limits are known."""

@@ -1,4 +1,4 @@
-"""Roots or an index → the measured skills, read one file at a time."""
+"""Read and measure the skills of roots or of an index, one file at a time."""
 
 from __future__ import annotations
 
@@ -7,14 +7,8 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from skillsearch.budget.sizes import (
-    Counter,
-    ListedSkill,
-    MeasuredSkill,
-    Size,
-    measure_skill,
-    measure_text,
-)
+from skillsearch.budget.costs import Counter, MeasuredSkill, Size, measure_skill, measure_text
+from skillsearch.budget.hosts import ListedSkill
 from skillsearch.errors import ParseError, SkillError
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.listing import list_files
@@ -30,7 +24,7 @@ DOCUMENT_SUFFIXES = frozenset({".md", ".txt"})
 
 
 class Source(NamedTuple):
-    """A skill that is still to be read: its id, its SKILL.md and its root."""
+    """A skill to be read: its id, its SKILL.md and its root."""
 
     doc_id: str
     path: Path
@@ -38,14 +32,7 @@ class Source(NamedTuple):
 
 
 def sources_of_roots(paths: Sequence[Path]) -> tuple[list[Source], tuple[Diagnostic, ...]]:
-    """Find the skills below some folders.
-
-    Args:
-        paths: Folders, in order of precedence.
-
-    Returns:
-        The skills, those of the first folder first, and what could not be looked into.
-    """
+    """Return the skills below folders, in the order of the folders, and what cannot be read."""
     roots, problems = make_roots(paths)
     found = discover(roots)
     sources = [Source(file.doc_id, file.path, file.root.path) for file in found.files]
@@ -54,14 +41,13 @@ def sources_of_roots(paths: Sequence[Path]) -> tuple[list[Source], tuple[Diagnos
 
 
 def sources_of_index(index: SkillIndex) -> list[Source]:
-    """Return the skills of an index, those of its first root first."""
+    """Return the skills of an index in the order of its roots."""
     roots = [root.path for root in index.opened.settings.roots]
     found = (Source(d.doc_id, Path(d.path), Path(d.root)) for d in index.documents())
     return _by_root(found, roots)
 
 
 def _by_root(sources: Iterable[Source], roots: Sequence[Path]) -> list[Source]:
-    """Return skills in the order of their roots."""
     order = {root: place for place, root in enumerate(roots)}
     return sorted(sources, key=lambda source: order.get(source.root, len(order)))
 
@@ -69,18 +55,10 @@ def _by_root(sources: Iterable[Source], roots: Sequence[Path]) -> list[Source]:
 def measure(
     sources: Sequence[Source], count: Counter, progress: Progress | None = None
 ) -> tuple[tuple[MeasuredSkill, ...], tuple[Diagnostic, ...]]:
-    """Read skills and their text documents, and measure them.
+    """Read and measure skills with their text documents, dropping each text once it is measured.
 
-    A text is dropped as soon as it is measured. A document that belongs to a skill inside another
-    counts for the inner one alone.
-
-    Args:
-        sources: The skills.
-        count: Counts the tokens of a text.
-        progress: Told how many are read.
-
-    Returns:
-        The skills by root, then by name, and what could not be read.
+    A document of a skill inside another counts for the inner one alone. Returns the skills by
+    root, then by name, and what could not be read.
     """
     folders = frozenset(source.path.parent for source in sources)
     places = {root: place for place, root in enumerate(dict.fromkeys(s.root for s in sources))}
@@ -105,7 +83,7 @@ def measure(
 
 
 def _listed(skill: Skill) -> ListedSkill:
-    """Return what listings say of a skill; hosts write a description on one line."""
+    """Return a skill as hosts list it, with its description on one line."""
     path = short = skill.path.as_posix()
     with suppress(RuntimeError, ValueError):
         short = f"~/{skill.path.relative_to(Path.home()).as_posix()}"
@@ -123,7 +101,7 @@ def _listed(skill: Skill) -> ListedSkill:
 def _measure_documents(
     folder: Path, folders: Collection[Path], count: Counter, problems: list[Diagnostic]
 ) -> Size:
-    """Return the size of the text documents of a skill; what cannot be read is reported."""
+    """Return the size of a skill's text documents; add those that cannot be read to `problems`."""
     size = Size()
     try:
         files, truncated = list_files(folder)
@@ -145,7 +123,7 @@ def _measure_documents(
 
 
 def _own_documents(files: Sequence[str], folder: Path, folders: Collection[Path]) -> Iterator[str]:
-    """Yield the documents among files, without those of skills further in."""
+    """Yield the documents among files, without those of nested skills."""
     for file in files:
         path = PurePosixPath(file)
         inner = (folder / parent for parent in path.parents if parent.name)

@@ -23,8 +23,8 @@ from skillsearch.config import Settings, load_settings
 from skillsearch.text.safe_text import listed
 
 if TYPE_CHECKING:
+    from skillsearch.budget.costs import BudgetReport
     from skillsearch.budget.reading import Source
-    from skillsearch.budget.report import BudgetReport
     from skillsearch.types import Diagnostic
 
 WINDOW = 200_000
@@ -100,8 +100,8 @@ def budget_command(
     """
     if roots and index_dir is not None:
         raise click.UsageError("ROOT and --index-dir name different skills; use one of them.")
+    from skillsearch.budget.costs import report_budget
     from skillsearch.budget.reading import measure
-    from skillsearch.budget.report import report_budget
     from skillsearch.embedders.token_counter import COUNTED_BY, TokenCounter
 
     settings = load_settings(index_dir=index_dir)

@@ -100,7 +100,7 @@ def validate_command(context: click.Context, paths: tuple[Path, ...], as_json: b
     PATH is a skill folder, a SKILL.md, or a folder with skills below it. Exits with 3 where there
     are errors.
     """
-    from skillsearch.reports.validation import count_severities, validate_paths
+    from skillsearch.reports.status import count_severities, validate_paths
 
     checked, found = validate_paths(paths)
     counts = count_severities(found)
@@ -116,8 +116,8 @@ def validate_command(context: click.Context, paths: tuple[Path, ...], as_json: b
 
 def _status_rows(report: Status) -> list[tuple[str, str]]:
     """Return the lines of a status."""
-    from skillsearch.reports.index_checks import describe_root
     from skillsearch.reports.languages import in_words, install_line
+    from skillsearch.reports.status import describe_root
 
     differences = report.differences
     rows = [

@@ -28,7 +28,7 @@ from skillsearch.cli.options import (
 from skillsearch.cli.output import say
 from skillsearch.config import load_settings, no_index
 from skillsearch.environ import install_extra
-from skillsearch.mcp_server.offers import TOOLSETS
+from skillsearch.mcp_server.session_tools import TOOLSETS
 from skillsearch.text.safe_text import visible
 from skillsearch.types import Languages
 

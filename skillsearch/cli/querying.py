@@ -23,7 +23,7 @@ from skillsearch.cli.options import (
 from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say
 from skillsearch.config import load_settings
 from skillsearch.daemon import client
-from skillsearch.daemon.results import read_search
+from skillsearch.daemon.client import read_search
 from skillsearch.errors import DaemonError
 from skillsearch.setting_values import MAX_N
 from skillsearch.types import SYSTEMS
@@ -162,7 +162,7 @@ def _search(
     queries: Sequence[Query], settings: Settings, system: System, explain: bool
 ) -> Iterator[SearchResult]:
     """Search in this process."""
-    from skillsearch.reports.languages import query_notice
+    from skillsearch.reports.languages import tell_query_notice
 
     index = open_index(settings)
     if settings.refresh:
@@ -170,7 +170,7 @@ def _search(
     for begin in range(0, len(queries), _TOGETHER):
         texts = [text for _, text in queries[begin : begin + _TOGETHER]]
         for text in texts:
-            notice = query_notice(index, text)
+            notice = tell_query_notice(index, text)
             if notice:
                 say(notice)
         yield from index.search_many(

@@ -25,7 +25,7 @@ from skillsearch.cli.output import say
 from skillsearch.config import cache_dir, load_settings, mcp_token
 from skillsearch.errors import ConfigError, MissingDependencyError, SkillSearchError
 from skillsearch.execution.choosing import EXECUTORS
-from skillsearch.mcp_server.offers import TOOLSETS, Offers
+from skillsearch.mcp_server.session_tools import TOOLSETS, SessionTools
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +100,7 @@ def mcp_command(
         _check_own(roots, index_dir.absolute())
     served = ServedLibrary(roots, settings, index_dir)
     runner = _runner(executor or "auto", settings) if allow_run else None
-    offers = Offers(toolset, served, runner)
+    offers = SessionTools(toolset, served, runner)
     listener = None
     if address is not None:
         listener = _listen(address, token_file, allow_remote=allow_remote, needs_token=allow_run)
@@ -172,21 +172,23 @@ def _listen(
     return listener
 
 
-def _serve(served: ServedLibrary, offers: Offers, listener: Listener | None, *, watch: bool) -> int:
+def _serve(
+    served: ServedLibrary, offers: SessionTools, listener: Listener | None, *, watch: bool
+) -> int:
     """Serve until the end, and return the exit code."""
     signal.signal(signal.SIGTERM, lambda _number, _frame: _leave(0))
     signal.signal(signal.SIGINT, lambda _number, _frame: _leave(INTERRUPTED))
-    from skillsearch.mcp_server.desk import Desk
-    from skillsearch.mcp_server.running import LibraryWatch, run_server, take_streams
+    from skillsearch.mcp_server.listening import run_server, take_streams
+    from skillsearch.mcp_server.served_library import LibraryThread, LibraryWatch
 
     streams = take_streams() if listener is None else None
-    desk = Desk()
+    desk = LibraryThread()
     desk.submit(_warm, served)  # while the libraries of the server are imported
     try:
-        from skillsearch.mcp_server.server import build_server
+        from skillsearch.mcp_server.server import SkillServer
     except ImportError as exc:  # an older mcp
         raise MissingDependencyError("mcp 2.3", "mcp", "The MCP server") from exc
-    server = build_server(desk, served, offers, tells_changes=watch)
+    server = SkillServer(desk, served, offers, tells_changes=watch)
 
     async def serve(stop: anyio.Event) -> None:
         """Serve over what was chosen."""

@@ -1,1 +1,1 @@
-"""A process that keeps embedder and indexes warm: used when it runs, never required."""
+"""A background process that keeps embedder and indexes open; used if it runs, never required."""

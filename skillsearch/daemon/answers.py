@@ -1,4 +1,4 @@
-"""What the daemon answers: a search as ``query`` does it, an overview as the hook offers it."""
+"""What the daemon answers, from indexes and embedders that it keeps open."""
 
 from __future__ import annotations
 
@@ -6,34 +6,42 @@ import logging
 import os
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from skillsearch._version import __version__
 from skillsearch.agents.prompt import PromptSkill, render_overview
 from skillsearch.config import load_settings
-from skillsearch.daemon.warm import WarmIndexes
+from skillsearch.embedders.embedder import load_embedder, model_identity, multilingual_is_installed
+from skillsearch.embedders.embedding import Embedder
 from skillsearch.environ import PLACES, variables
-from skillsearch.errors import DaemonError, IndexNotFoundError, SkillSearchError
+from skillsearch.errors import DaemonError, EmbedderError, IndexNotFoundError, SkillSearchError
+from skillsearch.index.corpus import open_current
+from skillsearch.index.dense.channels import MULTILINGUAL, ChannelSettings
 from skillsearch.index.opening import bring_up_to_date
+from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.reports.languages import query_notice
+from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.reports.languages import tell_query_notice
 from skillsearch.types import JsonValue
 
+MAX_INDEXES = 4
 BUSY_SECONDS = 1.0
-"""How long a question waits for those before it; a client of its own is faster then."""
-MAX_LOOKED_AT_FIRST = 1000
-"""Skills whose stat is looked at before a prompt gets its overview: 7 ms. Where there are more, the
-look comes after the answer, and what it finds is there for the next prompt."""
-LOOK_SECONDS = 5.0
-"""How long such a look holds."""
+"""How long a question waits for those before it; a client searches faster by itself then."""
+MAX_CHECKED_FIRST = 1000
+"""Skills whose files are checked for changes before a prompt gets its overview: 7 ms. A larger
+index is checked after the answer, so the next prompt finds what changed."""
+CHECK_SECONDS = 5.0
+"""How long such a check counts as fresh."""
 
 logger = logging.getLogger(__name__)
 
-_Kinds = Mapping[str, tuple[type, ...]]
+_Types = Mapping[str, tuple[type, ...]]
 _NONE = type(None)
-_SEARCH: _Kinds = {
+_SEARCH: _Types = {
     "index_dir": (str,),
     "query": (str,),
     "n": (int,),
@@ -42,7 +50,7 @@ _SEARCH: _Kinds = {
     "explain": (bool,),
     "refresh": (bool,),
 }
-_OVERVIEW: _Kinds = {
+_OVERVIEW: _Types = {
     "prompt": (str,),
     "n": (int,),
     "folder": (str,),
@@ -51,57 +59,133 @@ _OVERVIEW: _Kinds = {
 }
 
 
-class Answers:
-    """Answers questions about skills, one at a time, whatever the thread.
+@dataclass(frozen=True, slots=True)
+class WarmIndex:
+    """An open index.
 
     Attributes:
-        answered: How many were answered.
+        index: The index.
+        library: The same skills by name, for what agents are offered.
+        embedders: Those of its usable dense channels, by the identity of the files they came from.
+        lacks_library: Whether the library of a channel was not installed.
+        stamp: Changes whenever the index is written, even if only to repair it.
     """
 
+    index: SkillIndex
+    library: SkillLibrary
+    embedders: Mapping[str, Embedder]
+    lacks_library: bool
+    stamp: tuple[int, ...]
+
+
+class WarmIndexes:
+    """The most recently used indexes; not thread-safe."""
+
     def __init__(self) -> None:
-        self.answered = 0
+        self._kept: OrderedDict[Path, WarmIndex] = OrderedDict()
+
+    def get(self, folder: Path) -> WarmIndex:
+        """Return an index at its current generation, opening it if need be.
+
+        Nothing is built here: clients do by themselves what takes long, and tell their user. So an
+        index that has to be rebuilt raises `DaemonError`.
+        """
+        place = IndexFolder(folder)
+        kept = self._kept.get(folder)
+        came = kept is not None and kept.lacks_library and multilingual_is_installed()
+        if kept is None or came or kept.stamp != place.stamp():
+            kept = self._kept[folder] = self._open(place)
+        self._kept.move_to_end(folder)
+        while len(self._kept) > MAX_INDEXES:
+            self._kept.popitem(last=False)
+        return kept
+
+    def describe(self) -> list[JsonValue]:
+        """Describe each open index, the most recently used one last."""
+        return [
+            {
+                "index_dir": str(folder),
+                "generation": kept.index.generation,
+                "skills": len(kept.index),
+            }
+            for folder, kept in self._kept.items()
+        ]
+
+    def _open(self, place: IndexFolder) -> WarmIndex:
+        stamp = place.stamp()
+        opened = open_current(place)
+        if opened is None and not place.exists():
+            raise place.not_found()
+        if opened is None:
+            raise DaemonError(f"The index in {place.path} has to be rebuilt.")
+        embedders, named, lacks_library = {}, {}, False
+        for channel in opened.settings.channels:
+            if channel.model == MULTILINGUAL and not multilingual_is_installed():
+                lacks_library = True
+                continue
+            identity = model_identity(channel.model)
+            try:
+                embedder = self._embedder(channel, identity)
+            except EmbedderError:
+                if channel.model != MULTILINGUAL:
+                    raise
+                continue
+            if embedder.fingerprint != channel.fingerprint:
+                raise DaemonError(f"The index in {place.path} was made with another embedder.")
+            embedders[identity] = named[channel.model] = embedder
+        index = SkillIndex(place, opened, named)
+        return WarmIndex(index, SkillLibrary.of_index(index), embedders, lacks_library, stamp)
+
+    def _embedder(self, channel: ChannelSettings, identity: str) -> Embedder:
+        """Load the embedder of a channel, unless another index has it."""
+        for kept in self._kept.values():
+            if identity in kept.embedders:
+                return kept.embedders[identity]
+        return load_embedder(channel.model)
+
+
+class Answers:
+    """Answers questions about skills, one at a time, from any thread."""
+
+    def __init__(
+        self,
+        *,
+        busy_seconds: float = BUSY_SECONDS,
+        max_checked_first: int = MAX_CHECKED_FIRST,
+        check_seconds: float = CHECK_SECONDS,
+    ) -> None:
+        self._busy_seconds = busy_seconds
+        self._max_checked_first = max_checked_first
+        self._check_seconds = check_seconds
         self._warm = WarmIndexes()
         self._turn = threading.Lock()
         self._started = time.monotonic()
+        self._answered = 0
         self._described: list[JsonValue] = []
-        self._to_look_at: set[Path] = set()
-        self._looked: dict[Path, float] = {}
+        self._unchecked: set[Path] = set()
+        self._checked: dict[Path, float] = {}
 
     def search(self, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """Search an index.
+        """Search an index; returns the ``result``, and ``notes`` for the user.
 
-        Args:
-            arguments: ``index_dir``, absolute; whether to ``refresh`` it; and ``query``, ``n``,
-                ``threshold``, ``system`` and ``explain`` as in `SkillIndex.search`.
-
-        Returns:
-            The search's ``result``, and ``notes`` for the user.
-
-        Raises:
-            SkillSearchError: When it cannot be searched, or an argument not used.
+        The arguments are ``index_dir``, absolute; whether to ``refresh`` it first; and ``query``,
+        ``n``, ``threshold``, ``system`` and ``explain`` of `SkillIndex.search`.
         """
         _check(arguments, _SEARCH)
         with self._my_turn():
             index = self._warm.get(_absolute(arguments["index_dir"])).index
             notes = [bring_up_to_date(index) if arguments["refresh"] else ""]
-            notes.append(query_notice(index, arguments["query"]))
+            notes.append(tell_query_notice(index, arguments["query"]))
             asked = {name: arguments[name] for name in ("n", "threshold", "system", "explain")}
             result = index.search(arguments["query"], **asked)
-            self.answered += 1
         return {"result": result.to_dict(), "notes": list(filter(None, notes))}
 
     def overview(self, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """Render the skills that fit a prompt, for its reader; hidden and shadowed ones left out.
+        """Render the skills that fit a prompt, without those hidden from models or shadowed.
 
-        Args:
-            arguments: ``prompt``; ``n``; the ``folder`` and ``variables`` that settings are taken
-                from; and ``index_dir``, None for that of the settings.
-
-        Returns:
-            The overview as ``text``, empty where no skill fits, and ``notes`` for the user.
-
-        Raises:
-            SkillSearchError: When it cannot be made, or an argument not used.
+        The arguments are ``prompt`` and ``n``; the ``folder`` and ``variables`` to read settings
+        from; and ``index_dir``, None for the one in the settings. Returns the overview as
+        ``text``, empty if no skill fits, and ``notes`` for the user.
         """
         _check(arguments, _OVERVIEW)
         theirs, ours = arguments["variables"], variables()
@@ -119,32 +203,31 @@ class Answers:
                 warm = self._warm.get(settings.index_dir)
             except IndexNotFoundError:
                 raise IndexFolder(settings.index_dir).not_found(settings) from None
-            is_first = len(warm.index) <= MAX_LOOKED_AT_FIRST
-            note = bring_up_to_date(warm.index) if settings.refresh and is_first else ""
-            if settings.refresh and not is_first:
-                self._to_look_at.add(settings.index_dir)
+            note = ""
+            if settings.refresh and len(warm.index) <= self._max_checked_first:
+                note = bring_up_to_date(warm.index)
+            elif settings.refresh:
+                self._unchecked.add(settings.index_dir)
             found = warm.library.search(arguments["prompt"], arguments["n"], settings.threshold)
-            handles = [warm.library.handle(hit) for hit in found]
-            self.answered += 1
-        skills = [
-            PromptSkill(name, hit.description, hit.path)
-            for name, hit in zip(handles, found, strict=True)
-        ]
+            skills = [
+                PromptSkill(warm.library.handle(hit), hit.description, hit.path) for hit in found
+            ]
         return {"text": render_overview(skills), "notes": [note] if note else []}
 
     def catch_up(self) -> None:
-        """Look at what was too large to be looked at before the answers that were given."""
-        for folder in tuple(self._to_look_at):
-            self._to_look_at.discard(folder)
-            if time.monotonic() - self._looked.get(folder, -LOOK_SECONDS) < LOOK_SECONDS:
+        """Check the indexes that were too large to be checked before an answer."""
+        for folder in tuple(self._unchecked):
+            self._unchecked.discard(folder)
+            since = time.monotonic() - self._checked.get(folder, -self._check_seconds)
+            if since < self._check_seconds:
                 continue
             try:
-                with self._my_turn():
+                with self._my_turn(counts=False):
                     note = bring_up_to_date(self._warm.get(folder).index)
-                logger.info("%s: %s", folder, note or "as it was")
+                logger.info("%s: %s", folder, note or "unchanged")
             except SkillSearchError as exc:
-                logger.info("%s was not looked at: %s", folder, exc)
-            self._looked[folder] = time.monotonic()
+                logger.info("%s was not checked: %s", folder, exc)
+            self._checked[folder] = time.monotonic()
 
     def status(self) -> dict[str, JsonValue]:
         """Describe this daemon; never waits for a search."""
@@ -152,33 +235,34 @@ class Answers:
             "pid": os.getpid(),
             "version": __version__,
             "seconds": round(time.monotonic() - self._started, 1),
-            "answered": self.answered,
+            "answered": self._answered,
             "indexes": self._described,
         }
 
     @contextmanager
-    def _my_turn(self) -> Iterator[None]:
-        """Wait for the questions before, but not for long."""
-        if not self._turn.acquire(timeout=BUSY_SECONDS):
+    def _my_turn(self, *, counts: bool = True) -> Iterator[None]:
+        """Wait for earlier questions, but not for long; count what is answered."""
+        if not self._turn.acquire(timeout=self._busy_seconds):
             raise DaemonError("The daemon is busy.")
         try:
             yield
+            self._answered += counts
             self._described = self._warm.describe()
         finally:
             self._turn.release()
 
 
-def _check(arguments: Mapping[str, JsonValue], kinds: _Kinds) -> None:
-    """Refuse arguments that are missing, unknown or of another type."""
-    for name in kinds.keys() ^ arguments.keys():
-        raise DaemonError(f"{name[:80]!r} is missing, or no argument of this method.")
-    for name, allowed in kinds.items():
+def _check(arguments: Mapping[str, JsonValue], types: _Types) -> None:
+    """Refuse arguments that are missing, unknown or of the wrong type."""
+    for name in types.keys() ^ arguments.keys():
+        raise DaemonError(f"The argument {name[:80]!r} is missing or unknown.")
+    for name, allowed in types.items():
         if type(arguments[name]) not in allowed:
-            raise DaemonError(f"{name!r} is of another type.")
+            raise DaemonError(f"The argument {name!r} has the wrong type.")
 
 
 def _absolute(path: str) -> Path:
-    """Read the path of a folder; what the client calls its working folder is not ours."""
+    """Refuse paths relative to a working folder, which is not the client's."""
     if not path.startswith("/") or "\0" in path:
-        raise DaemonError(f"{path[:200]!r} is no absolute path.")
+        raise DaemonError(f"{path[:200]!r} is not an absolute path.")
     return Path(path)

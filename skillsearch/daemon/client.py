@@ -1,37 +1,31 @@
-"""Ask the daemon, and start it. Imports the standard library only, and little of it."""
+"""Ask the daemon, and start it. Imports little but the standard library, and not much of that."""
 
 from __future__ import annotations
 
 import sys
 import time
 
-from skillsearch.daemon import place, protocol
+from skillsearch.daemon import protocol
 from skillsearch.errors import DaemonError
 
-TYPE_CHECKING = False  # `typing` would cost every prompt some milliseconds
+TYPE_CHECKING = False  # importing `typing` would cost every prompt some milliseconds
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from socket import socket
 
-    from skillsearch.types import JsonValue
+    from skillsearch.types import Explanation, Hit, JsonValue, SearchResult
 
 QUERY_SECONDS = 5.0
-"""How long ``query`` waits: about what it takes the daemon to index the few files it may."""
+"""How long ``query`` waits: about as long as the daemon may spend on indexing a few files."""
 START_SECONDS = 5.0
 
 
 def ask(method: str, *, seconds: float, **arguments: JsonValue) -> dict[str, JsonValue] | None:
-    """Ask the daemon that runs.
+    """Ask the running daemon and return its answer; None if none runs.
 
-    Args:
-        method: What is asked: ``search``, ``overview``, ``status`` or ``stop``.
-        seconds: How long to wait for the answer.
-        **arguments: What `skillsearch.daemon.answers` takes for that method.
-
-    Returns:
-        The result; None where no daemon runs, which costs one look at the disk.
-
-    Raises:
-        DaemonError: When it does not answer in time, cannot answer, or is not to be trusted.
+    The methods are ``search``, ``overview``, ``status`` and ``stop``; their arguments are those of
+    `skillsearch.daemon.answers.Answers`. A daemon that cannot be trusted, cannot answer or does
+    not answer within so many seconds raises `DaemonError`.
     """
     deadline = time.monotonic() + seconds
     try:
@@ -46,21 +40,47 @@ def ask(method: str, *, seconds: float, **arguments: JsonValue) -> dict[str, Jso
     return protocol.result_of(response)
 
 
+def read_search(answer: Mapping[str, JsonValue]) -> tuple[SearchResult, tuple[str, ...]]:
+    """Return the result and the notes for the user in an answer to ``search``."""
+    from skillsearch.types import ChannelVote, SearchResult
+
+    try:
+        record = dict(answer["result"])
+        hits = tuple(map(_hit, record.pop("hits")))
+        votes = tuple(ChannelVote(**vote) for vote in record.pop("channels", ()))
+        result = SearchResult(hits=hits, channels=votes, **record)
+        return result, tuple(map(str, answer["notes"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as exc:
+        raise DaemonError(f"The daemon's answer has an unknown form: {exc}") from exc
+
+
+def _hit(record: Mapping[str, JsonValue]) -> Hit:
+    from skillsearch.types import Hit
+
+    values = {**record, "duplicates": tuple(record["duplicates"])}
+    if "explain" in values:
+        values["explain"] = _explanation(values["explain"])
+    return Hit(**values)
+
+
+def _explanation(record: Mapping[str, JsonValue]) -> Explanation:
+    from skillsearch.types import Explanation
+
+    terms = {field: tuple(terms) for field, terms in record["matched_terms"].items()}
+    return Explanation(**{**record, "matched_terms": terms})
+
+
 def start(*, idle: float = protocol.IDLE_SECONDS, seconds: float = START_SECONDS) -> None:
-    """Start a daemon, unless one runs; it can be asked as soon as this returns.
+    """Start a daemon unless one runs; it can be asked as soon as this returns.
 
-    Args:
-        idle: Seconds without a question after which it ends.
-        seconds: How long to wait for it.
-
-    Raises:
-        DaemonError: When it cannot be started.
+    It ends after `idle` seconds without a question. If it does not start within `seconds`,
+    `DaemonError` is raised.
     """
     import subprocess
 
-    if not place.SUPPORTED:
+    if not protocol.SUPPORTED:
         raise DaemonError("This system has no Unix sockets, so there is no daemon.")
-    # -P and the root folder: nothing in the working folder may be imported in our place.
+    # -P and the root folder: nothing in the working folder may be imported instead of us.
     command = [sys.executable, "-P", "-m", "skillsearch.daemon", str(idle)]
     try:
         run = subprocess.run(
@@ -76,25 +96,25 @@ def start(*, idle: float = protocol.IDLE_SECONDS, seconds: float = START_SECONDS
         raise DaemonError(f"The daemon cannot be started: {exc}") from exc
     if run.returncode:
         lines = run.stderr.decode(errors="replace").split("\n")
-        reason = next((line for line in reversed(lines) if line.strip()), "it says nothing")
+        reason = next((line for line in reversed(lines) if line.strip()), "no reason given")
         raise DaemonError(f"The daemon cannot be started: {reason}")
 
 
 def _connect(seconds: float) -> socket | None:
-    """Connect to the daemon; None where there is none, or only what is left of one."""
-    path = place.socket_path()
+    """Connect to the daemon; None if there is none, or only the remains of one."""
+    path = protocol.socket_path()
     try:
-        place.check_socket(path)
-        place.check_folder(path.rpartition("/")[0])
+        protocol.check_socket(path)
+        protocol.check_folder(path.rpartition("/")[0])
     except (FileNotFoundError, NotADirectoryError):
         return None
     import socket
 
     connection = socket.socket(socket.AF_UNIX)
     try:
-        connection.settimeout(max(seconds, 0.001))  # 0 would mean not to wait at all
+        connection.settimeout(max(seconds, 0.001))  # 0 would make it non-blocking
         connection.connect(path)
-        place.peer_of(connection)
+        protocol.peer_of(connection)
     except (ConnectionRefusedError, FileNotFoundError):
         connection.close()
         return None

@@ -1,97 +1,127 @@
-"""What the daemon and its clients say to each other: one JSON object a line, one question each.
+"""Where the daemon and its clients meet, whom they trust, and the messages they exchange.
 
-A request is ``{"protocol", "version", "method", "arguments"}``, a response ``{"protocol",
-"version"}`` with either ``"result"`` or ``"error": {"message", "final"}``. JSON escapes keep every
-message ASCII.
+They meet at a socket in a folder, both of which must belong to the user alone. Both sides check
+both and ask the system who is at the other end, so links and anything another user put there
+beforehand are refused.
+
+A message is one JSON object on one line, a connection one question. A request is ``{"protocol",
+"version", "method", "arguments"}``, a response ``{"protocol", "version"}`` with either ``"result"``
+or ``"error": {"message", "final"}``. JSON escapes keep every message ASCII.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import stat
 import time
 
 from skillsearch._version import __version__
+from skillsearch.environ import runtime_dir
 from skillsearch.errors import DaemonError
 
-TYPE_CHECKING = False  # `typing` would cost every prompt some milliseconds
+TYPE_CHECKING = False  # importing `typing` would cost every prompt some milliseconds
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from socket import socket
 
     from skillsearch.types import JsonValue
 
+SUPPORTED = hasattr(os, "fork") and hasattr(os, "getuid")
+"""Whether this system can run a daemon; Windows cannot."""
+MAX_PATH_BYTES = 103
+"""The longest address of a Unix socket: 104 bytes on macOS, 108 on Linux, one of them a NUL."""
 PROTOCOL = 1
-"""Bump when a message changes its form, so that releases do not misunderstand each other."""
+"""Bump when the form of a message changes, so that releases do not misunderstand each other."""
 IDLE_SECONDS = 900.0
-"""How long the daemon waits for another question before it ends."""
+"""The daemon ends after this long without a question."""
 MAX_REQUEST_BYTES = 1 << 20
-"""A query of the greatest length has 65,536 characters, of up to 12 bytes each as JSON."""
+"""The longest query has 65,536 characters, each up to 12 bytes as JSON."""
 MAX_RESPONSE_BYTES = 64 << 20
-"""1,000 hits, explained, stay far below it."""
+"""A thousand explained hits stay far below it."""
 _BLOCK = 1 << 16
 
 
+def socket_path() -> str:
+    """Return the path of the daemon's socket, whether or not it exists."""
+    return f"{runtime_dir()}/daemon.sock"
+
+
+def check_folder(path: str) -> None:
+    """Raise `DaemonError` unless a path is a folder that only this user can enter."""
+    _check_private(path, stat.S_ISDIR)
+
+
+def check_socket(path: str) -> None:
+    """Raise `DaemonError` unless a path is a socket that only this user can connect to."""
+    _check_private(path, stat.S_ISSOCK)
+
+
+def _check_private(path: str, is_kind: Callable[[int], bool]) -> None:
+    """Check type, owner and permissions without following links."""
+    found = os.lstat(path)
+    if not is_kind(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise DaemonError(
+            f"{path} is {stat.filemode(found.st_mode)} of user {found.st_uid}, not private to you; "
+            "remove it, or turn the daemon off: SKILLSEARCH_DAEMON=off"
+        )
+
+
+def peer_of(connection: socket) -> int | None:
+    """Return the process id at the other end of a Unix socket, None if the system does not tell.
+
+    A process of another user raises `DaemonError`.
+    """
+    import socket
+    import struct
+
+    if not hasattr(socket, "SO_PEERCRED"):
+        return None
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    process, user, _ = struct.unpack("3i", credentials)
+    if user != os.geteuid():
+        raise DaemonError(f"Process {process} at the daemon's socket belongs to user {user}.")
+    return int(process)
+
+
 def message(**content: JsonValue) -> bytes:
-    """Write a message of this version."""
+    """Encode a message of this version."""
     record = {"protocol": PROTOCOL, "version": __version__, **content}
     return json.dumps(record).encode("ascii") + b"\n"
 
 
 def receive(connection: socket, limit: int, deadline: float) -> dict[str, JsonValue]:
-    """Read one message.
+    """Read one message of at most `limit` bytes; its content is not checked.
 
-    Args:
-        connection: Where it comes from.
-        limit: Bytes that it may have.
-        deadline: When it must be there whole, by the monotonic clock.
-
-    Returns:
-        The message; what stands in it is not checked.
-
-    Raises:
-        DaemonError: When it is too long, no JSON object, or of another protocol.
-        OSError: When the connection breaks, or the deadline passes.
+    The deadline is a time of the monotonic clock. An `OSError` means that the connection broke or
+    the deadline passed, a `DaemonError` that the message is too long or not one of ours.
     """
     data = bytearray()
     while b"\n" not in data[-_BLOCK:]:
         remaining = deadline - time.monotonic()
         if remaining <= 0:
-            raise TimeoutError("there was no whole message in time")
+            raise TimeoutError("timed out waiting for a whole message")
         connection.settimeout(remaining)
         block = connection.recv(_BLOCK)
         if not block:
-            raise DaemonError("The connection ended before the end of a message.")
+            raise DaemonError("The connection ended in the middle of a message.")
         data += block
         if len(data) > limit:
             raise DaemonError(f"A message is longer than {limit:,} bytes.")
-    return _parse(bytes(data))
+    try:
+        found = json.loads(data.partition(b"\n")[0])
+    except (ValueError, RecursionError) as exc:
+        raise DaemonError(f"A message is not JSON: {str(exc)[:200]}") from exc
+    if not isinstance(found, dict) or found.get("protocol") != PROTOCOL:
+        raise DaemonError(f"A message is not of protocol {PROTOCOL}.")
+    return found
 
 
 def result_of(response: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """Take the result out of a response.
-
-    Args:
-        response: What the daemon sent.
-
-    Returns:
-        The result.
-
-    Raises:
-        DaemonError: When the response is an error, or has neither.
-    """
+    """Return the result in a response; raise the `DaemonError` that it holds instead."""
     result, error = response.get("result"), response.get("error")
     if isinstance(result, dict):
         return result
     if isinstance(error, dict) and isinstance(error.get("message"), str):
         raise DaemonError(error["message"], is_final=error.get("final") is True)
-    raise DaemonError("The daemon sent no answer that can be read.")
-
-
-def _parse(data: bytes) -> dict[str, JsonValue]:
-    """Read the first line as a message of our protocol."""
-    try:
-        found = json.loads(data.partition(b"\n")[0])
-    except (ValueError, RecursionError) as exc:
-        raise DaemonError(f"A message is no JSON: {str(exc)[:200]}") from exc
-    if not isinstance(found, dict) or found.get("protocol") != PROTOCOL:
-        raise DaemonError(f"A message is none of protocol {PROTOCOL}.")
-    return found
+    raise DaemonError("The daemon's answer cannot be read.")

@@ -1,8 +1,8 @@
 """The daemon as a process: its lock, socket, connections and end.
 
-``python -P -m skillsearch.daemon SECONDS`` detaches itself once it can be connected to. It ends
-after SECONDS without a question, when asked to, on SIGTERM, when its socket is no longer its own,
-and when the package is replaced.
+``python -P -m skillsearch.daemon SECONDS`` detaches itself once clients can connect. It ends after
+SECONDS without a question, when asked to, on SIGTERM, when its socket is no longer its own, and
+when the package is replaced.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ import socket
 import sys
 import threading
 import time
+from dataclasses import dataclass
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import skillsearch
-from skillsearch.daemon import place, protocol
+from skillsearch.daemon import protocol
 from skillsearch.environ import use_one_blas_thread
 from skillsearch.errors import (
     ConfigError,
@@ -37,18 +38,35 @@ if TYPE_CHECKING:
     from skillsearch.daemon.answers import Answers
     from skillsearch.types import JsonValue
 
-READ_SECONDS = 2.0
-"""How long a client may take for its request."""
-WRITE_SECONDS = 5.0
-"""How long a client may take to read the response."""
 MAX_CONNECTIONS = 64
-"""Clients served side by side; another one is turned away and does without."""
-TICK_SECONDS = 1.0
-END_SECONDS = 5.0
-"""How long questions that are being answered may keep a daemon that ends."""
 MAX_LOG_BYTES = 1 << 16
 FINAL = (QueryError, ConfigError, IndexNotFoundError)
-"""What would go wrong without the daemon as well."""
+"""Errors that a client would meet without the daemon as well."""
+PACKAGE = Path(skillsearch.__file__)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What clients may take of the daemon.
+
+    Attributes:
+        connections: Clients served side by side; more are turned away and do without.
+        read_seconds: How long a client may take to send its request.
+        write_seconds: How long a client may take to read the response.
+        response_bytes: The longest response that clients read.
+        tick_seconds: How often to look for a reason to end.
+        end_seconds: How long questions still being answered may delay the end.
+    """
+
+    connections: int = MAX_CONNECTIONS
+    read_seconds: float = 2.0
+    write_seconds: float = 5.0
+    response_bytes: int = protocol.MAX_RESPONSE_BYTES
+    tick_seconds: float = 1.0
+    end_seconds: float = 5.0
+
+
+LIMITS = Limits()
 
 logger = logging.getLogger(__name__)
 
@@ -56,70 +74,71 @@ logger = logging.getLogger(__name__)
 class Daemon:
     """Serves one socket until there is a reason to end."""
 
-    def __init__(self, listener: socket.socket, path: Path, idle: float, answers: Answers) -> None:
-        """Take a listening socket.
-
-        Args:
-            listener: The socket.
-            path: Where it lies.
-            idle: Seconds without a question after which to end.
-            answers: What answers.
-        """
+    def __init__(
+        self,
+        listener: socket.socket,
+        path: Path,
+        idle: float,
+        answers: Answers,
+        *,
+        limits: Limits = LIMITS,
+        package: Path = PACKAGE,
+    ) -> None:
+        """Take a listening socket and its path; end after `idle` seconds without a question."""
         self._listener = listener
         self._path = path
         self._idle = idle
         self._answers = answers
-        self._own = _identity(path)
-        self._package = _identity(Path(skillsearch.__file__))
-        self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._limits = limits
+        self._package = package
+        self._identities = _identity(path), _identity(package)
+        self._free = threading.BoundedSemaphore(limits.connections)
         self._last_used = time.monotonic()
         self._woken, self._waker = socket.socketpair()
         self._asked_to_end = ""
 
     def close(self) -> None:
-        """Close what `run` leaves open for those who still call `end`."""
+        """Close what `run` leaves open for late calls of `end`."""
         self._woken.close()
         self._waker.close()
 
     def end(self, reason: str) -> None:
-        """Have `run` return soon; can be called by a thread or a signal handler."""
+        """Make `run` return soon; may be called from any thread or signal handler."""
         self._asked_to_end = reason
         self._waker.send(b"!")
 
     def run(self) -> str:
-        """Serve.
-
-        Returns:
-            Why it ends.
-        """
+        """Serve, and return the reason for the end."""
         reason = ""
         while not reason:
-            wait = min(TICK_SECONDS, max(0.0, self._last_used + self._idle - time.monotonic()))
+            left = self._last_used + self._idle - time.monotonic()
+            wait = min(self._limits.tick_seconds, max(0.0, left))
             ready, _, _ = select.select([self._listener, self._woken], [], [], wait)
             if self._listener in ready:
                 self._accept()
             reason = self._reason_to_end()
         self._listener.close()
-        if _identity(self._path) == self._own:
+        if _identity(self._path) == self._identities[0]:
             self._path.unlink()
-        deadline = time.monotonic() + END_SECONDS
-        for _ in range(MAX_CONNECTIONS):  # Until no connection holds its place any more.
+        deadline = time.monotonic() + self._limits.end_seconds
+        for _ in range(self._limits.connections):  # until every connection is done
             self._free.acquire(timeout=max(0.0, deadline - time.monotonic()))
         return reason
 
     def _reason_to_end(self) -> str:
-        """Say why to end now; empty where there is no reason."""
+        """Return why to end now; empty for no reason."""
         if self._asked_to_end:
             return self._asked_to_end
-        if _identity(self._path) != self._own:
+        socket_file, package = self._identities
+        if _identity(self._path) != socket_file:
             return "the socket was replaced"
-        if _identity(Path(skillsearch.__file__)) != self._package:
+        if _identity(self._package) != package:
             return "the package was replaced"
         return "idle" if time.monotonic() - self._last_used >= self._idle else ""
 
     def _accept(self) -> None:
         """Give a client a thread, or turn it away."""
-        with contextlib.suppress(OSError):  # It is gone already.
+        with contextlib.suppress(OSError):  # the client is gone already
             connection, _ = self._listener.accept()
             if not self._free.acquire(blocking=False):
                 connection.close()
@@ -127,28 +146,28 @@ class Daemon:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        """Answer one client; whatever it does, it hurts nobody else."""
+        """Answer one client; whatever it does, others are served."""
         try:
             with connection:
-                place.peer_of(connection)
+                protocol.peer_of(connection)
                 response = self._response(connection)
-                connection.settimeout(WRITE_SECONDS)
+                connection.settimeout(self._limits.write_seconds)
                 connection.sendall(response)
             self._answers.catch_up()
         except (OSError, DaemonError) as exc:
-            logger.info("a client was left: %s", exc)
+            logger.info("a client was dropped: %s", exc)
         finally:
             self._free.release()
 
     def _response(self, connection: socket.socket) -> bytes:
         """Read a request and answer it."""
         try:
-            deadline = time.monotonic() + READ_SECONDS
+            deadline = time.monotonic() + self._limits.read_seconds
             request = protocol.receive(connection, protocol.MAX_REQUEST_BYTES, deadline)
             response = protocol.message(result=self._result(request))
-            if len(response) <= protocol.MAX_RESPONSE_BYTES:
+            if len(response) <= self._limits.response_bytes:
                 return response
-            raise DaemonError(f"The answer is longer than {protocol.MAX_RESPONSE_BYTES:,} bytes.")
+            raise DaemonError(f"The answer is longer than {self._limits.response_bytes:,} bytes.")
         except SkillSearchError as exc:
             is_final = isinstance(exc, FINAL)
             return protocol.message(error={"message": str(exc), "final": is_final})
@@ -168,7 +187,7 @@ class Daemon:
             self.end("it was asked to")
             return {"pid": os.getpid()}
         if request.get("version") != skillsearch.__version__:
-            raise DaemonError(f"The daemon is of version {skillsearch.__version__}.")
+            raise DaemonError(f"The daemon has version {skillsearch.__version__}.")
         if method not in ("search", "overview") or not isinstance(arguments, dict):
             raise DaemonError("There is no such method.")
         self._last_used = time.monotonic()
@@ -180,34 +199,26 @@ class Daemon:
 
 
 def listen(folder: Path) -> tuple[socket.socket, int] | None:
-    """Become the daemon of a user.
+    """Become the user's daemon, with socket, lock and log in a folder.
 
-    Args:
-        folder: The folder for socket, lock and log; made where it is missing.
-
-    Returns:
-        The listening socket, and the lock that has to stay open as long as it; None where another
-        daemon has the lock.
-
-    Raises:
-        DaemonError: When the folder is not for us alone, or the socket's path too long.
-        OSError: When one of them cannot be made.
+    Returns the listening socket and the lock, which has to stay open as long as the socket; None
+    if another daemon holds the lock. A folder that others can enter raises `DaemonError`.
     """
-    path = place.socket_path()
-    if len(os.fsencode(path)) > place.MAX_PATH_BYTES:
+    path = protocol.socket_path()
+    if len(os.fsencode(path)) > protocol.MAX_PATH_BYTES:
         raise DaemonError(
-            f"{path} is too long for a socket ({place.MAX_PATH_BYTES} bytes); "
-            "set XDG_RUNTIME_DIR to a folder of your own with a shorter path."
+            f"{path} is too long for a socket ({protocol.MAX_PATH_BYTES} bytes); "
+            "set XDG_RUNTIME_DIR to a folder of yours with a shorter path."
         )
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    place.check_folder(str(folder))
+    protocol.check_folder(str(folder))
     lock = os.open(folder / "daemon.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(lock)
         return None
-    # With the lock in hand, a socket is what is left of a daemon that was killed.
+    # We hold the lock, so any socket here was left by a daemon that was killed.
     Path(path).unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
@@ -218,9 +229,9 @@ def listen(folder: Path) -> tuple[socket.socket, int] | None:
 
 
 def main() -> None:
-    """Start the daemon in the background, unless one runs; exit once it can be connected to."""
+    """Start the daemon in the background unless one runs; exit once clients can connect."""
     os.umask(0o077)
-    folder = Path(place.socket_path()).parent
+    folder = Path(protocol.socket_path()).parent
     try:
         taken = listen(folder)
     except (DaemonError, OSError) as exc:
@@ -237,7 +248,7 @@ def main() -> None:
 
 
 def _detach() -> None:
-    """Leave the session, folder and streams of whoever started us."""
+    """Leave the session, working folder and streams of our parent."""
     os.setsid()
     os.chdir("/")
     null = os.open(os.devnull, os.O_RDWR)
@@ -254,19 +265,19 @@ def _log_to(path: Path) -> None:
 
 
 def _run(listener: socket.socket, idle: float) -> None:
-    """Serve until there is a reason to end; clients already wait while we import."""
+    """Serve until there is a reason to end; clients may already be waiting while we import."""
     use_one_blas_thread()
     from skillsearch.daemon.answers import Answers
 
-    daemon = Daemon(listener, Path(place.socket_path()), idle, Answers())
+    daemon = Daemon(listener, Path(protocol.socket_path()), idle, Answers())
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda given, _frame: daemon.end(signal.Signals(given).name))
-    logger.info("version %s serves, ends when idle for %g s", skillsearch.__version__, idle)
-    logger.info("ends: %s", daemon.run())
+    logger.info("serving version %s, until idle for %g s", skillsearch.__version__, idle)
+    logger.info("ending: %s", daemon.run())
 
 
 def _identity(path: Path) -> tuple[int, int, int] | None:
-    """Return what tells a file from another of its name; None where there is none."""
+    """Return what changes when a file is replaced; None if there is none."""
     try:
         found = path.lstat()
     except OSError:

@@ -1,49 +1,79 @@
-"""Calls of tools: begun and finished where the library is, waiting and slow elsewhere."""
+"""Calls of tools, and what a client gets to read of their answers.
+
+A call begins and finishes in the library's thread; it waits, and does slow work, elsewhere.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import queue
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import anyio
+from mcp.server.context import ServerRequestContext
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, CallToolResult, TextContent
 
-from skillsearch.agents.tools.failures import INDEXING, failure_of
-from skillsearch.agents.tools.tool import Deferred
-from skillsearch.agents.tools.toolset import Toolset
+from skillsearch.agents.prompt import render_body, render_chunks
+from skillsearch.agents.tools.failures import INDEXING, failure, failure_of
+from skillsearch.agents.tools.tool import Deferred, Toolset
 from skillsearch.errors import SkillSearchError
-from skillsearch.mcp_server.desk import Desk
-from skillsearch.mcp_server.offers import Offers
-from skillsearch.mcp_server.publishing import busy
-from skillsearch.mcp_server.tools import refusal
+from skillsearch.mcp_server.served_library import LibraryThread
+from skillsearch.mcp_server.session_tools import SessionTools
+from skillsearch.text.safe_text import one_line, visible
 from skillsearch.types import IndexProgress, JsonValue
 
-INDEXING_PATIENCE = 10.0
-"""Seconds for which a search waits for the first words, or for an index that is all but there."""
 INDEXING_SECONDS = 0.05
-"""How often is looked whether they are there."""
-SOON_SECONDS = 3.0
-"""A first index that takes no longer is worth waiting for, though there are words."""
+"""How often a waiting call looks at the index."""
 FEW_FILES = 32
-"""Fewer take about that long, as far as nothing else tells."""
+"""Fewer files take about `Patience.soon`, as long as nothing else tells."""
 TELLING_SECONDS = 0.5
-"""How often a client that waits is told how far the index is."""
+"""How often a waiting client is told the progress of the index."""
 SEARCH = "search_skills"
-"""The tool of all toolsets that searches."""
+"""The tool that searches, in every toolset."""
 MAX_SLOW = 4
 """Commands of skills that may run at the same time, one of each session; others wait."""
+MAX_QUERY_BYTES = 4096
+"""Some 600 words: a task, not the document it is about."""
+NO_HIT = "No skill fits; go on without one."
+FOUND_BY_WORDS = "Found by words alone"
+ERROR_KEY = "skillsearch/error"
+"""Where the metadata of a failed call hold the error for programs."""
 
+Record = dict[str, Any]
 Answer = dict[str, JsonValue]
 Report = Callable[[float, float, str], Awaitable[None]]
-"""Tells a client, if it asked for that, how much is done, of how much, and what that is."""
+"""Tells a client that asked for it how much is done, of how much, and what that is."""
+Context = ServerRequestContext[Any, Any]
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How many seconds a search waits for the first index.
+
+    Attributes:
+        most: For the first words, or for an index that is nearly there.
+        soon: A first index that takes no longer is worth waiting for even if words are there.
+    """
+
+    most: float = 10.0
+    soon: float = 3.0
+
+
+PATIENCE = Patience()
 
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A call that has something slow to do, and whose it is."""
+    """A call that has slow work to do."""
 
     toolset: Toolset
     deferred: Deferred
@@ -52,12 +82,20 @@ class _Begun:
 class Calls:
     """Answers the calls of all clients."""
 
-    def __init__(self, desk: Desk, offers: Offers) -> None:
-        """Take the place where the library is used, and what is offered there."""
-        self._desk = desk
-        self._offers = offers
+    def __init__(
+        self, thread: LibraryThread, tools: SessionTools, patience: Patience = PATIENCE
+    ) -> None:
+        self._thread = thread
+        self._tools = tools
+        self._patience = patience
         self._slow = ThreadPoolExecutor(MAX_SLOW, thread_name_prefix="skillsearch-run")
         self._running: dict[str, Future[Any]] = {}
+
+    async def result(self, ctx: Context, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        """Answer a call as the protocol has it."""
+        answer = await self.answer(session_of(ctx), name, arguments, ctx.session.report_progress)
+        texts = _TEXTS if self._tools.name == "default" else {}
+        return _result(answer, name, texts.get(name))
 
     async def answer(
         self,
@@ -66,49 +104,49 @@ class Calls:
         arguments: Mapping[str, Any],
         report: Report | None = None,
     ) -> Answer:
-        """Answer a call.
+        """Answer a call as `Toolset.call` does; `report` is called while it waits for an index.
 
-        Args:
-            session: What tells the client from others.
-            name: Name of the tool.
-            arguments: Its arguments.
-            report: Called while the call waits for the first index; None to tell nobody.
-
-        Returns:
-            The answer as of `Toolset.call`; with how far the index is, as ``progress``, if words
-            alone were searched.
+        If only words were searched, the answer has an `IndexProgress` as ``progress``.
         """
-        refused = refusal(arguments)
-        if refused is not None:
-            return refused
+        query = arguments.get("query")
+        if isinstance(query, str) and len(query.encode("utf-8", "replace")) > MAX_QUERY_BYTES:
+            message = f"query is longer than {MAX_QUERY_BYTES:,} bytes."
+            return failure("invalid-arguments", message, "Say in a sentence what is to be done.")
         try:
             begun = await self._begin_once_indexed(session, name, arguments, Teller(report))
             if not isinstance(begun, _Begun):
                 return begun
             outcome = await self._outcome(session, begun.deferred)
-            return await self._desk.run(begun.toolset.finish, name, begun.deferred, outcome)
+            return await self._thread.run(begun.toolset.finish, name, begun.deferred, outcome)
         except (TimeoutError, queue.Full) as exc:
-            return busy(exc)
+            return _busy(exc)
 
     async def _begin_once_indexed(
         self, session: str, name: str, arguments: Mapping[str, Any], teller: Teller
     ) -> Answer | _Begun:
-        """Begin a call; one that needs an index that is just being made, again."""
+        """Begin a call, again and again while it needs an index that is being built."""
         begun_at = anyio.current_time()
         while True:
-            begun, progress = await self._desk.run(self._begin, session, name, arguments)
+            begun, progress = await self._thread.run(self._begin, session, name, arguments)
             if not progress or isinstance(begun, _Begun):
                 return begun
             is_answer, waited = "result" in begun, anyio.current_time() - begun_at
-            if waited > INDEXING_PATIENCE or (is_answer and not _is_soon(progress, waited)):
+            is_soon = self._is_soon(progress, waited)
+            if waited > self._patience.most or (is_answer and not is_soon):
                 return {**begun, "progress": progress} if is_answer else begun
             await teller.tell(progress)
             await anyio.sleep(INDEXING_SECONDS)
 
-    async def _outcome(self, session: str, deferred: Deferred) -> Any:
-        """Do the slow part of a call, when that of the session's call before is done.
+    def _is_soon(self, progress: IndexProgress, waited: float) -> bool:
+        """Return whether the first index is worth waiting for, though words are there."""
+        if progress.seconds_left is not None:
+            return progress.seconds_left <= self._patience.soon
+        return waited < self._patience.soon and progress.files < FEW_FILES
 
-        Cancelled before, it is never begun; later it goes on, and the next one waits for it.
+    async def _outcome(self, session: str, deferred: Deferred) -> Any:
+        """Do the slow part of a call, once the session's call before is done.
+
+        If cancelled before, it is never begun; later it goes on, and the next one waits for it.
         """
         while (before := self._running.get(session)) and not before.done():
             await asyncio.wait({asyncio.wrap_future(before)})
@@ -119,46 +157,183 @@ class Calls:
     def _begin(
         self, session: str, name: str, arguments: Mapping[str, Any]
     ) -> tuple[Answer | _Begun, IndexProgress | None]:
-        """Begin a call at the desk, and say how far the index is if the answer hangs on that."""
+        """Begin a call; return the progress of the index if the answer depends on it."""
         try:
-            toolset = self._offers.of(session).toolset
+            toolset = self._tools.of(session).toolset
         except SkillSearchError as exc:
             return failure_of(exc), None
         begun = toolset.begin(name, arguments)
         if isinstance(begun, Deferred):
             return _Begun(toolset, begun), None
         is_open = begun["error"]["code"] == INDEXING if "error" in begun else name == SEARCH
-        return begun, self._offers.progress if is_open else None
+        return begun, self._tools.progress if is_open else None
 
 
 class Teller:
-    """Tells a client that waits how far the first index is: now and then, and never less."""
+    """Tells a waiting client the progress of the first index: now and then, and never less."""
 
     def __init__(self, report: Report | None, *, seconds: float = TELLING_SECONDS) -> None:
-        """Tell it by `report`, at most once in so many seconds."""
         self._report = report
         self._seconds = seconds
         self._told = 0
         self._next = 0.0
 
     async def tell(self, progress: IndexProgress) -> None:
-        """Tell it, unless that was done a moment ago or nothing was done since."""
+        """Tell it, unless it was told a moment ago or there is no progress since."""
         done = progress.read + progress.embedded
         if not self._report or done <= self._told or anyio.current_time() < self._next:
             return
         self._told, self._next = done, anyio.current_time() + self._seconds
-        await self._report(done, progress.files + progress.texts, _message(progress))
+        message = f"Reading skills: {progress.read:,} of {progress.files:,}"
+        if progress.texts:
+            message = f"Embedding texts: {progress.embedded:,} of about {progress.texts:,}"
+        await self._report(done, progress.files + progress.texts, message)
 
 
-def _is_soon(progress: IndexProgress, waited: float) -> bool:
-    """Return whether the first index is worth waiting for, though there are words."""
-    if progress.seconds_left is not None:
-        return progress.seconds_left <= SOON_SECONDS
-    return waited < SOON_SECONDS and progress.files < FEW_FILES
+async def in_thread(
+    thread: LibraryThread, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
+) -> _T:
+    """Await a function in the library's thread, for a request that fails as a whole.
+
+    The `MCPError` of a failure says what to do next.
+    """
+    try:
+        return await thread.run(function, *args, **kwargs)
+    except (SkillSearchError, TimeoutError, queue.Full) as exc:
+        answer = failure_of(exc) if isinstance(exc, SkillSearchError) else _busy(exc)
+        error = answer["error"]
+        raise MCPError(INTERNAL_ERROR, f"{error['message']} {error['next_step']}") from exc
 
 
-def _message(progress: IndexProgress) -> str:
-    """Say how far the first index is."""
-    if progress.texts:
-        return f"Embedding texts: {progress.embedded:,} of about {progress.texts:,}"
-    return f"Reading skills: {progress.read:,} of {progress.files:,}"
+def session_of(ctx: Context) -> str:
+    """Return the id of a client's session; empty if the transport has none."""
+    return "" if ctx.request is None else str(ctx.request.headers.get(MCP_SESSION_ID_HEADER, ""))
+
+
+def _busy(error: TimeoutError | queue.Full) -> Answer:
+    """Return the answer to a call that was not finished in time."""
+    if isinstance(error, queue.Full):
+        return failure("busy", "Too many calls are waiting.", "Call again when others are done.")
+    return failure("timeout", "The call took too long.", "Go on without, or call again later.")
+
+
+def _result(answer: Answer, tool: str, text_of: Callable[[Record], str] | None) -> CallToolResult:
+    """Return an answer as text, and beside it as structured content, or an error as metadata.
+
+    Results without a text form of theirs become ``{"result": ...}``.
+    """
+    if "error" in answer:
+        error = answer["error"]
+        text = TextContent(type="text", text=_error_text(error))
+        return CallToolResult(content=[text], is_error=True, _meta={ERROR_KEY: error})
+    result = answer["result"]
+    if text_of is None:
+        record = {"result": result}
+    elif tool == SEARCH:
+        record = {"skills": result} | ({} if result else {"note": NO_HIT})
+    else:
+        record = dict(result)
+    if "progress" in answer:
+        record |= _words_only(answer["progress"], is_empty=record.get("skills") == [])
+    text = TextContent(type="text", text=(text_of or _plain_text)(record))
+    return CallToolResult(content=[text], structured_content=record)
+
+
+def _error_text(error: Mapping[str, Any]) -> str:
+    lines = [f"{error['message']} {error['next_step']}"]
+    for key, value in error.items():
+        if key not in {"code", "message", "next_step"}:
+            shown = ", ".join(map(str, value)) if isinstance(value, list) else value
+            lines.append(f"{key}: {shown}")
+    return "\n".join(lines)
+
+
+def _words_only(progress: IndexProgress, *, is_empty: bool) -> Record:
+    """Say that an answer is by words alone, and when a better one can be had."""
+    found = "Nothing was found by words alone, which is not final" if is_empty else FOUND_BY_WORDS
+    retry = "Search" if is_empty else "If none fits, search"
+    left = progress.seconds_left
+    return {
+        "note": f"{found}: meaning is still being indexed ({progress.share:.0%})."
+        f" {retry} again {progress.when}.",
+        "words_only": {
+            "indexed": round(progress.share, 4),
+            "seconds_left": None if left is None else round(left, 1),
+        },
+    }
+
+
+def _search_text(record: Record) -> str:
+    """Write a line for each hit, and the note if there is one."""
+    note = [record["note"]] if "note" in record else []
+    return "\n".join([*map(_hit_line, record["skills"]), *note])
+
+
+def _hit_line(hit: Record) -> str:
+    chunk = f" [chunk {one_line(hit['chunk'])}]" if "chunk" in hit else ""
+    return f"{hit['name']} ({hit['score']:.2f}): {hit['description']}{chunk}"
+
+
+def _body_text(record: Record) -> str:
+    """Write a body so that nothing in it can pass for a line of ours, and what else to know."""
+    keys = ("directory", "files", "files_truncated")
+    lines = [render_body(record["name"], record["body"], **{key: record[key] for key in keys})]
+    if record.get("body_truncated"):
+        lines.append("The body is cut here; the rest is in SKILL.md.")
+    if record.get("requires"):
+        lines.append(f"Needs these skills too: {', '.join(record['requires'])}")
+    chunks = [(chunk["id"], chunk["description"]) for chunk in record.get("chunks", [])]
+    return "\n".join(filter(None, [*lines, render_chunks(chunks)]))
+
+
+def _page_text(record: Record) -> str:
+    """Write a page of a file, after a head if it is not a whole text."""
+    is_text = record["encoding"] == "text"
+    content = visible(record["content"]) if is_text else record["content"]
+    is_whole = record["offset"] == 0 and record["next_offset"] is None
+    if is_text and is_whole:
+        return content
+    form = "" if is_text else ", as base64"
+    next_step = "the end" if record["next_offset"] is None else f"next: {record['next_offset']}"
+    head = f"[from byte {record['offset']} of {record['size']}{form}; {next_step}]"
+    return f"{head}\n{content}"
+
+
+def _list_text(record: Record) -> str:
+    """Write a line for each skill, and how to go on."""
+    lines = [f"{skill['name']}: {skill['description']}" for skill in record["skills"]]
+    if record["next_cursor"] is not None:
+        lines.append(f"[{record['total']} skills; next_cursor: {one_line(record['next_cursor'])}]")
+    return "\n".join(lines) or "There are no skills."
+
+
+def _run_text(record: Record) -> str:
+    """Write the result of a command, with a line in brackets before each part of its output."""
+    ended = "timed out" if record["timed_out"] else f"exit code {record['exit_code']}"
+    lines = [f"[{ended}, {record['duration_ms']} ms, executor {record['executor']}]"]
+    lines += [visible(record["stdout"])] if record["stdout"] else []
+    lines += ["[stderr]", visible(record["stderr"])] if record["stderr"] else []
+    for file in record["output_files"]:
+        cut = ", cut" if file["truncated"] else ""
+        about = f"{file['mime_type']}, {file['size_bytes']} bytes{cut}"
+        lines.append(f"[file {one_line(file['name'])}: {about}]")
+        lines += [visible(file["content"])] if "content" in file else []
+    lines += [f"[warning: {one_line(warning)}]" for warning in record.get("warnings", [])]
+    return "\n".join(lines)
+
+
+def _plain_text(record: Record) -> str:
+    """Write text as it is and any other result as JSON; the note comes last."""
+    result = record["result"]
+    text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+    return f"{text}\n\n{record['note']}" if "note" in record else text
+
+
+_TEXTS: dict[str, Callable[[Record], str]] = {
+    SEARCH: _search_text,
+    "load_skill": _body_text,
+    "read_skill_file": _page_text,
+    "list_skills": _list_text,
+    "run_skill_script": _run_text,
+}
+"""The text form of the results of the default toolset."""

@@ -1,9 +1,10 @@
-"""The server over streamable HTTP."""
+"""The server over streamable HTTP: its connections, who may call it, and its sessions."""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
+import ipaddress
 import re
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from functools import partial
 from typing import Any, cast
 
 import anyio
+import h11
 import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
@@ -23,32 +25,53 @@ from mcp.server.transport_security import (
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from skillsearch.mcp_server.connections import Connection, Limits
 from skillsearch.mcp_server.listening import PATH, Listener
 
-LIMITS = Limits()
 BACKLOG = 512
-"""Connections that may wait to be taken: with those that are, no more than a process may open."""
+"""Connections that may wait to be accepted: with the open ones, no more than a process may open."""
 SHUTDOWN_SECONDS = 1
-"""How long requests may take to end when the server does."""
+"""How long requests may go on when the server ends."""
+
+_HALF_OPEN, _IDLE, _STREAM = range(3)
+"""What gives way, the smallest loss first. A call that is being answered never does."""
+
+_TOO_MANY = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n"
+    b"Content-Length: 0\r\n\r\n"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much of a server its clients may hold.
+
+    Attributes:
+        connections: Far more than the agents of one machine need, and few enough for the 1,024
+            files that a process may open.
+        of_machine: Connections of one other machine; ours is limited by the sum alone.
+        sessions: Sessions of the older protocol.
+        seconds: How long a request may take to arrive, and an answer may stay unread.
+    """
+
+    connections: int = 256
+    of_machine: int = 64
+    sessions: int = 1_000
+    seconds: float = 15
+
+
+LIMITS = Limits()
 
 
 async def serve_http(
     server: Server[Any], listener: Listener, stop: anyio.Event, limits: Limits = LIMITS
 ) -> None:
-    """Serve until it is stopped.
-
-    Args:
-        server: The server.
-        listener: Where; it is closed at the end.
-        stop: Ends it, after requests had some time to end.
-        limits: How much of it clients may hold.
-    """
+    """Serve until `stop` is set and requests had some time to end; closes the listener."""
     app: ASGIApp = server.streamable_http_app(
         streamable_http_path=PATH,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
-        max_sessions=limits.sessions + limits.connections,  # those that are being opened
+        max_sessions=limits.sessions + limits.connections,  # some are being opened
     )
     sessions = _Sessions(app, limits.sessions)
     config = uvicorn.Config(
@@ -64,7 +87,6 @@ async def serve_http(
     running = _Server(config)
 
     async def end() -> None:
-        """Ask for the end when it is time."""
         await stop.wait()
         running.should_exit = True
 
@@ -75,16 +97,127 @@ async def serve_http(
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to who runs it."""
+    """A server that leaves signals to its caller."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Capture none."""
+        """Capture no signals."""
         yield
 
 
+class Connection(H11Protocol):
+    """A connection that is dropped if it keeps the server waiting or others need its place.
+
+    Connections without a complete request give way first, then idle ones, then streams that a
+    client opened to be told of changes: it may open them again.
+    """
+
+    def __init__(self, *, limits: Limits, **options: Any) -> None:
+        super().__init__(**options)
+        self._limits = limits
+        self._arrival: asyncio.TimerHandle | None = None
+        self._reading: asyncio.TimerHandle | None = None
+        self._since = 0.0
+        self._machine: str | None = None
+        self._is_refused = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for a request, and make room if there are too many connections."""
+        super().connection_made(transport)
+        self._machine = _machine_of(self.client)
+        self._expect()
+        self._make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop all timers."""
+        self._stop_expecting()
+        self.resume_writing()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Wait for the rest of the request, if it is not complete."""
+        if self._is_refused:
+            self.transport.write(_TOO_MANY)
+            self.transport.close()
+            return
+        self._expect()
+        super().data_received(data)
+        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
+            self._stop_expecting()
+
+    def on_response_complete(self) -> None:
+        """Note since when the connection is idle."""
+        self._since = self.loop.time()
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        """Give the client some time to read its answer."""
+        super().pause_writing()
+        self._reading = self._reading or self.loop.call_later(self._limits.seconds, self._drop)
+
+    def resume_writing(self) -> None:
+        """Go on; the client has read."""
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
+        super().resume_writing()
+
+    def _expect(self) -> None:
+        """Start waiting for a complete request."""
+        if self._arrival is None:
+            self._since = self.loop.time()
+            self._arrival = self.loop.call_later(self._limits.seconds, self._drop)
+
+    def _stop_expecting(self) -> None:
+        if self._arrival is not None:
+            self._arrival.cancel()
+            self._arrival = None
+
+    def _make_room(self) -> None:
+        """Drop the least valuable connection if this one is one too many."""
+        others = [other for other in self.connections if isinstance(other, Connection)]
+        others.remove(self)
+        neighbours = [other for other in others if other._machine == self._machine]
+        if self._machine is not None and len(neighbours) >= self._limits.of_machine:
+            others = neighbours
+        elif len(others) < self._limits.connections:
+            return
+        if giving_way := [other for other in others if other._loss is not None]:
+            min(giving_way, key=lambda other: (other._loss, other._since))._drop()
+        else:
+            self._is_refused = True
+
+    @property
+    def _loss(self) -> int | None:
+        """What would be lost with this connection; None for a call, which is never dropped."""
+        if self._arrival is not None or self.cycle is None:
+            return _HALF_OPEN
+        if self.cycle.response_complete:
+            return _IDLE
+        return _STREAM if self.scope["method"] == "GET" else None
+
+    def _drop(self) -> None:
+        """Close the connection without sending what is pending."""
+        self.connections.discard(self)
+        self.transport.abort()
+
+
+def _machine_of(client: tuple[str, int] | None) -> str | None:
+    """Return an identity of a client's machine; None for this machine.
+
+    An IPv6 network counts as one machine: its owner has 2^64 addresses.
+    """
+    address = ipaddress.ip_address(client[0].partition("%")[0] if client else "::1")
+    if isinstance(address, ipaddress.IPv6Address):
+        if not address.ipv4_mapped:
+            network = ipaddress.ip_network((int(address), 64), strict=False)
+            return None if address.is_loopback else str(network)
+        address = address.ipv4_mapped
+    return None if address.is_loopback else str(address)
+
+
 class _Guard:
-    """Lets requests through that show the token, and come by a name of this server."""
+    """Passes on requests that show the token and address this server by one of its names."""
 
     def __init__(self, app: ASGIApp, listener: Listener) -> None:
         self._app = app
@@ -99,7 +232,7 @@ class _Guard:
         await (refusal or self._app)(scope, receive, send)
 
     def _refusal(self, headers: Headers) -> Response | None:
-        """Return the answer to a request that may not pass; None for one that may."""
+        """Return the answer to a request that is refused; None for others."""
         if not self._shows_token(headers.getlist("authorization")):
             asks = {"WWW-Authenticate": "Bearer", "Connection": "close"}
             return Response("Show the token: Authorization: Bearer TOKEN", 401, asks)
@@ -113,7 +246,7 @@ class _Guard:
         return None
 
     def _shows_token(self, shown: list[str]) -> bool:
-        """Compare the token in a time that does not depend on it."""
+        """Compare the token in constant time."""
         if self._token is None:
             return True
         return len(shown) == 1 and hmac.compare_digest(shown[0].encode("latin-1"), self._token)
@@ -121,30 +254,25 @@ class _Guard:
 
 @dataclass(slots=True)
 class _Session:
-    """What is known of a session.
-
-    Attributes:
-        busy: Requests of it that are being answered.
-        is_used: Whether there was another than the one that opened it.
-    """
+    """The requests of a session being answered, and whether it was used after it was opened."""
 
     busy: int = 0
     is_used: bool = False
 
 
 class _Sessions:
-    """Keeps the sessions of the older protocol to a number: for a new one, an old one is ended.
+    """Limits the sessions of the older protocol, by ending an old one for a new one.
 
-    That is the one that was silent longest, never one with a request in progress; those that
-    nobody used since they were opened come first. Its client is answered 404 from then on, which
-    by the protocol tells it to open another. A request that breaks off goes no further.
+    The one silent for longest is ended, never one with a request in progress, and unused ones
+    first. Its client is answered 404 from then on, which by the protocol tells it to open another.
+    A request that breaks off goes no further.
     """
 
     def __init__(self, app: ASGIApp, most: int) -> None:
         self._app = app
         self._most = most
         self._sessions: dict[str, _Session] = {}
-        """By id, the one that was silent longest first."""
+        """By id, the one silent for longest first."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, and end sessions if it opened one too many."""
@@ -159,7 +287,7 @@ class _Sessions:
                 await self._end(silent, scope)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> str:
-        """Have a request answered; note and return whose it was."""
+        """Answer a request and return its session."""
         asked = Headers(scope=scope).get(MCP_SESSION_ID_HEADER, "")
         session = self._sessions.get(asked, _Session())
         session.busy += 1
@@ -167,7 +295,7 @@ class _Sessions:
         status, named = 0, ""
 
         async def note(message: Message) -> None:
-            """Read what the answer says of the session."""
+            """Read status and session in the answer."""
             nonlocal status, named
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -200,13 +328,13 @@ class _Sessions:
             return {"type": "http.request", "body": b"", "more_body": False}
 
         async def send(message: Message) -> None:
-            """Tell nobody."""
+            """Drop the answer."""
 
         await self._app({**scope, "method": "DELETE", "headers": headers}, receive, send)
 
 
 def _replay(first: Message, receive: Receive) -> Receive:
-    """Return what gives a message that was taken already, then those behind it."""
+    """Return a receiver of a message taken already and those after it."""
     taken = [first]
 
     async def replay() -> Message:

@@ -1,49 +1,42 @@
-"""Where an HTTP server listens, and who may reach it there."""
+"""Where a server listens, its own streams or an address; who may reach it there; and until when."""
 
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
+import signal
 import socket
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import BinaryIO
+
+import anyio
+from anyio.abc import TaskStatus
 
 from skillsearch.errors import ConfigError
 
 PATH = "/mcp"
 MIN_TOKEN_CHARS = 16
+INTERRUPTED = 130
 _FORM = "write it as HOST:PORT, such as 127.0.0.1:8765"
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the server listens.
-
-    Attributes:
-        host: Name or address, as the user wrote it, without brackets.
-        port: Port; 0 for any that is free.
-    """
+    """A host name or address without brackets, and a port; 0 means any free one."""
 
     host: str
     port: int
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """Read ``HOST:PORT``.
-
-        Args:
-            text: What the user wrote; an IPv6 address stands in brackets.
-
-        Returns:
-            The address.
-
-        Raises:
-            ConfigError: When it is written otherwise.
-        """
+        """Read ``HOST:PORT``, with an IPv6 address in brackets; else raise `ConfigError`."""
         host, _, port = text.rpartition(":")
         is_bracketed = host.startswith("[") and host.endswith("]")
         host = host[1:-1] if is_bracketed else host
         if not host or (":" in host) != is_bracketed or not host.isprintable():
-            raise ConfigError(f"--http {text!r} is no address; {_FORM}")
+            raise ConfigError(f"--http {text!r} is not an address; {_FORM}")
         if not (port.isascii() and port.isdigit() and len(port) < 6 and int(port) < 1 << 16):
             raise ConfigError(f"--http {text!r} has no port from 0 to 65535; {_FORM}")
         return cls(host, int(port))
@@ -51,13 +44,13 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A socket that listens, and who may come to it.
+    """A listening socket, and who may use it.
 
     Attributes:
         socket: The socket.
-        host: The host of its URL.
-        token: What clients have to show; empty for nothing.
-        is_local: Whether only this machine reaches it.
+        host: The host in its URL.
+        token: The token that clients have to show; empty for none.
+        is_local: Whether only this machine can reach it.
     """
 
     socket: socket.socket
@@ -67,17 +60,17 @@ class Listener:
 
     @property
     def url(self) -> str:
-        """Where clients find the server."""
+        """The URL of the server."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.socket.getsockname()[1]}{PATH}"
 
     @property
     def authority(self) -> str | None:
-        """The names by which clients may ask for the server, with or without a port: a pattern.
+        """A pattern of the server's names, with or without a port; None if they are unknown.
 
-        A web page can make a browser send requests here, by a name that its owner points to this
-        machine. The names of a server that listens on all addresses are not known, so there it is
-        None: the token, which no page knows, keeps pages out.
+        A web page can make a browser send requests here under a name that its owner points to this
+        machine. A server on all addresses does not know its names, but has a token that keeps
+        pages out.
         """
         if self.host in ("0.0.0.0", "::"):
             return None
@@ -87,19 +80,10 @@ class Listener:
 
 
 def listen(address: Address, *, token: str = "", allow_remote: bool = False) -> Listener:
-    """Listen on an address.
+    """Listen on an address, the first one of a name; the caller closes the listener.
 
-    Args:
-        address: The address; of a name with several the first.
-        token: What clients have to show; empty for nothing.
-        allow_remote: Whether other machines may reach it, for which a token is needed.
-
-    Returns:
-        The listener, to be closed by who serves it.
-
-    Raises:
-        ConfigError: When the token is too short, the address cannot be used, or other machines
-            would reach it and may not.
+    Raises `ConfigError` if the token is too short, the address cannot be used, or other machines
+    could reach it without `allow_remote` and a token.
     """
     if token and (len(token) < MIN_TOKEN_CHARS or not token.isascii() or not token.isprintable()):
         raise ConfigError(
@@ -123,22 +107,63 @@ def listen(address: Address, *, token: str = "", allow_remote: bool = False) -> 
             raise
     except (OSError, UnicodeError) as exc:
         raise ConfigError(
-            f"Nothing can listen on {address.host}, port {address.port}: {exc}; choose another"
+            f"Cannot listen on {address.host}, port {address.port}: {exc}; choose another"
             " address, or port 0 for any that is free"
         ) from exc
     return Listener(made, address.host, token, is_local)
 
 
 def _check_reach(address: Address, *, is_local: bool, token: str, allow_remote: bool) -> None:
-    """Refuse what would let other machines in by mistake."""
+    """Refuse an address that would let other machines in by mistake."""
     if is_local:
         return
     if not allow_remote:
         raise ConfigError(
-            f"Other machines reach {address.host}; listen on 127.0.0.1, or allow it: --allow-remote"
+            f"Other machines can reach {address.host}; listen on 127.0.0.1, or allow it:"
+            " --allow-remote"
         )
     if not token:
         raise ConfigError(
-            f"Other machines reach {address.host}, so clients need a token: name a file that"
+            f"Other machines can reach {address.host}, so clients need a token: name a file that"
             " holds it by --token-file, or set SKILLSEARCH_MCP_TOKEN"
         )
+
+
+def take_streams() -> tuple[BinaryIO, BinaryIO]:
+    """Return stdin and stdout, reserved for messages until the process ends.
+
+    Other readers of stdin find its end, and other output goes to stderr.
+    """
+    incoming, outgoing = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    try:
+        os.dup2(2, 1)
+    except OSError:  # stderr is closed
+        os.dup2(nothing, 1)
+    os.close(nothing)
+    return os.fdopen(incoming, "rb"), os.fdopen(outgoing, "wb")
+
+
+def run_server(serve: Callable[[anyio.Event], Awaitable[None]]) -> int:
+    """Serve until the client leaves or a signal sets the event; return 0, or 130 after Ctrl-C."""
+    return anyio.run(_serve_until_signal, serve)
+
+
+async def _serve_until_signal(serve: Callable[[anyio.Event], Awaitable[None]]) -> int:
+    stop = anyio.Event()
+    codes = [0]
+
+    async def heed(*, task_status: TaskStatus[None]) -> None:
+        """Wait for signals."""
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            task_status.started()
+            async for number in signals:
+                codes.append(INTERRUPTED if number == signal.SIGINT else 0)
+                stop.set()
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(heed)
+        await serve(stop)
+        tasks.cancel_scope.cancel()
+    return codes[-1]

@@ -1,45 +1,94 @@
-"""The library that a server offers: opened at its first use, and always that of now."""
+"""The library that a server offers, the one thread that uses it, and the watch over its folders."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+import asyncio
+import logging
+import queue
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
 from skillsearch.config import Settings, index_dir_for
-from skillsearch.errors import IndexingError, RootError
+from skillsearch.errors import IndexingError, RootError, SkillSearchError
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.indexing import ANY_QUERY
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.library.source import Changes
+from skillsearch.library.watcher import watch
 from skillsearch.roots.sources import place_of
 from skillsearch.types import IndexProgress
+
+CALL_SECONDS = 60.0
+"""How long a call may take, including its wait: clients give up after a minute too."""
+MAX_WAITING = 64
+"""Calls that may wait for each other; only a client that is out of order sends more."""
+WAIT_SECONDS = 2.0
+"""How often to look for an index whose folders can be watched."""
+INDEXING_SECONDS = 0.2
+"""How often to look whether a change can be searched."""
+
+logger = logging.getLogger(__name__)
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class LibraryThread:
+    """The one thread in which a server uses its library, so that its event loop never blocks."""
+
+    def __init__(self, call_seconds: float = CALL_SECONDS, max_waiting: int = MAX_WAITING) -> None:
+        self._call_seconds = call_seconds
+        self._max_waiting = max_waiting
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="skillsearch")
+        self._waiting = 0
+
+    def submit(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
+        """Call a function in the thread, after all others and with no time limit."""
+        return self._thread.submit(function, *args, **kwargs)
+
+    async def run(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Call a function in the thread and await its result.
+
+        Raises `TimeoutError` if that takes too long, though a call that has begun is finished, and
+        `queue.Full` if too many calls are waiting.
+        """
+        if self._waiting >= self._max_waiting:
+            raise queue.Full
+        self._waiting += 1
+        try:
+            future = asyncio.wrap_future(self.submit(function, *args, **kwargs))
+            return await asyncio.wait_for(future, self._call_seconds)
+        finally:
+            self._waiting -= 1
+
+    def close(self) -> None:
+        """Begin nothing more, without waiting for the current call."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
 
 
 class ServedLibrary:
     """The skills of some folders, or those of an index that was built before.
 
-    Nothing is opened before it is asked for, and what could not be opened is tried again each
-    time, so that a server can start before there are skills. It belongs to one thread; indexes
-    are made in another, so that no call waits for them.
+    Nothing is opened before it is asked for, and whatever could not be opened is tried again each
+    time, so a server can start before there are skills. Not thread-safe; indexes are built in
+    another thread, so no call waits for them.
 
     Attributes:
         roots: The folders; empty for an index that knows its own.
-        settings: What the user configured.
+        settings: The user's settings.
         index_dir: Folder of the index.
     """
 
     def __init__(
         self, roots: Sequence[Path | str], settings: Settings, index_dir: Path | None = None
     ) -> None:
-        """Say where the skills are.
+        """Serve folders, archives or URLs in order of precedence, or the index of the settings.
 
-        Args:
-            roots: Folders of skills, archives or URLs, in order of precedence; none for the index
-                of the settings.
-            settings: What the user configured.
-            index_dir: Folder of the index of these roots; None for one in the user's cache.
+        The index of roots is in the user's cache unless `index_dir` says otherwise.
         """
         self._named = tuple(roots)
         self.roots = tuple(place_of(root) for root in roots)
@@ -54,44 +103,30 @@ class ServedLibrary:
 
     @property
     def progress(self) -> IndexProgress | None:
-        """How far the first index is, while words alone are searched; None once it is there."""
+        """Progress of the first index while only words are searched; None once it is there."""
         return self._library.progress if self._library else None
 
     def get(self) -> SkillLibrary:
-        """Return the library: that of the newest generation where an index was built before.
+        """Return the library, at the newest generation of an index that was built before.
 
-        Returns:
-            The library; the same one as before where nothing says otherwise.
-
-        Raises:
-            IndexNotFoundError: When there is no index, and no roots to make one of.
-            RootError: When none of the roots can be read.
+        Raises `IndexNotFoundError` without an index or roots to build one from, and `RootError` if
+        none of the roots can be read.
         """
         return self._of_roots() if self.roots else self._of_index()
 
     def refresh(self) -> Changes:
-        """Look at the disk, and begin to make ready to search what is there.
+        """Look at the disk and start indexing what has changed.
 
-        Returns:
-            What came, changed and went, as far as that is known; there may be more to tell
-            while the library is indexing.
-
-        Raises:
-            SkillSearchError: When the index cannot be made or brought up to date.
+        Returns the changes known so far; more may follow while the library is indexing.
         """
-        library = self.get()
-        changes = library.refresh()
+        changes = self.get().refresh()
         if not self.roots:
             self._stamp = IndexFolder(self.index_dir).stamp()
         self.warm()
         return changes
 
     def warm(self) -> None:
-        """Do all that makes the first search slow, or begin to.
-
-        Raises:
-            SkillSearchError: When there is nothing to search.
-        """
+        """Do everything that makes a first search slow, or start it."""
         with suppress(IndexingError):
             self.get().search(ANY_QUERY, 1)
 
@@ -112,11 +147,66 @@ class ServedLibrary:
         return self._library
 
     def _of_index(self) -> SkillLibrary:
-        """Return the library of the index, opened once each time that it was written."""
+        """Return the library of the index, opened again each time the index was written."""
         if self._library is not None and self._library.is_indexing:
-            return self._library  # which takes the generation that it makes by itself
+            return self._library  # it switches to the generation it is writing by itself
         stamp = IndexFolder(self.index_dir).stamp()
         if self._library is None or stamp != self._stamp:
             self._library = SkillLibrary.open(self.index_dir, executor=self._indexing)
             self._stamp = stamp
         return self._library
+
+
+class LibraryWatch:
+    """Keeps a served library up to date, in a daemon thread."""
+
+    def __init__(
+        self,
+        thread: LibraryThread,
+        served: ServedLibrary,
+        on_change: Callable[[], Coroutine[Any, Any, None]],
+    ) -> None:
+        """Watch a library; `on_change` is called in the event loop when its skills change."""
+        self._thread = thread
+        self._served = served
+        self._on_change = on_change
+        self._stop = threading.Event()
+
+    def __enter__(self) -> LibraryWatch:
+        """Start watching."""
+        self._loop = asyncio.get_running_loop()
+        threading.Thread(target=self._run, name="watch", daemon=True).start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Stop watching, without waiting for the thread."""
+        self._stop.set()
+
+    def _run(self) -> None:
+        """Watch the folders, once they are known."""
+        roots = self._roots()
+        while roots is None and not self._stop.wait(WAIT_SECONDS):
+            roots = self._roots()
+        if roots is not None:
+            watch(roots, self._look, stop=self._stop, leave_out=self._served.index_dir)
+
+    def _roots(self) -> tuple[Path, ...] | None:
+        """Return the folders; None if there is no index to name them."""
+        if self._served.roots:
+            return self._served.roots
+        try:
+            library = self._thread.submit(self._served.get).result()
+        except SkillSearchError as exc:
+            logger.debug("Nothing to watch yet: %s", exc)
+            return None
+        return tuple(root.path for root in library.roots)
+
+    def _look(self, _changed: frozenset[Path] | None) -> None:
+        """Bring the library up to date, and report a change once it can be searched."""
+        is_changed, is_indexing = False, True
+        while is_indexing and not self._stop.is_set():
+            is_changed |= bool(self._thread.submit(self._served.refresh).result())
+            is_indexing = self._thread.submit(self._served.get).result().is_indexing
+            self._stop.wait(INDEXING_SECONDS if is_indexing else 0)
+        if is_changed:
+            asyncio.run_coroutine_threadsafe(self._on_change(), self._loop)

@@ -1,12 +1,11 @@
-"""The MCP server itself: what it answers to the requests of its clients."""
+"""The MCP server itself: its tools, prompts and completions."""
 
 from __future__ import annotations
 
 from collections import deque
+from itertools import chain, islice
 from typing import Any
 
-from mcp.server.context import ServerRequestContext
-from mcp.server.extension import Extension
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.session import ServerSession
@@ -17,87 +16,118 @@ from mcp_types import (
     INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
+    CompleteRequestParams,
+    CompleteResult,
+    Completion,
+    GetPromptRequestParams,
+    GetPromptResult,
+    ListPromptsResult,
     ListToolsResult,
     NotificationParams,
     PaginatedRequestParams,
+    Prompt,
+    PromptArgument,
+    PromptMessage,
+    PromptReference,
     SubscriptionsListenRequestParams,
+    TextContent,
+    ToolAnnotations,
 )
 from mcp_types import Tool as McpTool
 
 from skillsearch._version import __version__
-from skillsearch.mcp_server.calls import Calls
-from skillsearch.mcp_server.desk import Desk
-from skillsearch.mcp_server.offers import Offers
-from skillsearch.mcp_server.prompts import Prompts, add_completion
-from skillsearch.mcp_server.publishing import PublisherDesk, ask
-from skillsearch.mcp_server.resources import add_resources
-from skillsearch.mcp_server.served_library import ServedLibrary
-from skillsearch.mcp_server.skills_extension import skills_extension
-from skillsearch.mcp_server.tools import definition, face_of, result_of, session_of
+from skillsearch.agents.tools.tool import Tool, arguments_schema
+from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.mcp_server.calls import (
+    PATIENCE,
+    SEARCH,
+    Calls,
+    Context,
+    Patience,
+    in_thread,
+    session_of,
+)
+from skillsearch.mcp_server.served_library import LibraryThread, ServedLibrary
+from skillsearch.mcp_server.session_tools import SessionTools
+from skillsearch.mcp_server.skill_resources import TEMPLATE, SkillResources
+from skillsearch.mcp_server.skill_uris import SCHEME
+from skillsearch.text.safe_text import one_line, shorten
 
 SEARCH_FIRST = (
     "Proven instructions (skills) for many tasks. Before a task that is not trivial, call"
-    " search_skills with what is to be done. Where a skill fits, load it and follow it; where none"
+    " search_skills with what is to be done. If a skill fits, load it and follow it; if none"
     " does, go on without."
 )
 USE_TOOLS = (
     "Proven instructions (skills) for many tasks. Before a task that is not trivial, see whether"
-    " one of the skills that the tools name fits. Where one does, load it and follow it."
+    " one of the skills that the tools name fits. If one does, load it and follow it."
 )
 TOLD_TTL_MS = 60_000
-"""How long clients that are told of changes may take an answer for true."""
+"""How long clients that are told of changes may keep an answer."""
 MAX_TOLD_SESSIONS = 64
-"""Sessions of the older protocol that are told of changes; of more, the latest."""
+"""Sessions of the older protocol that are told of changes, the latest ones."""
+MAX_PROMPT_CHARS = 1_000_000
+MAX_COMPLETIONS = 100
+"""The most that the protocol allows in one answer."""
 
-_Context = ServerRequestContext[Any, Any]
-
-
-def build_server(
-    desk: Desk, served: ServedLibrary, offers: Offers, *, tells_changes: bool = False
-) -> SkillServer:
-    """Make a server of all that there is to serve.
-
-    Args:
-        desk: Where the library is used.
-        served: The library.
-        offers: The toolset, over the same library.
-        tells_changes: True where `SkillServer.tell_changed` will be called.
-
-    Returns:
-        The server.
-    """
-    server = SkillServer(desk, offers, tells_changes=tells_changes)
-    publisher = PublisherDesk(desk, served)
-    ttl_ms = TOLD_TTL_MS if tells_changes else 0
-    server.add_extension(skills_extension(publisher, ttl_ms=ttl_ms))
-    add_resources(server, publisher, ttl_ms=ttl_ms)
-    add_completion(server, desk, served, publisher)
-    return server
+_SKILLS = Prompt(
+    name="skills",
+    title="Skills",
+    description="What the system message should say about skills: those there are, those loaded.",
+)
+_FIND = Prompt(
+    name="find_skill",
+    title="Find a skill for a task",
+    description="Gives the model the task, with the skills that fit it best.",
+    arguments=[PromptArgument(name="task", description="What is to be done.", required=True)],
+)
+_USE = Prompt(
+    name="use_skill",
+    title="Use a skill",
+    description="Gives the model the instructions of a skill to follow.",
+    arguments=[
+        PromptArgument(name="name", description="Name of the skill.", required=True),
+        PromptArgument(name="task", description="What is to be done with it."),
+    ],
+)
 
 
 class SkillServer(Server[Any]):
     """Serves one toolset over one library to any number of clients."""
 
-    def __init__(self, desk: Desk, offers: Offers, *, tells_changes: bool = False) -> None:
-        """Make a server.
+    def __init__(
+        self,
+        thread: LibraryThread,
+        served: ServedLibrary,
+        tools: SessionTools,
+        *,
+        tells_changes: bool = False,
+        patience: Patience = PATIENCE,
+    ) -> None:
+        """Make a server; library and tools are used in the given thread alone.
 
-        Args:
-            desk: Where the library is used.
-            offers: The toolset, used at the desk alone.
-            tells_changes: True where `tell_changed` will be called.
+        With `tells_changes`, somebody calls `tell_changed` when there are other skills.
         """
         super().__init__(
             "skillsearch",
             version=__version__,
-            instructions=SEARCH_FIRST if offers.searches else USE_TOOLS,
+            instructions=SEARCH_FIRST if tools.searches else USE_TOOLS,
             get_tool_input_schema=lambda name: None,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
         )
-        self._desk = desk
-        self._offers = offers
-        self._calls = Calls(desk, offers)
-        Prompts(desk, offers, self._calls).add_to(self)
+        self._thread = thread
+        self._served = served
+        self._tools = tools
+        self._calls = Calls(thread, tools, patience)
+        self._resources = SkillResources(thread, served, ttl_ms=TOLD_TTL_MS if tells_changes else 0)
+        self._resources.add_to(self)
+        prompts = [_FIND, _USE] if tools.name == "default" else [_SKILLS] * tools.has_prompt
+        self._prompts = {prompt.name: prompt for prompt in prompts}
+        if prompts:
+            self.add_request_handler("prompts/list", PaginatedRequestParams, self._list_prompts)
+            self.add_request_handler("prompts/get", GetPromptRequestParams, self._get_prompt)
+        self.add_request_handler("completion/complete", CompleteRequestParams, self._complete)
         self._tells_changes = tells_changes
         self._events = InMemorySubscriptionBus()
         self._told: deque[ServerSession] = deque(maxlen=MAX_TOLD_SESSIONS)
@@ -110,41 +140,22 @@ class SkillServer(Server[Any]):
                 "notifications/initialized", NotificationParams, self._remember
             )
 
-    def add_extension(self, extension: Extension) -> None:
-        """Serve the methods of an extension, and declare it.
-
-        Args:
-            extension: The extension.
-        """
-        for method in extension.methods():
-            self.add_request_handler(method.method, method.params_type, method.handler)
-        self.extensions[extension.identifier] = extension.settings()
-
     def create_initialization_options(
         self,
         notification_options: NotificationOptions | None = None,
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """Return what clients of the older protocol are told of this server.
-
-        Args:
-            notification_options: Which changes are told; by default those that can happen.
-            experimental_capabilities: As of `Server`.
-            extensions: As of `Server`.
-
-        Returns:
-            The options.
-        """
+        """Return the options for clients of the older protocol, with the changes that we tell."""
         told = self._tells_changes
         options = notification_options or NotificationOptions(
-            tools_changed=told and self._offers.names_skills, resources_changed=told
+            tools_changed=told and self._tools.names_skills, resources_changed=told
         )
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
     async def tell_changed(self) -> None:
-        """Tell all clients that listen that there are other skills now."""
-        names_skills = self._offers.names_skills
+        """Tell all listening clients that there are other skills now."""
+        names_skills = self._tools.names_skills
         if names_skills:
             await self._events.publish(ToolsListChanged())
         await self._events.publish(ResourcesListChanged())
@@ -153,25 +164,124 @@ class SkillServer(Server[Any]):
                 await session.send_tool_list_changed()
             await session.send_resource_list_changed()
 
-    async def _remember(self, ctx: _Context, params: NotificationParams) -> None:
+    async def _remember(self, ctx: Context, params: NotificationParams) -> None:
         """Remember a client of the older protocol, which does not ask to be told."""
         self._told.append(ctx.session)
 
     async def _list_tools(
-        self, ctx: _Context, params: PaginatedRequestParams | None
+        self, ctx: Context, params: PaginatedRequestParams | None
     ) -> ListToolsResult:
         """Answer ``tools/list``: all on one page."""
         if params is not None and params.cursor is not None:
             raise MCPError(INVALID_PARAMS, "There is one page of tools; ask without a cursor.")
-        return ListToolsResult(tools=await ask(self._desk, self._definitions, session_of(ctx)))
+        return ListToolsResult(tools=await in_thread(self._thread, self._definitions, ctx))
 
-    async def _call_tool(self, ctx: _Context, params: CallToolRequestParams) -> CallToolResult:
+    def _definitions(self, ctx: Context) -> list[McpTool]:
+        return list(map(_definition, self._tools.of(session_of(ctx)).toolset.tools()))
+
+    async def _call_tool(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult:
         """Answer ``tools/call``."""
-        answer = await self._calls.answer(
-            session_of(ctx), params.name, params.arguments or {}, ctx.session.report_progress
-        )
-        return result_of(answer, face_of(self._offers.name, params.name))
+        return await self._calls.result(ctx, params.name, params.arguments or {})
 
-    def _definitions(self, session: str) -> list[McpTool]:
-        """Return the definitions of a client's tools."""
-        return list(map(definition, self._offers.of(session).toolset.tools()))
+    async def _list_prompts(
+        self, ctx: Context, params: PaginatedRequestParams
+    ) -> ListPromptsResult:
+        """Answer ``prompts/list``."""
+        return ListPromptsResult(prompts=list(self._prompts.values()))
+
+    async def _get_prompt(self, ctx: Context, params: GetPromptRequestParams) -> GetPromptResult:
+        """Answer ``prompts/get``."""
+        prompt = self._prompts.get(params.name)
+        if prompt is None:
+            asked, there = one_line(params.name, 80), " or ".join(map(repr, self._prompts))
+            raise MCPError(INVALID_PARAMS, f"There is no prompt {asked!r}; ask for {there}.")
+        given = _checked(prompt, params.arguments or {})
+        if prompt is _SKILLS:
+            text = await in_thread(self._thread, self._system_prompt, session_of(ctx))
+        elif prompt is _FIND:
+            found = await self._call(ctx, SEARCH, {"query": given["task"]})
+            text = (
+                f"{given['task']}\n\nSkills that may fit, by a search for this task:\n{found}\n\n"
+                "If one fits, load it with load_skill and follow it; if none does, go on without."
+            )
+        else:
+            body = await self._call(ctx, "load_skill", {"name": given["name"]})
+            text = f"Follow this skill.\n\n{body}"
+            text += f"\n\nThe task: {given['task']}" if given.get("task") else ""
+        message = PromptMessage(role="user", content=TextContent(type="text", text=text))
+        return GetPromptResult(description=prompt.description, messages=[message])
+
+    async def _call(self, ctx: Context, tool: str, arguments: dict[str, str]) -> str:
+        """Call a tool for a prompt, which fails if the tool does."""
+        result = await self._calls.result(ctx, tool, arguments)
+        text = "\n".join(part.text for part in result.content if isinstance(part, TextContent))
+        if result.is_error:
+            raise MCPError(INVALID_PARAMS, text)
+        return text
+
+    def _system_prompt(self, session: str) -> str:
+        """Render what a client's tools want in the system message."""
+        render = self._tools.of(session).prompt
+        return shorten(render(), MAX_PROMPT_CHARS) if render else ""
+
+    async def _complete(self, ctx: Context, params: CompleteRequestParams) -> CompleteResult:
+        """Answer ``completion/complete``: names of skills in prompts, and paths of their files."""
+        ref, argument = params.ref, params.argument
+        named = ref.name if isinstance(ref, PromptReference) else ref.uri
+        if (named, argument.name) == (_USE.name, "name"):
+            values = await in_thread(self._thread, self._names, argument.value)
+            has_more = len(values) > MAX_COMPLETIONS
+        elif (named, argument.name) == (TEMPLATE.uri_template, "path"):
+            values, has_more = await self._paths(argument.value)
+        elif (named, argument.name) in {(_USE.name, "task"), (_FIND.name, "task")}:
+            values, has_more = [], False
+        else:
+            asked = one_line(f"{named}: {argument.name}", 200)
+            raise MCPError(INVALID_PARAMS, f"There is no such argument to complete: {asked}")
+        completion = Completion(values=values[:MAX_COMPLETIONS], has_more=has_more)
+        return CompleteResult(completion=completion)
+
+    def _names(self, value: str) -> list[str]:
+        """Return the skills whose name begins with a text, then those that contain it."""
+        library: SkillLibrary = self._served.get()
+        wanted = value.casefold()
+        names = [(document.name.casefold(), document) for document in library.list()]
+        begins = (document for name, document in names if name.startswith(wanted))
+        within = (document for name, document in names if name.find(wanted) > 0)
+        found = islice(chain(begins, within), MAX_COMPLETIONS + 1)
+        return [library.handle(document) for document in found]
+
+    async def _paths(self, value: str) -> tuple[list[str], bool]:
+        """Return the paths of SKILL.md files that begin with a text, and whether there are more."""
+        start = SCHEME + value
+        manifests, last = await self._resources.ask(lambda p: p.page(start, MAX_COMPLETIONS))
+        found = [manifest.uri for manifest in manifests if manifest.uri.startswith(start)]
+        has_more = last is not None and last.startswith(start)
+        return [uri.removeprefix(SCHEME) for uri in found], has_more
+
+
+def _definition(tool: Tool) -> McpTool:
+    """Return the definition of a tool, which many hosts copy into every prompt.
+
+    So it has no schema of the results, which would double its size: their text explains itself,
+    and their structured content has the names of the Python interface.
+    """
+    return McpTool(
+        name=tool.name,
+        title=tool.name.replace("_", " ").capitalize(),
+        description=tool.description,
+        input_schema=arguments_schema(tool.arguments),
+        annotations=ToolAnnotations(read_only_hint=tool.read_only, open_world_hint=False),
+    )
+
+
+def _checked(prompt: Prompt, given: dict[str, str]) -> dict[str, str]:
+    """Return the arguments of a prompt; refuse missing and unknown ones."""
+    known = {argument.name: argument for argument in prompt.arguments or []}
+    missing = [name for name, one in known.items() if one.required and not given.get(name)]
+    wrong = [*missing, *(name for name in given if name not in known)]
+    if wrong:
+        takes = ", ".join(known) or "no arguments"
+        named = one_line(", ".join(wrong), 200)
+        raise MCPError(INVALID_PARAMS, f"{prompt.name} takes {takes}; missing or unknown: {named}")
+    return given

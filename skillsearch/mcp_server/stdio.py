@@ -1,13 +1,11 @@
-"""The server over stdin and stdout: one JSON message a line, and nothing else."""
+"""The server over stdin and stdout: one JSON message a line and nothing else."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 import anyio
@@ -18,7 +16,7 @@ from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError, jso
 from pydantic import ValidationError
 
 MAX_MESSAGE_BYTES = 4 << 20
-"""What HTTP accepts too."""
+"""The limit over HTTP, too."""
 
 logger = logging.getLogger(__name__)
 
@@ -26,40 +24,27 @@ logger = logging.getLogger(__name__)
 async def serve_stdio(
     server: Server[Any], incoming: BinaryIO, outgoing: BinaryIO, stop: anyio.Event
 ) -> None:
-    """Serve one client until it has nothing more to say, or hears nothing more.
+    """Serve one client until it says no more, hears no more, or `stop` is set.
 
-    A thread may be left waiting for `incoming` where this is stopped.
-
-    Args:
-        server: The server.
-        incoming: What messages come from.
-        outgoing: What they go to.
-        stop: Ends it.
+    A thread may be left waiting for `incoming`.
     """
     to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception]()
     to_client, from_server = anyio.create_memory_object_stream[SessionMessage]()
     options = server.create_initialization_options()
-    with _threads() as threads:
+    threads = ThreadPoolExecutor(2, thread_name_prefix="stdio")
+    try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_cancel_when, stop, tasks.cancel_scope)
             tasks.start_soon(_read, incoming, threads, to_server, to_client.clone())
             tasks.start_soon(server.run, from_client, to_client, options)
             await _write(outgoing, threads, from_server)
             tasks.cancel_scope.cancel()
-
-
-@contextmanager
-def _threads() -> Iterator[ThreadPoolExecutor]:
-    """Give two threads, and wait for neither."""
-    threads = ThreadPoolExecutor(2, thread_name_prefix="stdio")
-    try:
-        yield threads
     finally:
         threads.shutdown(wait=False, cancel_futures=True)
 
 
 async def _cancel_when(stop: anyio.Event, scope: anyio.CancelScope) -> None:
-    """Cancel what is done in a scope once it is to stop."""
+    """Cancel a scope once the event is set."""
     await stop.wait()
     scope.cancel()
 
@@ -70,7 +55,7 @@ async def _read(
     to_server: MemoryObjectSendStream[SessionMessage | Exception],
     to_client: MemoryObjectSendStream[SessionMessage],
 ) -> None:
-    """Pass messages on; what is none is answered here."""
+    """Pass messages on; answer lines that are not messages."""
     loop = asyncio.get_running_loop()
     async with to_server, to_client:
         while line := await loop.run_in_executor(threads, _next_line, incoming):
@@ -87,7 +72,7 @@ async def _read(
 
 
 def _next_line(incoming: BinaryIO) -> bytes:
-    """Read a line; of one that is too long the beginning, and none at the end."""
+    """Read a line, of a long one only its beginning; empty at the end."""
     line = rest = incoming.readline(MAX_MESSAGE_BYTES + 1)
     if len(line) > MAX_MESSAGE_BYTES:
         while rest and not rest.endswith(b"\n"):
@@ -100,7 +85,7 @@ async def _write(
     threads: ThreadPoolExecutor,
     from_server: MemoryObjectReceiveStream[SessionMessage],
 ) -> None:
-    """Write messages until there are no more, or nobody reads them."""
+    """Write messages until there are no more or nobody reads them."""
     loop = asyncio.get_running_loop()
     async with from_server:
         async for item in from_server:
@@ -108,12 +93,11 @@ async def _write(
             try:
                 await loop.run_in_executor(threads, _put, outgoing, text)
             except OSError as exc:
-                logger.info("The client reads no more: %s", exc)
+                logger.info("The client has stopped reading: %s", exc)
                 return
 
 
 def _put(outgoing: BinaryIO, text: str) -> None:
-    """Write one message."""
     outgoing.write(text.encode() + b"\n")
     outgoing.flush()
 
@@ -128,14 +112,12 @@ def _complaint_about(line: bytes, error: ValidationError) -> SessionMessage:
     asked = record.get("id") if isinstance(record, dict) and "method" in record else None
     is_usable = isinstance(asked, int | str) and not isinstance(asked, bool) and _is_utf8(asked)
     is_json = problem["type"] != "json_invalid"
-    told = (
-        "The line is not a message" if is_json else f"The line is not strict JSON: {problem['msg']}"
-    )
-    return _complaint(INVALID_REQUEST, told, asked if is_usable else None)
+    reason = "a message" if is_json else f"strict JSON: {problem['msg']}"
+    return _complaint(INVALID_REQUEST, f"The line is not {reason}", asked if is_usable else None)
 
 
 def _is_utf8(value: int | str) -> bool:
-    """Return whether a value can be sent: JSON can name half a character, UTF-8 cannot."""
+    """Return whether a value can be sent: JSON can hold half a character, UTF-8 cannot."""
     try:
         str(value).encode()
     except UnicodeEncodeError:
@@ -144,6 +126,6 @@ def _is_utf8(value: int | str) -> bool:
 
 
 def _complaint(code: int, message: str, request_id: int | str | None = None) -> SessionMessage:
-    """Return an error that answers what could not be read."""
+    """Return the error that answers an unreadable line."""
     error = ErrorData(code=code, message=message)
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request_id, error=error))

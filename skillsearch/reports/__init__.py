@@ -1,1 +1,1 @@
-"""What there is to say about an installation, an index and skill folders, as plain data."""
+"""The health of an installation, an index, skill folders and the cache, as plain data."""

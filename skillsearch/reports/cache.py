@@ -1,4 +1,4 @@
-"""What lies in the user's cache folder, what uses it, and how it is emptied. Follows no link."""
+"""List the user's cache folder with what needs each entry, and prune it. Follows no links."""
 
 from __future__ import annotations
 
@@ -21,37 +21,36 @@ from skillsearch.roots.sources import indexes_over, shown, source_in
 from skillsearch.types import JsonValue
 
 KEPT_SECONDS = 30 * 24 * 3600
-"""How long what nothing needs is kept after it was last used."""
+"""How long an unneeded entry is kept after its last use."""
 
 _REMOVED = ".removed-"
-"""What the name of a folder begins with once it is being removed, by a process that may die."""
+"""Prefix of a folder that is being removed, by a process that may die before it is done."""
 _LOCK_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOR_GOOD = {
     "artifacts": "files that commands of skills made",
     "key": "names your indexes in the folders of projects",
     "run": "the daemon",
     "told": "which missing indexes you were told of",
-    "workspaces": "removed by the run that made them, or the next one",
+    "workspaces": "removed by the run that made them, or by the next one",
 }
-"""What is never removed here, and what it is for."""
+"""What is never removed here, with its purpose."""
 _SHARED = {"matplotlib": "fonts that it found", "torch": "its compiler"}
-"""Folders that libraries keep, and what is in them."""
+"""Folders that libraries keep, with their content."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    """A file or folder in the cache that is removed as a whole, or not at all.
+    """A file or folder in the cache that is removed as a whole or not at all.
 
     Attributes:
-        kind: ``index``, ``archive``, ``model``, ``evaluation``, ``library``; ``leftover`` of a
-            removal that was interrupted; ``kept`` for what is not removed here, ``other`` for what
-            is not ours.
+        kind: ``index``, ``archive``, ``model``, ``evaluation``, ``library``; ``leftover`` of an
+            interrupted removal; ``kept`` if it is never removed here, ``other`` if it is not ours.
         path: Where it is.
-        about: What it is of.
-        used: When it was last used, in seconds since 1970.
-        used_by: What needs it; it is removed only if that is empty.
+        about: What it was made from.
+        used: Time of the last use, in seconds since 1970.
+        used_by: What needs it; it is removed only if this is empty.
     """
 
     kind: str
@@ -61,9 +60,13 @@ class CacheEntry:
     used_by: tuple[str, ...] = ()
 
     def size(self) -> int:
-        """Return the bytes of all files in it, those with two names once."""
+        """Return the bytes of all files in it; hard links count once."""
+        paths = [self.path]
+        if _is_folder(self.path):
+            for folder, names, files in os.walk(self.path):  # follows no links either
+                paths += [Path(folder, name) for name in (*names, *files)]
         found = {}
-        for path in _below(self.path):
+        for path in paths:
             with suppress(OSError):
                 status = path.lstat()
                 if not stat.S_ISDIR(status.st_mode):
@@ -71,7 +74,7 @@ class CacheEntry:
         return sum(found.values())
 
     def to_dict(self, size: int) -> dict[str, JsonValue]:
-        """Return the JSON form, with the size that was found."""
+        """Return the JSON form; the size is given, as measuring it reads the whole tree."""
         return {
             "kind": self.kind,
             "path": str(self.path),
@@ -83,33 +86,19 @@ class CacheEntry:
 
 
 def read_cache(folder: Path, in_use: Mapping[Path, str] = {}) -> list[CacheEntry]:
-    """Return what lies in a cache folder.
-
-    Args:
-        folder: The folder.
-        in_use: Folders that are needed, and by what.
-
-    Returns:
-        The entries by name.
-    """
+    """Return the entries of a cache folder by name; `in_use` maps needed folders to their users."""
     return [entry for path in _inside(folder) for entry in _entries(path, in_use)]
 
 
 def remove_unused(
     entries: Collection[CacheEntry], seconds: float = KEPT_SECONDS
 ) -> Iterator[CacheEntry]:
-    """Remove what nothing needs and no process writes.
+    """Remove what was not used for so long, nothing needs and no process writes.
 
-    Args:
-        entries: Of `read_cache`.
-        seconds: How long ago it must have been used last.
-
-    Yields:
-        What is about to be removed.
+    Yields each entry just before it is removed.
     """
     for entry in entries:
-        is_litter = entry.kind == "leftover"
-        is_old = is_litter or time.time() - entry.used >= seconds
+        is_old = entry.kind == "leftover" or time.time() - entry.used >= seconds
         if is_old and not entry.used_by and entry.kind not in ("kept", "other"):
             with _alone(entry.path) as is_free:
                 if is_free and _last_use(entry.path, entry.kind) == entry.used:
@@ -118,11 +107,7 @@ def remove_unused(
 
 
 def prune_archives(folder: Path) -> None:
-    """Remove archives that no index is over, and converted models, unused for 30 days.
-
-    Args:
-        folder: The cache folder.
-    """
+    """Remove archives under no index, and converted models, if unused for 30 days."""
     places = [folder / "roots", folder / "models"]
     entries = [entry for place in places if place in _inside(folder) for entry in _entries(place)]
     try:
@@ -133,7 +118,7 @@ def prune_archives(folder: Path) -> None:
 
 
 def _entries(path: Path, in_use: Mapping[Path, str] = {}) -> Iterator[CacheEntry]:
-    """Yield the entries of one name in the cache folder."""
+    """Yield the entries that one name in the cache folder stands for."""
     if path.name in _FOR_GOOD and not path.is_symlink():
         yield _entry("kept", path, _FOR_GOOD[path.name])
     elif not _is_folder(path):
@@ -143,7 +128,7 @@ def _entries(path: Path, in_use: Mapping[Path, str] = {}) -> Iterator[CacheEntry
             read = _READERS[path.name]
             yield _entry("other", inner, "a link") if inner.is_symlink() else read(inner)
     elif path.name.startswith(_REMOVED):
-        yield _entry("leftover", path, "of a removal that was interrupted")
+        yield _entry("leftover", path, "of an interrupted removal")
     elif path.name in _SHARED:
         yield _entry("library", path, f"{path.name}: {_SHARED[path.name]}")
     else:
@@ -151,7 +136,7 @@ def _entries(path: Path, in_use: Mapping[Path, str] = {}) -> Iterator[CacheEntry
 
 
 def _index(path: Path, in_use: Mapping[Path, str]) -> CacheEntry:
-    """Return the entry of a folder that is an index, or none of ours."""
+    """Return the entry of a folder that is an index, or is not ours."""
     request = _request(path)
     if request is None:
         is_ours = _is_folder(path / "generations")
@@ -162,7 +147,7 @@ def _index(path: Path, in_use: Mapping[Path, str]) -> CacheEntry:
 
 
 def _archive(path: Path) -> CacheEntry:
-    """Return the entry of a folder in which a root was unpacked."""
+    """Return the entry of a folder into which a root was unpacked."""
     noted = indexes_over(path)
     users = [index for index in noted if not index.startswith("/") or _holds(index, path)]
     source = source_in(path)
@@ -170,7 +155,7 @@ def _archive(path: Path) -> CacheEntry:
 
 
 def _holds(index: str, archive: Path) -> bool:
-    """Return whether an index is over a root in the folder of an archive, or may be."""
+    """Return whether an index covers a root in the folder of an archive, or may do so."""
     request = _request(Path(index))
     if request is None:
         return _is_folder(Path(index))
@@ -178,29 +163,21 @@ def _holds(index: str, archive: Path) -> bool:
 
 
 def _request(folder: Path) -> IndexRequest | None:
-    """Return what an index is over; None if there is none, or what is there is not a file."""
+    """Return the request that an index was made by; None if there is none, or it is not a file."""
     with suppress(OSError):
         if stat.S_ISREG((folder / "request.json").lstat().st_mode):
             return IndexRequest.load(folder)
     return None
 
 
-def _model(path: Path) -> CacheEntry:
-    """Return the entry of converted weights."""
-    return _entry("other" if _is_folder(path) else "model", path, path.stem)
-
-
-def _evaluation(path: Path) -> CacheEntry:
-    """Return the entry of a judged collection and its indexes."""
-    return _entry("evaluation" if _is_folder(path) else "other", path, path.name)
-
-
 _READERS: dict[str, Callable[[Path], CacheEntry]] = {
     "roots": _archive,
-    "models": _model,
-    "evaluation": _evaluation,
+    "models": lambda path: _entry("other" if _is_folder(path) else "model", path, path.stem),
+    "evaluation": lambda path: _entry(
+        "evaluation" if _is_folder(path) else "other", path, path.name
+    ),
 }
-"""Folders of which each member is an entry."""
+"""Folders in which each member is an entry."""
 
 
 def _entry(
@@ -210,15 +187,14 @@ def _entry(
     in_use: Mapping[Path, str] = {},
     users: Collection[str] = (),
 ) -> CacheEntry:
-    """Make an entry."""
     needed = tuple(user for folder, user in in_use.items() if folder.is_relative_to(path))
     return CacheEntry(kind, path, about, _last_use(path, kind), (*needed, *users))
 
 
 def _last_use(path: Path, kind: str) -> float:
-    """Return when anything on the first levels of an entry was written, in seconds since 1970.
+    """Return when the first levels of an entry were last written, in seconds since 1970.
 
-    Of what only uses read, the time of reading counts too; other files are read by ourselves.
+    Reading counts only for files that nothing but a use reads; this command reads the others too.
     """
     last = 0.0
     inner = [*_inside(path), *(one for folder in _inside(path) for one in _inside(folder))]
@@ -231,27 +207,19 @@ def _last_use(path: Path, kind: str) -> float:
 
 
 def _is_folder(path: Path) -> bool:
-    """Return whether a path is a folder, and no link to one."""
+    """Return whether a path is a folder and not a link to one."""
     with suppress(OSError):
         return stat.S_ISDIR(path.lstat().st_mode)
     return False
 
 
 def _inside(path: Path) -> list[Path]:
-    """Return what lies in a folder, by name; nothing of a link or a file."""
+    """Return the members of a folder by name; none for a link or a file."""
     if not _is_folder(path):
         return []
     with suppress(OSError):
         return sorted(path.iterdir())
     return []
-
-
-def _below(path: Path) -> Iterator[Path]:
-    """Yield a path and all that lies below it; `os.walk` follows no links either."""
-    yield path
-    if _is_folder(path):
-        for folder, names, files in os.walk(path):
-            yield from (Path(folder, name) for name in (*names, *files))
 
 
 @contextmanager
@@ -262,7 +230,7 @@ def _alone(path: Path) -> Iterator[bool]:
             try:
                 fd = os.open(folder / "lock", _LOCK_FLAGS)
             except OSError:
-                continue  # there is none, or what is there is not a lock
+                continue  # there is no lock
             stack.enter_context(using(fd))
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -273,7 +241,7 @@ def _alone(path: Path) -> Iterator[bool]:
 
 
 def _remove(path: Path) -> None:
-    """Take an entry out of its place in one step, then remove it."""
+    """Move an entry away in one step, then remove it."""
     if not _is_folder(path):
         path.unlink(missing_ok=True)
         return
@@ -281,5 +249,5 @@ def _remove(path: Path) -> None:
     if not path.name.startswith(_REMOVED):
         top = path.parent.parent if path.parent.name in _READERS else path.parent
         doomed = path.rename(top / f"{_REMOVED}{secrets.token_hex(8)}")
-    with suppress(FileNotFoundError):  # another process removes what was left, too
+    with suppress(FileNotFoundError):  # another process removes leftovers too
         shutil.rmtree(doomed)

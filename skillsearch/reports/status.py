@@ -1,26 +1,28 @@
-"""What an index is, and whether the disk still is what it was made of."""
+"""Whether an index still matches the disk, and whether skills follow the specification."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from skillsearch.embedders.embedder import PACKAGED, multilingual_is_installed
 from skillsearch.embedders.multilingual.source import NAME as MULTILINGUAL_NAME
 from skillsearch.index.build.diagnostics import count_skipped
 from skillsearch.index.build.freshness import Differences
-from skillsearch.index.dense.channels import MULTILINGUAL
+from skillsearch.index.dense.channels import MULTILINGUAL, ChannelSettings
 from skillsearch.index.fields import embeds_body
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.reports.languages import advice, count_languages
-from skillsearch.reports.validation import count_severities
-from skillsearch.types import JsonValue, Languages, Root
+from skillsearch.roots.sources import unpacked_from
+from skillsearch.skills.discovery import discover, make_roots
+from skillsearch.skills.validator import FILE_NAMES, validate
+from skillsearch.types import Diagnostic, JsonValue, Languages, Root
 
-_NAMES = {
-    **{spec: packaged.name for spec, packaged in PACKAGED.items()},
-    MULTILINGUAL: MULTILINGUAL_NAME,
-}
+_NAMES = {spec: packaged.name for spec, packaged in PACKAGED.items()}
+_NAMES[MULTILINGUAL] = MULTILINGUAL_NAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +30,12 @@ class ChannelStatus:
     """A dense channel of an index.
 
     Attributes:
-        model: What its embedder is loaded by.
-        name: Name of the embedder.
+        model: The spec of its embedder.
+        name: The embedder's name.
         dimensions: Length of its vectors.
         vectors: How many there are.
-        asked_about: Which queries and skills it has a vote on, in words.
-        usable: False where its library is not installed, so that it cannot be asked.
+        asked_about: Which queries and skills it votes on, in words.
+        usable: False if its library is not installed.
     """
 
     model: str
@@ -46,23 +48,23 @@ class ChannelStatus:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """An index, and whether the disk still is what it was made of.
+    """An index, and how it differs from the disk.
 
     Attributes:
         index_dir: Its folder.
-        generation: Name of the generation in use.
-        model: What its embedder is loaded by.
+        generation: Name of the current generation.
+        model: The spec of its first embedder.
         fields: ``full``, or ``metadata`` for an index without bodies.
-        languages: Which languages it was asked for; see `skillsearch.types.LANGUAGES`.
-        channels: Its dense channels, that of its model first.
-        skills_by_language: How many skills are in each language, most first.
+        languages: One of `skillsearch.types.LANGUAGES`, as the user asked.
+        channels: Its dense channels, that of `model` first.
+        skills_by_language: Counts by language, most frequent first.
         advice: What to do about skills in languages that no channel knows; empty for nothing.
-        indexed: Skills in it.
+        indexed: How many skills it holds.
         skipped: SKILL.md files that could not be indexed.
-        diagnostics: How many problems were reported, by severity.
-        size_bytes: What its folder takes on disk.
-        roots: The folders it was made of.
-        differences: What came, changed and went since, every file hashed.
+        diagnostics: Reported problems by severity.
+        size_bytes: Disk usage of its folder.
+        roots: The folders it was made from.
+        differences: What has changed since, every file hashed.
     """
 
     index_dir: Path
@@ -82,24 +84,15 @@ class Status:
 
     @property
     def in_sync(self) -> bool:
-        """Whether index and disk are the same."""
+        """Whether the index matches the disk."""
         return not len(self.differences) and not self.differences.missing_roots
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form."""
         return {
+            **{field.name: getattr(self, field.name) for field in fields(self)},
             "index_dir": str(self.index_dir),
-            "generation": self.generation,
-            "model": self.model,
-            "fields": self.fields,
-            "languages": self.languages,
             "channels": [asdict(channel) for channel in self.channels],
-            "skills_by_language": self.skills_by_language,
-            "advice": self.advice,
-            "indexed": self.indexed,
-            "skipped": self.skipped,
-            "diagnostics": self.diagnostics,
-            "size_bytes": self.size_bytes,
             "roots": [{"alias": root.alias, "path": str(root.path)} for root in self.roots],
             "in_sync": self.in_sync,
             "differences": self.differences.to_dict(),
@@ -107,14 +100,7 @@ class Status:
 
 
 def status(index: SkillIndex) -> Status:
-    """Describe an index and compare it with the disk by the hash of every file.
-
-    Args:
-        index: The opened index.
-
-    Returns:
-        What there is to say about it.
-    """
+    """Describe an index, and compare it with the disk by the hash of every file."""
     settings = index.opened.settings
     diagnostics = index.diagnostics()
     return Status(
@@ -123,7 +109,7 @@ def status(index: SkillIndex) -> Status:
         model=settings.channels[0].model,
         fields="full" if settings.with_body else "metadata",
         languages=settings.languages,
-        channels=_channels(index),
+        channels=tuple(_channel(index, number) for number in range(len(settings.channels))),
         skills_by_language=count_languages(index),
         advice=advice(index),
         indexed=len(index),
@@ -135,29 +121,67 @@ def status(index: SkillIndex) -> Status:
     )
 
 
-def _channels(index: SkillIndex) -> tuple[ChannelStatus, ...]:
-    """Describe the dense channels."""
+def _channel(index: SkillIndex, number: int) -> ChannelStatus:
     settings, corpus = index.opened.settings, index.opened.corpus
-    found = []
-    for number, channel in enumerate(settings.channels):
-        if number:
-            asked_about = "all other languages"
-        elif len(settings.channels) > 1:
-            asked_about = "English"
-        elif channel.scripts is None:
-            asked_about = "all languages"
-        else:
-            asked_about = f"texts in {', '.join(sorted(channel.scripts))} letters"
-        fields = 1 + embeds_body(number, with_body=settings.with_body)
-        chunks = 0 if number else sum(len(part.vectors) for part in corpus.chunks if part)
-        found.append(
-            ChannelStatus(
-                channel.model,
-                _NAMES.get(channel.model, channel.model),
-                channel.dimensions,
-                fields * len(corpus.documents) + chunks,
-                asked_about,
-                usable=not number or multilingual_is_installed(),
-            )
-        )
-    return tuple(found)
+    channel = settings.channels[number]
+    fields = 1 + embeds_body(number, with_body=settings.with_body)
+    chunks = 0 if number else sum(len(part.vectors) for part in corpus.chunks if part)
+    return ChannelStatus(
+        channel.model,
+        _NAMES.get(channel.model, channel.model),
+        channel.dimensions,
+        fields * len(corpus.documents) + chunks,
+        _asked_about(channel, number, len(settings.channels)),
+        usable=not number or multilingual_is_installed(),
+    )
+
+
+def _asked_about(channel: ChannelSettings, number: int, count: int) -> str:
+    if number:
+        return "all other languages"
+    if count > 1:
+        return "English"
+    if channel.scripts is None:
+        return "all languages"
+    return f"texts in {', '.join(sorted(channel.scripts))} letters"
+
+
+def describe_root(root: Root) -> str:
+    """Return the path and alias of a root, and the archive or URL it was unpacked from, if any."""
+    source = unpacked_from(root.path)
+    return f"{root.path} (alias {root.alias}{f', from {source}' if source else ''})"
+
+
+def validate_paths(paths: Sequence[Path]) -> tuple[int, tuple[Diagnostic, ...]]:
+    """Check skills against the specification.
+
+    Each path is a skill folder, a SKILL.md, or a folder with skills anywhere below it. Returns how
+    many skills were checked, and all problems in the order of the paths.
+    """
+    checked = 0
+    found: list[Diagnostic] = []
+    for path in paths:
+        skills, problems = _skills_at(path)
+        checked += len(skills)
+        found += problems
+        for skill in skills:
+            found += validate(skill)
+    return checked, tuple(found)
+
+
+def count_severities(diagnostics: Iterable[Diagnostic]) -> dict[str, int]:
+    """Count errors, warnings and notes, zeros included."""
+    counts = Counter(diagnostic.severity for diagnostic in diagnostics)
+    return {severity: counts[severity] for severity in ("error", "warning", "note")}
+
+
+def _skills_at(path: Path) -> tuple[list[Path], list[Diagnostic]]:
+    """Return the skills that a path stands for, and the problems met while looking for them."""
+    is_skill = any((path / name).exists() for name in FILE_NAMES)
+    if is_skill or not path.is_dir():
+        return [path], []
+    roots, diagnostics = make_roots([path])
+    discovery = discover(roots)
+    found = [file.path.parent for file in discovery.files]
+    problems = [*diagnostics, *discovery.diagnostics]
+    return (found, problems) if found or problems else ([path], [])

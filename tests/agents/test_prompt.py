@@ -22,7 +22,6 @@ from skillsearch.agents.prompt import (
     PromptSkill,
     render_available,
     render_body,
-    render_docs,
     render_loaded,
     render_overview,
 )
@@ -416,33 +415,6 @@ def test_only_the_end_of_a_block_closes_it(name, body, directory, files, cut):
 
 
 # Loaded documents, and the plain form.
-
-
-def test_documents_have_a_block_each():
-    """With the skill and the path in its tag."""
-    assert render_docs("tea", [("a.md", "Steep.\n"), ('b"&.txt', "x < y")]) == (
-        '<skill_document skill="tea" path="a.md">\nSteep.\n</skill_document>\n'
-        '<skill_document skill="tea" path="b&quot;&amp;.txt">\nx < y\n</skill_document>'
-    )
-
-
-def test_no_documents_are_no_text():
-    """There is nothing to say."""
-    assert render_docs("tea", []) == ""
-
-
-@given(TEXT, DOCS)
-@example("".join(HOSTILE), [("".join(HOSTILE), "".join(HOSTILE))])
-def test_documents_cannot_close_their_block(name, docs):
-    """Each has one opening and one closing tag, with its skill and path."""
-    text = render_docs(name, docs)
-    assert tags(text) == ["skill_document", "/skill_document"] * len(docs)
-    heads = re.findall("^<skill_document .*>$", text, re.MULTILINE)
-    assert [ElementTree.fromstring(f"{head}</skill_document>").attrib for head in heads] == [
-        {"skill": one_line(name, MAX_NAME_CHARS), "path": re.sub(r"[\n\t]", " ", visible(path))}
-        for path, _ in docs  # XML reads a tab in an attribute as a blank
-    ]
-    assert not hidden(text)
 
 
 def test_loaded_skills_have_the_form_of_trpc_agent_go():

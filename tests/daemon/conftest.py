@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from skillsearch.daemon import client, place, server
+from skillsearch.daemon import client, protocol, server
 from skillsearch.daemon.answers import Answers
 
 
@@ -29,14 +29,15 @@ def question(indexed, index_dir):
 
 
 @pytest.fixture
-def serve(runtime, monkeypatch):
+def serve(runtime):
     """Serve in a thread; returns the daemon, and a function that waits for why it ended."""
-    monkeypatch.setattr(server, "TICK_SECONDS", 0.1)
     running = []
 
-    def start(idle=60.0):
+    def start(idle=60.0, package=server.PACKAGE, **limits):
         listener, lock = server.listen(runtime)
-        daemon = server.Daemon(listener, runtime / "daemon.sock", idle, Answers())
+        limits = server.Limits(**{"tick_seconds": 0.1, **limits})
+        path = runtime / "daemon.sock"
+        daemon = server.Daemon(listener, path, idle, Answers(), limits=limits, package=package)
         reasons = []
         thread = threading.Thread(target=lambda: reasons.append(daemon.run()))
         thread.start()
@@ -75,7 +76,7 @@ def raw(runtime):
     def send(data=b"", *, half_close=False):
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(10)
-            connection.connect(place.socket_path())
+            connection.connect(protocol.socket_path())
             connection.sendall(data)
             if half_close:
                 connection.shutdown(socket.SHUT_WR)

@@ -21,8 +21,8 @@ from pathlib import Path
 import pytest
 
 import skillsearch
-from skillsearch.agents.tools.toolset import Toolset
-from skillsearch.agents.toolsets.run_tool import run_tool
+from skillsearch.agents.tools.run_tools import run_tool
+from skillsearch.agents.tools.tool import Toolset
 from skillsearch.errors import ExecutionError
 from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.local import LocalExecutor

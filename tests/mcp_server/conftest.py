@@ -149,28 +149,47 @@ def wire(program, open_wire):
 
 
 @pytest.fixture
-def make_server(variables, monkeypatch):
-    """Make a server over some roots or an index, for a client in this process."""
+def serve_library(monkeypatch):
+    """Serve the library of some roots, or else of an index."""
     from skillsearch.config import load_settings
-    from skillsearch.mcp_server.desk import Desk
-    from skillsearch.mcp_server.offers import Offers
     from skillsearch.mcp_server.served_library import ServedLibrary
-    from skillsearch.mcp_server.server import build_server
 
-    desks = []
     monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
 
-    def make(*roots, index_dir=None, toolset="default", call_seconds=60, runner=None, **options):
-        desk = Desk(call_seconds)
-        desks.append(desk)
-        served = ServedLibrary(roots, load_settings(index_dir=index_dir), index_dir)
-        server = build_server(desk, served, Offers(toolset, served, runner), **options)
-        server.desk, server.served = desk, served
+    def make(*roots, index_dir=None):
+        return ServedLibrary(roots, load_settings(index_dir=index_dir), index_dir)
+
+    return make
+
+
+@pytest.fixture
+def make_server(variables, serve_library):
+    """Make a server over some roots or an index, for a client in this process."""
+    from skillsearch.mcp_server.served_library import LibraryThread
+    from skillsearch.mcp_server.server import SkillServer
+    from skillsearch.mcp_server.session_tools import SessionTools
+
+    threads = []
+
+    def make(
+        *roots,
+        index_dir=None,
+        toolset="default",
+        call_seconds=60,
+        max_waiting=64,
+        runner=None,
+        **options,
+    ):
+        thread = LibraryThread(call_seconds, max_waiting)
+        threads.append(thread)
+        served = serve_library(*roots, index_dir=index_dir)
+        server = SkillServer(thread, served, SessionTools(toolset, served, runner), **options)
+        server.thread, server.served = thread, served
         return server
 
     yield make
-    for desk in desks:
-        desk.close()
+    for thread in threads:
+        thread.close()
 
 
 @pytest.fixture

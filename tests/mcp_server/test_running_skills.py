@@ -10,16 +10,14 @@ from types import SimpleNamespace
 import anyio
 import pytest
 
-from skillsearch.agents.tools.tool import Deferred, Tool, ToolArguments
-from skillsearch.agents.tools.toolset import Toolset
+from skillsearch.agents.tools.tool import Deferred, Tool, ToolArguments, Toolset
 from skillsearch.errors import ConfigError
 from skillsearch.execution.local import LocalExecutor
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.workspaces import Workspaces
-from skillsearch.mcp_server.calls import Calls
-from skillsearch.mcp_server.desk import Desk
-from skillsearch.mcp_server.offers import Offer
-from skillsearch.mcp_server.tools import ERROR_KEY
+from skillsearch.mcp_server.calls import ERROR_KEY, Calls
+from skillsearch.mcp_server.served_library import LibraryThread
+from skillsearch.mcp_server.session_tools import Offer
 
 FIBONACCI = """\
 import sys
@@ -92,11 +90,11 @@ def test_a_command_that_fails_is_no_error_of_the_tool(make_server, talk, maths, 
     assert "[exit code 3, " in result.content[0].text
 
 
-def test_a_command_whose_time_is_over_says_so(make_server, talk, maths, runner):
+def test_a_command_that_times_out_says_so(make_server, talk, maths, runner):
     """Nothing of it is left."""
     result = talk(make_server(maths, runner=runner), run(command="sleep 60", timeout=0.3))
     assert result.structured_content["timed_out"]
-    assert result.content[0].text.startswith("[its time was over, ")
+    assert result.content[0].text.startswith("[timed out, ")
 
 
 def test_an_unknown_skill_is_an_error(make_server, talk, maths, runner):
@@ -200,10 +198,10 @@ def test_the_calls_of_one_session_do_not_keep_others_waiting():
         return Deferred(lambda: args.slow and let_go.wait(20), lambda waited: waited)
 
     toolset = Toolset([Tool("wait", "Wait.", Args, answer)])
-    desk = Desk()
+    thread = LibraryThread()
 
     async def talk():
-        calls = Calls(desk, SimpleNamespace(of=lambda session: Offer(toolset)))
+        calls = Calls(thread, SimpleNamespace(of=lambda session: Offer(toolset)))
         ask = partial(calls.answer, name="wait")
         slow = [asyncio.create_task(ask("a", arguments={"slow": True})) for _ in range(8)]
         await asyncio.sleep(0.2)
@@ -215,7 +213,7 @@ def test_the_calls_of_one_session_do_not_keep_others_waiting():
         quick, slow = asyncio.run(talk())
     finally:
         let_go.set()
-        desk.close()
+        thread.close()
     assert (quick, slow) == ({"result": False}, [{"result": True}] * 8)
 
 

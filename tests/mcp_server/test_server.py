@@ -11,15 +11,13 @@ from hypothesis import strategies as st
 from mcp import MCPError
 
 from skillsearch.agents.tools.library_tools import library_tools
-from skillsearch.agents.tools.toolset import Toolset
+from skillsearch.agents.tools.tool import Toolset
 from skillsearch.errors import ConfigError
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.mcp_server import calls as calls_module
-from skillsearch.mcp_server import desk as desk_module
-from skillsearch.mcp_server.offers import TOOLSETS, Offers
-from skillsearch.mcp_server.server import build_server
-from skillsearch.mcp_server.tools import ERROR_KEY, MAX_QUERY_BYTES, NO_HIT
+from skillsearch.mcp_server.calls import ERROR_KEY, MAX_QUERY_BYTES, NO_HIT, Patience, Teller
+from skillsearch.mcp_server.server import SkillServer
+from skillsearch.mcp_server.session_tools import TOOLSETS, SessionTools
 from skillsearch.types import IndexProgress
 
 MODES = ["auto", "legacy"]
@@ -345,9 +343,14 @@ def test_an_environment_has_one_folder(make_server, tmp_path):
 
 
 @pytest.fixture
-def busy_indexing(make_server, drinks, monkeypatch):
+def patience():
+    """Return how long searches wait for the first index."""
+    return Patience(most=0.2)
+
+
+@pytest.fixture
+def busy_indexing(make_server, drinks, monkeypatch, patience):
     """Make a server whose first index is not made before an event is set."""
-    monkeypatch.setattr(calls_module, "INDEXING_PATIENCE", 0.2)
     release, build = threading.Event(), SkillIndex.build
 
     def wait(*args, **options):
@@ -356,7 +359,7 @@ def busy_indexing(make_server, drinks, monkeypatch):
         return build(*args, **options)
 
     monkeypatch.setattr(SkillIndex, "build", wait)
-    yield make_server(drinks), release
+    yield make_server(drinks, patience=patience), release
     release.set()
 
 
@@ -369,10 +372,9 @@ def test_a_search_before_the_first_index_says_how_far_it_is(busy_indexing, talk)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_words_answer_while_the_first_index_is_made(busy_indexing, talk, monkeypatch, mode):
+@pytest.mark.parametrize("patience", [Patience(60, soon=0)])
+def test_words_answer_while_the_first_index_is_made(busy_indexing, talk, mode):
     """The answer says so, and that it is not final, to models and to programs."""
-    monkeypatch.setattr(calls_module, "INDEXING_PATIENCE", 60)
-    monkeypatch.setattr(calls_module, "SOON_SECONDS", 0)
     server, _ = busy_indexing
 
     async def say(client):
@@ -393,12 +395,12 @@ def test_words_answer_while_the_first_index_is_made(busy_indexing, talk, monkeyp
 
 
 @pytest.mark.parametrize("toolset", ["manager", "context"])
-def test_other_toolsets_say_so_too(busy_indexing, talk, monkeypatch, toolset):
+@pytest.mark.parametrize("patience", [Patience(60, soon=0)])
+def test_other_toolsets_say_so_too(busy_indexing, talk, patience, toolset):
     """Behind what they answer."""
-    monkeypatch.setattr(calls_module, "INDEXING_PATIENCE", 60)
-    monkeypatch.setattr(calls_module, "SOON_SECONDS", 0)
     server, _ = busy_indexing
-    server = build_server(server.desk, server.served, Offers(toolset, server.served))
+    tools = SessionTools(toolset, server.served)
+    server = SkillServer(server.thread, server.served, tools, patience=patience)
     result = talk(server, call("search_skills", query=QUERY))
     assert "steep-tea" in text_of(result).splitlines()[0]
     assert text_of(result).splitlines()[-1].startswith("Found by words alone: ")
@@ -413,7 +415,7 @@ def test_a_client_is_never_told_less_than_before(steps):
         told.append((done, total))
 
     async def tell():
-        teller = calls_module.Teller(report, seconds=0)
+        teller = Teller(report, seconds=0)
         for read, files, embedded, texts in steps:
             await teller.tell(IndexProgress(read, files, embedded, texts))
 
@@ -441,11 +443,10 @@ def test_all_else_is_answered_while_skills_are_indexed(busy_indexing, talk):
     assert talk(server, say) == (False, 3, 4)
 
 
-def test_a_search_waits_for_a_first_index_that_is_soon_made(busy_indexing, talk, monkeypatch):
+@pytest.mark.parametrize("patience", [Patience(60, soon=60)])
+def test_a_search_waits_for_a_first_index_that_is_soon_made(busy_indexing, talk):
     """Nobody has to call again for a handful of skills."""
     server, release = busy_indexing
-    monkeypatch.setattr(calls_module, "INDEXING_PATIENCE", 60)
-    monkeypatch.setattr(calls_module, "SOON_SECONDS", 60)
     threading.Timer(1.5, release.set).start()  # words are there before that
     result = talk(server, call("search_skills", query=QUERY))
     assert result.structured_content["skills"][0]["name"] == "steep-tea"
@@ -456,7 +457,7 @@ def test_a_call_that_takes_too_long_is_answered(make_server, talk, drinks):
     """What it waited for goes on."""
     server = make_server(drinks, call_seconds=0.2)
     release = threading.Event()
-    server.desk.submit(release.wait, 60)
+    server.thread.submit(release.wait, 60)
     try:
         result = talk(server, call("list_skills"))
     finally:
@@ -464,12 +465,11 @@ def test_a_call_that_takes_too_long_is_answered(make_server, talk, drinks):
     assert result.meta[ERROR_KEY]["code"] == "timeout"
 
 
-def test_too_many_calls_at_once_are_refused(make_server, talk, drinks, monkeypatch):
+def test_too_many_calls_at_once_are_refused(make_server, talk, drinks):
     """Those that wait are answered all the same."""
-    monkeypatch.setattr(desk_module, "MAX_WAITING", 2)
-    server = make_server(drinks)
+    server = make_server(drinks, max_waiting=2)
     release = threading.Event()
-    server.desk.submit(release.wait, 60)
+    server.thread.submit(release.wait, 60)
 
     async def say(client):
         import anyio

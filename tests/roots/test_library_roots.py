@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillsearch.agents.toolsets.manager import SkillsManager
+from skillsearch.agents.toolsets.skills_manager import SkillsManager
 from skillsearch.errors import RootError
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.roots.sources import place_of

@@ -1,1 +1,1 @@
-"""Thin adapters to frameworks for agents, each behind an extra of its own."""
+"""Thin adapters to agent frameworks, each behind the extra of its name."""

@@ -1,4 +1,4 @@
-"""A registry of skills for Google's Agent Development Kit (extra ``adk``)."""
+"""A skill registry for Google's Agent Development Kit (extra ``adk``)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ except ImportError as exc:
     raise MissingDependencyError("google-adk", "adk", "The ADK adapter") from exc
 
 MAX_RESOURCES_BYTES = 16 * 1024 * 1024
-"""What ADK takes to a sandbox at most; it wants all files of a skill at once."""
+"""The most that ADK copies to a sandbox; it wants all files of a skill at once."""
 _MAX_DESCRIPTION_CHARS = 1024
 _MAX_COMPATIBILITY_CHARS = 500
 _FOLDERS = ("references", "assets", "scripts")
@@ -33,57 +33,47 @@ logger = logging.getLogger(__name__)
 class SkillSearchRegistry(SkillRegistry):
     """A library as a registry for ADK's ``SkillToolset``.
 
-    ADK accepts names of lower-case letters, digits and single hyphens only. A name that differs
-    from that form by case, blanks or underscores is shown in it; a skill that no such name means
-    is left out of the answers, and logged.
+    ADK accepts only names of lower-case letters, digits and single hyphens. A name that differs
+    from that form in case, blanks or underscores is shown in it; a skill that no such name finds is
+    left out of the answers, and logged.
     """
 
     def __init__(
-        self, library: SkillLibrary, *, n: int = 5, threshold: float | None = None
+        self,
+        library: SkillLibrary,
+        *,
+        n: int = 5,
+        threshold: float | None = None,
+        max_bytes: int = MAX_RESOURCES_BYTES,
     ) -> None:
         """Take a library.
 
         Args:
-            library: Where the skills are.
-            n: How many skills a search answers at most.
-            threshold: Lowest accepted score; None for the library's own.
+            library: The skills.
+            n: How many skills a search returns at most.
+            threshold: Lowest accepted score; None for the library's default.
+            max_bytes: Size of all files of a skill together; files beyond that are left out.
         """
         self._library = library
         self._n = n
         self._threshold = threshold
+        self._max_bytes = max_bytes
         self._lock = threading.Lock()
 
     async def search_skills(self, *, query: str) -> list[Frontmatter]:
-        """Find the skills that fit a task.
-
-        Args:
-            query: What is to be done, in words.
-
-        Returns:
-            Name and description of each, best first; none where no skill fits.
-
-        Raises:
-            QueryError: When the query is empty or too long.
-        """
+        """Find the skills that fit a task, best first; `QueryError` if the query cannot be used."""
         return await asyncio.to_thread(self._search, query)
 
     async def get_skill(self, *, name: str) -> Skill:
-        """Read a skill with the files of its references, assets and scripts.
+        """Read a skill as it is on disk now, with its references, assets and scripts.
 
-        Args:
-            name: A name as `search_skills` gave it.
-
-        Returns:
-            The skill as it is on disk now. Scripts that are no UTF-8 text are left out, and all
-            that is beyond 16 MiB together.
-
-        Raises:
-            SkillError: When there is no such skill, or none that ADK can take.
+        Scripts that are not UTF-8 text are left out, as is everything beyond 16 MiB in total.
+        `SkillError` if `search_skills` does not return that name, or ADK cannot take the skill.
         """
         return await asyncio.to_thread(self._read, name)
 
     def search_tool_description(self) -> str:
-        """Return what the model is told of ADK's tool ``search_skills``."""
+        """Return the description of ADK's tool ``search_skills``."""
         return (
             "Find skills (proven instructions) for a task, said as a sentence. Call it before any"
             " task that is not trivial. No hit: no skill fits, go on without. Next: load_skill"
@@ -91,14 +81,12 @@ class SkillSearchRegistry(SkillRegistry):
         )
 
     def _search(self, query: str) -> list[Frontmatter]:
-        """Search, and leave out what ADK cannot name."""
         with self._lock:
             hits = self._library.search(query, self._n, self._threshold)
             found = [(hit, self._name_for(hit.doc_id, hit.name)) for hit in hits]
         return [_overview(hit, name) for hit, name in found if name is not None]
 
     def _read(self, name: str) -> Skill:
-        """Read a skill and its files."""
         with self._lock:
             loaded = self._library.load(name)
             adk_name = self._name_for(loaded.document.doc_id, loaded.skill.name)
@@ -113,7 +101,7 @@ class SkillSearchRegistry(SkillRegistry):
         return Skill(frontmatter=frontmatter, instructions=body, resources=resources)
 
     def _name_for(self, doc_id: str, name: str) -> str | None:
-        """Return a name that ADK accepts and that means this skill, or None."""
+        """Return a name that ADK accepts and that finds this skill, or None."""
         adk_name = _BLANKS.sub("-", one_line(name)).lower()
         try:
             Frontmatter(name=adk_name, description="-")
@@ -125,8 +113,8 @@ class SkillSearchRegistry(SkillRegistry):
         return None
 
     def _resources(self, doc_id: str, files: tuple[str, ...]) -> Resources:
-        """Read the files below the three folders that ADK knows."""
-        left = MAX_RESOURCES_BYTES
+        """Read the files in the three folders that ADK knows."""
+        left = self._max_bytes
         found: dict[str, dict[str, JsonValue]] = {folder: {} for folder in _FOLDERS}
         for path in files:
             folder, _, rest = path.partition("/")
@@ -144,7 +132,7 @@ class SkillSearchRegistry(SkillRegistry):
         return Resources(**found)
 
     def _file(self, doc_id: str, path: str) -> FileContent | None:
-        """Read one file whole; None where it is too large or cannot be read."""
+        """Read a whole file, or return None if it is too large or unreadable."""
         try:
             return self._library.read(doc_id, path)
         except SkillError:
@@ -152,17 +140,15 @@ class SkillSearchRegistry(SkillRegistry):
 
 
 def _content(file: FileContent) -> str | bytes:
-    """Return a file as ADK holds it: text, or bytes."""
     return file.content if file.encoding == "text" else base64.b64decode(file.content)
 
 
 def _overview(hit: Hit, name: str) -> Frontmatter:
-    """Return what a model is shown of a hit."""
     return Frontmatter(name=name, description=one_line(hit.description, _MAX_DESCRIPTION_CHARS))
 
 
 def _frontmatter(skill: OurSkill, name: str) -> Frontmatter:
-    """Return the frontmatter of a skill, within the limits of ADK."""
+    """Return the frontmatter of a skill, within ADK's limits."""
     metadata = skill.metadata
     extra = metadata.frontmatter.get("metadata")
     fields = {

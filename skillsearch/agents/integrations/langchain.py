@@ -6,8 +6,7 @@ import json
 from functools import partial
 from typing import Any
 
-from skillsearch.agents.tools.schemas import arguments_schema
-from skillsearch.agents.tools.toolset import Toolset
+from skillsearch.agents.tools.tool import Toolset, arguments_schema
 from skillsearch.errors import MissingDependencyError
 
 try:
@@ -17,16 +16,10 @@ except ImportError as exc:
 
 
 def as_tools(toolset: Toolset) -> list[StructuredTool]:
-    """Return tools as LangChain wants them.
+    """Return the tools of a toolset, as they are now, for LangChain.
 
     A tool answers with JSON text: its result, or ``{"error": ...}``; it never raises, so that an
     agent reads what went wrong. Its metadata say ``read_only``, for hosts that ask a user first.
-
-    Args:
-        toolset: The tools; taken as they are now.
-
-    Returns:
-        One `StructuredTool` a tool.
     """
     return [
         StructuredTool.from_function(
@@ -41,6 +34,5 @@ def as_tools(toolset: Toolset) -> list[StructuredTool]:
 
 
 def _answer(toolset: Toolset, tool_name: str, /, **arguments: Any) -> str:
-    """Call a tool; return its result or its error as JSON text."""
     answer = toolset.call(tool_name, arguments)
     return json.dumps(answer.get("result", answer), ensure_ascii=False)

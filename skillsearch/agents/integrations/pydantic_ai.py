@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from skillsearch.agents.tools.schemas import arguments_schema
-from skillsearch.agents.tools.tool import Tool
-from skillsearch.agents.tools.toolset import Toolset
+from skillsearch.agents.tools.tool import Tool, Toolset, arguments_schema
 from skillsearch.errors import MissingDependencyError
 from skillsearch.types import JsonValue
 
@@ -20,28 +18,22 @@ except ImportError as exc:
     raise MissingDependencyError("pydantic-ai-slim", "pydantic-ai", purpose) from exc
 
 _ANY_ARGUMENTS = SchemaValidator(core_schema.any_schema())
-"""Arguments are checked by the tool itself, whose errors name the next step."""
+"""The tool validates its arguments itself, with errors that name the next step."""
 
 
 def as_toolset(toolset: Toolset, *, toolset_id: str | None = None) -> AbstractToolset[Any]:
-    """Return tools as pydantic-ai wants them; asked for anew at every step of a run.
+    """Return the tools of a toolset for ``Agent(toolsets=[...])``; asked for anew at every step.
 
     A tool answers with its result, or with ``{"error": ...}``; it never raises, so that an agent
     reads what went wrong. The metadata of its definition say ``read_only``, for hosts that ask a
-    user first; one that is not runs beside no other.
-
-    Args:
-        toolset: The tools.
-        toolset_id: What the toolset is known by in durable execution.
-
-    Returns:
-        A toolset for ``Agent(toolsets=[...])``.
+    user first; a tool that is not read-only runs alone. `toolset_id` names the toolset in durable
+    execution.
     """
     return _SkillToolset(toolset, toolset_id)
 
 
 class _SkillToolset(AbstractToolset[Any]):
-    """A toolset of ours behind the interface of pydantic-ai."""
+    """One of our toolsets behind the interface of pydantic-ai."""
 
     def __init__(self, toolset: Toolset, toolset_id: str | None) -> None:
         self._toolset = toolset
@@ -49,7 +41,7 @@ class _SkillToolset(AbstractToolset[Any]):
 
     @property
     def id(self) -> str | None:
-        """What the toolset is known by."""
+        """The name of the toolset."""
         return self._id
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
@@ -60,12 +52,11 @@ class _SkillToolset(AbstractToolset[Any]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> JsonValue:
-        """Call a tool in a thread, so that other tasks go on meanwhile."""
+        """Call a tool in a thread, so that it blocks no other task."""
         answer = await asyncio.to_thread(self._toolset.call, name, tool_args)
         return answer.get("result", answer)
 
     def _adapted(self, tool: Tool) -> ToolsetTool[Any]:
-        """Describe one tool."""
         definition = ToolDefinition(
             name=tool.name,
             description=tool.description,

@@ -1,1 +1,1 @@
-"""What an agent calls: tools with typed arguments, their definitions, and one safe edge."""
+"""Tools for agents: what a tool is, how a host calls several, and the default ones."""

@@ -1,15 +1,15 @@
-"""Errors → what a model is told: a stable code, what was wrong, and the next step.
+"""Errors and diagnostics → what a model is told, and what the log keeps.
 
-A message never shows where on the host something lies: what the world's faults say of paths goes
-to the log, for those who run the host.
+A model is told a stable code, what was wrong, and the next step, but never where on the host
+something lies: such details go to the log, for those who run the host.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 from skillsearch.errors import (
     AmbiguousNameError,
@@ -39,7 +39,7 @@ from skillsearch.errors import (
     WorkspaceError,
 )
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import JsonValue
+from skillsearch.types import Diagnostic, JsonValue
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
 
 MAX_MESSAGE_CHARS = 1_000
 INDEXING = "indexing"
-"""Code of a search for which the first index is still being made."""
+"""Error code of a search while the first index is still being built."""
 _MAX_PROBLEMS = 20
 _MAX_PROBLEM_CHARS = 300
 _MAX_VALUE_CHARS = 80
 _DETAILS = ("nearest", "candidates", "versions", "available", "line")
-"""What an error may know beside its message, and a model can use."""
+"""Attributes of errors that help a model beside the message."""
 _MAX_DETAILS = 50
 _QUOTED_PATH = re.compile(r"""(?P<quote>['"])/(?:\\.|(?!(?P=quote)).)*/""")
 _BARE_PATH = re.compile(r"(?<![^\s(])/(?:[^\s/]+/)+")
@@ -60,15 +60,8 @@ _BARE_PATH = re.compile(r"(?<![^\s(])/(?:[^\s/]+/)+")
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """How one kind of error is told.
-
-    Attributes:
-        code: What a program knows it by.
-        next_step: What the model can do.
-        message: Told in the place of the error's own message, where that speaks of the host.
-    """
+class _Form(NamedTuple):
+    """How one kind of error is told; `message` replaces one that would speak of the host."""
 
     code: str
     next_step: str
@@ -76,31 +69,29 @@ class _Form:
 
 
 _TELL_USER = "Tell the user; go on without skills."
-_FORMS: dict[type[SkillSearchError], _Form] = {
+_FORMS: dict[type[SkillSearchError], _Form] = {  # an error takes the form of its nearest base class
     SkillNotFoundError: _Form(
         "skill-not-found", "Use one of `nearest` if there is any, or search for the task."
     ),
     VersionNotFoundError: _Form(
         "version-not-found", "Use one of `versions`, or the name without a version."
     ),
-    VersionConstraintError: _Form("version-invalid", "Leave out what follows the last '@'."),
+    VersionConstraintError: _Form("version-invalid", "Leave out everything after the last '@'."),
     AmbiguousNameError: _Form("ambiguous-name", "Use one of `candidates`."),
     ChunkNotFoundError: _Form(
         "chunk-not-found", "Use one of `available` if there is any, or go on with the body."
     ),
-    UnsafePathError: _Form("unsafe-path", "Use a path as the skill's list of files has it."),
-    ParseError: _Form(
-        "parse-error", "Use another skill, or tell the user that this one is broken."
-    ),
-    SkillError: _Form("skill-error", "Look at the skill's list of files, or use another skill."),
+    UnsafePathError: _Form("unsafe-path", "Use a path from the skill's list of files."),
+    ParseError: _Form("parse-error", "Use another skill, or tell the user that it is broken."),
+    SkillError: _Form("skill-error", "Check the skill's list of files, or use another skill."),
     QueryError: _Form("query-invalid", "Call again with arguments that the message allows."),
     IndexNotFoundError: _Form(
         "no-index",
-        "Tell the user to make one: skillsearch index FOLDER",
+        "Tell the user to build one: skillsearch index FOLDER",
         "There is no index of skills yet.",
     ),
     IndexingError: _Form(
-        INDEXING, "Go on without; skills whose names you know can be loaded meanwhile."
+        INDEXING, "Go on without; skills whose names you know can already be loaded."
     ),
     StorageError: _Form("storage", _TELL_USER, "The index of skills cannot be read or written."),
     CacheError: _Form(
@@ -119,63 +110,44 @@ _FORMS: dict[type[SkillSearchError], _Form] = {
     ),
     WorkspaceError: _Form("workspace", "Call again with what the message asks for."),
     ArtifactNotFoundError: _Form(
-        "artifact-not-found", "Use a name and version that an earlier answer has in artifact_files."
+        "artifact-not-found",
+        "Use a name and version from artifact_files of an earlier answer.",
     ),
     IsolationError: _Form(
         "not-isolated", _TELL_USER, "No command is run: this machine cannot isolate it."
     ),
-    ExecutorError: _Form(
-        "executor", _TELL_USER, "What runs commands cannot be used on this machine."
-    ),
+    ExecutorError: _Form("executor", _TELL_USER, "Commands cannot be run on this machine."),
     ExecutionError: _Form("execution", "Call again with other arguments, or tell the user."),
     MissingDependencyError: _Form("missing-dependency", "Tell the user what to install."),
+    SkillSearchError: _Form("failed", "Call again with other arguments, or go on without."),
 }
-"""A kind that is not here is told as the nearest class above it that is."""
-_OTHER = _Form("failed", "Call again with other arguments, or go on without.")
 
 
 def failure(
     code: str, message: str, next_step: str, **details: JsonValue
 ) -> dict[str, dict[str, JsonValue]]:
-    """Return the answer of a tool that could not do what it was asked for."""
-    return {
-        "error": {
-            "code": code,
-            "message": one_line(message, MAX_MESSAGE_CHARS),
-            "next_step": next_step,
-            **details,
-        }
-    }
+    """Return the answer of a tool that failed."""
+    message = one_line(message, MAX_MESSAGE_CHARS)
+    return {"error": {"code": code, "message": message, "next_step": next_step, **details}}
 
 
 def failure_of(error: SkillSearchError) -> dict[str, dict[str, JsonValue]]:
-    """Return the answer that an error of ours gives.
-
-    Args:
-        error: The error.
-
-    Returns:
-        Code, message and next step, and what else the error knows that helps.
-    """
-    kind = next((kind for kind in type(error).__mro__ if kind in _FORMS), None)
-    form = _FORMS[kind] if kind else _OTHER
-    message = form.message or _without_folders(error)
+    """Return the answer that one of our errors gives, with whatever else it knows that helps."""
+    form = next(_FORMS[kind] for kind in type(error).__mro__ if kind in _FORMS)
     if form.message:
         logger.warning("%s", error)
     known = {name: getattr(error, name, None) for name in _DETAILS}
     details = {name: _shown(value) for name, value in known.items() if value}
-    return failure(form.code, message, form.next_step, **details)
+    return failure(form.code, form.message or _without_folders(error), form.next_step, **details)
+
+
+def message_of(error: SkillSearchError) -> str:
+    """Return the message of an error as a model may read it."""
+    return str(failure_of(error)["error"]["message"])
 
 
 def problems_of(error: ValidationError) -> list[str]:
-    """Say in one line each what is wrong with the arguments of a call.
-
-    Args:
-        error: What pydantic found.
-
-    Returns:
-        Name, value and problem of each argument, at most twenty.
-    """
+    """Return a line for each argument that pydantic refused, at most twenty."""
     found = error.errors(include_url=False, include_context=False)
     return [
         one_line(f"{_where(problem)}: {problem['msg']}", _MAX_PROBLEM_CHARS)
@@ -183,8 +155,28 @@ def problems_of(error: ValidationError) -> list[str]:
     ]
 
 
+class DiagnosticLog:
+    """Logs each diagnostic when it first appears, not again while it stays."""
+
+    def __init__(
+        self, logger: logging.Logger, describe: Callable[[Diagnostic], str | None]
+    ) -> None:
+        """Log to `logger` what `describe` returns; None or an empty text skips a diagnostic."""
+        self._logger = logger
+        self._describe = describe
+        self._known: frozenset[Diagnostic] = frozenset()
+
+    def update(self, diagnostics: Iterable[Diagnostic]) -> None:
+        """Log what is new in the current diagnostics, sorted by path."""
+        found = frozenset(diagnostics)
+        for each in sorted(found - self._known, key=lambda new: (new.path, new.line or 0)):
+            if text := self._describe(each):
+                self._logger.warning("%s", one_line(text, MAX_MESSAGE_CHARS))
+        self._known = found
+
+
 def _where(problem: ErrorDetails) -> str:
-    """Name an argument, or a place within it, and the value that was given."""
+    """Return the name of an argument, or a place within it, and the value that was given."""
     place = ".".join(str(part) for part in problem["loc"]) or "arguments"
     if problem["type"] == "missing":
         return place

@@ -1,16 +1,24 @@
-"""The tools that agents get by default: find a skill, load it, read its files, list them all."""
+"""The default tools: find a skill, load it, read its files, list them all.
+
+`search_skills`, `tool_specs` and `call` use them over the index that the settings name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
-from skillsearch.agents.tools.tool import Tool, ToolArguments
-from skillsearch.config import MAX_QUERY_CHARS
+from skillsearch.agents.tools.failures import problems_of
+from skillsearch.agents.tools.tool import Style, Tool, ToolArguments, Toolset
+from skillsearch.config import MAX_QUERY_CHARS, load_settings
 from skillsearch.errors import QueryError
 from skillsearch.files.paths import printable
+from skillsearch.index.documents import Document
+from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.setting_values import MAX_N
 from skillsearch.skills.chunks import find_chunk, parse_chunks
@@ -26,10 +34,11 @@ MAX_PAGE_BYTES = 1 << 18
 _PAGE_BYTES = 1 << 16
 _MAX_NAME_CHARS = 256
 _MAX_PATH_CHARS = 1024
+_OPEN_LIBRARIES = 4
 
 
 class SearchSkillsArgs(ToolArguments):
-    """The arguments of `search_skills`, with what a model should know of each."""
+    """Arguments of `search_skills`."""
 
     query: str = Field(
         min_length=1,
@@ -43,7 +52,7 @@ class SearchSkillsArgs(ToolArguments):
 
 
 class LoadSkillArgs(ToolArguments):
-    """The arguments of `load_skill`."""
+    """Arguments of `load_skill`."""
 
     name: str = Field(max_length=_MAX_NAME_CHARS)
     chunk: str | None = Field(
@@ -52,7 +61,7 @@ class LoadSkillArgs(ToolArguments):
 
 
 class ReadSkillFileArgs(ToolArguments):
-    """The arguments of `read_skill_file`."""
+    """Arguments of `read_skill_file`."""
 
     name: str = Field(max_length=_MAX_NAME_CHARS)
     path: str = Field(max_length=_MAX_PATH_CHARS, description="As load_skill lists it.")
@@ -61,7 +70,7 @@ class ReadSkillFileArgs(ToolArguments):
 
 
 class ListSkillsArgs(ToolArguments):
-    """The arguments of `list_skills`."""
+    """Arguments of `list_skills`."""
 
     cursor: str | None = Field(default=None, description="A next_cursor.")
     limit: int = Field(default=50, ge=1, le=MAX_N)
@@ -70,14 +79,10 @@ class ListSkillsArgs(ToolArguments):
 def library_tools(
     library: SkillLibrary | Callable[[], SkillLibrary], *, threshold: float | None = None
 ) -> tuple[Tool, ...]:
-    """Return the default tools over a library.
+    """Return `search_skills`, `load_skill`, `read_skill_file` and `list_skills` over a library.
 
-    Args:
-        library: The library; or a function that returns it, called when a tool is.
-        threshold: Lowest accepted score where a call names none; None for the library's own.
-
-    Returns:
-        `search_skills`, `load_skill`, `read_skill_file` and `list_skills`.
+    A function that returns the library is called whenever a tool is. The threshold is for calls
+    that give none; None means the library's default.
     """
     over = _Over(library if callable(library) else lambda: library, threshold)
     return (
@@ -110,27 +115,24 @@ def library_tools(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Over:
-    """What the tools do, over a library that may be opened late."""
+class _Over(NamedTuple):
+    """The tools' functions, over a library that may be opened late."""
 
     library: Callable[[], SkillLibrary]
     threshold: float | None
 
     def search(self, args: SearchSkillsArgs) -> list[dict[str, JsonValue]]:
-        """Answer `search_skills`."""
+        library = self.library()
         cut = self.threshold if args.threshold is None else args.threshold
-        return find_skills(self.library(), args.query, args.n, cut)
+        return [_hit_row(library, hit) for hit in library.search(args.query, args.n, cut)]
 
     def load(self, args: LoadSkillArgs) -> dict[str, JsonValue]:
-        """Answer `load_skill`."""
         library = self.library()
         loaded = library.load(args.name)
         skill = loaded.skill
         body, chunks = _parts(skill, args.chunk)
         record: dict[str, JsonValue] = {
-            "name": library.handle(skill),
-            "description": one_line(skill.description, MAX_DESCRIPTION_CHARS),
+            **_overview(library, skill),
             "body": body[:MAX_BODY_CHARS],
             "directory": printable(loaded.folder),
             "files": list(loaded.files[:MAX_FILES]),
@@ -145,12 +147,11 @@ class _Over:
         return {**record, **{key: value for key, value in optional.items() if value}}
 
     def read(self, args: ReadSkillFileArgs) -> dict[str, JsonValue]:
-        """Answer `read_skill_file`."""
         page = self.library().read(args.name, args.path, offset=args.offset, limit=args.limit)
         return page.to_dict()
 
     def list(self, args: ListSkillsArgs) -> dict[str, JsonValue]:
-        """Answer `list_skills`: a page after the skill whose id is the cursor."""
+        """Return a page; the cursor is the id of the last skill before it."""
         library = self.library()
         documents = library.list()
         start = 0
@@ -158,23 +159,28 @@ class _Over:
             ids = [document.doc_id for document in documents]
             if args.cursor not in ids:
                 raise QueryError(
-                    f"cursor is {args.cursor[:_MAX_NAME_CHARS]!r}; use the next_cursor of the page"
-                    " before, or start again without one."
+                    f"cursor is {args.cursor[:_MAX_NAME_CHARS]!r}; use the next_cursor of the"
+                    " previous page, or start again without one."
                 )
             start = ids.index(args.cursor) + 1
         page = documents[start : start + args.limit]
         is_last = start + args.limit >= len(documents)
         return {
-            "skills": [
-                {
-                    "name": library.handle(document),
-                    "description": one_line(document.description, MAX_DESCRIPTION_CHARS),
-                }
-                for document in page
-            ],
+            "skills": [_overview(library, document) for document in page],
             "next_cursor": None if is_last else page[-1].doc_id,
             "total": len(documents),
         }
+
+
+def _overview(library: SkillLibrary, found: Document | Hit | Skill) -> dict[str, JsonValue]:
+    description = one_line(found.description, MAX_DESCRIPTION_CHARS)
+    return {"name": library.handle(found), "description": description}
+
+
+def _hit_row(library: SkillLibrary, hit: Hit) -> dict[str, JsonValue]:
+    """Return a hit as a model sees it, with the id of its best chunk if there is one."""
+    row = {**_overview(library, hit), "score": hit.score, "path": hit.path}
+    return {**row, "chunk": hit.chunk} if hit.chunk else row
 
 
 def _parts(skill: Skill, chunk_id: str | None) -> tuple[str, list[dict[str, JsonValue]]]:
@@ -186,33 +192,55 @@ def _parts(skill: Skill, chunk_id: str | None) -> tuple[str, list[dict[str, Json
     return visible(body.core), chunks
 
 
-def find_skills(
-    library: SkillLibrary, query: str, n: int, threshold: float | None
+def search_skills(
+    query: str, n: int = 5, threshold: float | None = None
 ) -> list[dict[str, JsonValue]]:
-    """Search a library for skills that models may use.
+    """Find the skills that fit a task, in the index that the settings name.
 
-    Args:
-        library: The library.
-        query: What is to be done, in words.
-        n: How many skills at most.
-        threshold: Lowest accepted score; None for the library's own.
+    Skills that ask not to be offered to models are left out. The index is searched as it was last
+    built; a newer generation on disk is picked up by the next call.
 
-    Returns:
-        Name, description (one line), score and path of each skill, best first; with the id of the
-        chunk that fits best where there is one.
+    The threshold defaults to the setting. The result has name, description (one line), score and
+    path of each skill, best first.
 
-    Raises:
-        QueryError: When the query is empty.
+    Raises `QueryError` if an argument cannot be used, `IndexNotFoundError` if there is no index.
     """
-    return [_row(library, hit) for hit in library.search(query, n, threshold)]
+    try:
+        args = SearchSkillsArgs(query=query, n=n, threshold=threshold)
+    except ValidationError as exc:
+        problems = "; ".join(problems_of(exc))
+        raise QueryError(f"search_skills cannot use its arguments: {problems}") from exc
+    settings = load_settings()
+    return _Over(lambda: _library(settings.index_dir), settings.threshold).search(args)
 
 
-def _row(library: SkillLibrary, hit: Hit) -> dict[str, JsonValue]:
-    """Return what a model is shown of a hit."""
-    row: dict[str, JsonValue] = {
-        "name": library.handle(hit),
-        "description": one_line(hit.description, MAX_DESCRIPTION_CHARS),
-        "score": hit.score,
-        "path": hit.path,
-    }
-    return {**row, "chunk": hit.chunk} if hit.chunk else row
+def tool_specs(style: Style = "openai") -> list[dict[str, JsonValue]]:
+    """Return the definitions of the default tools, as they go into a request to a model.
+
+    This needs no index, but raises `ConfigError` if a setting cannot be used.
+    """
+    return _TOOLSET.specs(style)
+
+
+def call(name: str, arguments: Mapping[str, JsonValue] | str | None = None) -> dict[str, JsonValue]:
+    """Call a default tool as a model asks for it, like `Toolset.call`."""
+    return _TOOLSET.call(name, arguments)
+
+
+def _tools() -> tuple[Tool, ...]:
+    settings = load_settings()
+    return library_tools(lambda: _library(settings.index_dir), threshold=settings.threshold)
+
+
+def _library(index_dir: Path) -> SkillLibrary:
+    """Return the skills of an index, opened once for each generation."""
+    folder = index_dir.absolute()
+    return _opened(folder, IndexFolder(folder).stamp())
+
+
+@lru_cache(maxsize=_OPEN_LIBRARIES)
+def _opened(folder: Path, stamp: tuple[int, ...]) -> SkillLibrary:
+    return SkillLibrary.open(folder)
+
+
+_TOOLSET = Toolset(_tools)

@@ -1,1 +1,1 @@
-"""Four ways to offer skills to an agent, each under names of its own, all over one library."""
+"""Toolsets that offer one library under the names of other systems, a module for each system."""

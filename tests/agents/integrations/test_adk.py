@@ -94,16 +94,14 @@ def test_links_are_no_files_of_a_skill(registry, drinks):
     assert get(registry(), "brew-coffee").resources.references == {}
 
 
-def test_files_beyond_the_limit_of_adk_are_left_out_and_logged(
-    registry, drinks, monkeypatch, caplog
-):
+def test_files_beyond_the_limit_of_adk_are_left_out_and_logged(registry, drinks, caplog):
     """The first that fit are there."""
-    monkeypatch.setattr("skillsearch.agents.integrations.adk.MAX_RESOURCES_BYTES", 10)
     folder = drinks / "brew-coffee" / "references"
     folder.mkdir()
     for name in ("a.md", "b.md", "c.md"):
         (folder / name).write_text("12345")
-    assert sorted(get(registry(), "brew-coffee").resources.references) == ["a.md", "b.md"]
+    limited = registry(max_bytes=10)
+    assert sorted(get(limited, "brew-coffee").resources.references) == ["a.md", "b.md"]
     assert "references/c.md" in caplog.text
 
 

@@ -3,8 +3,7 @@
 import pytest
 
 from skillsearch.agents.tools.library_tools import library_tools
-from skillsearch.agents.tools.tool import Tool, ToolArguments
-from skillsearch.agents.tools.toolset import Toolset
+from skillsearch.agents.tools.tool import Tool, ToolArguments, Toolset
 from skillsearch.library.skill_library import SkillLibrary
 
 pytest.importorskip("pydantic_ai.toolsets", exc_type=ImportError)

@@ -4,8 +4,7 @@ import threading
 
 import pytest
 
-from skillsearch.agents.tools.tool import Deferred, Tool, ToolArguments
-from skillsearch.agents.tools.toolset import Toolset
+from skillsearch.agents.tools.tool import Deferred, Tool, ToolArguments, Toolset
 from skillsearch.errors import QueryError
 
 INTERNAL = "internal"

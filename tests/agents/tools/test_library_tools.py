@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skillsearch.agents.tools import library_tools as limits
-from skillsearch.agents.tools.library_tools import find_skills, library_tools
-from skillsearch.agents.tools.toolset import Toolset
+from skillsearch.agents.tools.library_tools import library_tools
+from skillsearch.agents.tools.tool import Toolset
 from skillsearch.library.skill_library import SkillLibrary
 
 JSON = st.recursive(
@@ -22,6 +22,14 @@ ARGUMENTS = {
     "read_skill_file": ("name", "path", "offset", "limit"),
     "list_skills": ("cursor", "limit"),
 }
+
+
+def search(library, query):
+    """Return all that the search tool finds, however badly it fits."""
+    tools = Toolset(library_tools(library))
+    return tools.call("search_skills", {"query": query, "threshold": 0.0})["result"]
+
+
 CHUNKED = """\
 Always warm the pot.
 
@@ -101,7 +109,7 @@ def test_a_shadowed_skill_is_not_found_twice(tmp_path, make_skill, drinks, open_
     other = tmp_path / "other"
     make_skill(other, "brew-coffee", "Brew filter coffee in the office kitchen.")
     library = open_library(drinks, other)
-    hits = find_skills(library, "brew filter coffee", 5, 0.0)
+    hits = search(library, "brew filter coffee")
     named = [hit for hit in hits if hit["name"] == "brew-coffee"]
     assert [hit["path"] for hit in named] == [str(drinks / "brew-coffee" / "SKILL.md")]
     assert all(library.load(hit["name"]).document.path == hit["path"] for hit in hits)
@@ -124,7 +132,7 @@ def test_two_skills_of_one_name_in_one_root_are_shown_by_id(drinks, make_skill, 
     for folder in ("a", "b"):
         make_skill(drinks / folder, "chai", "Cook chai with milk.")
     library = open_library(drinks)
-    hits = find_skills(library, "cook chai with milk", 5, 0.0)
+    hits = search(library, "cook chai with milk")
     ids = {f"drinks:{folder}/chai" for folder in "ab"}
     assert {hit["name"] for hit in hits} & (ids | {"chai"}) <= ids
     assert any(hit["name"] in ids for hit in hits)

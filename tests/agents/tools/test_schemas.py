@@ -15,8 +15,7 @@ from skillsearch.agents.tools.library_tools import (
     ReadSkillFileArgs,
     SearchSkillsArgs,
 )
-from skillsearch.agents.tools.schemas import arguments_schema
-from skillsearch.agents.tools.tool import ToolArguments
+from skillsearch.agents.tools.tool import ToolArguments, arguments_schema
 
 
 class Colour(StrEnum):

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from skillsearch.agents.tools.failures import failure_of
-from skillsearch.agents.tools.tool import Tool, ToolArguments
-from skillsearch.agents.tools.toolset import MAX_ARGUMENTS_CHARS, Toolset
+from skillsearch.agents.tools.tool import MAX_ARGUMENTS_CHARS, Tool, ToolArguments, Toolset
 from skillsearch.errors import (
     AmbiguousNameError,
     ArtifactNotFoundError,
@@ -165,7 +164,7 @@ def test_tools_made_on_request_are_those_of_now():
 
 def test_two_tools_of_one_name_are_refused():
     """A model could not say which it means."""
-    with pytest.raises(ValueError, match="a name of its own"):
+    with pytest.raises(ValueError, match="a different name"):
         Toolset([tool(), tool()]).tools()
 
 
@@ -220,13 +219,13 @@ def test_no_more_than_twenty_problems_are_told():
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ("{", "no JSON"),
-        ("[1]", "no object"),
-        ("7", "no object"),
-        ([1], "no object but list"),
-        (b"\xff", "no JSON"),
-        ("[" * 100_000, "no JSON"),
-        ('{"cups": ' + "9" * 5_000 + "}", "no JSON"),
+        ("{", "not valid JSON"),
+        ("[1]", "not an object"),
+        ("7", "not an object"),
+        ([1], "not an object but list"),
+        (b"\xff", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
+        ('{"cups": ' + "9" * 5_000 + "}", "not valid JSON"),
         (" " + "x" * MAX_ARGUMENTS_CHARS, "more than"),
         ({"cups": 10**5_000}, "cups"),
         ({"cups": float("nan")}, "cups = 'nan'"),

@@ -9,14 +9,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from skillsearch.agents.tools.schemas import arguments_schema
-from skillsearch.agents.toolsets import context_loader
+from skillsearch.agents.tools.tool import ToolResult, arguments_schema
 from skillsearch.agents.toolsets.context import (
+    MAX_PRELOADED,
     MIN_SUMMARY_CHARS,
+    Skill,
+    SkillMetadata,
+    SkillsLoader,
     SkillsManager,
     calculate_match_score,
 )
-from skillsearch.agents.toolsets.context_loader import Skill, SkillMetadata, SkillsLoader
 from skillsearch.agents.toolsets.context_tools import (
     GetSkillArgs,
     ListSkillsArgs,
@@ -28,10 +30,8 @@ from skillsearch.agents.toolsets.context_tools import (
     skills_prompt,
     toolset,
 )
-from skillsearch.agents.toolsets.results import ToolResult
 from skillsearch.errors import QueryError
 from skillsearch.library.source import Changes
-from skillsearch.skills.resources import read_skill_md
 
 UINT = "Add unsigned integer (uint) type support to PyTorch operators."
 TEA = "Steep green tea at the right temperature."
@@ -87,26 +87,24 @@ def ctx(manager, tmp_path):
 
 @pytest.fixture
 def opened(monkeypatch):
-    """Record each file that is opened for its content."""
+    """Record each SKILL.md that is opened."""
     paths = []
+    system_open = os.open
 
-    def read(path):
-        paths.append(path)
-        return read_skill_md(path)
+    def record(path, *args, **options):
+        if Path(os.fsdecode(path)).name == "SKILL.md":
+            paths.append(path)
+        return system_open(path, *args, **options)
 
-    monkeypatch.setattr(context_loader, "read_skill_md", read)
+    monkeypatch.setattr(os, "open", record)
     return paths
 
 
 @pytest.fixture
-def vanishing(root, monkeypatch):
-    """Remove one skill between the look at the disk and the reading."""
-
-    def read(path):
-        (root / "steep-tea" / "SKILL.md").unlink(missing_ok=True)
-        return read_skill_md(path)
-
-    monkeypatch.setattr(context_loader, "read_skill_md", read)
+def vanishing(root, manager, monkeypatch):
+    """Remove one skill right after the library has looked at the disk."""
+    monkeypatch.setattr(manager.loader.library, "refresh", lambda: None)
+    (root / "steep-tea" / "SKILL.md").unlink()
 
 
 def get(ctx, name):
@@ -393,11 +391,10 @@ def test_skills_are_loaded_ahead(root, make_manager, make_skill):
     assert "80 C" in loader.load_skill_content("steep-tea")
 
 
-def test_the_skills_kept_are_limited(root, make_manager, make_skill, monkeypatch):
+def test_the_skills_kept_are_limited(root, make_skill, tmp_path):
     """The latest stay; what is preloaded makes room for itself."""
-    monkeypatch.setattr(context_loader, "_KEPT", 1)
     make_skill(root, "water-plants")
-    loader = make_manager(root).loader
+    loader = SkillsLoader(root, index_dir=tmp_path / "index", model="hashing", kept=1)
     tea = loader.load_skill("steep-tea")
     assert loader.load_skill("steep-tea") is tea
     loader.load_skill("water-plants")
@@ -408,20 +405,23 @@ def test_the_skills_kept_are_limited(root, make_manager, make_skill, monkeypatch
     assert loader.load_skill("steep-tea") is tea
 
 
-def test_no_more_are_preloaded_than_can_be_kept(root, make_manager, monkeypatch):
+def test_no_more_are_preloaded_than_can_be_kept(root, make_manager):
     """The first ones of a longer list."""
-    monkeypatch.setattr(context_loader, "MAX_PRELOADED", 1)
     loader = make_manager(root).loader
-    assert loader.preload(["steep-tea", "add-uint-support"]) == ("steep-tea",)
+    unknown = [f"unknown-{number}" for number in range(MAX_PRELOADED - 1)]
+    assert loader.preload([*unknown, "steep-tea", "add-uint-support"]) == ("steep-tea",)
 
 
 # The manager
 
 
 def test_a_manager_reads_metadata_alone(root, make_manager, opened):
-    """No file is opened for its content, nor again for what did not change."""
+    """Once there is an index, no file is opened while it does not change."""
     make_old(root)
     manager = make_manager(root)
+    assert sorted(opened) == sorted(root.glob("*/SKILL.md"))
+    manager.search_skills("build the index")
+    opened.clear()
     replace_unseen(root / "steep-tea" / "SKILL.md", "Steep", "STEEP")
     assert manager.metadata_list[1].description == TEA
     assert SUMMARY in skills_prompt(manager)
@@ -756,7 +756,7 @@ def test_an_error_does_not_tell_where_the_skills_lie(ctx, root, vanishing):
     """But what to do."""
     result = get_skill(ctx, GetSkillArgs(name="steep-tea"))
     assert not result.success
-    assert result.error.endswith("\nUse another skill, or tell the user that this one is broken.")
+    assert result.error.endswith("\nUse another skill, or tell the user that it is broken.")
     assert str(root) not in result.error
     assert ctx.active_skills == []
 
@@ -809,7 +809,7 @@ def test_missing_skills_and_circles_are_told(ctx, root, make_skill):
     make_skill(root, "b", requires={"skills": ["a"]})
     assert get(ctx, "a").splitlines()[:5] == [
         "Get these skills first, in this order: b",
-        "Needed, but not there: find-cups@>=2 (for a)",
+        "Needed, but missing: find-cups@>=2 (for a)",
         "These need each other, so any order will do: a -> b -> a",
         "",
         "---",
@@ -882,7 +882,10 @@ def test_without_skills_there_is_no_prompt(tmp_path, make_manager):
 
 def test_an_agent_runs_the_flow_of_the_document(root, make_manager, tmp_path, opened):
     """Start with metadata alone, search, get the skill, and have it active."""
+    make_old(root)
     manager = make_manager(root)
+    manager.search_skills("build the index")
+    opened.clear()
     ctx = ToolContext(workspace_root=tmp_path, skills_manager=manager)
     system = f"You are Code.\n\n{skills_prompt(manager)}"
     assert "add-uint-support" in system

@@ -5,11 +5,11 @@ import shutil
 import pytest
 
 from skillsearch.agents.prompt import LoadedPrompt
-from skillsearch.agents.session.types import LoadedEntry
-from skillsearch.agents.toolsets import disclosure
+from skillsearch.agents.session_state import LoadedEntry
 from skillsearch.agents.toolsets.disclosure import (
     MAX_DOC_BYTES,
     MAX_DOCS_BYTES,
+    MAX_NAMED,
     all_names,
     describe_skills,
     doc_paths,
@@ -66,12 +66,10 @@ def test_each_name_is_there_once(library, drinks, make_skill):
     ]
 
 
-def test_very_long_names_are_too_many(library, monkeypatch):
+def test_very_long_names_are_too_many(library):
     """They would fill the definitions of three tools."""
-    monkeypatch.setattr(disclosure, "MAX_NAMED_CHARS", 33)
-    assert all_names(library) is None
-    monkeypatch.setattr(disclosure, "MAX_NAMED_CHARS", 34)
-    assert all_names(library) is not None
+    assert all_names(library, max_chars=33) is None
+    assert all_names(library, max_chars=34) is not None
 
 
 @pytest.mark.parametrize(
@@ -107,15 +105,17 @@ def test_an_overview_says_what_it_leaves_out(library, query, most, text):
     assert describe_skills(library, query, most) == text
 
 
-def test_an_overview_of_too_many_points_to_the_search(library, monkeypatch):
-    """It neither names them all."""
-    monkeypatch.setattr(disclosure, "MAX_NAMED", 2)
+def test_an_overview_of_too_many_points_to_the_search(library, drinks, make_skill):
+    """It does not name them all either."""
+    for number in range(MAX_NAMED - 2):
+        make_skill(drinks, f"water-{number}")
+    library.refresh()
     assert describe_skills(library, most=1) == (
         "Available skills:\n"
         "- brew-coffee: Brew filter coffee with a scale. Use for espresso and roasting questions.\n"
-        "(showing 1 of 3 skills; find the others with search_skills)"
+        "(showing 1 of 257 skills; find the others with search_skills)"
     )
-    assert "(showing 1 of 3 skills; find the" in describe_skills(library, "brew filter coffee")
+    assert "(showing 1 of 257 skills; find the" in describe_skills(library, "brew filter coffee")
 
 
 def test_a_hundred_skills_are_described_unless_told_otherwise(tmp_path, make_skill):
@@ -225,7 +225,7 @@ def test_what_is_no_text_takes_room_too(library, tea):
     for number in range(6):
         (tea / f"{number}.txt").write_bytes(b"\xff" * (MAX_DOC_BYTES + 1))
     shown = contents(library)
-    assert shown["0.txt"] == "[not shown: 262,145 bytes that are no UTF-8 text]"
+    assert shown["0.txt"] == "[not shown: 262,145 bytes that are not UTF-8 text]"
     assert shown["4.txt"] == "[not shown: no room for this and 1 more]"
 
 
@@ -239,12 +239,11 @@ def test_a_document_that_cannot_be_read_is_told_in_its_place(library, tea):
     assert shown["huge.md"].startswith("[not shown: The file 'huge.md' is larger than 16777216")
 
 
-def test_notes_take_room_too(library, tea, monkeypatch):
+def test_notes_take_room_too(library, tea):
     """Each is a line, and there may be two thousand of them."""
-    monkeypatch.setattr(disclosure, "MAX_DOCS_BYTES", 100)
     for name in ("\t1.md", "\t2.md", "\t3.md"):
         (tea / name).write_text("unsafe")
-    shown = contents(library)
+    shown = dict(read_loaded(library, entry(include_all=True), room=100).docs)
     assert shown["1.md"].startswith("[not shown: The path")
     assert shown["2.md"] == "[not shown: no room for this and 1 more]"
 

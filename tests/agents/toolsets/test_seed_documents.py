@@ -12,18 +12,17 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from skillsearch.agents.session.skill_session import SkillSession
-from skillsearch.agents.tools.toolset import Toolset
-from skillsearch.agents.toolsets import chunks, context, context_loader, context_tools, manager
-from skillsearch.agents.toolsets.chunk_tool import LoadSkillChunkTool
-from skillsearch.agents.toolsets.environment import Environment
-from skillsearch.agents.toolsets.environment_skills import SkillInfo, SkillLoader
-from skillsearch.agents.toolsets.environment_tool import (
+from skillsearch.agents.session import SkillSession
+from skillsearch.agents.tools.tool import ToolResult, Toolset
+from skillsearch.agents.toolsets import chunks, context, context_tools, skills_manager
+from skillsearch.agents.toolsets.chunks import LoadSkillChunkTool
+from skillsearch.agents.toolsets.environment_skills import (
+    SkillInfo,
+    SkillLoader,
     base_skill_tool,
     create_skill_tool_with_description,
 )
-from skillsearch.agents.toolsets.results import ToolResult
-from skillsearch.agents.toolsets.server_environment import ServerEnvironment
+from skillsearch.agents.toolsets.environments import Environment, ServerEnvironment
 from skillsearch.agents.toolsets.workspace import WorkspaceToolset
 from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.choosing import choose
@@ -58,10 +57,10 @@ METHODS = [  # document, function, its arguments with their defaults
     ),
     ("001", LoadSkillChunkTool.__init__, {"manager": REQUIRED}),
     ("001", LoadSkillChunkTool.execute, {"args": REQUIRED}),
-    ("002", context_loader.SkillsLoader.__init__, {"skills_root": Path(".skills")}),
-    ("002", context_loader.SkillsLoader.load_skill_metadata, {"skill_name": REQUIRED}),
-    ("002", context_loader.SkillsLoader.load_all_metadata, {}),
-    ("002", context_loader.SkillsLoader.load_skill_content, {"skill_name": REQUIRED}),
+    ("002", context.SkillsLoader.__init__, {"skills_root": Path(".skills")}),
+    ("002", context.SkillsLoader.load_skill_metadata, {"skill_name": REQUIRED}),
+    ("002", context.SkillsLoader.load_all_metadata, {}),
+    ("002", context.SkillsLoader.load_skill_content, {"skill_name": REQUIRED}),
     ("002", context.SkillsManager.__init__, {"loader": REQUIRED}),
     ("002", context.SkillsManager.search_skills, {"query": REQUIRED, "limit": 3}),
     ("002", context.SkillsManager.get_skill_content, {"skill_name": REQUIRED}),
@@ -70,22 +69,22 @@ METHODS = [  # document, function, its arguments with their defaults
     ("002", context_tools.list_skills, {"ctx": REQUIRED, "args": REQUIRED}),
     ("002", context_tools.search_skills, {"ctx": REQUIRED, "args": REQUIRED}),
     ("002", context_tools.get_skill, {"ctx": REQUIRED, "args": REQUIRED}),
-    ("003", manager.SkillsManager.__init__, {"skills_root": None}),
-    ("003", manager.SkillsManager.list_skills, {}),
-    ("003", manager.SkillsManager.get_skill_content, {"name": REQUIRED}),
-    ("003", manager.SkillsManager.search_skills, {"query": REQUIRED, "n": 5}),
+    ("003", skills_manager.SkillsManager.__init__, {"skills_root": None}),
+    ("003", skills_manager.SkillsManager.list_skills, {}),
+    ("003", skills_manager.SkillsManager.get_skill_content, {"name": REQUIRED}),
+    ("003", skills_manager.SkillsManager.search_skills, {"query": REQUIRED, "n": 5}),
     (
         "003",
-        manager.SkillsManager.get_skill_asset,
+        skills_manager.SkillsManager.get_skill_asset,
         {"skill_name": REQUIRED, "relative_path": REQUIRED},
     ),
     (
         "003",
-        manager.SkillsManager.get_skill_script_path,
+        skills_manager.SkillsManager.get_skill_script_path,
         {"skill_name": REQUIRED, "script_name": REQUIRED},
     ),
-    ("003", manager.SkillsManager.list_skill_assets, {"skill_name": REQUIRED}),
-    ("003", manager.SkillsManager.create_root, {}),
+    ("003", skills_manager.SkillsManager.list_skill_assets, {"skill_name": REQUIRED}),
+    ("003", skills_manager.SkillsManager.create_root, {}),
 ]
 
 FIELDS = [  # document, type, its fields with their defaults
@@ -109,12 +108,12 @@ FIELDS = [  # document, type, its fields with their defaults
     ),
     (
         "002",
-        context_loader.SkillMetadata,
+        context.SkillMetadata,
         {"name": REQUIRED, "description": REQUIRED, "path": REQUIRED},
     ),
     (
         "002",
-        context_loader.Skill,
+        context.Skill,
         {
             "name": REQUIRED,
             "description": REQUIRED,
@@ -221,11 +220,11 @@ class Systems:
         self.environment.load_skills()
         self.chunks = chunks.SkillManager(**options)
         self.chunks.load_from_directory(root)
-        loader = context_loader.SkillsLoader(root, **options)
+        loader = context.SkillsLoader(root, **options)
         self.context = context_tools.ToolContext(
             workspace_root=root, skills_manager=context.SkillsManager(loader)
         )
-        self.manager = manager.SkillsManager(root, **options)
+        self.manager = skills_manager.SkillsManager(root, **options)
         self.state = {}
         library = SkillLibrary.from_roots(root, **options)
         self.workspace = WorkspaceToolset(library, SkillSession(self.state), runner=runner)
@@ -456,8 +455,8 @@ TEXTS = [  # document, what is done, the text that the document gives for it
         lambda s: s.call("003", "list_skill_assets", skill_name="python-math"),
         ["references/REFERENCE.md", "scripts/fib.py"],
     ),
-    ("003", lambda s: manager.SkillsManager(s.root / "none").list_skills(), []),
-    ("003", lambda s: manager.SkillsManager(s.root / "none").search_skills("x"), []),
+    ("003", lambda s: skills_manager.SkillsManager(s.root / "none").list_skills(), []),
+    ("003", lambda s: skills_manager.SkillsManager(s.root / "none").search_skills("x"), []),
     ("004", lambda s: s.call("004", "skill_load", skill="python-math"), "loaded: python-math"),
     (
         "004",

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skillsearch.agents.session.skill_session import SkillSession
-from skillsearch.agents.tools.toolset import Toolset
+from skillsearch.agents.session import SkillSession
+from skillsearch.agents.tools.tool import Toolset
 from skillsearch.agents.toolsets.disclosure import MAX_NAMED
-from skillsearch.agents.toolsets.workspace import GUIDANCE, RUN_GUIDANCE, WorkspaceToolset
-from skillsearch.agents.toolsets.workspace_arguments import MAX_DOCS
+from skillsearch.agents.toolsets.workspace import GUIDANCE, MAX_DOCS, RUN_GUIDANCE, WorkspaceToolset
 from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.choosing import choose
 from skillsearch.execution.runner import SkillRunner

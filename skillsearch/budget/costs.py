@@ -1,0 +1,246 @@
+"""What skills cost in a prompt, level by level, and whether the promised savings hold.
+
+The promises are those of the skills architecture that this package follows ("Token 优化总结").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Literal
+
+from skillsearch.agents.prompt import PromptSkill, render_available, render_overview
+from skillsearch.budget.hosts import HOSTS, ListedSkill, Listing, list_in
+from skillsearch.types import JsonValue
+
+Counter = Callable[[str], int]
+"""Counts the tokens of a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The length of a text in code points and in tokens."""
+
+    characters: int = 0
+    tokens: int = 0
+
+    def __add__(self, other: Size) -> Size:
+        return Size(self.characters + other.characters, self.tokens + other.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredSkill:
+    """A skill and the size of each of its levels; a hidden one has no overview.
+
+    ``xml`` is the overview as the specification's library writes it, with the location.
+    """
+
+    skill: ListedSkill
+    overview: Size
+    xml: Size
+    body: Size
+    documents: Size
+
+    @property
+    def everything(self) -> Size:
+        """Body and documents."""
+        return self.body + self.documents
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The cost of one level of all skills: ``overview``, ``bodies`` or ``all``.
+
+    Attributes:
+        share: Tokens as a share of the level ``all``; None if that is empty.
+        median: Over the skills that have the level, of characters and of tokens.
+        largest: The size of the skill with most tokens.
+    """
+
+    name: str
+    total: Size
+    share: float | None
+    median: Size
+    largest: Size
+    largest_skill: str
+
+
+@dataclass(frozen=True, slots=True)
+class SearchCost:
+    """The cost of the overview of n average skills and one median body."""
+
+    n: int
+    listing: Size
+    body: Size
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the JSON form."""
+        return {**asdict(self), "total": asdict(self.listing + self.body)}
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A promise about tokens, and the measured figure; None if there is nothing to compare.
+
+    The claimed figure is the lowest saving that was promised, or the highest share.
+    """
+
+    name: str
+    compares: str
+    figure: Literal["saving", "share"]
+    claimed: float
+    measured: float | None
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the promise is kept, in whole percent; None if nothing was measured."""
+        if self.measured is None:
+            return None
+        measured = round(self.measured, 2)
+        return measured >= self.claimed if self.figure == "saving" else measured <= self.claimed
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the JSON form."""
+        return {**asdict(self), "holds": self.holds}
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetReport:
+    """What skills cost in a prompt, with a context window in tokens, None if unknown."""
+
+    skills: int
+    hidden: int
+    window: int | None
+    levels: tuple[Level, ...]
+    search: SearchCost
+    claims: tuple[Claim, ...]
+    listings: tuple[Listing, ...]
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the JSON form."""
+        return {
+            "skills": self.skills,
+            "hidden": self.hidden,
+            "context": self.window,
+            "levels": {level.name: asdict(level) for level in self.levels},
+            "search": self.search.to_dict(),
+            "claims": [claim.to_dict() for claim in self.claims],
+            "hosts": [listing.to_dict() for listing in self.listings],
+        }
+
+
+def report_budget(
+    skills: Sequence[MeasuredSkill],
+    *,
+    n: int,
+    window: int | None,
+    hosts: Sequence[str] = tuple(HOSTS),
+) -> BudgetReport:
+    """Work out the budget of skills in order of precedence, then by name, for searches of n hits.
+
+    The context window is in tokens, None if unknown.
+    """
+    listed = [skill.skill for skill in skills]
+    return BudgetReport(
+        skills=len(skills),
+        hidden=sum(skill.hidden for skill in listed),
+        window=window,
+        levels=measure_levels(skills),
+        search=measure_search(skills, n),
+        claims=check_claims(skills, n),
+        listings=tuple(list_in(host, listed, window) for host in dict.fromkeys(hosts)),
+    )
+
+
+def measure_text(text: str, count: Counter) -> Size:
+    """Return the size of a text."""
+    return Size(len(text), count(text))
+
+
+def measure_skill(
+    skill: ListedSkill, body: str, documents: Size, *, count: Counter
+) -> MeasuredSkill:
+    """Measure the levels of a skill whose documents, too large to be held, are measured already."""
+    overview = xml = Size()
+    if not skill.hidden:
+        shown = [PromptSkill(skill.name, skill.description, skill.path)]
+        overview = measure_text(_without_head(render_available(shown)), count)
+        xml = measure_text(_without_head(render_overview(shown, "xml")).rpartition("\n")[0], count)
+    return MeasuredSkill(skill, overview, xml, measure_text(body, count), documents)
+
+
+def _without_head(listing: str) -> str:
+    """Return a listing without the line above its skills."""
+    return listing.partition("\n")[2]
+
+
+def measure_levels(skills: Sequence[MeasuredSkill]) -> tuple[Level, Level, Level]:
+    """Add up the levels of all skills.
+
+    ``overview`` is name and description of each skill that is not hidden, a line each; ``bodies``
+    every SKILL.md without its frontmatter; ``all`` bodies and text documents, as scripts and assets
+    are not read into a prompt.
+    """
+    everything = sum((skill.everything for skill in skills), Size())
+    offered = [skill for skill in skills if not skill.skill.hidden]
+    return (
+        _level("overview", offered, [skill.overview for skill in offered], everything),
+        _level("bodies", skills, [skill.body for skill in skills], everything),
+        _level("all", skills, [skill.everything for skill in skills], everything),
+    )
+
+
+def _level(
+    name: str, skills: Sequence[MeasuredSkill], sizes: Sequence[Size], everything: Size
+) -> Level:
+    total = sum(sizes, Size())
+    share = _ratio(total.tokens, everything.tokens)
+    if not sizes:
+        return Level(name, total, share, Size(), Size(), "")
+    middle = Size(
+        round(median(size.characters for size in sizes)),
+        round(median(size.tokens for size in sizes)),
+    )
+    largest = max(range(len(sizes)), key=lambda number: sizes[number].tokens)
+    return Level(name, total, share, middle, sizes[largest], skills[largest].skill.name)
+
+
+def measure_search(skills: Sequence[MeasuredSkill], n: int) -> SearchCost:
+    """Work out the cost of a search; of fewer than n offered skills it lists all."""
+    overview, bodies, _ = measure_levels(skills)
+    offered = sum(not skill.skill.hidden for skill in skills)
+    part = min(n, offered) / offered if offered else 0.0
+    listing = Size(round(overview.total.characters * part), round(overview.total.tokens * part))
+    return SearchCost(n, listing, bodies.median)
+
+
+def check_claims(skills: Sequence[MeasuredSkill], n: int) -> tuple[Claim, ...]:
+    """Compare the promised savings with the user's own skills, for searches of n hits.
+
+    Two promises need a reading: "full skill content" is the bodies, as the promise knows no
+    documents; "a compact summary" is the overview in plain lines, compared with the same as XML,
+    as the promise names no other form.
+    """
+    overview, bodies, everything = (level.total.tokens for level in measure_levels(skills))
+    search = measure_search(skills, n)
+    xml = sum(skill.xml.tokens for skill in skills)
+    one = overview + search.body.tokens
+    hits = search.listing.tokens
+    savings = (
+        ("metadata", "overview, not all bodies and documents", 0.9, overview, everything),
+        ("on demand", "overview and one body (median), not all bodies", 0.8, one, bodies),
+        ("relevant", f"overview of {n} hits, not of all", 0.7, hits, overview),
+        ("format", "overview in plain lines, not as XML with locations", 0.5, overview, xml),
+    )
+    metadata, *others = (
+        Claim(name, compares, "saving", claimed, 1 - used / of if of else None)
+        for name, compares, claimed, used, of in savings
+    )
+    share = _ratio(overview, bodies)
+    start = Claim("start", "overview, as share of all bodies", "share", 0.2, share)
+    return (metadata, start, *others)
+
+
+def _ratio(part: int, whole: int) -> float | None:
+    return part / whole if whole else None

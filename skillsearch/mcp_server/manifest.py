@@ -1,0 +1,297 @@
+"""The manifest of a skill: its frontmatter, and digest and size of all its files (SEP-2640).
+
+A skill is served as `list_files` sees it: without links, and without machinery such as ``.git``.
+What is left out has no URI, so for a host the manifest is complete.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from skillsearch.errors import ParseError, SkillError
+from skillsearch.index.documents import Document
+from skillsearch.mcp_server.skill_uris import make_uri
+from skillsearch.skills.frontmatter import Finding
+from skillsearch.skills.listing import list_files
+from skillsearch.skills.metadata import MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS, check_name
+from skillsearch.skills.parser import decode_skill_md, read_sections
+from skillsearch.skills.resources import content_hash, read_file, read_skill_md
+from skillsearch.text.safe_text import all_visible
+from skillsearch.types import JsonValue
+
+SKILL_MD = "SKILL.md"
+MAX_FILES = 512
+MAX_BYTES = 16 * 1024 * 1024
+"""The largest skill that every host accepts."""
+RACY_NS = 2_000_000_000
+"""A file changed this recently may change again without changing its times."""
+
+_LIMITS = {"description": MAX_DESCRIPTION_CHARS, "compatibility": MAX_COMPATIBILITY_CHARS}
+
+Frontmatter = Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFile:
+    """A file of a published skill; the digest is ``sha256:`` and hexadecimal digits."""
+
+    uri: str
+    digest: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """All that a host learns about a skill before it reads a file.
+
+    Attributes:
+        uri: The URI of its SKILL.md.
+        frontmatter: Every field of the SKILL.md, as JSON values without hidden characters.
+        resources: All files, SKILL.md first, the others by path.
+    """
+
+    uri: str
+    frontmatter: Frontmatter
+    resources: tuple[ManifestFile, ...]
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the JSON form."""
+        resources = [asdict(file) for file in self.resources]
+        return {"uri": self.uri, "frontmatter": dict(self.frontmatter), "resources": resources}
+
+
+class Place(NamedTuple):
+    """A skill and its place among the URIs.
+
+    Attributes:
+        uri: The URI of its SKILL.md.
+        path: Authority and path of its folder, decoded.
+        document: The skill in the library.
+        is_renamed: Whether the path has the skill's name after that of its folder, which differs.
+    """
+
+    uri: str
+    path: tuple[str, ...]
+    document: Document
+    is_renamed: bool
+
+    @property
+    def folder(self) -> Path:
+        """The skill folder."""
+        return Path(self.document.path).parent
+
+
+class FileState(NamedTuple):
+    """The size, times and inode of a file; nobody can set its ``ctime`` back."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> FileState:
+        """Take what matters of a stat result."""
+        return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+    def is_settled(self, racy_ns: int) -> bool:
+        """Return whether any change from now on will show."""
+        now = time.time_ns()
+        return all(abs(now - at) > racy_ns for at in (self.mtime_ns, self.ctime_ns))
+
+
+class _Read(NamedTuple):
+    """A file as it was read in some state; only a SKILL.md has a frontmatter."""
+
+    state: FileState
+    is_settled: bool
+    digest: str
+    size: int
+    frontmatter: Frontmatter | Finding
+
+
+class Contents(NamedTuple):
+    """A skill that can be published: its SKILL.md as read, and the state of each of its files.
+
+    SKILL.md comes first, the others by path.
+    """
+
+    place: Place
+    skill_md: _Read
+    frontmatter: Frontmatter
+    files: Mapping[str, FileState]
+
+
+def read_published(place: Place, path: str) -> tuple[bytes, os.stat_result | None]:
+    """Read a file that `ManifestReader.look` listed; a SKILL.md comes with its stat.
+
+    Errors name no path of this machine.
+    """
+    if path != SKILL_MD:
+        return read_file(place.folder, path, limit=MAX_BYTES), None
+    try:
+        return read_skill_md(Path(place.document.path))
+    except ParseError as exc:
+        raise SkillError(f"The SKILL.md cannot be read ({exc.code}).") from exc
+
+
+class ManifestReader:
+    """Makes manifests, reading no file twice while its state stays the same."""
+
+    def __init__(
+        self,
+        *,
+        read: Callable[[Place, str], tuple[bytes, os.stat_result | None]] = read_published,
+        racy_ns: int = RACY_NS,
+    ) -> None:
+        self._read = read
+        self._racy_ns = racy_ns
+        self._known: dict[str, dict[str, _Read]] = {}
+        """Files by the path of their SKILL.md, then by their own."""
+
+    def forget_all_but(self, paths: Collection[str]) -> None:
+        """Keep only what was read of some skills, each named by the path of its SKILL.md."""
+        self._known = {path: files for path, files in self._known.items() if path in paths}
+
+    def look(self, place: Place) -> Contents | Finding:
+        """Read the SKILL.md of a skill and list its files.
+
+        Returns the reason if it cannot be published, which names no path of this machine.
+        """
+        skill_md = self._skill_md(place)
+        if isinstance(skill_md, Finding):
+            return skill_md
+        frontmatter = skill_md.frontmatter
+        if isinstance(frontmatter, Finding):
+            return frontmatter
+        if frontmatter["name"] != place.path[-1]:
+            return Finding("skill-changed", "Its name has changed; bring the index up to date.")
+        others = _others(place)
+        if isinstance(others, Finding):
+            return others
+        files = {SKILL_MD: skill_md.state, **others}
+        total = sum(state.size for state in files.values())
+        if total > MAX_BYTES:
+            message = f"Its files have {total:,} bytes together; {MAX_BYTES:,} are allowed."
+            return Finding("files-too-large", message)
+        return Contents(place, skill_md, frontmatter, files)
+
+    def manifest(self, place: Place) -> Manifest | Finding:
+        """Make the manifest of a skill, or return why it cannot be published, as `look` does."""
+        contents = self.look(place)
+        if isinstance(contents, Finding):
+            return contents
+        read = {SKILL_MD: contents.skill_md}
+        for path, state in contents.files.items():
+            if path not in read:
+                try:
+                    read[path] = self._unchanged(place, path, state) or self._hash(
+                        place, path, state
+                    )
+                except SkillError as error:
+                    return Finding("file-unreadable", str(error))
+        self._known[place.document.path] = read
+        resources = tuple(
+            ManifestFile(make_uri((*place.path, *path.split("/"))), file.digest, file.size)
+            for path, file in read.items()
+        )
+        return Manifest(place.uri, all_visible(contents.frontmatter), resources)
+
+    def _skill_md(self, place: Place) -> _Read | Finding:
+        """Read the SKILL.md of a skill, unless it is known."""
+        try:
+            state = FileState.of(Path(place.document.path).stat())
+            if known := self._unchanged(place, SKILL_MD, state):
+                return known
+            read = self._hash(place, SKILL_MD, state)
+        except (OSError, SkillError):
+            return Finding("file-unreadable", "Its SKILL.md cannot be read; check that it exists.")
+        self._known.setdefault(place.document.path, {})[SKILL_MD] = read
+        return read
+
+    def _unchanged(self, place: Place, path: str, state: FileState) -> _Read | None:
+        """Return what was read of a file if it cannot have changed since."""
+        known = self._known.get(place.document.path, {}).get(path)
+        return known if known and known.is_settled and known.state == state else None
+
+    def _hash(self, place: Place, path: str, state: FileState) -> _Read:
+        """Read and hash a file."""
+        is_settled = state.is_settled(self._racy_ns)
+        data, status = self._read(place, path)
+        if status is not None:
+            is_settled = is_settled and FileState.of(status) == state
+            state = FileState.of(status)
+        frontmatter = strict_frontmatter(data) if path == SKILL_MD else {}
+        return _Read(state, is_settled, f"sha256:{content_hash(data)}", len(data), frontmatter)
+
+
+def _others(place: Place) -> dict[str, FileState] | Finding:
+    """Return the state of each file beside SKILL.md, or why they cannot be published."""
+    try:
+        paths, is_truncated = list_files(place.folder, limit=MAX_FILES)
+        states = {path: FileState.of((place.folder / path).lstat()) for path in paths}
+    except (OSError, SkillError):
+        return Finding("file-unreadable", "Its files cannot be read; check their permissions.")
+    if len(paths) >= MAX_FILES:
+        message = f"It has more than {MAX_FILES} files; move those that no agent needs elsewhere."
+        return Finding("too-many-files", message)
+    if is_truncated:
+        message = "Some of its files cannot be listed; check their names, depth and permissions."
+        return Finding("files-incomplete", message)
+    name = place.path[-1]
+    if place.is_renamed and any(path.startswith(f"{name}/") for path in paths):
+        message = f"Its URI is taken by its folder {name!r}; give the skill its folder's name."
+        return Finding("uri-taken", message)
+    return states
+
+
+def strict_frontmatter(data: bytes) -> Frontmatter | Finding:
+    """Read the frontmatter of a SKILL.md as every host reads it.
+
+    Returns the first problem if it needs repair or breaks the Agent Skills specification.
+    """
+    text, odd = decode_skill_md(data)
+    try:
+        frontmatter, _, more = read_sections(text)
+    except ParseError as error:
+        return Finding("frontmatter-unreadable", str(error), error.line)
+    for finding in (*odd, *more):
+        if finding.code != "byte-order-mark":
+            return finding._replace(code="frontmatter-unreadable", severity="warning")
+    return _first_problem(frontmatter) or frontmatter
+
+
+def check_strict_name(name: str) -> Finding | None:
+    """Return why some host would refuse a name, or None.
+
+    The specification can be read to allow letters of any script, and this package does so, but
+    the official tools accept only ASCII.
+    """
+    if problems := check_name(name, name or "the-name-of-the-folder"):
+        return problems[0]
+    if not name.isascii():
+        message = f"Some hosts refuse the name {name!r}; they accept a-z, 0-9 and hyphens."
+        return Finding("name-not-ascii", message, None, "note")
+    return None
+
+
+def _first_problem(fields: Frontmatter) -> Finding | None:
+    """Return the first way in which the fields break the specification, or None."""
+    name = fields.get("name")
+    if problem := check_strict_name(name if isinstance(name, str) else ""):
+        return problem
+    for key, limit in _LIMITS.items():
+        if key == "compatibility" and key not in fields:
+            continue
+        text = fields.get(key)
+        if not isinstance(text, str) or not text.strip():
+            return Finding(f"{key}-not-text", f"The {key} is not text; write a sentence.")
+        if len(text) > limit:
+            message = f"The {key} has {len(text):,} characters; shorten it to {limit:,}."
+            return Finding(f"{key}-too-long", message)
+    return None

@@ -1,0 +1,64 @@
+"""The ``skill://`` URIs of skills and their files; text only, opens nothing."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from urllib.parse import quote, unquote
+
+SCHEME = "skill://"
+MAX_URI_CHARS = 16_384
+
+_MAX_AUTHORITY_CHARS = 63
+_UNNAMED = "skills"
+
+
+def make_uri(segments: Iterable[str]) -> str:
+    """Join an authority and the parts of a path, each percent-encoded, to a URI."""
+    return SCHEME + "/".join(quote(segment, safe="") for segment in segments)
+
+
+def split_uri(uri: str) -> tuple[str, ...]:
+    """Return the authority and path segments of an untrusted URI.
+
+    Each segment is decoded once, after the split, so it may hold a ``%`` but no ``/``. The result
+    is empty if `make_uri` cannot have made the URI.
+    """
+    if not uri.startswith(SCHEME) or len(uri) > MAX_URI_CHARS or "?" in uri or "#" in uri:
+        return ()
+    try:
+        parts = [unquote(part, errors="strict") for part in uri[len(SCHEME) :].split("/")]
+    except UnicodeDecodeError:
+        return ()
+    is_plain = all(part not in {"", ".", ".."} and "/" not in part for part in parts)
+    return tuple(parts) if is_plain else ()
+
+
+def authorities(aliases: Iterable[str]) -> dict[str, str]:
+    """Return a unique URI authority for each alias of a root.
+
+    Authorities have only lowercase ASCII letters, digits and hyphens, so no client changes them,
+    and none can be the ``index.json`` of older hosts.
+    """
+    found: dict[str, str] = {}
+    for alias in sorted(set(aliases)):
+        ascii_only = unicodedata.normalize("NFKD", alias).encode("ascii", "ignore").decode()
+        plain = re.sub(r"[^a-z0-9]+", "-", ascii_only.lower()).strip("-")
+        plain = plain[:_MAX_AUTHORITY_CHARS] or _UNNAMED
+        authority, count = plain, 1
+        while authority in found.values():
+            count += 1
+            authority = f"{plain}-{count}"
+        found[alias] = authority
+    return found
+
+
+def skill_path(authority: str, folder: str, name: str) -> tuple[tuple[str, ...], bool]:
+    """Return the authority and path segments of a skill, the last of which must be its name.
+
+    `folder` is relative to the root, ``.`` for the root itself. If it is not called by the name,
+    the name is appended, and the second value is true.
+    """
+    place = (authority, *(part for part in folder.split("/") if part != "."))
+    return (place, False) if place[-1] == name else ((*place, name), True)

@@ -1,0 +1,305 @@
+"""Tests of states that come from elsewhere: JSON, older hosts, and whoever means harm."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from skillsearch.agents.session import SkillSession
+from skillsearch.agents.session_state import KINDS, DocSelection, order_key, state_key
+
+AGENTS = st.sampled_from(["", "cook", "a/b"])
+TIMES = ["2026-03-01", "2026-03-01T12:00:00+09:00", "0001-01-01T00:00:00+14:00"]
+ARRAYS = ["[]", '["x"]', '["x",1,null,"x"]', "{}", "null", "[", "NaN", "[" * 100_000]
+OTHERS = ["1", "", "0", "*", "turn", "once", "session", None, 1, b"1", ["x"], {}]
+VALUES = st.sampled_from([*TIMES, *ARRAYS, *OTHERS])
+KEYS = st.one_of(
+    st.builds(state_key, st.sampled_from(KINDS), AGENTS, st.sampled_from(["x", "y/z", ""])),
+    st.builds(order_key, AGENTS),
+    st.sampled_from(["host", "temp:skill:artifacts", "temp:skill:loaded_by_agent:%zz/x", 7, None]),
+)
+
+
+def names(session):
+    """Return the names of the loaded skills, in order."""
+    return [entry.name for entry in session.loaded()]
+
+
+def test_a_state_survives_json_whole():
+    """With what it holds of all agents, and with lifetimes."""
+    session = SkillSession({"host": "ours"}, agent="cook", lifetime="session")
+    session.load("周报", docs=["x.md"])
+    session.activate_chunk("周报", "setup")
+    session.for_agent("other").load("b")
+    again = SkillSession.from_json(session.to_json(), agent="cook", lifetime="turn")
+    assert again.state == session.state
+    assert again.loaded() == session.loaded()
+    assert again.begin_turn() == {}
+    assert again.for_agent("other").loaded() == session.for_agent("other").loaded()
+
+
+def test_settings_hold_for_a_session_from_json():
+    """All of them reach the session."""
+    noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    settings = {"agent": "cook", "lifetime": "once", "max_loaded": 1, "clock": lambda: noon}
+    session = SkillSession.from_json("{}", **settings)
+    session.load("a")
+    assert session.load("b").evicted == ("a",)
+    assert session.loaded()[0].since == noon
+    assert session.end_request()["temp:skill:loaded_by_agent:cook/b"] is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "null", "[]", '"x"', "1", "{", "NaN", "[" * 100_000, '{"a":' * 100_000, '{"a": \ud800}'],
+)
+def test_a_text_that_is_no_json_object_is_an_empty_state(text):
+    """Nothing is loaded, and loading works."""
+    session = SkillSession.from_json(text)
+    assert session.state == {}
+    assert session.load("a")["temp:skill:loaded:a"] == "1"
+
+
+def test_members_that_are_no_texts_are_left_out():
+    """A state holds texts."""
+    text = '{"a": 1, "b": null, "c": ["x"], "d": {}, "host": "x", "temp:skill:loaded:a": true}'
+    assert SkillSession.from_json(text).state == {"host": "x"}
+
+
+@given(st.text())
+def test_no_text_breaks_the_reading_of_json(text):
+    """Whatever comes in, a state of texts comes out."""
+    state = SkillSession.from_json(text).state
+    assert all(isinstance(value, str) for value in state.values())
+
+
+def test_lone_surrogates_survive_json():
+    """The JSON is plain ASCII, so that it can be stored whatever a skill is called."""
+    session = SkillSession()
+    session.load("\ud800", docs=["\udfff.md"])
+    text = session.to_json()
+    assert text.isascii()
+    assert SkillSession.from_json(text).loaded() == session.loaded()
+
+
+@pytest.mark.parametrize("value", ["", "0", "true", '"1"', " 1", "*", None, 1, True, b"1"])
+def test_only_a_one_means_loaded(value):
+    """Any other value reads as not loaded; loading puts it right."""
+    session = SkillSession({"temp:skill:loaded:a": value})
+    assert session.loaded() == ()
+    assert not session.is_loaded("a")
+    assert session.load("a")["temp:skill:loaded:a"] == "1"
+    assert names(session) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [
+        ("", ()),
+        ("null", ()),
+        ("x.md", ()),
+        ('"x.md"', ()),
+        ('{"x.md": 1}', ()),
+        ('["x.md"', ()),
+        ("[" * 100_000, ()),
+        ("9" * 10_000, ()),
+        (["x.md"], ()),
+        (None, ()),
+        ('["x.md", 1, null, ["y"], "z.md", "x.md"]', ("x.md", "z.md")),
+    ],
+)
+def test_a_selection_is_read_as_far_as_it_can_be(value, names):
+    """Texts in an array count, each once; so for chunks."""
+    session = SkillSession({"temp:skill:docs:a": value, "temp:skill:chunks:a": value})
+    assert session.selection("a") == DocSelection(names)
+    assert session.active_chunks("a") == names
+    assert session.select_docs("a", ["n.md"], mode="add").names == (*names, "n.md")
+
+
+@pytest.mark.parametrize(
+    ("value", "since"),
+    [
+        ("2026-03-01T12:00:00+00:00", datetime(2026, 3, 1, 12, tzinfo=UTC)),
+        ("2026-03-01T12:00:00Z", datetime(2026, 3, 1, 12, tzinfo=UTC)),
+        ("2026-03-01T21:00:00+09:00", datetime(2026, 3, 1, 12, tzinfo=UTC)),
+        ("2026-03-01T12:00:00", datetime(2026, 3, 1, 12, tzinfo=UTC)),
+        ("yesterday", None),
+        ("2026-13-01", None),
+        ("0001-01-01T00:00:00+14:00", None),
+        (1772366400, None),
+        (None, None),
+    ],
+)
+def test_a_time_that_cannot_be_read_is_unknown(value, since):
+    """A time without a zone is taken for UTC."""
+    session = SkillSession({"temp:skill:loaded:a": "1", "temp:skill:since:a": value})
+    assert session.loaded()[0].since == since
+
+
+@pytest.mark.parametrize("value", ["", "forever", "TURN", None, 1])
+def test_a_lifetime_that_cannot_be_read_is_that_of_the_reader(value):
+    """So a skill of another host is not kept for ever, nor lost."""
+    for lifetime, left in (("turn", []), ("session", ["a"])):
+        state = {"temp:skill:loaded:a": "1", "temp:skill:lifetime:a": value}
+        session = SkillSession(state, lifetime=lifetime)
+        session.begin_turn()
+        assert names(session) == left
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ('["c","a","b"]', ["c", "a", "b"]),
+        ('["c","gone","a","c"]', ["c", "a", "b"]),
+        ('["c",7]', ["c", "a", "b"]),
+        ("c,a,b", ["a", "b", "c"]),
+        (None, ["a", "b", "c"]),
+    ],
+)
+def test_an_order_is_read_as_far_as_it_can_be(order, expected):
+    """Skills without a place come last, by name; names that are not loaded do not count."""
+    state = {f"temp:skill:loaded:{name}": "1" for name in "bca"}
+    state["temp:skill:loaded_order:"] = order
+    assert names(SkillSession(state)) == expected
+
+
+def test_what_the_host_keeps_beside_is_left_alone():
+    """Strange keys and values included."""
+    host = {
+        "host": "x",
+        "temp:skill:artifacts": "{}",
+        "temp:skill:eaten:a": "1",
+        "temp:skill:loaded_by_agent:/a": "1",
+        "temp:skill:loaded_by_agent:%63ook/a": "1",
+        "count": 3,
+        7: None,
+    }
+    session = SkillSession(dict(host), agent="cook", max_loaded=1)
+    for name in ("a", "b"):
+        session.load(name)
+    session.begin_turn()
+    assert session.state == host
+
+
+@given(st.dictionaries(KEYS, VALUES), AGENTS, st.sampled_from(["turn", "once", "session"]))
+@example({"temp:skill:loaded:x": "1", "temp:skill:docs:x": "[" * 100_000}, "cook", "turn")
+def test_no_state_breaks_a_session(state, agent, lifetime):
+    """Each call works on it, tells its changes, and leaves a state that JSON can hold."""
+    ours = dict(state)
+    session = SkillSession(ours, agent=agent, lifetime=lifetime, max_loaded=2)
+    deltas = [
+        session.opening,
+        session.load("x"),
+        session.select_docs("y/z", ["d"], mode="add").delta,
+        session.activate_chunk("", "c"),
+        session.load("new", include_all_docs=True),
+        session.end_request(),
+        session.begin_turn(),
+        session.unload("x"),
+    ]
+    replayed = dict(state)
+    for delta in deltas:
+        replayed |= delta
+    told = {key for delta in deltas for key in delta}
+    assert {key for key in ours if ours[key] != state.get(key)} <= told
+    assert {key: replayed[key] for key in ours} == ours
+    assert all(replayed[key] is None for key in set(replayed) - set(ours))
+    assert len(session.loaded()) <= 2
+    assert json.loads(session.to_json()) == {
+        key: value for key, value in ours.items() if isinstance(key, str) and isinstance(value, str)
+    }
+
+
+def test_a_hundred_thousand_keys_are_only_many():
+    """Each call looks at them once, and a bound holds."""
+    state = {f"temp:skill:loaded_by_agent:cook/s{n:04}": "1" for n in range(10_000)}
+    state |= {f"temp:skill:docs_by_agent:other/{n}": "[" for n in range(90_000)}
+    session = SkillSession(state, agent="cook", max_loaded=3)
+    assert names(session) == ["s9997", "s9998", "s9999"]
+    assert len(session.opening.evicted) == 9_997
+    assert session.load("s0000").evicted == ("s9997",)
+
+
+def test_an_agent_adopts_what_an_older_host_wrote():
+    """Loads and selections move to its keys, and the order comes along."""
+    state = {
+        "temp:skill:loaded:b": "1",
+        "temp:skill:loaded:a": "1",
+        "temp:skill:docs:a": '["x.md"]',
+        "temp:skill:docs:only": "*",
+        "temp:skill:loaded_order:": '["b","a"]',
+    }
+    session = SkillSession(state, agent="cook")
+    moved = {
+        "temp:skill:loaded_by_agent:cook/b": "1",
+        "temp:skill:loaded_by_agent:cook/a": "1",
+        "temp:skill:docs_by_agent:cook/a": '["x.md"]',
+        "temp:skill:docs_by_agent:cook/only": "*",
+        "temp:skill:loaded_order_by_agent:cook": '["b","a"]',
+    }
+    gone = ["loaded:b", "loaded:a", "docs:a", "docs:only", "loaded_order:"]
+    assert state == moved
+    assert session.opening == moved | {f"temp:skill:{key}": None for key in gone}
+    assert names(session) == ["b", "a"]
+    assert session.for_agent("other").opening == {}
+
+
+def test_what_an_agent_has_wins_over_what_it_adopts():
+    """The old key goes all the same; adopted skills count as touched before its own."""
+    state = {
+        "temp:skill:loaded:a": "1",
+        "temp:skill:loaded:z": "1",
+        "temp:skill:docs:a": '["old.md"]',
+        "temp:skill:docs:empty": "",
+    }
+    own = SkillSession(agent="cook")
+    own.load("a", docs=["new.md"])
+    session = SkillSession(own.state | state, agent="cook")
+    assert session.selection("a").names == ("new.md",)
+    assert names(session) == ["z", "a"]
+    left = {key: value for key, value in session.state.items() if "_by_agent:" not in key}
+    assert left == {"temp:skill:docs:empty": ""}
+
+
+def test_adopted_skills_are_bound_like_all_others():
+    """The opening tells both, the adoption and the eviction."""
+    state = {f"temp:skill:loaded:{name}": "1" for name in "abc"}
+    session = SkillSession(state, agent="cook", max_loaded=1)
+    assert session.opening.evicted == ("a", "b")
+    assert session.opening["temp:skill:loaded:a"] is None
+    assert session.opening["temp:skill:loaded_by_agent:cook/a"] is None
+    assert state == {
+        "temp:skill:loaded_by_agent:cook/c": "1",
+        "temp:skill:loaded_order_by_agent:cook": '["c"]',
+    }
+
+
+def test_no_agent_adopts_from_a_session_without_one():
+    """Loads, selections and chunks of such a session stay; an older load beside them moves."""
+    bare = SkillSession()
+    bare.load("a")
+    bare.select_docs("b", ["x.md"])
+    bare.activate_chunk("c", "setup")
+    kept = dict(bare.state)
+    bare.state["temp:skill:loaded:old"] = "1"
+    cook = bare.for_agent("cook")
+    assert names(cook) == ["old"]
+    assert {key: value for key, value in bare.state.items() if "_by_agent:" not in key} == kept
+
+
+@pytest.mark.parametrize("value", ["", None])
+def test_a_record_that_the_host_emptied_keeps_nothing(value):
+    """Some hosts empty a key where we say that it is gone."""
+    state = {"temp:skill:lifetime:a": value, "temp:skill:loaded:a": "1"}
+    assert names(SkillSession(state, agent="cook")) == ["a"]
+
+
+def test_a_session_without_an_agent_reads_what_an_older_host_wrote():
+    """They share their keys, so nothing has to move."""
+    state = {"temp:skill:loaded:a": "1", "temp:skill:docs:a": "*"}
+    session = SkillSession(state)
+    assert session.opening == {}
+    assert session.loaded()[0].include_all_docs
+    assert names(session) == ["a"]

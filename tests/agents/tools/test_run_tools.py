@@ -1,0 +1,407 @@
+"""The tool `skill_run`: its arguments, and real runs of each of them."""
+
+import json
+
+import pytest
+
+from skillsearch.agents.tools.run_tools import MAX_ITEMS, MAX_TEXT_CHARS, run_tool
+from skillsearch.agents.tools.tool import Toolset
+from skillsearch.errors import SkillNotFoundError
+from skillsearch.execution.artifacts import FolderArtifacts
+from skillsearch.execution.choosing import choose
+from skillsearch.execution.program import MAX_TIMEOUT
+from skillsearch.execution.request import MAX_COMMAND_BYTES, ArtifactRef
+from skillsearch.execution.runner import SkillRunner
+from skillsearch.execution.workspaces import Workspaces
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def host(tmp_path):
+    """A folder of the host that inputs may come from."""
+    folder = tmp_path / "host"
+    folder.mkdir()
+    (folder / "data.csv").write_text("1,2\n")
+    return folder
+
+
+@pytest.fixture
+def artifacts(tmp_path):
+    """A store that has one artifact."""
+    store = FolderArtifacts(tmp_path / "artifacts")
+    store.save("seed.txt", b"sown", "text/plain")
+    return store
+
+
+@pytest.fixture
+def runner(tmp_path, host, artifacts):
+    """What runs commands: in processes of this machine."""
+    runner = SkillRunner(
+        choose("local"),
+        workspaces=Workspaces(tmp_path / "workspaces"),
+        artifacts=artifacts,
+        host_folders=(host,),
+        skill_folder=lambda name: tmp_path / "skills" / name,
+    )
+    yield runner
+    runner.close()
+
+
+@pytest.fixture
+def make_tool(tmp_path, make_skill, runner):
+    """Make the tool over a root of one skill."""
+    folder = make_skill(tmp_path / "skills", "maths").parent
+    (folder / "scripts").mkdir()
+    (folder / "scripts" / "double.py").write_text("import sys\nprint(int(sys.argv[1]) * 2)\n")
+
+    def find(name):
+        if name.lower() != "maths":
+            raise SkillNotFoundError(name, ("maths",))
+        return "maths", folder
+
+    return lambda **options: Toolset([run_tool(runner, find, **options)])
+
+
+@pytest.fixture
+def tool(make_tool):
+    """The tool of a host without sessions."""
+    return make_tool()
+
+
+def run(tool, command="true", /, **arguments):
+    """Run a command; return the result."""
+    answer = tool.call("skill_run", {"skill": "maths", "command": command, **arguments})
+    assert "result" in answer, answer
+    return answer["result"]
+
+
+def error(tool, command="true", /, **arguments):
+    """Run a command that cannot be run; return the error."""
+    answer = tool.call("skill_run", {"skill": "maths", "command": command, **arguments})
+    assert "error" in answer, answer
+    return answer["error"]
+
+
+def files(result):
+    """Return name and content of the collected files."""
+    return {file["name"]: file.get("content") for file in result["output_files"]}
+
+
+def test_the_definition_names_types_and_defaults(tool):
+    """As a model is told; only the skill and the command are required."""
+    (spec,) = tool.specs("anthropic")
+    schema = spec["input_schema"]
+    found = {n: (p["type"], p.get("default")) for n, p in schema["properties"].items()}
+    assert schema["required"] == ["skill", "command"]
+    assert found == {
+        "skill": ("string", None),
+        "command": ("string", None),
+        "cwd": ("string", ""),
+        "env": ("object", {}),
+        "stdin": ("string", ""),
+        "editor_text": (["string", "null"], None),
+        "output_files": ("array", []),
+        "timeout": (["number", "null"], None),
+        "save_as_artifacts": ("boolean", False),
+        "omit_inline_content": ("boolean", False),
+        "artifact_prefix": ("string", ""),
+        "inputs": ("array", []),
+        "outputs": (["object", "null"], None),
+    }
+
+
+def test_the_definition_is_short_and_plain(tool):
+    """Four thousand characters, no reference and nothing that only programmers read."""
+    (spec,) = tool.specs("openai")
+    text = json.dumps(spec)
+    assert len(text) < 4000
+    assert not [word for word in ("$ref", "propertyNames", "``", "`") if word in text]
+
+
+def test_names_become_an_enum(make_tool):
+    """Where there are any."""
+    (spec,) = make_tool(names=("maths", "music")).specs("anthropic")
+    assert spec["input_schema"]["properties"]["skill"]["enum"] == ["maths", "music"]
+
+
+def test_the_tool_changes_something(tool):
+    """Hosts may want to ask the user before."""
+    assert [each.read_only for each in tool.tools()] == [False]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"command": ""},
+        {"command": "x" * (MAX_COMMAND_BYTES + 1)},
+        {"command": ["ls"]},
+        {"cwd": "x" * 1025},
+        {"env": {str(number): "" for number in range(MAX_ITEMS + 1)}},
+        {"env": {"x" * 1025: ""}},
+        {"env": {"A": "x" * (MAX_TEXT_CHARS + 1)}},
+        {"env": {"A": None}},
+        {"stdin": "x" * (MAX_TEXT_CHARS + 1)},
+        {"editor_text": "x" * (MAX_TEXT_CHARS + 1)},
+        {"output_files": ["x"] * (MAX_ITEMS + 1)},
+        {"output_files": ["x" * 1025]},
+        {"output_files": "out/*"},
+        {"timeout": -1},
+        {"timeout": MAX_TIMEOUT + 1},
+        {"timeout": float("nan")},
+        {"artifact_prefix": "x" * 1025},
+        {"inputs": [{"from": "host:///x"}] * (MAX_ITEMS + 1)},
+        {"inputs": [{"to": "x"}]},
+        {"inputs": [{"from": ""}]},
+        {"inputs": [{"from": "host:///x", "mode": "move"}]},
+        {"inputs": [{"source": "host:///x"}]},
+        {"outputs": {"globs": ["x"] * (MAX_ITEMS + 1)}},
+        {"outputs": {"max_files": 1001}},
+        {"outputs": {"max_files": -1}},
+        {"outputs": {"max_file_bytes": 64 * MIB + 1}},
+        {"outputs": {"max_total_bytes": 64 * MIB + 1}},
+        {"outputs": {"max_files": 1, "MaxFiles": 1}},
+        {"outputs": ["out/*"]},
+        {"shell": True},
+    ],
+)
+def test_arguments_beyond_their_bounds_are_refused(tool, tmp_path, arguments):
+    """Before anything is made."""
+    told = tool.call("skill_run", {"skill": "maths", "command": "true", **arguments})
+    assert told["error"]["code"] == "invalid-arguments"
+    assert list((tmp_path / "workspaces").glob("ws_*")) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "stdout"),
+    [
+        ("echo a | tr a b", {}, "b\n"),
+        ("python3 scripts/double.py 21", {}, "42\n"),
+        ("basename $PWD", {}, "maths\n"),
+        ("basename $PWD", {"cwd": "scripts"}, "scripts\n"),
+        ("echo $GREETING", {"env": {"GREETING": "hello there"}}, "hello there\n"),
+        ("cat", {"stdin": "grün\n"}, "grün\n"),
+        ("$EDITOR work/note && cat work/note", {"editor_text": "seen"}, "seen"),
+    ],
+)
+def test_an_argument_reaches_the_command(tool, command, arguments, stdout):
+    """Command, cwd, env, stdin and editor_text."""
+    result = run(tool, command, **arguments)
+    assert (result["stdout"], result["exit_code"]) == (stdout, 0)
+
+
+@pytest.mark.parametrize(
+    ("to", "path"),
+    [({}, "work/inputs/data.csv"), ({"to": "work/there.csv"}, "work/there.csv")],
+)
+def test_a_file_of_the_host_is_put_where_it_is_wanted(tool, host, to, path):
+    """From a folder that the host allows; by default below the inputs."""
+    result = run(tool, f"cat {path}", inputs=[{"from": f"host://{host}/data.csv", **to}])
+    assert result["stdout"] == "1,2\n"
+    (staged,) = result["staged_inputs"]
+    assert (staged["name"], staged["size_bytes"]) == (path, 4)
+
+
+@pytest.mark.parametrize(
+    ("source", "mode"),
+    [
+        ("artifact://seed.txt", "copy"),
+        ("artifact://seed.txt@0", "copy"),
+        ("skill://maths/scripts/double.py", "copy"),
+        ("skill://maths/scripts/double.py", "link"),
+        ("workspace://work/made.txt", "copy"),
+        ("workspace://work/made.txt", "link"),
+    ],
+)
+def test_inputs_have_the_sources_of_the_seed(tool, source, mode):
+    """Each under its own name below the inputs; a later call finds what an earlier one made."""
+    run(tool, "echo made > work/made.txt")
+    result = run(tool, "cat inputs/*", inputs=[{"from": source, "mode": mode}])
+    texts = {"artifact": "sown", "skill": "import sys\n", "workspace": "made\n"}
+    assert result["stdout"].startswith(texts[source.partition(":")[0]])
+    assert [staged["original_name"] for staged in result["staged_inputs"]] == [source]
+
+
+def test_a_pinned_input_keeps_its_version(tool, artifacts):
+    """The one that came first; without a pin the newest comes."""
+    inputs = [
+        {"from": "artifact://seed.txt", "to": "work/pinned", "pin": True},
+        {"from": "artifact://seed.txt", "to": "work/newest"},
+    ]
+    run(tool, inputs=inputs)
+    artifacts.save("seed.txt", b"reaped", "text/plain")
+    result = run(tool, "cat work/pinned work/newest", inputs=inputs)
+    assert result["stdout"] == "sownreaped"
+
+
+def test_output_files_come_back_with_content_and_type(tool):
+    """The older way to collect; patterns may begin with the variable of the folder."""
+    result = run(tool, "echo 55 > out/fib.txt; echo {} > out/a.json", output_files=["out/*.txt"])
+    assert result["output_files"] == [
+        {
+            "name": "out/fib.txt",
+            "content": "55\n",
+            "mime_type": "text/plain",
+            "size_bytes": 3,
+            "truncated": False,
+            "ref": "workspace://out/fib.txt",
+        }
+    ]
+    assert files(run(tool, output_files=["$OUTPUT_DIR/*.txt"])) == {"out/fib.txt": "55\n"}
+
+
+def test_saved_files_are_named_as_artifacts(make_tool, artifacts):
+    """With the prefix, a new version each time; the host is told."""
+    saved = []
+    tool = make_tool(on_saved=saved.append)
+    arguments = {
+        "output_files": ["out/*"],
+        "save_as_artifacts": True,
+        "omit_inline_content": True,
+        "artifact_prefix": "run/",
+    }
+    for version, word in enumerate(("one", "two")):
+        result = run(tool, f"printf {word} > out/word.txt", **arguments)
+        assert files(result) == {"out/word.txt": None}
+        (ref,) = result["artifact_files"]
+        assert ref["version"] == version
+        assert ref["name"].startswith("run/")
+    assert [[each.to_dict() for each in refs][-1] for refs in saved][-1] == ref
+    assert artifacts.load(ref["name"], 0).data == b"one"
+    run(tool, output_files=["out/*"])
+    assert len(saved) == 2
+
+
+GO = {
+    "globs": "Globs",
+    "inline": "Inline",
+    "save": "Save",
+    "name_template": "NameTemplate",
+    "max_files": "MaxFiles",
+    "max_file_bytes": "MaxFileBytes",
+    "max_total_bytes": "MaxTotalBytes",
+}
+
+
+@pytest.mark.parametrize("is_go", [False, True])
+@pytest.mark.parametrize(
+    ("limits", "contents"),
+    [
+        ({}, {"out/a.txt": "aaaa", "out/b/c.txt": "cccc"}),
+        ({"max_files": 1}, {"out/a.txt": "aaaa"}),
+        ({"max_file_bytes": 3}, {"out/a.txt": "aaa", "out/b/c.txt": "ccc"}),
+        ({"max_total_bytes": 4}, {"out/a.txt": "aaaa"}),
+        ({"inline": False}, {"out/a.txt": None, "out/b/c.txt": None}),
+        (
+            {"max_files": 0, "max_file_bytes": 0, "max_total_bytes": 0},
+            {"out/a.txt": "aaaa", "out/b/c.txt": "cccc"},
+        ),
+    ],
+)
+def test_declared_outputs_obey_their_limits(tool, is_go, limits, contents):
+    """By the names of the seed in snake case, and by those of Go; 0 is the default."""
+    spec = {"globs": ["$OUTPUT_DIR/**"], "inline": True, **limits}
+    outputs = {GO[name]: value for name, value in spec.items()} if is_go else spec
+    command = "mkdir out/b; printf aaaa > out/a.txt; printf cccc > out/b/c.txt"
+    result = run(tool, command, outputs=outputs)
+    assert files(result) == contents
+    assert bool(result.get("warnings")) == (len(limits) == 1 and "inline" not in limits)
+
+
+@pytest.mark.parametrize("is_go", [False, True])
+def test_declared_outputs_are_saved_under_their_template(tool, artifacts, is_go):
+    """And named in the result."""
+    spec = {"globs": ["out/*"], "save": True, "name_template": "pref/"}
+    outputs = {GO[name]: value for name, value in spec.items()} if is_go else spec
+    (ref,) = run(tool, "printf x > out/a.txt", outputs=outputs)["artifact_files"]
+    assert ref["name"].startswith("pref/")
+    assert artifacts.load(ref["name"], ref["version"]).data == b"x"
+
+
+@pytest.mark.slow
+def test_the_time_of_a_command_is_bounded(tool):
+    """What it wrote before comes back."""
+    result = run(tool, "echo begun; sleep 60", timeout=0.5)
+    assert (result["timed_out"], result["stdout"]) == (True, "begun\n")
+    assert 400 < result["duration_ms"] < 10_000
+
+
+def test_no_time_is_the_default_time(tool):
+    """Models fill in a zero for what they do not mean."""
+    assert run(tool, "sleep 0.05", timeout=0)["timed_out"] is False
+
+
+def test_a_command_that_fails_is_a_result(tool):
+    """The model reads why."""
+    result = run(tool, "echo oops >&2; exit 3")
+    assert (result["exit_code"], result["stderr"], result["stdout"]) == (3, "oops\n", "")
+    assert result["executor"] == "local"
+
+
+def test_a_session_has_to_load_a_skill_first(make_tool, tmp_path):
+    """Told in the seed's words, with the next step; nothing is made."""
+    tool = make_tool(is_loaded=lambda name: False)
+    told = error(tool)
+    assert told["code"] == "skill-not-loaded"
+    assert told["message"] == 'skill_run requires skill_load first for "maths"'
+    assert told["next_step"].startswith("Call skill_load")
+    assert list((tmp_path / "workspaces").glob("ws_*")) == []
+
+
+def test_a_loaded_skill_is_asked_for_by_its_own_name(make_tool):
+    """Whatever a model called it."""
+    asked = []
+    tool = make_tool(is_loaded=lambda name: not asked.append(name))
+    answer = tool.call("skill_run", {"skill": "MATHS", "command": "echo $SKILL_NAME"})
+    assert answer["result"]["stdout"] == "maths\n"
+    assert asked == ["maths"]
+
+
+def test_an_unknown_skill_is_told_with_the_nearest(tool):
+    """As by every tool."""
+    answer = tool.call("skill_run", {"skill": "math", "command": "true"})
+    assert answer["error"]["code"] == "skill-not-found"
+    assert answer["error"]["nearest"] == ["maths"]
+
+
+def test_sessions_have_workspaces_of_their_own(make_tool):
+    """Calls of one session find what earlier ones left."""
+    one, same, other = (make_tool(session=session) for session in ("a", "a", "b"))
+    run(one, "echo mine > work/x")
+    assert run(same, "cat work/x")["stdout"] == "mine\n"
+    assert run(other, "ls work/x")["exit_code"] != 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({"inputs": [{"from": "artifact://none"}]}, "artifact-not-found"),
+        ({"inputs": [{"from": "artifact://seed.txt@7"}]}, "artifact-not-found"),
+        ({"inputs": [{"from": "host:///etc/passwd"}]}, "workspace"),
+        ({"inputs": [{"from": "host:///etc/../etc/passwd"}]}, "workspace"),
+        ({"inputs": [{"from": "workspace://../x"}]}, "workspace"),
+        ({"inputs": [{"from": "workspace://none"}]}, "workspace"),
+        ({"inputs": [{"from": "skill://maths/none"}]}, "workspace"),
+        ({"inputs": [{"from": "ftp://x/y"}]}, "workspace"),
+        ({"inputs": [{"from": "artifact://seed.txt", "to": "../x"}]}, "workspace"),
+        ({"output_files": ["../*"]}, "workspace"),
+        ({"outputs": {"globs": ["/etc/*"]}}, "workspace"),
+    ],
+)
+def test_what_cannot_be_had_is_told_without_places_on_the_host(tool, tmp_path, arguments, code):
+    """A code, a reason and a next step."""
+    told = error(tool, **arguments)
+    assert told["code"] == code
+    assert str(tmp_path) not in json.dumps(told)
+
+
+def test_a_result_names_what_was_saved_by_reference(make_tool):
+    """The reference is one that an input takes."""
+    saved = []
+    tool = make_tool(on_saved=saved.extend)
+    spec = {"globs": ["out/*"], "save": True}
+    run(tool, "printf again > out/a.txt", outputs=spec)
+    (ref,) = saved
+    assert isinstance(ref, ArtifactRef)
+    result = run(tool, "cat work/b", inputs=[{"from": ref.ref, "to": "work/b"}])
+    assert result["stdout"] == "again"

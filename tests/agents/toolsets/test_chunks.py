@@ -1,0 +1,749 @@
+"""Chunks: the names, the prompt's form and the flow are those of the design document."""
+
+import json
+import logging
+import os
+import time
+from dataclasses import FrozenInstanceError
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillsearch.agents.session import SkillSession
+from skillsearch.agents.tools.tool import arguments_schema
+from skillsearch.agents.toolsets.chunks import LoadSkillChunkTool, SkillChunk, SkillManager
+from skillsearch.errors import (
+    AmbiguousNameError,
+    ChunkNotFoundError,
+    ParseError,
+    QueryError,
+    SkillNotFoundError,
+    SkillSearchError,
+)
+
+ANALYZER = """\
+# Data analyzer
+
+Always look at the data first.
+
+<chunk id="cleaning" description="How to clean tables">
+Drop empty rows.
+</chunk>
+
+<chunk id="charts" description="How to draw charts">
+Bars before pies.
+</chunk>
+
+Cite the source.
+"""
+CORE = "# Data analyzer\n\nAlways look at the data first.\n\nCite the source."
+PROMPT = f"""\
+## data-analyzer
+{CORE}
+[Available Chunks]
+- cleaning: How to clean tables
+- charts: How to draw charts
+
+## tea
+Use 80 C."""
+
+
+def skill_md(name, body, **frontmatter):
+    """Return the text of a SKILL.md."""
+    fields = {"name": name, "description": "Does it.", **frontmatter}
+    head = "".join(
+        f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in fields.items()
+    )
+    return f"---\n{head}---\n{body}"
+
+
+def chunk(id, description="About it", content="Text."):
+    """Return the markup of a chunk."""
+    return f'<chunk id="{id}" description="{description}">\n{content}\n</chunk>\n'
+
+
+@pytest.fixture
+def skills(tmp_path, make_skill):
+    """A folder with a skill that has chunks, and one that has none."""
+    folder = tmp_path / "skills"
+    make_skill(folder, "tea", "Steep tea.", body="Use 80 C.\n")
+    make_skill(
+        folder, "data-analyzer", "Analyze data.", body=ANALYZER, version="1.2.0", author="Ada"
+    )
+    return folder
+
+
+@pytest.fixture
+def variables():
+    """The variables of a host's template."""
+    return {"user": "Ada"}
+
+
+@pytest.fixture
+def manager(skills, variables, tmp_path):
+    """A manager that has loaded that folder."""
+    manager = SkillManager(variables=variables, index_dir=tmp_path / "index", model="hashing")
+    manager.load_from_directory(skills)
+    return manager
+
+
+def registered(*contents, **options):
+    """Return a manager of registered skills."""
+    manager = SkillManager(**options)
+    for content in contents:
+        manager.register_skill(content)
+    return manager
+
+
+class ScriptedAgent:
+    """The host of the document: a template, variables, tools, and a model that follows a script."""
+
+    def __init__(self, system, toolset):
+        self.system = system
+        self.toolset = toolset
+        self.variables = {}
+        self.history = []
+        self.prompts = []
+
+    def step(self, name, **arguments):
+        """Render the prompt anew, as at every step, and call a tool."""
+        prompt = self.system
+        for variable, value in self.variables.items():
+            prompt = prompt.replace("{{" + variable + "}}", value)
+        self.prompts.append(prompt)
+        self.history.append(self.toolset.call(name, arguments))
+        return self.history[-1]
+
+
+def test_an_agent_loads_a_chunk_as_in_the_document(skills):
+    """Load, put the prompt into the variables, run: the chunk goes into the history."""
+    skill_manager = SkillManager()
+    skill_manager.load_from_directory(skills)
+    agent = ScriptedAgent(
+        "You are an agent.\n\nSkills:\n{{skill_docs}}", LoadSkillChunkTool(skill_manager).toolset()
+    )
+    assert skill_manager.update_variables(agent.variables) == {"skill_docs": PROMPT}
+    answer = agent.step("load_skill_chunk", skill_name="data-analyzer", chunk_id="charts")
+    assert answer == {"result": "Bars before pies."}
+    assert agent.prompts == [f"You are an agent.\n\nSkills:\n{PROMPT}"]
+    agent.step("load_skill_chunk", skill_name="data-analyzer", chunk_id="cleaning")
+    assert agent.prompts[1] == agent.prompts[0].replace("- charts: How to draw charts\n", "")
+    assert "[Available Chunks]" not in agent.variables["skill_docs"]
+    assert agent.history == [{"result": "Bars before pies."}, {"result": "Drop empty rows."}]
+
+
+def test_a_skill_has_metadata_core_and_chunks(manager):
+    """As the document types it; keys of the frontmatter that nobody knows are there too."""
+    skill = manager.skills["data-analyzer"]
+    assert (skill.metadata.name, skill.metadata.version) == ("data-analyzer", "1.2.0")
+    assert skill.metadata.description == "Analyze data."
+    assert skill.metadata.frontmatter["author"] == "Ada"
+    assert skill.core_content == CORE
+    assert dict(skill.chunks) == {
+        "cleaning": SkillChunk("cleaning", "How to clean tables", "Drop empty rows."),
+        "charts": SkillChunk("charts", "How to draw charts", "Bars before pies."),
+    }
+    assert skill.active_chunks == frozenset()
+    with pytest.raises(FrozenInstanceError):
+        skill.core_content = ""
+
+
+def test_a_skill_without_a_version_has_an_empty_one(manager):
+    """The document's type wants a text."""
+    assert manager.skills["tea"].metadata.version == ""
+
+
+def test_the_prompt_has_the_form_of_the_document(manager):
+    """Heading, core, list; by name, a blank line between; no list where there is no chunk."""
+    assert manager.get_skills_prompt() == PROMPT
+    assert list(manager.skills) == ["data-analyzer", "tea"]
+
+
+def test_without_skills_the_prompt_is_empty():
+    """The variable is there from the start, so that no template shows its name."""
+    variables = {}
+    assert SkillManager(variables=variables).get_skills_prompt() == ""
+    assert variables == {"skill_docs": ""}
+
+
+def test_a_skill_that_is_all_chunks_has_no_core(manager):
+    """Its list follows its heading; a chunk without a description is its id."""
+    manager = registered(skill_md("a", '<chunk id="one">1</chunk>'))
+    assert manager.get_skills_prompt() == "## a\n[Available Chunks]\n- one"
+
+
+def test_an_activated_chunk_is_returned_and_leaves_the_list(manager, variables):
+    """The prompt keeps the core and what is not loaded; the variables follow at once."""
+    assert manager.activate_chunk("data-analyzer", "cleaning") == "Drop empty rows."
+    without = PROMPT.replace("- cleaning: How to clean tables\n", "")
+    assert variables == {"user": "Ada", "skill_docs": without}
+    assert manager.get_skills_prompt() == without
+    skill = manager.skills["data-analyzer"]
+    assert skill.active_chunks == {"cleaning"}
+    assert [each.id for each in skill.available_chunks] == ["charts"]
+
+
+def test_activating_twice_returns_the_content_twice(manager, variables):
+    """The model may have lost the first answer."""
+    first = manager.activate_chunk("data-analyzer", "charts")
+    before = dict(variables)
+    assert manager.activate_chunk("Data-Analyzer", "charts") == first
+    assert variables == before
+    assert manager.session.active_chunks("data-analyzer") == ("charts",)
+
+
+def test_deactivating_lists_a_chunk_again(manager, variables):
+    """In its place; twice is once."""
+    manager.activate_chunk("data-analyzer", "cleaning")
+    manager.deactivate_chunk("DATA-ANALYZER", "cleaning")
+    assert variables["skill_docs"] == PROMPT
+    manager.deactivate_chunk("data-analyzer", "cleaning")
+    assert variables["skill_docs"] == PROMPT
+
+
+def test_deactivating_one_chunk_leaves_the_others(manager):
+    """Each for itself."""
+    manager.activate_chunk("data-analyzer", "cleaning")
+    manager.activate_chunk("data-analyzer", "charts")
+    manager.deactivate_chunk("data-analyzer", "cleaning")
+    assert manager.skills["data-analyzer"].active_chunks == {"charts"}
+
+
+def test_a_reset_lists_all_chunks_again(manager, variables):
+    """A new task has an empty history; what else the session holds stays."""
+    manager.register_skill(skill_md("other", chunk("one")))
+    prompt = variables["skill_docs"]
+    manager.session.load("tea", docs=["notes.md"])
+    for name, chunk_id in [("data-analyzer", "cleaning"), ("other", "one")]:
+        manager.activate_chunk(name, chunk_id)
+    manager.reset()
+    assert variables["skill_docs"] == prompt
+    assert manager.session.is_loaded("tea")
+    assert manager.session.selection("tea").names == ("notes.md",)
+    assert not [key for key in manager.session.state if "chunks" in key]
+
+
+@pytest.mark.parametrize("method", ["activate_chunk", "deactivate_chunk"])
+def test_an_unknown_skill_is_told_with_the_nearest(manager, variables, method):
+    """Nothing is guessed, nothing changes."""
+    with pytest.raises(SkillNotFoundError, match="data-analyzer") as caught:
+        getattr(manager, method)("data-analyser", "charts")
+    assert caught.value.nearest[0] == "data-analyzer"
+    assert variables["skill_docs"] == PROMPT
+
+
+@pytest.mark.parametrize("method", ["activate_chunk", "deactivate_chunk"])
+def test_an_unknown_chunk_is_told_with_those_there_are(manager, variables, method):
+    """Active ones too: their content can be had again."""
+    manager.activate_chunk("data-analyzer", "cleaning")
+    before = variables["skill_docs"]
+    with pytest.raises(ChunkNotFoundError) as caught:
+        getattr(manager, method)("Data-Analyzer", "Charts")
+    assert caught.value.available == ("cleaning", "charts")
+    assert (caught.value.skill, caught.value.chunk_id) == ("data-analyzer", "Charts")
+    assert str(caught.value) == (
+        "The skill 'data-analyzer' has no chunk 'Charts'; ask for one of: cleaning, charts."
+    )
+    assert variables["skill_docs"] == before
+
+
+def test_a_skill_without_chunks_says_so(manager):
+    """Its body is in the prompt already."""
+    with pytest.raises(ChunkNotFoundError, match="no chunks at all") as caught:
+        manager.activate_chunk("tea", "any")
+    assert caught.value.available == ()
+
+
+def test_folders_add_to_what_is_loaded(manager, tmp_path, make_skill, variables):
+    """Nested skills as well; where two have a name, the one that was loaded first is meant."""
+    make_skill(tmp_path / "more" / "deep", "coffee", body="Grind.\n")
+    make_skill(tmp_path / "more", "tea", body="Another tea.\n")
+    manager.load_from_directory(str(tmp_path / "more"))
+    assert list(manager.skills) == ["coffee", "data-analyzer", "tea"]
+    assert manager.skills["tea"].core_content == "Use 80 C."
+    assert variables["skill_docs"] == f"## coffee\nGrind.\n\n{PROMPT}"
+
+
+def test_a_broken_skill_is_logged_and_skipped(skills, caplog):
+    """The others are loaded; it is logged once."""
+    (skills / "broken").mkdir()
+    (skills / "broken" / "SKILL.md").write_text("no frontmatter")
+    manager = SkillManager()
+    manager.load_from_directory(skills)
+    assert manager.get_skills_prompt() == PROMPT
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert f"{skills}/broken/SKILL.md: line 1: The file does not start" in record.message
+
+
+def test_a_missing_folder_is_logged_and_may_come_later(tmp_path, make_skill, caplog):
+    """Nothing is loaded until then."""
+    manager = SkillManager()
+    manager.load_from_directory(tmp_path / "none")
+    assert manager.get_skills_prompt() == ""
+    (record,) = caplog.records
+    assert record.message.startswith(f"{tmp_path}/none: The folder does not exist")
+    make_skill(tmp_path / "none", "tea", body="Hot.")
+    assert manager.get_skills_prompt() == "## tea\nHot."
+
+
+def test_a_folder_within_a_loaded_one_adds_nothing(manager, skills, caplog):
+    """Nor does the same again; neither is worth a word."""
+    manager.load_from_directory(skills / "tea")
+    manager.load_from_directory(skills)
+    assert manager.get_skills_prompt() == PROMPT
+    assert not caplog.records
+
+
+def test_a_registered_skill_needs_no_file(manager, variables):
+    """It is in the prompt at once, and returned."""
+    skill = manager.register_skill(skill_md("memo", f"Write.\n{chunk('form')}", version="2"))
+    assert (skill.metadata.name, skill.metadata.version) == ("memo", "2")
+    assert manager.skills["memo"] == skill
+    assert (
+        "## memo\nWrite.\n[Available Chunks]\n- form: About it\n\n## tea" in variables["skill_docs"]
+    )
+    assert manager.activate_chunk("memo", "form") == "Text."
+
+
+def test_registering_again_replaces_and_deactivates(manager):
+    """Even the same text: the author begins anew."""
+    text = skill_md("memo", chunk("form") + chunk("tone"))
+    manager.register_skill(text)
+    manager.activate_chunk("memo", "form")
+    manager.activate_chunk("data-analyzer", "charts")
+    manager.register_skill(text)
+    assert manager.skills["memo"].active_chunks == frozenset()
+    manager.activate_chunk("memo", "form")
+    manager.register_skill(skill_md("memo", chunk("form", content="New.")))
+    assert list(manager.skills["memo"].chunks) == ["form"]
+    assert manager.skills["memo"].active_chunks == frozenset()
+    assert manager.activate_chunk("memo", "form") == "New."
+    assert manager.skills["data-analyzer"].active_chunks == {"charts"}
+
+
+def test_a_registered_skill_replaces_one_of_a_folder(manager):
+    """The same name, the same skill."""
+    manager.activate_chunk("data-analyzer", "charts")
+    manager.register_skill(skill_md("data-analyzer", "Mine.\n" + chunk("charts")))
+    assert manager.skills["data-analyzer"].core_content == "Mine."
+    assert manager.skills["data-analyzer"].active_chunks == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        ("", "frontmatter-missing"),
+        ("just text", "frontmatter-missing"),
+        ("---\nname: x\n---\n", "description-missing"),
+        (skill_md("x", "x" * (1 << 20)), "file-too-large"),
+    ],
+)
+def test_what_is_no_skill_is_not_registered(manager, variables, content, code):
+    """The error says what is wrong; nothing changes."""
+    with pytest.raises(ParseError) as caught:
+        manager.register_skill(content)
+    assert caught.value.code == code
+    assert variables["skill_docs"] == PROMPT
+
+
+def test_the_variable_can_have_another_name(skills):
+    """The template is the host's."""
+    variables = {}
+    manager = SkillManager(variables=variables, variable="docs")
+    manager.load_from_directory(skills)
+    assert variables == {"docs": PROMPT}
+    assert manager.update_variables() == {"docs": PROMPT}
+
+
+def test_variables_can_come_later(skills):
+    """From then on they are kept up to date, and those before are not."""
+    first, second = {}, {}
+    manager = SkillManager(variables=first)
+    assert manager.update_variables(second) == {"skill_docs": ""}
+    manager.load_from_directory(skills)
+    assert (first["skill_docs"], second["skill_docs"]) == ("", PROMPT)
+
+
+def test_without_variables_the_host_asks(skills):
+    """The document's own way: a function that returns what to set."""
+    manager = SkillManager()
+    manager.load_from_directory(skills)
+    assert manager.update_variables() == {"skill_docs": PROMPT}
+
+
+def test_the_state_survives_json(skills):
+    """Another process goes on where this one ended, with registered skills as well."""
+    text = skill_md("memo", chunk("form"))
+    session = SkillSession(lifetime="session")
+    manager = registered(text, session=session)
+    manager.load_from_directory(skills)
+    manager.activate_chunk("data-analyzer", "charts")
+    manager.activate_chunk("memo", "form")
+    other = registered(text, session=SkillSession.from_json(session.to_json()))
+    other.load_from_directory(skills)
+    assert other.get_skills_prompt() == manager.get_skills_prompt()
+    assert other.skills["memo"].active_chunks == {"form"}
+
+
+def test_each_agent_has_its_own_chunks(skills):
+    """Two managers on the state of one host."""
+    state = {}
+    managers = [SkillManager(session=SkillSession(state, agent=agent)) for agent in ("a", "b")]
+    for manager in managers:
+        manager.load_from_directory(skills)
+    managers[0].activate_chunk("data-analyzer", "charts")
+    managers[1].reset()
+    active = [manager.skills["data-analyzer"].active_chunks for manager in managers]
+    assert active == [{"charts"}, frozenset()]
+
+
+def test_chunks_outlast_turns_unless_the_session_says_otherwise(manager, skills):
+    """The history does as well; a host may choose another lifetime."""
+    manager.activate_chunk("data-analyzer", "charts")
+    manager.session.begin_turn()
+    assert manager.skills["data-analyzer"].active_chunks == {"charts"}
+    brief = SkillManager(session=SkillSession(lifetime="turn"))
+    brief.load_from_directory(skills)
+    brief.activate_chunk("data-analyzer", "charts")
+    brief.session.begin_turn()
+    assert brief.get_skills_prompt() == PROMPT
+
+
+def test_a_hostile_state_is_read_as_what_it_says_of_chunks_that_exist(skills):
+    """Ids that are no chunks, and what is no list."""
+    state = {
+        "temp:skill:chunks:data-analyzer": '["none", "charts", 5]',
+        "temp:skill:chunks:tea": "{{{",
+    }
+    manager = SkillManager(session=SkillSession(state))
+    manager.load_from_directory(skills)
+    assert manager.skills["data-analyzer"].active_chunks == {"charts"}
+    assert manager.skills["tea"].active_chunks == frozenset()
+
+
+def test_the_prompt_is_that_of_the_disk_now(manager, skills, make_skill, variables):
+    """Skills come, change and go without a restart."""
+    make_skill(skills, "tea", body="Use 70 C.\n" + chunk("black"))
+    assert manager.get_skills_prompt().endswith(
+        "## tea\nUse 70 C.\n[Available Chunks]\n- black: About it"
+    )
+    assert manager.activate_chunk("tea", "black") == "Text."
+    (skills / "tea" / "SKILL.md").unlink()
+    assert "tea" not in manager.get_skills_prompt()
+    assert variables["skill_docs"] == manager.get_skills_prompt()
+
+
+def test_a_chunk_that_changed_on_disk_is_listed_again(manager, skills, make_skill):
+    """The history holds its old text; a chunk that did not change stays active."""
+    manager.activate_chunk("data-analyzer", "charts")
+    manager.activate_chunk("data-analyzer", "cleaning")
+    changed = ANALYZER.replace("Bars before pies.", "No pies.")
+    make_skill(skills, "data-analyzer", "Analyze data.", body=changed)
+    assert manager.skills["data-analyzer"].active_chunks == {"cleaning"}
+    assert manager.activate_chunk("data-analyzer", "charts") == "No pies."
+
+
+def test_a_skill_that_breaks_is_logged_and_leaves_the_prompt(manager, skills, caplog):
+    """Until it is mended."""
+    text = (skills / "tea" / "SKILL.md").read_text()
+    (skills / "tea" / "SKILL.md").write_text("broken")
+    assert "## tea" not in manager.get_skills_prompt()
+    assert "tea/SKILL.md" in caplog.text
+    with pytest.raises(SkillNotFoundError):
+        manager.activate_chunk("tea", "x")
+    (skills / "tea" / "SKILL.md").write_text(text)
+    assert manager.get_skills_prompt() == PROMPT
+
+
+def test_a_skill_that_vanishes_while_it_is_looked_at_is_logged(skills, monkeypatch, caplog):
+    """Listed a moment ago, gone when it is to be read: the others stay."""
+    manager = SkillManager()
+    manager.library.add_root(skills)
+    monkeypatch.setattr(manager.library, "refresh", lambda: None)
+    (skills / "data-analyzer" / "SKILL.md").unlink()
+    assert manager.get_skills_prompt() == "## tea\nUse 80 C."
+    assert f"{skills}/data-analyzer/SKILL.md" in caplog.text
+    with pytest.raises(SkillNotFoundError):
+        manager.activate_chunk("data-analyzer", "charts")
+
+
+def test_a_skill_that_is_not_to_be_offered_is_in_no_prompt(manager, skills, make_skill):
+    """It asks hosts so; the host itself sees it."""
+    make_skill(skills, "secret", body=chunk("x"), **{"disable-model-invocation": True})
+    assert manager.get_skills_prompt() == PROMPT
+    assert "secret" in manager.skills
+
+
+def test_skills_that_no_name_tells_apart_are_named_by_their_ids(tmp_path, make_skill):
+    """The heading is what the tool takes."""
+    for folder in ("one", "two"):
+        path = make_skill(tmp_path / "s" / folder, "tea", body=chunk("c", content=folder))
+        assert path.is_file()
+    manager = SkillManager()
+    manager.load_from_directory(tmp_path / "s")
+    assert list(manager.skills) == ["s:one/tea", "s:two/tea"]
+    assert manager.activate_chunk("s:two/tea", "c") == "two"
+    assert [bool(skill.active_chunks) for skill in manager.skills.values()] == [False, True]
+    with pytest.raises(AmbiguousNameError):
+        manager.activate_chunk("tea", "c")
+
+
+def test_an_older_version_is_no_skill_of_the_prompt(tmp_path, make_skill):
+    """The newest is meant; the error names it."""
+    for version in ("1.0", "2.0"):
+        make_skill(tmp_path / "s" / version[0], "tea", body=chunk(f"v{version}"), version=version)
+    manager = SkillManager()
+    manager.load_from_directory(tmp_path / "s")
+    assert list(manager.skills) == ["tea"]
+    assert manager.activate_chunk("tea@>=2", "v2.0") == "Text."
+    with pytest.raises(SkillNotFoundError) as caught:
+        manager.activate_chunk("tea@1.0", "v1.0")
+    assert caught.value.nearest == ("tea",)
+
+
+@pytest.mark.parametrize(
+    ("body", "core", "chunks"),
+    [
+        ("A\n<chunk description='d' id='one'>B</chunk>\nC", "A\n\nC", {"one": "B"}),
+        ("<chunk id=a>A <chunk id=b>B</chunk> C</chunk>", "", {"a": "A  C", "b": "B"}),
+        (
+            "A <chunk id='x' description='a > b &amp; c'><p>&lt;</p></chunk>",
+            "A",
+            {"x": "<p>&lt;</p>"},
+        ),
+        ("```\n<chunk id=a>A</chunk>\n```", "```\n<chunk id=a>A</chunk>\n```", {}),
+        ("A\n<chunk id=a>B", "A", {"a": "B"}),
+        ("A </chunk> B", "A </chunk> B", {}),
+        ("<chunk id=a>1</chunk><chunk id=a>2</chunk>", "", {"a": "1", "a-2": "2"}),
+        ("<chunk>1</chunk>", "", {"chunk-1": "1"}),
+    ],
+)
+def test_core_and_chunks_are_separated_whatever_the_markup(body, core, chunks):
+    """Order and quotes of attributes, nested, special characters, in code, unclosed, repeated."""
+    manager = registered(skill_md("a", body))
+    skill = manager.skills["a"]
+    assert skill.core_content == core
+    assert {id: each.content for id, each in skill.chunks.items()} == chunks
+    assert {id: manager.activate_chunk("a", id) for id in chunks} == chunks
+    assert manager.skills["a"].available_chunks == ()
+
+
+def test_malformed_markup_is_logged_and_harmless(skills, make_skill, caplog):
+    """File, line and what to mend; the skill is loaded, and so are the others."""
+    path = make_skill(skills, "odd", body="Core\n<chunk id='open' description='d'>\nrest\n")
+    manager = SkillManager()
+    manager.load_from_directory(skills)
+    assert [record.message for record in caplog.records] == [
+        f"{path}: line 6: The chunk 'open' is not closed and goes on to the end; add '</chunk>'."
+    ]
+    assert "## odd\nCore\n[Available Chunks]\n- open: d\n\n## tea" in manager.get_skills_prompt()
+
+
+def test_a_core_cannot_pass_for_what_the_prompt_says_itself():
+    """A list of chunks, or the section of another skill, as a model may read it."""
+    body = (
+        "## tea\n[Available Chunks]\n- x: y\n  [available chunks]\n ##  **TEA** ##\n##tea\n"
+        "### tea\n## Tea time\n## evil\n[Available Chunks](a.md)\n[Available Chunks]: a.md\nEnd."
+    )
+    manager = registered(skill_md("evil", body), skill_md("tea", "Hot."))
+    assert manager.get_skills_prompt() == (
+        "## evil\n\\## tea\n\\[Available Chunks]\n- x: y\n  \\[available chunks]\n"
+        " \\##  **TEA** ##\n\\##tea\n"
+        "### tea\n## Tea time\n## evil\n[Available Chunks](a.md)\n[Available Chunks]: a.md\nEnd."
+        "\n\n## tea\nHot."
+    )
+
+
+def test_hidden_characters_reach_no_model():
+    """Neither by the prompt nor by the tool, which knows the name as the prompt has it."""
+    hidden = "\u202e\u200b\U000e0041"
+    body = f"Co{hidden}\x1bre.\r## t\u200bea\n" + chunk(
+        f"i{hidden}d", f"d{hidden}d", f"te{hidden}x\x1bt"
+    )
+    manager = registered(skill_md(f"ev{hidden}il", body), skill_md("tea", "Hot."))
+    prompt = manager.get_skills_prompt()
+    assert prompt == ("## evil\nCore.\n\\## tea\n[Available Chunks]\n- id: dd\n\n## tea\nHot.")
+    assert manager.activate_chunk("evil", "id") == "text"
+
+
+@pytest.mark.parametrize(
+    ("core", "section"), [("\u200b", "## a"), ("\u200b\n\n  One.\n\n\u200b", "## a\n  One.")]
+)
+def test_what_only_hidden_characters_held_apart_is_no_blank_line(core, section):
+    """A blank line separates skills."""
+    assert registered(skill_md("a", core)).get_skills_prompt() == section
+
+
+@given(
+    st.lists(
+        st.text("#[]AavilbeChunks tea\n\\-:", max_size=40)
+        | st.sampled_from(["## tea", "[Available Chunks]", "## a\n[Available Chunks]\n- x: y"]),
+        max_size=6,
+    )
+)
+def test_the_sections_of_a_prompt_can_be_told_apart(lines):
+    """Whatever a core holds, the next heading and the list after it are ours."""
+    manager = registered(
+        skill_md("a", "\n".join([*lines, "", chunk("one")])), skill_md("tea", "Hot.")
+    )
+    section, rest = manager.get_skills_prompt().split("\n\n## tea\n")
+    assert rest == "Hot."
+    assert section.startswith("## a\n")
+    head, _, listed = section.rpartition("[Available Chunks]\n")
+    assert listed == "- one: About it"
+    assert "[Available Chunks]" not in [line.strip() for line in head.splitlines()]
+
+
+def test_a_hit_names_the_chunk(manager):
+    """Then one call loads it."""
+    hit = manager.search("analyze data and draw charts", n=1)[0]
+    assert (hit.name, hit.chunk) == ("data-analyzer", "charts")
+    assert manager.activate_chunk(hit.name, hit.chunk) == "Bars before pies."
+
+
+def test_the_index_lies_where_it_is_told_and_has_the_model_it_is_told(manager, skills, tmp_path):
+    """It is made by the first search."""
+    assert not (tmp_path / "index").exists()
+    manager.search("tea")
+    assert (tmp_path / "index").is_dir()
+    other = SkillManager(model="no-such-model")
+    other.load_from_directory(skills)
+    with pytest.raises(SkillSearchError, match="no-such-model"):
+        other.search("tea")
+
+
+def test_search_gives_five_unless_told_otherwise(manager, skills, make_skill):
+    """The default of n, n itself, and what is on disk now."""
+    assert len(manager.search("boil strawberry jam")) == 0
+    for number in range(8):
+        make_skill(skills, f"jam-{number}", "Boil strawberry jam.")
+    assert len(manager.search("boil strawberry jam")) == 5
+    assert len(manager.search("boil strawberry jam", 2)) == 2
+    with pytest.raises(QueryError):
+        manager.search("")
+
+
+def test_the_tool_is_that_of_the_document(manager):
+    """Its name and arguments, both wanted; the description says when."""
+    made = LoadSkillChunkTool(manager)
+    (tool,) = made.toolset().tools()
+    assert made.name == tool.name == "load_skill_chunk"
+    assert made.description == tool.description
+    assert "[Available Chunks]" in tool.description
+    schema = arguments_schema(tool.arguments)
+    assert {name: each["type"] for name, each in schema["properties"].items()} == {
+        "skill_name": "string",
+        "chunk_id": "string",
+    }
+    assert schema["required"] == ["skill_name", "chunk_id"]
+
+
+def test_executing_the_tool_returns_the_content(manager, variables):
+    """It is all that goes into the history; the variables are those of afterwards."""
+    tool = LoadSkillChunkTool(manager)
+    found = tool.execute({"skill_name": "data-analyzer", "chunk_id": "charts"})
+    assert found == "Bars before pies."
+    assert "charts" not in variables["skill_docs"]
+    with pytest.raises(ChunkNotFoundError):
+        tool.execute({"skill_name": "data-analyzer", "chunk_id": "none"})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"skill_name": "tea"}, {"skill_name": "tea", "chunk_id": 5, "x": 1}, "tea", None],
+)
+def test_other_arguments_are_refused(manager, arguments):
+    """Before anything is done."""
+    with pytest.raises(ValueError, match="LoadSkillChunkArgs"):
+        LoadSkillChunkTool(manager).execute(arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "detail"),
+    [
+        (("data-analyzer", "chart"), "chunk-not-found", {"available": ["cleaning", "charts"]}),
+        (("tea", "any"), "chunk-not-found", {}),
+        (("analyzer", "charts"), "skill-not-found", {"nearest": ["data-analyzer"]}),
+        (("../../etc/passwd", "\0"), "skill-not-found", {}),
+        (("", ""), "skill-not-found", {}),
+        (("\ud800" * 9, "x"), "skill-not-found", {}),
+    ],
+)
+def test_a_failed_call_tells_the_model_what_there_is(manager, arguments, code, detail):
+    """It can try again."""
+    call = dict(zip(("skill_name", "chunk_id"), arguments, strict=True))
+    error = LoadSkillChunkTool(manager).toolset().call("load_skill_chunk", call)["error"]
+    assert error["code"] == code
+    assert {key: error[key] for key in ("available", "nearest") if key in error} == detail
+
+
+def test_very_many_chunks_fill_no_error():
+    """A message names ten of them, its details fifty."""
+    manager = registered(skill_md("a", "".join(chunk(f"c{n}") for n in range(60))))
+    with pytest.raises(ChunkNotFoundError, match=r": c0, .*, c9 and 50 more\.") as caught:
+        manager.activate_chunk("a", "x" * 10_000)
+    assert len(caught.value.available) == 60
+    assert len(str(caught.value)) < 400
+    call = {"skill_name": "a", "chunk_id": "x"}
+    error = LoadSkillChunkTool(manager).toolset().call("load_skill_chunk", call)["error"]
+    assert error["available"] == [f"c{n}" for n in range(50)]
+
+
+def test_three_hundred_skills_take_linear_time(tmp_path, make_skill, monkeypatch):
+    """A prompt of unchanged skills opens no file and is rendered in a moment."""
+    for number in range(300):
+        path = make_skill(tmp_path / "s", f"s{number:03}", body=f"Core {number}.\n" + chunk("one"))
+        os.utime(path, (1_000_000, 1_000_000))
+    manager = SkillManager()
+    manager.load_from_directory(tmp_path / "s")
+    monkeypatch.setattr(os, "open", None)
+    started = time.thread_time()
+    prompt = manager.get_skills_prompt()
+    assert time.thread_time() - started < 1
+    assert prompt == "\n\n".join(
+        f"## s{number:03}\nCore {number}.\n[Available Chunks]\n- one: About it"
+        for number in range(300)
+    )
+
+
+ACTIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["activate_chunk", "activate_chunk", "deactivate_chunk", "reset"]),
+        st.sampled_from(["a", "B"]),
+        st.sampled_from(["one", "two", "three", "none"]),
+    ),
+    max_size=12,
+)
+
+
+@given(ACTIONS)
+@pytest.mark.slow
+def test_available_and_active_chunks_are_all_chunks(actions):
+    """For any calls, against a set; the variables are always the prompt, before it is asked for."""
+    variables = {}
+    body = chunk("one") + chunk("two") + chunk("three")
+    manager = registered(skill_md("a", body), skill_md("b", body), variables=variables)
+    active = set()
+    for method, name, chunk_id in actions:
+        if method == "reset":
+            manager.reset()
+            active.clear()
+        elif chunk_id == "none":
+            with pytest.raises(ChunkNotFoundError):
+                getattr(manager, method)(name, chunk_id)
+        else:
+            getattr(manager, method)(name, chunk_id)
+            change = active.add if method == "activate_chunk" else active.discard
+            change((name.lower(), chunk_id))
+        rendered = variables["skill_docs"]
+        assert rendered == manager.get_skills_prompt()
+        for skill_name, skill in manager.skills.items():
+            assert skill.active_chunks == {id for owner, id in active if owner == skill_name}
+            available = [each.id for each in skill.available_chunks]
+            assert available == [id for id in skill.chunks if id not in skill.active_chunks]
+            section = rendered.split("## ")[1 if skill_name == "a" else 2]
+            assert [f"- {id}: About it" in section for id in skill.chunks] == [
+                id in available for id in skill.chunks
+            ]

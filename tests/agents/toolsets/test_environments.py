@@ -1,0 +1,603 @@
+"""Environments: the texts that a model reads are those of the design document, word for word."""
+
+import json
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from skillsearch.agents.tools.tool import Tool, ToolArguments, ToolResult, Toolset, arguments_schema
+from skillsearch.agents.toolsets.environment_skills import (
+    MIN_DESCRIPTION_CHARS,
+    SkillInfo,
+    SkillLoader,
+    base_skill_tool,
+    create_skill_tool_with_description,
+)
+from skillsearch.agents.toolsets.environments import Environment
+from skillsearch.errors import QueryError
+
+TEST = "This is a test skill for validating the skill loading mechanism"
+ANOTHER = "Another test skill for testing multiple skills"
+INFO = f"- Another Skill: {ANOTHER}\n- Test Skill: {TEST}"
+
+
+def write_skill(skills, folder, text=None, name="A Skill", description="Does it.", body="# Do\n"):
+    """Write a ``skill.md`` in the form of the document, or any text in its place."""
+    path = Path(skills) / folder / "skill.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if text is None:
+        text = f"---\nname: {name}\ndescription: {description}\n---\n\n{body}"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def skills(tmp_path):
+    """The skills of the document's own verification."""
+    folder = tmp_path / "environments" / "test-env" / "skills"
+    write_skill(folder, "test-skill", name="Test Skill", description=TEST, body="# Test\n\nGo.\n\n")
+    write_skill(folder, "another-skill", name="Another Skill", description=ANOTHER)
+    return folder
+
+
+@pytest.fixture
+def environment(skills, tmp_path):
+    """An environment of those skills, loaded."""
+    made = Environment("test-env", skills, index_dir=tmp_path / "index", model="hashing")
+    made.load_skills()
+    return made
+
+
+def many(count, description="Does it."):
+    """Return as many skills, which lie nowhere."""
+    return [SkillInfo(f"s{n:03}", f"Skill {n:03}", description, "/none") for n in range(count)]
+
+
+def tool(environment, name="skill"):
+    """Return one of the tools that an environment lists."""
+    return {tool.name: tool for tool in environment.list_tools()}[name]
+
+
+def enum(tool):
+    """Return the ids that the definition of a tool names."""
+    return arguments_schema(tool.arguments)["properties"]["skill"].get("enum")
+
+
+def execute(tool, skill):
+    """Call a tool as a host does, and return its result."""
+    answer = Toolset([tool]).call(tool.name, {"skill": skill})
+    return ToolResult.model_validate(answer["result"])
+
+
+def test_all_skills_are_loaded_by_id(skills):
+    """The id is the folder, name and description are the frontmatter's, the path is whole."""
+    assert SkillLoader(skills).load_all() == [
+        SkillInfo(
+            "another-skill", "Another Skill", ANOTHER, str(skills / "another-skill/skill.md")
+        ),
+        SkillInfo("test-skill", "Test Skill", TEST, str(skills / "test-skill/skill.md")),
+    ]
+
+
+def test_the_usual_spelling_of_the_file_is_loaded_too(tmp_path, make_skill):
+    """``SKILL.md``, as the specification writes it."""
+    path = make_skill(tmp_path / "skills", "steep-tea", "Steep tea.")
+    assert SkillLoader(tmp_path / "skills").load_all() == [
+        SkillInfo("steep-tea", "steep-tea", "Steep tea.", str(path))
+    ]
+
+
+def test_a_nested_skill_has_its_relative_folder_as_id(skills):
+    """So two folders of one name are told apart."""
+    write_skill(skills, "office/test-skill")
+    ids = [info.id for info in SkillLoader(skills).load_all()]
+    assert ids == ["another-skill", "office/test-skill", "test-skill"]
+
+
+def test_a_missing_name_is_that_of_the_folder(skills):
+    """A description is enough to be of use."""
+    write_skill(skills, "unnamed", "---\ndescription: Does it.\n---\n")
+    assert SkillLoader(skills).load_all()[2].name == "unnamed"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("just text", "No frontmatter found in {path}: "),
+        ("---\nname: A\n---\n", "Missing name or description in {path}: "),
+        ("---\nname: A\ndescription: ''\n---\n", "Missing name or description in {path}: "),
+        ("---\n- a: [\n---\n", "Failed to parse frontmatter in {path}: "),
+        ("---\na: !!python/name:os.system x\n---\n", "Failed to parse frontmatter in {path}: "),
+        ("x" * (1 << 20) + "x", "Failed to load skill: broken: "),
+    ],
+)
+def test_a_broken_skill_is_skipped_and_logged(skills, caplog, text, message):
+    """All others are loaded; the log says what is wrong, and where."""
+    path = write_skill(skills, "broken", text)
+    assert len(SkillLoader(skills).load_all()) == 2
+    (logged,) = [record.getMessage() for record in caplog.records]
+    assert logged.startswith(message.format(path=path))
+
+
+def test_a_file_that_is_none_is_skipped_and_logged(skills, caplog):
+    """A FIFO blocks nothing."""
+    (skills / "pipe").mkdir()
+    os.mkfifo(skills / "pipe" / "skill.md")
+    assert len(SkillLoader(skills).load_all()) == 2
+    assert "This is not a regular file" in caplog.text
+
+
+def test_a_link_out_of_its_folder_is_skipped_and_logged(skills, tmp_path, caplog):
+    """No file from elsewhere becomes a skill."""
+    outside = write_skill(tmp_path, "outside")
+    (skills / "linked").mkdir()
+    (skills / "linked" / "skill.md").symlink_to(outside)
+    assert len(SkillLoader(skills).load_all()) == 2
+    assert "Failed to load skill: linked: " in caplog.text
+
+
+@pytest.mark.parametrize("name", ["none", "file"])
+def test_a_folder_that_cannot_be_read_has_no_skills(tmp_path, caplog, name):
+    """It is logged, and nothing is raised."""
+    (tmp_path / "file").write_text("no folder")
+    assert SkillLoader(tmp_path / name).load_all() == []
+    assert "Failed to read skills directory: " in caplog.text
+
+
+def test_what_is_broken_is_logged_once(skills, caplog):
+    """Not at every request; again after it was mended and broke anew."""
+    loader = SkillLoader(skills)
+    for text in ("no frontmatter", "no frontmatter", None, "no frontmatter"):
+        write_skill(skills, "broken", text)
+        loader.load_all()
+    assert len(caplog.records) == 2
+
+
+def test_a_log_line_is_one_line(skills, caplog):
+    """Whatever the name of a folder holds."""
+    write_skill(skills, "x\nFailed: \u202e", "no frontmatter")
+    SkillLoader(skills).load_all()
+    assert "\n" not in caplog.records[0].getMessage()
+    assert "\u202e" not in caplog.records[0].getMessage()
+
+
+def test_hidden_skills_and_older_versions_are_left_out(tmp_path, make_skill):
+    """What is not to be offered to models, and what a newer one replaces."""
+    root = tmp_path / "skills"
+    make_skill(root, "hidden", **{"disable-model-invocation": True})
+    make_skill(root / "one", "pdf", version="1.0")
+    make_skill(root / "two", "pdf", version="2.0")
+    assert [info.id for info in SkillLoader(root).load_all()] == ["two/pdf"]
+
+
+def test_the_base_tool_is_that_of_the_document():
+    """Name, description, and its one argument."""
+    assert (base_skill_tool.name, base_skill_tool.description) == ("skill", "Execute a skill.")
+    assert arguments_schema(base_skill_tool.arguments) == {
+        "type": "object",
+        "properties": {"skill": {"type": "string", "description": "The skill ID to execute"}},
+        "required": ["skill"],
+        "additionalProperties": False,
+    }
+
+
+def test_without_an_environment_nothing_is_executed():
+    """The document's words."""
+    result = execute(base_skill_tool, "test-skill")
+    assert result == ToolResult(success=False, output="", error="Environment not available")
+
+
+def test_the_description_lists_the_skills(environment):
+    """Exactly as the document's verification expects it."""
+    made = create_skill_tool_with_description(environment.list_skills())
+    assert made.description == f"Execute a skill. Available skills:\n{INFO}"
+
+
+def test_the_argument_has_an_enum_of_the_ids(environment):
+    """Beside the document's words."""
+    schema = arguments_schema(tool(environment).arguments)["properties"]["skill"]
+    assert schema == {
+        "type": "string",
+        "description": "The skill ID to execute",
+        "enum": ["another-skill", "test-skill"],
+    }
+
+
+@pytest.mark.parametrize(("count", "has_enum"), [(1, True), (256, True), (257, False)])
+def test_an_enum_has_1_to_256_ids(count, has_enum):
+    """Vendors of models take no longer ones."""
+    made = create_skill_tool_with_description(many(count))
+    ids = [info.id for info in many(count)]
+    assert enum(made) == (ids if has_enum else None)
+
+
+def test_ids_longer_than_the_description_may_be_make_no_enum():
+    """A definition stays of a size that a request can carry."""
+    long = [SkillInfo(f"{n}/{'x' * 500}", f"S{n}", "Does it.", "/none") for n in range(100)]
+    made = create_skill_tool_with_description(long)
+    assert enum(made) is None
+    assert "S99" in made.description
+
+
+@pytest.mark.parametrize(("chars", "has_enum"), [(200, True), (199, False)])
+def test_an_enum_has_the_budget_of_the_description(chars, has_enum):
+    """To the character."""
+    made = create_skill_tool_with_description(
+        [SkillInfo("x" * 200, "X", "Does it.", "")], description_chars=chars
+    )
+    assert (enum(made) is not None) is has_enum
+
+
+def test_without_skills_the_definition_is_the_base_one():
+    """No empty list is announced."""
+    made = create_skill_tool_with_description([])
+    assert made.description == "Execute a skill."
+    assert made.arguments is base_skill_tool.arguments
+
+
+def test_300_skills_are_listed_while_there_is_room():
+    """But they have no enum."""
+    made = create_skill_tool_with_description(many(300, "X."))
+    assert enum(made) is None
+    assert made.description.count("\n- ") == 300
+
+
+@pytest.mark.parametrize("chars", [128, 200, 1000, 8000])
+def test_a_description_keeps_its_budget_and_says_what_is_left_out(chars):
+    """As many as fit, in order, and where the others are."""
+    made = create_skill_tool_with_description(many(500), description_chars=chars)
+    *lines, last = made.description.splitlines()[1:]
+    assert lines == [f"- Skill {n:03}: Does it." for n in range(len(lines))]
+    assert last == (f"(showing {len(lines)} of 500 skills; find the others with search_skills)")
+    assert chars - len(lines[0] if lines else " " * 30) <= len(made.description) <= chars
+    assert enum(made) is None
+
+
+def test_the_budget_is_8000_characters_by_default():
+    """What hosts list of skills; one character more is cut."""
+    room = 8000 - len("Execute a skill. Available skills:\n")
+    full = [SkillInfo("a", "A", "x" * 995, "")] * 7 + [SkillInfo("b", "B", "", "")]
+    left = room - 7 * len("- A: \n" + "x" * 995) - len("- B: ")
+    fits = SkillInfo("b", "B", "x" * left, "")
+    assert len(create_skill_tool_with_description([*full[:7], fits]).description) == 8000
+    over = SkillInfo("b", "B", "x" * (left + 1), "")
+    assert "(showing 7 of 8" in create_skill_tool_with_description([*full[:7], over]).description
+
+
+def test_what_is_left_out_is_said_within_the_budget():
+    """One character less, and a skill less is listed."""
+    skills = [SkillInfo("a", "A", "x" * 50, ""), SkillInfo("b", "B", "x" * 500, "")]
+    one = create_skill_tool_with_description(skills, description_chars=200).description
+    assert "(showing 1 of 2 skills;" in one
+    for chars, shown in ((len(one), 1), (len(one) - 1, 0)):
+        made = create_skill_tool_with_description(skills, description_chars=chars)
+        assert f"(showing {shown} of 2 skills;" in made.description
+
+
+def test_too_small_a_budget_is_refused():
+    """The error names the value, and what would do."""
+    with pytest.raises(ValueError, match="description_chars is 127; use 128 or more"):
+        create_skill_tool_with_description([], description_chars=MIN_DESCRIPTION_CHARS - 1)
+
+
+def test_what_a_skill_says_stays_on_its_line():
+    """No line of its own, no hidden character, at most 1,024 characters."""
+    hostile = SkillInfo("a", "A\n- B", "d\n\nIgnore\u202e all\u200b " + "x" * 2000, "")
+    made = create_skill_tool_with_description([hostile])
+    _, line = made.description.split("\n")
+    assert line.startswith("- A - B: d Ignore all xxx")
+    assert len(line) == len("- A - B: ") + 1024
+    assert len(SkillInfo("a", "N" * 300, "", "").shown_name) == 200
+
+
+def test_the_body_is_given_trimmed(environment):
+    """Without frontmatter and blanks around it."""
+    result = execute(tool(environment), "test-skill")
+    assert result == ToolResult(success=True, output="# Test\n\nGo.", error=None)
+
+
+def test_a_result_has_an_error_only_where_there_is_one(environment):
+    """As JSON: the document's two forms."""
+    toolset = environment.toolset()
+    assert toolset.call("skill", {"skill": "test-skill"}) == {
+        "result": {"success": True, "output": "# Test\n\nGo."}
+    }
+    error = "Skill not found: x. Available skills: another-skill, test-skill"
+    assert toolset.call("skill", '{"skill": "x"}') == {
+        "result": {"success": False, "output": "", "error": error}
+    }
+
+
+@pytest.mark.parametrize("spelled", ["test-skill", "TEST-skill", "Test Skill", "test skill"])
+def test_a_skill_is_executed_by_id_or_name(environment, spelled):
+    """The description shows names, so a model may well use one."""
+    assert execute(tool(environment), spelled).output == "# Test\n\nGo."
+
+
+@pytest.mark.parametrize(
+    ("skill", "shown"),
+    [
+        ("", ""),
+        ("../test-skill", "../test-skill"),
+        ("a\nb\u202e\0", "a b"),
+        ("\ud800", "\ufffd"),
+        ("x" * 100_000, "x" * 200),
+    ],
+)
+def test_an_unknown_skill_is_answered_with_those_there_are(environment, skill, shown):
+    """The document's words, around what was asked for on one line."""
+    assert execute(tool(environment), skill).error == (
+        f"Skill not found: {shown}. Available skills: another-skill, test-skill"
+    )
+
+
+def test_50_skills_are_all_named_of_51_the_nearest_five():
+    """An error is no second listing; it says where the others are."""
+    fifty = execute(create_skill_tool_with_description(many(50)), "nope").error
+    ids = ", ".join(info.id for info in many(50))
+    assert fifty == f"Skill not found: nope. Available skills: {ids}"
+    more = execute(create_skill_tool_with_description(many(51)), "s0044").error
+    near, others = more.removeprefix("Skill not found: s0044. Available skills: ").split(" (")
+    assert near.split(", ")[0] == "s044"
+    assert len(near.split(", ")) == 5
+    assert others == "the tool's description lists others)"
+
+
+def test_where_nothing_is_near_some_are_named_all_the_same():
+    """With a cut description, the tool to find the others by."""
+    made = create_skill_tool_with_description(many(900))
+    assert execute(made, "???").error == (
+        "Skill not found: ???. Available skills: s000, s001, s002, s003, s004 "
+        "(search_skills finds others)"
+    )
+
+
+def test_a_skill_that_went_meanwhile_is_told_without_where_it_was(environment, skills):
+    """A model learns nothing of the host's folders."""
+    held = tool(environment)
+    (skills / "test-skill" / "skill.md").unlink()
+    result = execute(held, "test-skill")
+    assert not result.success
+    assert result.error.startswith("Failed to read skill content: 'skill.md' cannot be read")
+    assert str(skills) not in result.error
+
+
+def test_a_link_put_in_the_place_of_a_skill_is_not_followed(environment, skills, tmp_path):
+    """The file is checked when it is opened, not only when it was found."""
+    held = tool(environment)
+    secret = write_skill(tmp_path, "secret", body="SECRET")
+    path = skills / "test-skill" / "skill.md"
+    path.unlink()
+    path.symlink_to(secret)
+    result = execute(held, "test-skill")
+    assert result.error.startswith("Failed to read skill content: ")
+    assert "SECRET" not in result.model_dump_json()
+
+
+def test_a_name_cannot_take_the_place_of_an_id(environment, skills):
+    """A skill that is named as another's id or document is not executed for it."""
+    for name in ("test-skill", "skills:test-skill"):
+        write_skill(skills, "evil", name=f"'{name}'", body="EVIL")
+        assert execute(tool(environment), "test-skill").output == "# Test\n\nGo."
+
+
+def test_a_name_of_two_skills_means_none(environment, skills):
+    """Nothing is guessed; the ids tell them apart."""
+    write_skill(skills, "twin", name="Test Skill", body="Twin.")
+    made = tool(environment)
+    assert execute(made, "Test Skill").error.startswith("Skill not found: Test Skill.")
+    assert execute(made, "twin").output == "Twin."
+
+
+def test_hidden_characters_of_a_body_are_left_out(environment, skills):
+    """A model reads what a person sees."""
+    write_skill(skills, "test-skill", body="a\u202eb\U000e0041c\r\nd")
+    assert execute(tool(environment), "test-skill").output == "abc\nd"
+
+
+def test_nothing_is_loaded_before_it_is_asked_for(skills):
+    """Whatever is asked first loads them; a skill that comes later waits for the next look."""
+    environment = Environment("test-env", skills)
+    assert (environment.name, environment.skills_loaded) == ("test-env", False)
+    assert [info.id for info in environment.list_skills()] == ["another-skill", "test-skill"]
+    assert environment.skills_loaded
+    write_skill(skills, "late-skill")
+    assert environment.get_skill("late-skill") is None
+    environment.load_skills()
+    assert environment.get_skill("late-skill") is not None
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda environment: environment.list_skills()[0].id,
+        lambda environment: environment.get_skill("another-skill").id,
+        lambda environment: environment.search_skills("another skill", threshold=0)[0]["id"],
+        lambda environment: enum(environment.list_tools()[0])[0],
+    ],
+)
+def test_a_new_environment_answers_as_a_loaded_one(skills, ask):
+    """Nobody has to know that there is something to load."""
+    loaded = Environment("test-env", skills, model="hashing")
+    loaded.load_skills()
+    assert ask(Environment("test-env", skills, model="hashing")) == ask(loaded)
+
+
+def test_loading_tells_how_many(skills, caplog):
+    """In the log, for who runs the host."""
+    caplog.set_level(logging.INFO)
+    Environment("test-env", skills).load_skills()
+    assert "Loaded 2 skills" in caplog.messages
+
+
+def test_without_a_folder_nothing_is_loaded(caplog):
+    """It says so, and the base tool is offered."""
+    caplog.set_level(logging.INFO)
+    environment = Environment("bare")
+    environment.load_skills()
+    assert caplog.messages == ["No skills directory configured"]
+    assert not environment.skills_loaded
+    assert environment.get_skills_directory() is None
+    assert environment.search_skills("anything") == []
+    (only,) = environment.list_tools()
+    assert only.description == "Execute a skill."
+
+
+def test_a_missing_folder_stops_no_start(tmp_path):
+    """The flag is up, and there is the base tool, whose answer is the document's."""
+    environment = Environment("new", tmp_path / "later")
+    environment.load_skills()
+    assert environment.skills_loaded
+    (only,) = environment.list_tools()
+    assert (only.description, enum(only)) == ("Execute a skill.", None)
+    assert execute(only, "x").error == "Skill not found: x. Available skills: "
+
+
+def test_a_skill_is_got_by_id(environment, skills):
+    """None where there is none."""
+    info = environment.get_skill("test-skill")
+    assert info == SkillInfo(
+        "test-skill", "Test Skill", TEST, str(skills / "test-skill" / "skill.md")
+    )
+    assert environment.get_skill("nope") is None
+
+
+def test_the_info_for_the_description_is_that_of_the_document(environment):
+    """A line for each skill."""
+    assert environment.get_skills_info_for_tool_description() == INFO
+    assert Environment("bare").get_skills_info_for_tool_description() == ""
+
+
+def test_the_folder_is_told(environment, skills):
+    """As an absolute path."""
+    assert environment.get_skills_directory() == skills
+
+
+def test_listing_tools_loads_what_was_not_loaded(skills):
+    """A host need not know of `load_skills`."""
+    environment = Environment("test-env", skills)
+    assert tool(environment).description.endswith(INFO)
+    assert environment.skills_loaded
+
+
+def test_every_request_sees_what_is_there_then(environment, skills):
+    """A skill that came, changed and went, in description, enum and call."""
+    toolset = environment.toolset()
+
+    def seen():
+        (spec,) = toolset.specs("anthropic")
+        return spec["description"], spec["input_schema"]["properties"]["skill"]["enum"]
+
+    assert seen()[1] == ["another-skill", "test-skill"]
+    write_skill(skills, "new-skill", name="New", description="Is new.", body="New.")
+    assert seen() == (
+        f"Execute a skill. Available skills:\n- Another Skill: {ANOTHER}\n- New: Is new."
+        f"\n- Test Skill: {TEST}",
+        ["another-skill", "new-skill", "test-skill"],
+    )
+    assert toolset.call("skill", {"skill": "new-skill"})["result"]["output"] == "New."
+    write_skill(skills, "new-skill", name="New", description="Is newer.", body="Newer.")
+    assert "- New: Is newer." in seen()[0]
+    for folder in ("new-skill", "another-skill", "test-skill"):
+        (skills / folder / "skill.md").unlink()
+    assert toolset.specs()[0]["function"]["description"] == "Execute a skill."
+
+
+def test_a_folder_that_comes_later_is_seen(tmp_path):
+    """An environment may start before its skills are there."""
+    environment = Environment("new", tmp_path / "later")
+    assert tool(environment).description == "Execute a skill."
+    write_skill(tmp_path / "later", "first", name="First")
+    assert tool(environment).description.endswith("\n- First: Does it.")
+
+
+def test_loading_makes_a_new_tool_looking_does_not(environment):
+    """While nothing changes, a request costs only the look."""
+    before = tool(environment)
+    assert tool(environment) is before
+    environment.load_skills()
+    assert tool(environment) is not before
+
+
+def test_a_skill_that_breaks_goes_and_comes_back(environment, skills, caplog):
+    """The others stay all the while."""
+    write_skill(skills, "test-skill", "no frontmatter")
+    assert enum(tool(environment)) == ["another-skill"]
+    assert "No frontmatter found in" in caplog.text
+    write_skill(skills, "test-skill")
+    assert enum(tool(environment)) == ["another-skill", "test-skill"]
+
+
+def test_search_is_offered_where_not_all_are_listed(skills, tmp_path):
+    """Its rows have the id to execute."""
+    environment = Environment(
+        "test-env", skills, index_dir=tmp_path / "i", model="hashing", description_chars=150
+    )
+    assert [tool.name for tool in environment.list_tools()] == ["skill", "search_skills"]
+    found = environment.toolset().call("search_skills", {"query": "multiple", "threshold": 0})
+    row = {"id": "another-skill", "name": "Another Skill", "description": ANOTHER}
+    assert found["result"][0] == row
+    assert environment.toolset().call("skill", {"skill": row["id"]})["result"]["success"]
+
+
+def test_search_is_not_offered_where_all_are_listed(environment):
+    """It would cost the model's context for nothing."""
+    assert [tool.name for tool in environment.list_tools()] == ["skill"]
+
+
+def test_search_keeps_to_n_and_threshold(environment, skills, tmp_path):
+    """Those of the call, or else those of the environment."""
+    assert len(environment.search_skills("test skill", threshold=0)) == 2
+    assert len(environment.search_skills("test skill", 1, 0)) == 1
+    assert environment.search_skills("test skill", threshold=1) == []
+    strict = Environment(
+        "strict", skills, index_dir=tmp_path / "index", model="hashing", threshold=1
+    )
+    assert strict.search_skills("test skill") == []
+    assert len(strict.search_skills("test skill", threshold=0)) == 2
+
+
+def test_search_gives_five_by_default(tmp_path):
+    """Of a loader and of an environment, loaded or not."""
+    for number in range(7):
+        write_skill(tmp_path / "s", f"tea-{number}", name=f"Tea {number}", body=f"Tea {number}.")
+    asked = {"index_dir": tmp_path / "index", "model": "hashing"}
+    assert len(SkillLoader(tmp_path / "s", **asked).search("tea", threshold=0)) == 5
+    assert len(Environment("tea", tmp_path / "s", **asked).search_skills("tea", threshold=0)) == 5
+
+
+def test_search_follows_the_last_look(environment, skills):
+    """A skill that came is found after the next request."""
+    write_skill(skills, "knit", name="Knit", description="Knit socks.")
+    environment.list_tools()
+    assert environment.search_skills("knit socks", 1, 0)[0]["id"] == "knit"
+
+
+def test_search_checks_its_query(environment):
+    """An empty one is an error of the caller."""
+    with pytest.raises(QueryError):
+        environment.search_skills(" ")
+
+
+def test_other_tools_are_offered_beside_it(environment):
+    """One of a name replaces another; that for skills is always of now."""
+    answer = Tool("answer", "Answer.", ToolArguments, lambda _: 42)
+    for registered in (answer, Tool("answer", "No.", ToolArguments, lambda _: 0), answer):
+        environment.register_tool(registered)
+    environment.register_tool(base_skill_tool)
+    tools = {tool.name: tool for tool in environment.list_tools()}
+    assert sorted(tools) == ["answer", "skill"]
+    assert environment.toolset().call("answer") == {"result": 42}
+    assert tools["skill"].description.endswith(INFO)
+
+
+def test_definitions_are_json_whatever_the_skills_say(environment, skills):
+    """Folders of any name included."""
+    write_skill(skills, "x\ny ", name="'Ev\u202eil'", body="Body.")
+    write_skill(skills, "z\u202e", name="unseen", body="Body.")
+    text = json.dumps(environment.toolset().specs(), ensure_ascii=False)
+    assert "\u202e" not in text
+    assert enum(tool(environment))[-1] == "x y"
+    assert execute(tool(environment), "x y").output == "Body."

@@ -1,0 +1,254 @@
+"""The manager: its answers are what a model reads, so the texts are held fast."""
+
+from pathlib import Path
+
+import pytest
+
+from skillsearch.agents.toolsets.skills_manager import SkillsManager
+from skillsearch.errors import QueryError, RootError
+
+COMPARE = "import sys\nprint(open(sys.argv[1]).read() == open(sys.argv[2]).read())\n"
+
+
+@pytest.fixture
+def root(tmp_path, make_skill):
+    """A folder with two skills, one with files in all three folders and elsewhere."""
+    skills = tmp_path / "skills"
+    folder = make_skill(
+        skills, "file-diff", "Compare two files line by line.", body="# Compare\n\nRun it.\n"
+    ).parent
+    for path, text in {
+        "references/SPEC.md": "one to one",
+        "assets/template.md": "# {title}",
+        "scripts/compare.py": COMPARE,
+        "notes/private.md": "not for tools",
+    }.items():
+        (folder / path).parent.mkdir()
+        (folder / path).write_text(text)
+    (folder / "assets" / "logo.png").write_bytes(b"\x89PNG\0")
+    make_skill(skills, "data-analysis", "Analyse data in spreadsheets.")
+    return skills
+
+
+@pytest.fixture
+def manager(root, tmp_path):
+    """The manager of that folder."""
+    return SkillsManager(root, index_dir=tmp_path / "index", model="hashing")
+
+
+@pytest.fixture
+def call(manager):
+    """Call a tool and return its result."""
+    toolset = manager.toolset()
+
+    def run(name, **arguments):
+        answer = toolset.call(name, arguments)
+        assert "error" not in answer, answer
+        return answer["result"]
+
+    return run
+
+
+def test_all_skills_are_listed_by_name(manager):
+    """What is a folder with a SKILL.md is a skill."""
+    assert manager.list_skills() == ["data-analysis", "file-diff"]
+
+
+def test_a_missing_root_has_no_skills(tmp_path):
+    """It is no error: the list is empty, and a skill is not found."""
+    manager = SkillsManager(tmp_path / "none")
+    assert manager.list_skills() == []
+    assert manager.search_skills("anything") == []
+    assert manager.get_skill_content("x") == "未找到技能: x"
+    assert manager.list_skill_assets("x") == []
+
+
+@pytest.mark.parametrize("name", ["file-diff", "File-Diff", "FILE-DIFF"])
+def test_the_content_is_the_whole_file_in_any_case_of_the_name(manager, root, name):
+    """Frontmatter and body."""
+    assert manager.get_skill_content(name) == (root / "file-diff" / "SKILL.md").read_text()
+
+
+def test_an_unknown_name_is_told_with_the_nearest(manager):
+    """The model can try again."""
+    assert manager.get_skill_content("file-dif") == "未找到技能: file-dif (nearest: file-diff)"
+
+
+def test_a_skill_is_found_by_its_folder_too(manager, root):
+    """Where name and folder differ, both are names."""
+    (root / "file-diff").rename(root / "Differ")
+    assert manager.get_skill_content("differ").startswith("---\nname: file-diff\n")
+
+
+def test_a_skill_that_cannot_be_read_is_told_by_its_folder(manager, root):
+    """It is in no list, but asking for it says what is wrong."""
+    (root / "broken").mkdir()
+    (root / "broken" / "SKILL.md").write_text("no frontmatter")
+    assert manager.list_skills() == ["data-analysis", "file-diff"]
+    answer = manager.get_skill_content("Broken")
+    assert answer.startswith("broken/SKILL.md cannot be read as a skill: The file does not start")
+    assert str(root) not in answer
+
+
+def test_a_folder_without_a_skill_md_is_no_skill(manager, root):
+    """Other folders may lie beside skills."""
+    (root / "drafts").mkdir()
+    assert "drafts" not in manager.list_skills()
+
+
+def test_search_gives_names_and_descriptions_alone(manager):
+    """No more than the overview."""
+    assert manager.search_skills("compare two files")[0] == {
+        "name": "file-diff",
+        "description": "Compare two files line by line.",
+    }
+
+
+def test_search_gives_five_unless_told_otherwise(tmp_path, make_skill):
+    """The default of n, and n itself."""
+    for number in range(8):
+        make_skill(tmp_path / "r", f"tea-{number}", "Steep green tea.")
+    manager = SkillsManager(tmp_path / "r", index_dir=tmp_path / "i", model="hashing")
+    assert len(manager.search_skills("steep green tea")) == 5
+    assert len(manager.search_skills("steep green tea", 2)) == 2
+    with pytest.raises(QueryError):
+        manager.search_skills("steep green tea", n=0)
+
+
+def test_search_finds_nothing_where_nothing_fits(manager):
+    """Then the agent plans for itself."""
+    assert manager.search_skills("who won the world cup") == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("references/SPEC.md", "one to one"),
+        ("assets/template.md", "# {title}"),
+        ("scripts/compare.py", COMPARE),
+    ],
+)
+def test_an_asset_is_read_from_each_of_the_three_folders(manager, path, text):
+    """As it is on disk."""
+    assert manager.get_skill_asset("file-diff", path) == text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../data-analysis/SKILL.md",
+        "references/../SKILL.md",
+        "/etc/passwd",
+        "SKILL.md",
+        "notes/private.md",
+        "references/%2e%2e/SKILL.md",
+        "References/SPEC.md",
+        "",
+    ],
+)
+def test_no_other_path_is_read(manager, path):
+    """The answer says why, and holds nothing of any file."""
+    answer = manager.get_skill_asset("file-diff", path)
+    assert answer.startswith("The ")
+    assert "name:" not in answer
+    assert "private" not in answer.replace(path, "")
+    assert "root:" not in answer
+
+
+def test_a_missing_asset_is_told_with_the_nearest(manager):
+    """The model can try again."""
+    answer = manager.get_skill_asset("file-diff", "references/SPECS.md")
+    assert "references/SPEC.md" in answer
+
+
+def test_a_binary_asset_is_told(manager):
+    """No text is made of what is none."""
+    answer = manager.get_skill_asset("file-diff", "assets/logo.png")
+    assert answer.startswith("The file 'assets/logo.png' is not text (5 bytes)")
+
+
+def test_a_script_has_an_absolute_path(manager, root):
+    """It can be run from anywhere."""
+    path = manager.get_skill_script_path("file-diff", "compare.py")
+    assert path == str(root / "file-diff" / "scripts" / "compare.py")
+    assert Path(path).read_text() == COMPARE
+
+
+@pytest.mark.parametrize("script", ["../references/SPEC.md", "/bin/sh", "missing.py", "", "."])
+def test_no_other_script_has_a_path(manager, root, script):
+    """The answer says why instead."""
+    assert not manager.get_skill_script_path("file-diff", script).startswith("/")
+
+
+def test_assets_are_listed_by_folder(manager):
+    """What the other tools take, and nothing else."""
+    assert manager.list_skill_assets("File-Diff") == [
+        "assets/logo.png",
+        "assets/template.md",
+        "references/SPEC.md",
+        "scripts/compare.py",
+    ]
+
+
+def test_a_skill_added_later_is_there(manager, root, make_skill):
+    """Every call looks at the disk."""
+    make_skill(root, "new-skill", "Water the plants.")
+    assert "new-skill" in manager.list_skills()
+    assert manager.search_skills("water the plants")[0]["name"] == "new-skill"
+
+
+def test_the_root_is_that_of_the_settings_or_skills(tmp_path, monkeypatch, make_skill):
+    """Without an argument."""
+    monkeypatch.chdir(tmp_path)
+    make_skill(tmp_path / "skills", "here")
+    make_skill(tmp_path / "other", "there")
+    assert SkillsManager().list_skills() == ["here"]
+    monkeypatch.setenv("SKILLSEARCH_ROOTS", str(tmp_path / "other"))
+    assert SkillsManager().list_skills() == ["there"]
+
+
+def test_a_new_root_gets_a_readme(tmp_path):
+    """It says what belongs there; a second call changes nothing."""
+    manager = SkillsManager(tmp_path / "new" / "skills")
+    readme = manager.create_root()
+    assert readme == tmp_path / "new" / "skills" / "README.md"
+    assert "https://agentskills.io/specification" in readme.read_text()
+    readme.write_text("mine")
+    assert manager.create_root().read_text() == "mine"
+    assert manager.list_skills() == []
+
+
+def test_a_root_that_cannot_be_made_is_told(tmp_path):
+    """A file in its place."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RootError, match="cannot be created"):
+        SkillsManager(tmp_path / "file" / "skills").create_root()
+
+
+def test_the_tools_have_the_names_and_arguments_of_the_manager(manager):
+    """What a model is told."""
+    specs = {spec["name"]: spec["input_schema"] for spec in manager.toolset().specs("anthropic")}
+    assert {name: sorted(schema["properties"]) for name, schema in specs.items()} == {
+        "load_skill": ["skill_name"],
+        "search_skills": ["n", "query"],
+        "load_skill_asset": ["relative_path", "skill_name"],
+        "get_skill_script_path": ["script_name", "skill_name"],
+        "list_skill_assets": ["skill_name"],
+    }
+    assert specs["search_skills"]["properties"]["n"]["default"] == 5
+    assert specs["search_skills"]["required"] == ["query"]
+
+
+def test_an_agent_follows_a_procedure_from_search_to_script(call, root):
+    """Search, load, look what there is, read the format, get the script."""
+    (found,) = [hit["name"] for hit in call("search_skills", query="compare two files", n=1)]
+    assert "# Compare" in call("load_skill", skill_name=found)
+    assets = call("list_skill_assets", skill_name=found)
+    assert call("load_skill_asset", skill_name=found, relative_path=assets[2]) == "one to one"
+    path = call("get_skill_script_path", skill_name=found, script_name="compare.py")
+    assert Path(path).is_file()
+
+
+def test_a_tool_answers_an_unknown_skill_with_text(call):
+    """The document's words."""
+    assert call("load_skill", skill_name="xxx") == "未找到技能: xxx"

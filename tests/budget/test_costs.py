@@ -1,0 +1,134 @@
+"""Tests of what the levels of skills cost in a prompt, and of the promised savings."""
+
+import pytest
+
+from skillsearch.budget.costs import (
+    MeasuredSkill,
+    Size,
+    check_claims,
+    measure_levels,
+    measure_search,
+    measure_skill,
+    report_budget,
+)
+from skillsearch.budget.hosts import ListedSkill
+
+
+def count_words(text):
+    """Count words, so that a reader can do the same."""
+    return len(text.split())
+
+
+def sized(name, overview, body, documents=0, *, xml=0, hidden=False):
+    """Make a skill of so many tokens, each of ten characters."""
+    sizes = (Size(10 * tokens, tokens) for tokens in (overview, xml, body, documents))
+    return MeasuredSkill(ListedSkill(name, "", hidden=hidden), *sizes)
+
+
+def test_the_levels_of_a_skill_are_measured_in_the_forms_that_prompts_have():
+    """A line of the overview, the same as XML, and the body; documents come measured."""
+    skill = measure_skill(
+        ListedSkill("tea", "Times tea & more.", path="/r/tea/SKILL.md"),
+        "Use 80 C.",
+        Size(7, 2),
+        count=count_words,
+    )
+    line = "- tea: Times tea & more."
+    xml = (
+        "<skill>\n<name>\ntea\n</name>\n<description>\nTimes tea &amp; more.\n</description>\n"
+        "<location>\n/r/tea/SKILL.md\n</location>\n</skill>"
+    )
+    assert skill.overview == Size(len(line), 6)
+    assert skill.xml == Size(len(xml), count_words(xml))
+    assert (skill.body, skill.everything) == (Size(9, 3), Size(16, 5))
+
+
+def test_a_hidden_skill_has_no_overview():
+    """No prompt holds it before it is asked for."""
+    skill = measure_skill(
+        ListedSkill("tea", "Tea.", hidden=True), "Body.", Size(), count=count_words
+    )
+    assert (skill.overview, skill.xml, skill.body) == (Size(), Size(), Size(5, 1))
+
+
+def test_levels_add_up():
+    """Totals, shares of all, medians and the largest of each level."""
+    skills = [sized("a", 4, 30), sized("b", 6, 50, 100), sized("c", 0, 20, hidden=True)]
+    overview, bodies, everything = measure_levels(skills)
+    assert (overview.total, overview.share) == (Size(100, 10), 0.05)
+    assert (overview.median, overview.largest, overview.largest_skill) == (
+        Size(50, 5),
+        Size(60, 6),
+        "b",
+    )
+    assert (bodies.total, bodies.share, bodies.median) == (Size(1000, 100), 0.5, Size(300, 30))
+    assert (everything.total, everything.share) == (Size(2000, 200), 1.0)
+    assert (everything.largest, everything.largest_skill) == (Size(1500, 150), "b")
+
+
+def test_a_search_costs_the_average_overview_of_its_hits_and_one_body():
+    """Of three skills on offer two are listed; the body is the median."""
+    skills = [
+        sized("a", 4, 30),
+        sized("b", 6, 50),
+        sized("c", 5, 40),
+        sized("d", 0, 9, hidden=True),
+    ]
+    search = measure_search(skills, 2)
+    assert (search.listing, search.body) == (Size(100, 10), Size(350, 35))
+    assert search.to_dict()["total"] == {"characters": 450, "tokens": 45}
+
+
+def test_a_search_lists_no_more_than_there_is():
+    """Five hits of two skills are two hits."""
+    assert measure_search([sized("a", 4, 30), sized("b", 6, 50)], 5).listing == Size(100, 10)
+
+
+def test_claims_are_measured_as_they_are_worded():
+    """Each by hand: 10 of overview, 120 of bodies, 200 of all, a median body of 40, 2 hits of 3."""
+    skills = [sized("a", 3, 30, xml=4), sized("b", 4, 50, 80, xml=6), sized("c", 3, 40, xml=10)]
+    claims = {claim.name: claim for claim in check_claims(skills, 2)}
+    assert {name: claim.measured for name, claim in claims.items()} == pytest.approx(
+        {
+            "metadata": 1 - 10 / 200,
+            "start": 10 / 120,
+            "on demand": 1 - 50 / 120,
+            "relevant": 1 - 7 / 10,
+            "format": 1 - 10 / 20,
+        }
+    )
+    assert {name: claim.holds for name, claim in claims.items()} == {
+        "metadata": True,
+        "start": True,
+        "on demand": False,
+        "relevant": False,
+        "format": True,
+    }
+    assert {name: (claim.figure, claim.claimed) for name, claim in claims.items()} == {
+        "metadata": ("saving", 0.9),
+        "start": ("share", 0.2),
+        "on demand": ("saving", 0.8),
+        "relevant": ("saving", 0.7),
+        "format": ("saving", 0.5),
+    }
+
+
+@pytest.mark.parametrize(("body", "holds"), [(50, True), (49, True), (48, False)])
+def test_a_share_holds_in_whole_percent(body, holds):
+    """10 of 49 are 20.4 %, which is 20; 10 of 48 are 20.8 %, which is 21."""
+    start = check_claims([sized("a", 10, body)], 1)[1]
+    assert start.holds is holds
+
+
+@pytest.mark.parametrize("skills", [[], [sized("a", 0, 0, hidden=True)]])
+def test_nothing_to_compare_is_said(skills):
+    """No division by nothing, and no claim that holds by accident."""
+    assert {claim.holds for claim in check_claims(skills, 5)} == {None}
+    assert [level.share for level in measure_levels(skills)] == [None] * 3
+
+
+def test_a_report_has_the_hosts_that_were_asked_for_once():
+    """In the order asked."""
+    report = report_budget([sized("a", 1, 2)], n=5, window=9, hosts=["codex", "hermes", "codex"])
+    assert [listing.host for listing in report.listings] == ["codex", "hermes"]
+    assert (report.skills, report.hidden, report.to_dict()["context"]) == (1, 0, 9)

@@ -1,0 +1,368 @@
+"""Tests of what the daemon answers, and of the indexes it keeps open."""
+
+import json
+import shutil
+import threading
+
+import pytest
+
+from skillsearch.agents.prompt import PromptSkill, render_overview
+from skillsearch.config import cache_dir
+from skillsearch.daemon import answers as answers_module
+from skillsearch.daemon.answers import MAX_INDEXES, Answers, WarmIndexes
+from skillsearch.daemon.client import read_search
+from skillsearch.embedders.embedding import HashingEmbedder
+from skillsearch.environ import variables
+from skillsearch.errors import (
+    ConfigError,
+    DaemonError,
+    EmbedderError,
+    IndexNotFoundError,
+    QueryError,
+)
+from skillsearch.files.own_folder import own_folder
+from skillsearch.index.dense import channel_embedders
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.library.skill_library import SkillLibrary
+
+
+@pytest.fixture
+def answers():
+    """Keep indexes warm in this process."""
+    return Answers()
+
+
+@pytest.fixture
+def prompt(tmp_path, index_dir, indexed):
+    """Return the arguments of an overview in an index of drinks, some changed."""
+
+    def make(text="brew filter coffee", **changes):
+        given = {"prompt": text, "n": 3, "folder": str(tmp_path), "variables": variables()}
+        return {**given, "index_dir": str(index_dir), **changes}
+
+    return make
+
+
+def names(answer):
+    """Return the names of the hits of an answer."""
+    return [hit["name"] for hit in answer["result"]["hits"]]
+
+
+def without_time(record):
+    """Return a result without the one thing that differs from search to search."""
+    return {key: value for key, value in record.items() if key != "seconds"}
+
+
+# Searching.
+
+
+@pytest.mark.parametrize("system", ["hybrid", "bm25", "dense", "rrf"])
+@pytest.mark.parametrize("explain", [False, True])
+def test_an_answer_is_that_of_the_index(answers, question, index_dir, system, explain):
+    """Through JSON and back, hit by hit and digit by digit."""
+    arguments = question(system=system, explain=explain, threshold=0.0)
+    answer = json.loads(json.dumps(answers.search(arguments)))
+    expected = SkillIndex.open(index_dir).search(
+        "brew filter coffee", 5, 0.0, system=system, explain=explain
+    )
+    result, notes = read_search(answer)
+    assert without_time(result.to_dict()) == without_time(expected.to_dict())
+    assert result.hits == expected.hits
+    assert notes == ()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda answer: answer.pop("result"),
+        lambda answer: answer.pop("notes"),
+        lambda answer: answer.update(notes=3),
+        lambda answer: answer["result"].pop("hits"),
+        lambda answer: answer["result"].update(hits=[1]),
+        lambda answer: answer["result"].update(more=1),
+        lambda answer: answer["result"]["hits"][0].pop("duplicates"),
+        lambda answer: answer["result"]["hits"][0].update(explain=[]),
+    ],
+)
+def test_an_answer_of_another_form_is_refused(answers, question, damage):
+    """A client never shows half of one."""
+    answer = answers.search(question())
+    damage(answer)
+    with pytest.raises(DaemonError, match="unknown form"):
+        read_search(answer)
+
+
+def test_a_newer_generation_is_seen(answers, question, drinks, indexed, make_skill):
+    """Another process wrote it; nobody asked for a refresh."""
+    assert names(answers.search(question(query="mix cocktails"))) == []
+    make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
+    indexed("index")
+    assert names(answers.search(question(query="mix cocktails"))) == ["mix-cocktails"]
+
+
+def test_a_changed_folder_is_indexed_where_a_refresh_is_asked_for(
+    answers, question, drinks, make_skill
+):
+    """Then the user is told, as ``query`` would; without it the index stays."""
+    make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
+    assert names(answers.search(question(query="mix cocktails"))) == []
+    refreshed = answers.search(question(query="mix cocktails", refresh=True))
+    assert names(refreshed) == ["mix-cocktails"]
+    assert refreshed["notes"] == ["index refreshed: 1 added, 0 changed, 0 removed"]
+    assert answers.search(question(refresh=True))["notes"] == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"query": " "}, QueryError, "The query is empty"),
+        ({"query": "x" * 65_537}, QueryError, "65,537 characters"),
+        ({"n": 0}, QueryError, "n is 0"),
+        ({"threshold": 2}, QueryError, "threshold is 2"),
+        ({"system": "magic"}, QueryError, "system is 'magic'"),
+        ({"query": None}, DaemonError, "'query' has the wrong type"),
+        ({"n": True}, DaemonError, "'n' has the wrong type"),
+        ({"n": 1.5}, DaemonError, "'n' has the wrong type"),
+        ({"threshold": "0"}, DaemonError, "'threshold' has the wrong type"),
+        ({"explain": 1}, DaemonError, "'explain' has the wrong type"),
+        ({"index_dir": "relative"}, DaemonError, "not an absolute path"),
+        ({"index_dir": "/a\0b"}, DaemonError, "not an absolute path"),
+        ({"index_dir": "/nowhere"}, IndexNotFoundError, "no index in /nowhere"),
+        ({"more": 1}, DaemonError, "'more' is missing or unknown"),
+    ],
+)
+def test_an_argument_that_cannot_be_used_is_named(answers, question, changes, error, message):
+    """And the next question is answered as if nothing had been."""
+    with pytest.raises(error, match=message):
+        answers.search(question(**changes))
+    assert names(answers.search(question())) == ["brew-coffee"]
+
+
+def test_a_damaged_index_is_left_to_the_client(answers, question, index_dir):
+    """It builds the index anew, and tells its user meanwhile."""
+    part = max(index_dir.glob("generations/*/*"), key=lambda found: found.stat().st_size)
+    part.write_bytes(part.read_bytes()[:-1])
+    with pytest.raises(DaemonError, match="rebuilt"):
+        answers.search(question())
+
+
+def test_one_question_waits_for_another_but_not_for_long(question):
+    """A client that is told so searches by itself."""
+    answers = Answers(busy_seconds=0.05)
+    with answers._my_turn(), pytest.raises(DaemonError, match="busy"):
+        answers.search(question())
+    assert names(answers.search(question())) == ["brew-coffee"]
+
+
+def test_threads_get_the_answers_to_their_own_questions(answers, question):
+    """Twelve of them ask for three things at once."""
+    wanted = {"brew filter coffee": [], "steep green tea": [], "squeeze lemons": []}
+
+    def ask(text):
+        wanted[text].append(names(answers.search(question(query=text, n=1)))[0])
+
+    threads = [threading.Thread(target=ask, args=(text,)) for text in [*wanted] * 4]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=20)
+    assert list(wanted.values()) == [["brew-coffee"] * 4, ["steep-tea"] * 4, ["squeeze-lemons"] * 4]
+
+
+# The indexes that stay open.
+
+
+def test_the_indexes_asked_last_stay_open(answers, question, cli, drinks, tmp_path):
+    """Four of them; status tells which."""
+    folders = [tmp_path / f"index-{number}" for number in range(MAX_INDEXES + 1)]
+    for folder in folders:
+        cli("index", drinks, "--index-dir", folder, "--model", "hashing")
+        answers.search(question(index_dir=str(folder)))
+    answers.search(question(index_dir=str(folders[1])))
+    kept = [index["index_dir"] for index in answers.status()["indexes"]]
+    assert kept == [str(folder) for folder in (*folders[2:], folders[1])]
+    assert answers.status()["answered"] == MAX_INDEXES + 2
+
+
+def test_an_index_stays_open_and_shares_its_embedder(index_dir, indexed, cli, drinks, tmp_path):
+    """A model is loaded once, whatever the number of indexes made by it."""
+    cli("index", drinks, "--index-dir", tmp_path / "other", "--model", "hashing")
+    warm = WarmIndexes()
+    first = warm.get(index_dir)
+    assert warm.get(index_dir) is first
+    (embedder,) = first.embedders.values()
+    (other,) = warm.get(tmp_path / "other").embedders.values()
+    assert other is embedder
+
+
+def test_both_embedders_of_an_index_are_loaded_and_shared(cli, mixed, extra, tmp_path):
+    """That of the second channel too."""
+    extra("known")
+    for name in ("one", "two"):
+        cli("index", mixed, "--index-dir", tmp_path / name, "--model", "hashing")
+    warm = WarmIndexes()
+    first, second = warm.get(tmp_path / "one"), warm.get(tmp_path / "two")
+    assert [embedder.dimensions for embedder in first.embedders.values()] == [512, 256]
+    assert [*first.embedders.values()] == [*second.embedders.values()]
+    assert first.index.search("회의 녹음", 1, 0.0)[0].name == "회의록"
+
+
+def test_a_channel_without_its_library_is_not_loaded(cli, mixed, extra, tmp_path):
+    """The other one answers."""
+    extra("known")
+    cli("index", mixed, "--index-dir", tmp_path / "one", "--model", "hashing")
+    extra(None)
+    warm = WarmIndexes().get(tmp_path / "one")
+    assert [embedder.dimensions for embedder in warm.embedders.values()] == [512]
+    assert warm.index.search("brew filter coffee", 1)[0].name == "brew-coffee"
+
+
+def test_an_index_is_opened_again_once_its_library_came(cli, mixed, extra, tmp_path):
+    """And kept open until then, and after."""
+    extra("known")
+    cli("index", mixed, "--index-dir", tmp_path / "one", "--model", "hashing")
+    extra(None)
+    indexes = WarmIndexes()
+    before = indexes.get(tmp_path / "one")
+    assert indexes.get(tmp_path / "one") is before
+    extra("known")
+    after = indexes.get(tmp_path / "one")
+    assert [embedder.dimensions for embedder in after.embedders.values()] == [512, 256]
+    assert indexes.get(tmp_path / "one") is after
+
+
+def test_an_index_with_a_damaged_channel_stays_open(cli, mixed, extra, tmp_path, monkeypatch):
+    """The other one answers, and nothing is loaded or checked anew for every question."""
+    extra("known")
+    cli("index", mixed, "--index-dir", tmp_path / "one", "--model", "hashing")
+
+    def load(spec, **options):
+        if spec == "multilingual":
+            raise EmbedderError("its weights are damaged")
+        return HashingEmbedder(512, frozenset({"Latin"}))
+
+    for module in (answers_module, channel_embedders):
+        monkeypatch.setattr(module, "load_embedder", load)
+    indexes = WarmIndexes()
+    first = indexes.get(tmp_path / "one")
+    first.index.search("회의 녹음", 1, 0.0)
+    assert first.index.lacks_channel()
+    assert first.index.search("brew filter coffee", 1)[0].name == "brew-coffee"
+    assert indexes.get(tmp_path / "one") is first
+
+
+def test_what_a_query_lacks_for_its_language_is_told_once(extra, answers, question):
+    """The client shows it to its user."""
+    asked = question(query="차를 우려 주세요")
+    (note,) = answers.search(asked)["notes"]
+    assert note.startswith("note: the embedder of this index does not know Korean")
+    assert answers.search(asked)["notes"] == []
+
+
+# Overviews.
+
+
+def test_an_overview_is_what_a_library_offers(answers, prompt, index_dir):
+    """The skills of its search, rendered as for any prompt."""
+    library = SkillLibrary.open(index_dir)
+    hits = library.search("brew filter coffee", 3)
+    expected = [PromptSkill(library.handle(hit), hit.description, hit.path) for hit in hits]
+    answer = answers.overview(prompt())
+    assert answer == {"text": render_overview(expected), "notes": []}
+    assert "brew-coffee" in answer["text"]
+
+
+def test_where_nothing_fits_the_overview_is_empty(answers, prompt):
+    """A host then adds nothing."""
+    assert answers.overview(prompt("assemble a bookshelf"))["text"] == ""
+
+
+def test_a_large_index_is_checked_after_its_answer(prompt, drinks, make_skill):
+    """The next prompt finds the change."""
+    answers = Answers(max_checked_first=2, check_seconds=0.0)
+    make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
+    assert answers.overview(prompt("mix cocktails")) == {"text": "", "notes": []}
+    answers.catch_up()
+    assert "mix-cocktails" in answers.overview(prompt("mix cocktails"))["text"]
+    make_skill(drinks, "bake-bread", "Bake bread with sourdough.")
+    assert answers.overview(prompt("bake bread"))["text"] == ""
+    answers.catch_up()
+    assert "bake-bread" in answers.overview(prompt("bake bread"))["text"]
+
+
+def test_a_large_index_is_not_checked_again_at_once(prompt, drinks, make_skill):
+    """Not even if it has changed since."""
+    answers = Answers(max_checked_first=2)
+    answers.overview(prompt())
+    answers.catch_up()
+    make_skill(drinks, "bake-bread", "Bake bread with sourdough.")
+    for _ in range(2):
+        assert answers.overview(prompt("bake bread"))["text"] == ""
+        answers.catch_up()
+
+
+def test_an_index_that_is_gone_can_be_checked(prompt, index_dir):
+    """The next question finds out."""
+    answers = Answers(max_checked_first=0)
+    answers.overview(prompt())
+    (index_dir / "CURRENT").unlink()
+    answers.catch_up()
+    with pytest.raises(IndexNotFoundError):
+        answers.overview(prompt())
+
+
+def test_an_index_that_was_healed_is_opened_again(answers, prompt, index_dir, drinks):
+    """Its generation is the same, but its files are others than those that are mapped."""
+    warm_indexes = answers._warm
+    first = warm_indexes.get(index_dir)
+    assert warm_indexes.get(index_dir) is first
+    records = first.index.opened.folder / "documents-records.npy"
+    records.write_bytes(records.read_bytes()[:-1] + b"?")
+    again, report = SkillIndex.build(first.index.opened.settings.request(), index_dir, verify=True)
+    assert report.healed == (records.name,)
+    assert again.generation == first.index.generation
+    renewed = warm_indexes.get(index_dir)
+    assert renewed is not first
+    assert [*renewed.index.documents()] == [*again.documents()]
+
+
+def test_skills_that_ask_not_to_be_offered_are_not(answers, prompt, drinks, make_skill):
+    """Though ``query`` finds them; the change is indexed first, and told."""
+    make_skill(drinks, "secret-tea", "Brew secret tea.", **{"disable-model-invocation": True})
+    answer = answers.overview(prompt("brew secret tea"))
+    assert "secret-tea" not in answer["text"]
+    assert answer["notes"] == ["index refreshed: 1 added, 0 changed, 0 removed"]
+
+
+def test_the_settings_are_those_of_the_client(answers, prompt, tmp_path, index_dir):
+    """Its folder and variables count, not those of whoever started the daemon."""
+    text = f"threshold = 1.0\nindex_dir = '{index_dir}'\n"
+    (tmp_path / "skillsearch.toml").write_text(text, encoding="utf-8")
+    shutil.copytree(index_dir, tmp_path / "copy").rename(own_folder(index_dir, cache_dir()))
+    assert answers.overview(prompt(index_dir=None))["text"] == ""
+    given = {**variables(), "SKILLSEARCH_THRESHOLD": "0.1"}
+    assert "brew-coffee" in answers.overview(prompt(index_dir=None, variables=given))["text"]
+    (tmp_path / "skillsearch.toml").write_text("nonsense = 1\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="nonsense"):
+        answers.overview(prompt())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"variables": {}}, "another home folder"),
+        ({"variables": []}, "'variables' has the wrong type"),
+        ({"folder": "here"}, "not an absolute path"),
+        ({"n": None}, "'n' has the wrong type"),
+    ],
+)
+def test_a_client_of_other_surroundings_is_turned_away(answers, prompt, changes, message):
+    """Its settings would be read wrongly."""
+    with pytest.raises(DaemonError, match=message):
+        answers.overview(prompt(**changes))
+
+
+def test_settings_that_turn_the_daemon_off_are_heeded(answers, prompt):
+    """Also where only the daemon reads them."""
+    with pytest.raises(DaemonError, match="turn the daemon off"):
+        answers.overview(prompt(variables={**variables(), "SKILLSEARCH_DAEMON": "off"}))

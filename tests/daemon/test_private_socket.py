@@ -1,0 +1,220 @@
+"""Tests of who may own the folder and the socket of the daemon."""
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from skillsearch import environ
+from skillsearch.daemon import protocol, server
+from skillsearch.errors import DaemonError
+
+NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+NOBODY = 65_534
+
+
+def make_socket(path, mode=0o600):
+    """Make a socket that nobody listens on any more."""
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+    path.chmod(mode)
+    return str(path)
+
+
+@pytest.fixture
+def folder(runtime):
+    """Make the daemon's folder as it has to be."""
+    runtime.mkdir(mode=0o700)
+    return runtime
+
+
+def test_a_folder_and_a_socket_of_our_own_will_do(folder):
+    """Neither raises."""
+    protocol.check_folder(str(folder))
+    protocol.check_socket(make_socket(folder / "s"))
+
+
+@pytest.mark.parametrize("mode", [0o701, 0o710, 0o755, 0o777, 0o1777])
+def test_a_folder_that_others_can_enter_is_refused(folder, mode):
+    """With its mode and the way out."""
+    folder.chmod(mode)
+    with pytest.raises(DaemonError, match="SKILLSEARCH_DAEMON=off"):
+        protocol.check_folder(str(folder))
+
+
+@pytest.mark.parametrize("mode", [0o602, 0o620, 0o666, 0o777])
+def test_a_socket_that_others_can_write_to_is_refused(folder, mode):
+    """Others could put their questions, or their daemon behind it."""
+    with pytest.raises(DaemonError, match="not private to you"):
+        protocol.check_socket(make_socket(folder / "s", mode))
+
+
+def test_a_link_is_refused_wherever_it_leads(folder):
+    """Also to a folder and a socket that are ours."""
+    make_socket(folder / "s")
+    (folder / "link").symlink_to(folder / "s")
+    (folder / "up").symlink_to(folder)
+    with pytest.raises(DaemonError):
+        protocol.check_socket(str(folder / "link"))
+    with pytest.raises(DaemonError):
+        protocol.check_folder(str(folder / "up"))
+
+
+def test_another_kind_is_refused(folder):
+    """A file is no socket, and a socket no folder."""
+    (folder / "file").touch(mode=0o600)
+    with pytest.raises(DaemonError):
+        protocol.check_socket(str(folder / "file"))
+    with pytest.raises(DaemonError):
+        protocol.check_folder(make_socket(folder / "s"))
+
+
+@NEEDS_ROOT
+def test_what_belongs_to_somebody_else_is_refused(folder):
+    """Whatever its mode."""
+    path = make_socket(folder / "s")
+    os.chown(path, NOBODY, NOBODY)
+    os.chown(folder, NOBODY, NOBODY)
+    with pytest.raises(DaemonError, match=f"of user {NOBODY}"):
+        protocol.check_socket(path)
+    with pytest.raises(DaemonError, match=f"of user {NOBODY}"):
+        protocol.check_folder(str(folder))
+
+
+def test_a_peer_of_our_own_is_named_by_its_process(folder):
+    """Here both ends are this process."""
+    left, right = socket.socketpair()
+    with left, right:
+        assert protocol.peer_of(left) in (os.getpid(), None)
+
+
+@NEEDS_ROOT
+@pytest.mark.skipif(not hasattr(socket, "SO_PEERCRED"), reason="this system does not tell")
+def test_a_peer_of_another_user_is_refused(folder):
+    """Though the socket let it in."""
+    folder.parent.chmod(0o755)
+    folder.chmod(0o755)
+    code = f"import socket, time; s = socket.socket(1); s.connect({str(folder / 's')!r}); s.recv(1)"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / "s"))
+        (folder / "s").chmod(0o777)
+        listener.listen()
+        listener.settimeout(10)
+        client = subprocess.Popen(["/usr/bin/env", "python3", "-c", code], user=NOBODY)
+        try:
+            connection, _ = listener.accept()
+            with connection, pytest.raises(DaemonError, match=f"belongs to user {NOBODY}"):
+                protocol.peer_of(connection)
+        finally:
+            client.kill()
+            client.wait(timeout=10)
+
+
+# Becoming the daemon.
+
+
+def test_the_folder_and_socket_of_a_daemon_are_for_its_user_alone(runtime):
+    """Whatever the umask was."""
+    before = os.umask(0)
+    try:
+        listener, lock = server.listen(runtime)
+    finally:
+        os.umask(before)
+    with listener:
+        os.close(lock)
+        modes = {path.name: path.stat().st_mode & 0o777 for path in runtime.iterdir()}
+    assert modes == {"daemon.sock": 0o600, "daemon.lock": 0o600}
+    assert runtime.stat().st_mode & 0o777 == 0o700
+
+
+def test_of_two_daemons_one_listens(runtime):
+    """The second learns that there is one, and leaves its socket alone."""
+    listener, lock = server.listen(runtime)
+    with listener:
+        socket_before = (runtime / "daemon.sock").stat().st_ino
+        assert server.listen(runtime) is None
+        assert (runtime / "daemon.sock").stat().st_ino == socket_before
+        os.close(lock)
+
+
+def test_the_socket_of_a_killed_daemon_is_replaced(folder):
+    """Its lock went with it."""
+    make_socket(folder / "daemon.sock")
+    listener, lock = server.listen(folder)
+    with listener, socket.socket(socket.AF_UNIX) as client:
+        client.connect(protocol.socket_path())
+        os.close(lock)
+
+
+def test_a_folder_that_was_there_before_is_not_trusted(folder, tmp_path):
+    """Neither one that others can write to, nor a link, nor a file."""
+    folder.chmod(0o777)
+    with pytest.raises(DaemonError):
+        server.listen(folder)
+    folder.rmdir()
+    (tmp_path / "theirs").mkdir(mode=0o700)
+    folder.symlink_to(tmp_path / "theirs")
+    with pytest.raises(DaemonError):
+        server.listen(folder)
+    assert list((tmp_path / "theirs").iterdir()) == []
+
+
+def test_a_lock_that_is_a_link_is_not_followed(folder, tmp_path):
+    """No file elsewhere is made or opened."""
+    (folder / "daemon.lock").symlink_to(tmp_path / "victim")
+    with pytest.raises(OSError, match=r"daemon\.lock"):
+        server.listen(folder)
+    assert not (tmp_path / "victim").exists()
+
+
+def test_a_path_too_long_for_a_socket_is_named(tmp_path, monkeypatch):
+    """With what to set instead; nothing is made."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / ("x" * 100)))
+    with pytest.raises(DaemonError, match="set XDG_RUNTIME_DIR to a folder of yours"):
+        server.listen(tmp_path / ("x" * 100) / "skillsearch")
+    assert list(tmp_path.iterdir()) == []
+
+
+# Where the folder lies.
+
+
+def test_the_folder_of_the_login_is_used_where_there_is_one(monkeypatch):
+    """A relative one is none, by the rules of XDG."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/7/")
+    assert environ.runtime_dir() == "/run/user/7/skillsearch"
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "relative")
+    assert not environ.runtime_dir().startswith("relative")
+
+
+@pytest.mark.skipif(os.access(f"/run/user/{os.getuid()}", os.W_OK), reason="systemd has one")
+def test_without_a_folder_of_the_login_the_cache_is_used(monkeypatch, home):
+    """Never one for temporary files, where anybody may come first."""
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    assert environ.runtime_dir() == f"{home}/cache/skillsearch/run"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert environ.runtime_dir() == f"{home}/.cache/skillsearch/run"
+
+
+def test_only_variables_that_settings_depend_on_are_passed_on(monkeypatch):
+    """No secret of another program goes to the daemon."""
+    monkeypatch.setenv("OTHER_TOKEN", "secret")
+    monkeypatch.setenv("SKILLSEARCH_N", "7")
+    found = environ.variables()
+    assert found["SKILLSEARCH_N"] == "7"
+    assert set(found) == {"SKILLSEARCH_N", *environ.PLACES}
+
+
+def test_asking_costs_little(runtime):
+    """No daemon, no socket, and nothing heavy is imported to find that out."""
+    code = (
+        "import sys; from skillsearch.daemon import client\n"
+        "assert client.ask('status', seconds=1) is None\n"
+        "print(*sys.modules)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    heavy = {"socket", "subprocess", "numpy", "click", "pydantic", "typing", "skillsearch.types"}
+    assert not heavy & set(run.stdout.split())

@@ -1,0 +1,161 @@
+"""Tests of the daemon as a process of its own."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from skillsearch.daemon import client, protocol
+from skillsearch.errors import DaemonError
+
+
+@pytest.fixture
+def start(runtime):
+    """Start a daemon and return the id of its process."""
+
+    def run(**options):
+        client.start(seconds=30, **options)
+        return client.ask("status", seconds=30)["pid"]
+
+    return run
+
+
+def wait_until(condition, seconds=15):
+    """Wait for something to become true."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def lives(process):
+    """Tell whether a process is there."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_started_daemon_answers(start, names):
+    """As soon as the start is done."""
+    start()
+    assert names() == ["brew-coffee"]
+
+
+def test_starting_twice_is_starting_once(start):
+    """The second finds the first at work."""
+    first = start()
+    assert start() == first
+
+
+def test_of_many_starts_at_once_one_daemon_remains(runtime):
+    """None of them fails, and all clients meet the same one."""
+    command = [sys.executable, "-P", "-m", "skillsearch.daemon", "60"]
+    starts = [subprocess.Popen(command, cwd="/") for _ in range(5)]
+    try:
+        assert [started.wait(timeout=30) for started in starts] == [0] * 5
+    finally:
+        for started in starts:
+            started.kill()
+            started.wait(timeout=10)
+    assert len({client.ask("status", seconds=30)["pid"] for _ in range(5)}) == 1
+
+
+def test_it_is_detached_from_whoever_started_it(start):
+    """No session, no folder and no stream of theirs is held."""
+    process = start()
+    assert os.getsid(process) != os.getsid(0)
+    if Path("/proc/self").exists():
+        proc = Path(f"/proc/{process}")
+        assert (proc / "cwd").readlink() == Path("/")
+        streams = {str((proc / "fd" / str(number)).readlink()) for number in range(3)}
+        assert streams == {"/dev/null"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.slow
+def test_a_signal_ends_it_and_its_socket(start, runtime, number):
+    """In well under a second."""
+    process = start()
+    os.kill(process, number)
+    wait_until(lambda: not lives(process))
+    assert not (runtime / "daemon.sock").exists()
+    assert f"ending: {number.name}" in (runtime / "daemon.log").read_text(encoding="utf-8")
+
+
+def test_it_ends_when_idle(start, runtime):
+    """And the next start is a new one."""
+    process = start(idle=0.3)
+    wait_until(lambda: not lives(process))
+    assert list(runtime.glob("*.sock")) == []
+    assert start() != process
+
+
+def test_a_killed_daemon_is_replaced(start, names, runtime):
+    """What it left behind is in nobody's way; asking finds no daemon."""
+    process = start()
+    os.kill(process, signal.SIGKILL)
+    wait_until(lambda: not lives(process))
+    assert (runtime / "daemon.sock").exists()
+    assert client.ask("status", seconds=5) is None
+    assert start() != process
+    assert names() == ["brew-coffee"]
+
+
+def test_a_daemon_that_hangs_is_given_up(start):
+    """After the time that the client has."""
+    process = start()
+    os.kill(process, signal.SIGSTOP)
+    try:
+        started = time.monotonic()
+        with pytest.raises(DaemonError, match="does not answer"):
+            client.ask("status", seconds=0.3)
+        assert time.monotonic() - started < 2
+    finally:
+        os.kill(process, signal.SIGKILL)
+
+
+def test_the_log_is_ours_alone_and_holds_no_query(start, names, runtime):
+    """Nobody needs to know what was asked."""
+    start()
+    names(query="a very private matter")
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(protocol.socket_path())
+        connection.sendall(b"another private matter\n")
+        connection.recv(1 << 16)
+    log = runtime / "daemon.log"
+    assert log.stat().st_mode & 0o077 == 0
+    assert "serving" in log.read_text(encoding="utf-8")
+    assert "private" not in log.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("trouble", ["folder", "path", "python"])
+def test_a_daemon_that_cannot_start_says_why(runtime, monkeypatch, trouble):
+    """In one line, without a traceback."""
+    if trouble == "folder":
+        runtime.mkdir()
+        runtime.chmod(0o777)
+    elif trouble == "path":
+        monkeypatch.setenv("XDG_RUNTIME_DIR", f"/tmp/{'x' * 100}")
+    else:
+        monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(DaemonError, match="The daemon cannot be started: ") as caught:
+        client.start(seconds=30)
+    assert "Traceback" not in str(caught.value)
+    assert not (runtime / "daemon.sock").exists()
+
+
+def test_nothing_in_the_working_folder_is_imported(runtime, tmp_path, monkeypatch):
+    """A checkout cannot put its code into the daemon."""
+    (tmp_path / "json.py").write_text("raise SystemExit('taken over')\n", encoding="utf-8")
+    (tmp_path / "skillsearch").mkdir()
+    (tmp_path / "skillsearch" / "__init__.py").touch()
+    monkeypatch.chdir(tmp_path)
+    client.start(seconds=30)
+    assert client.ask("status", seconds=30)["pid"]

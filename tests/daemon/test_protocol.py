@@ -1,0 +1,124 @@
+"""Tests of the messages between the daemon and its clients."""
+
+import contextlib
+import json
+import socket
+import threading
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import skillsearch
+from skillsearch.daemon import protocol
+from skillsearch.errors import DaemonError
+
+
+def receive(data):
+    """Send bytes through a socket, close it, and read them as a message."""
+    left, right = socket.socketpair()
+
+    def send():
+        with left, contextlib.suppress(BrokenPipeError):
+            left.sendall(data)
+
+    with right:
+        sender = threading.Thread(target=send)
+        sender.start()
+        try:
+            return protocol.receive(right, 1 << 20, time.monotonic() + 5)
+        finally:
+            right.close()
+            sender.join(timeout=5)
+
+
+TEXTS = st.text(st.characters(codec=None))
+
+
+@given(st.dictionaries(TEXTS, TEXTS | st.integers() | st.floats(allow_nan=False) | st.none()))
+def test_what_is_sent_is_what_arrives(content):
+    """Line breaks, lone surrogates and floats included; and the version with it."""
+    expected = {"protocol": protocol.PROTOCOL, "version": skillsearch.__version__, "x": content}
+    assert receive(protocol.message(x=content)) == expected
+
+
+@given(st.binary(max_size=300))
+def test_no_line_of_bytes_does_more_than_be_refused(data):
+    """It is a message of ours, or a `DaemonError`."""
+    with contextlib.suppress(DaemonError):
+        assert receive(data + b"\n")["protocol"] == protocol.PROTOCOL
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"\n", "not JSON"),
+        (b"{\n", "not JSON"),
+        (b"\xff\xfe\n", "not JSON"),
+        (b"[" * 100_000 + b"\n", "not JSON"),
+        (b'{"protocol": ' + b"1" * 10_000 + b"}\n", "not JSON"),
+        (b"[]\n", "not of protocol 1"),
+        (b"{}\n", "not of protocol 1"),
+        (b'{"protocol": 2}\n', "not of protocol 1"),
+        (b'{"protocol": 1}', "in the middle"),
+        (b"", "in the middle"),
+        (b"x" * (1 << 21), "longer than 1,048,576 bytes"),
+    ],
+    ids=["empty", "half", "not UTF-8", "deep", "digits", "list", "none", "two", "cut", "0", "long"],
+)
+def test_what_is_no_message_is_refused_with_a_reason(data, reason):
+    """Nothing of it is used."""
+    with pytest.raises(DaemonError, match=reason):
+        receive(data)
+
+
+def test_a_message_that_comes_byte_by_byte_has_one_deadline():
+    """A sender cannot win time by sending a little now and then."""
+    left, right = socket.socketpair()
+    done = threading.Event()
+
+    def drip():
+        while not done.wait(0.02):
+            left.send(b" ")
+
+    sender = threading.Thread(target=drip)
+    with left, right:
+        sender.start()
+        started = time.monotonic()
+        try:
+            with pytest.raises(TimeoutError):
+                protocol.receive(right, 1 << 20, started + 0.2)
+            assert 0.15 < time.monotonic() - started < 2
+        finally:
+            done.set()
+            sender.join(timeout=5)
+
+
+def test_what_follows_the_first_line_is_not_read():
+    """One connection, one question."""
+    assert receive(protocol.message(x=1) + b"nonsense")["x"] == 1
+
+
+def test_the_longest_query_fits_into_a_request():
+    """Even where each of its characters takes twelve bytes."""
+    assert len(protocol.message(query="\U0001f375" * 65_536)) < protocol.MAX_REQUEST_BYTES
+
+
+@pytest.mark.parametrize(
+    ("response", "message", "is_final"),
+    [
+        ({"error": {"message": "no index", "final": True}}, "no index", True),
+        ({"error": {"message": "busy", "final": False}}, "busy", False),
+        ({"error": {"message": "busy", "final": "yes"}}, "busy", False),
+        ({"error": {"message": 7}}, "answer cannot be read", False),
+        ({"result": []}, "answer cannot be read", False),
+        ({}, "answer cannot be read", False),
+    ],
+    ids=json.dumps,
+)
+def test_a_response_without_a_result_is_an_error(response, message, is_final):
+    """Which says whether the same would go wrong without the daemon."""
+    with pytest.raises(DaemonError, match=message) as caught:
+        protocol.result_of(response)
+    assert caught.value.is_final is is_final

@@ -1,0 +1,275 @@
+"""Tests of the daemon's connections and of why it ends; it serves in a thread here."""
+
+import json
+import os
+import socket
+import threading
+import time
+
+import pytest
+
+import skillsearch
+from skillsearch.daemon import client, protocol, server
+from skillsearch.errors import DaemonError
+
+
+def error_in(response):
+    """Return the error of a response."""
+    return json.loads(response)["error"]
+
+
+def test_a_question_gets_its_answer(serve, names):
+    """And another one another."""
+    serve()
+    assert names() == ["brew-coffee"]
+    assert names(query="steep green tea")[0] == "steep-tea"
+    assert client.ask("status", seconds=5)["answered"] == 2
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\n",
+        b"nonsense\n",
+        b"[]\n",
+        b"\x00" * 99 + b"\n",
+        b"[" * 99_999 + b"\n",
+        b'{"protocol": 9}\n',
+    ],
+)
+def test_a_malformed_line_gets_an_error_and_hurts_nobody(serve, raw, names, data):
+    """The next client is served as ever."""
+    serve()
+    assert "A message is" in error_in(raw(data))["message"]
+    assert names() == ["brew-coffee"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"method": "run", "arguments": {}},
+        {"method": ["search"], "arguments": {}},
+        {"method": "search", "arguments": [1]},
+        {"method": "search"},
+        {},
+    ],
+    ids=json.dumps,
+)
+def test_an_unknown_method_gets_an_error(serve, raw, content):
+    """Whatever stands in its protocol."""
+    serve()
+    assert error_in(raw(protocol.message(**content)))["message"] == "There is no such method."
+
+
+def test_a_request_that_is_too_long_is_not_read_to_its_end(serve, names, runtime):
+    """The connection ends long before the client is done."""
+    serve()
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(10)
+        connection.connect(protocol.socket_path())
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            connection.sendall(b"x" * (64 << 20))
+    assert names() == ["brew-coffee"]
+
+
+def test_a_slow_client_is_left_and_keeps_nobody_waiting(serve, names):
+    """Ten that say nothing; another is served meanwhile."""
+    serve(read_seconds=1.0)
+    names()
+    silent = [socket.socket(socket.AF_UNIX) for _ in range(10)]
+    try:
+        for connection in silent:
+            connection.settimeout(10)
+            connection.connect(protocol.socket_path())
+            connection.send(b"{")
+        started = time.monotonic()
+        assert names() == ["brew-coffee"]
+        assert time.monotonic() - started < 0.8
+        assert {connection.recv(1) for connection in silent} == {b""}
+    finally:
+        for connection in silent:
+            connection.close()
+
+
+def test_a_client_that_has_said_all_gets_its_answer(serve, raw, question):
+    """Though it closed its half of the connection."""
+    serve()
+    request = protocol.message(method="search", arguments=question())
+    assert json.loads(raw(request, half_close=True))["result"]["result"]["hits"]
+
+
+def test_a_client_that_leaves_or_does_not_read_hurts_nobody(serve, names, question, runtime):
+    """Its answer is lost, the daemon is not."""
+    serve()
+    for _ in range(5):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(protocol.socket_path())
+            connection.sendall(protocol.message(method="search", arguments=question()))
+    assert names() == ["brew-coffee"]
+
+
+def test_a_client_too_many_is_turned_away(serve, names):
+    """It does without; when the others are gone it is served."""
+    serve(connections=1)
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(protocol.socket_path())
+        time.sleep(0.1)
+        with pytest.raises(DaemonError):
+            names()
+    time.sleep(0.1)
+    assert names() == ["brew-coffee"]
+
+
+def test_twenty_clients_at_once_all_get_their_answers(serve, question):
+    """Each to its own question."""
+    serve()
+    texts = ["brew filter coffee", "steep green tea"] * 10
+    found = {}
+
+    def ask(number):
+        answer = client.ask("search", seconds=20, **question(query=texts[number], n=1))
+        found[number] = answer["result"]["hits"][0]["name"]
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+    assert [found[number] for number in range(20)] == ["brew-coffee", "steep-tea"] * 10
+
+
+def test_errors_say_whether_they_are_final(serve, question):
+    """A bad query stays one; what only the daemon cannot do, its client can."""
+    serve()
+    with pytest.raises(DaemonError, match="n is 0") as caught:
+        client.ask("search", seconds=5, **question(n=0))
+    assert caught.value.is_final
+    with pytest.raises(DaemonError, match="has the wrong type") as caught:
+        client.ask("search", seconds=5, **question(n="0"))
+    assert not caught.value.is_final
+
+
+def test_an_answer_that_fails_unexpectedly_is_an_error_too(serve, question, monkeypatch):
+    """The client does without, and the daemon goes on."""
+    daemon, _ = serve()
+    monkeypatch.setattr(daemon._answers, "search", lambda _arguments: 1 / 0)
+    with pytest.raises(DaemonError, match="ZeroDivisionError"):
+        client.ask("search", seconds=5, **question())
+    assert client.ask("status", seconds=5)["answered"] == 0
+
+
+def test_an_answer_longer_than_a_client_reads_is_an_error(serve, question):
+    """Told in a short message."""
+    serve(response_bytes=300)
+    with pytest.raises(DaemonError, match="longer than 300 bytes"):
+        client.ask("search", seconds=5, **question())
+
+
+def test_another_version_is_turned_away_but_can_stop_the_daemon(serve, raw, question):
+    """It would read old answers wrongly; status tells it which version runs."""
+    _, reason = serve()
+
+    def ask(method, **arguments):
+        request = protocol.message(version="9.9", method=method, arguments=arguments)
+        return protocol.result_of(json.loads(raw(request)))
+
+    with pytest.raises(DaemonError, match=f"has version {skillsearch.__version__}") as caught:
+        ask("search", **question())
+    assert not caught.value.is_final
+    assert ask("status")["version"] == skillsearch.__version__
+    ask("stop")
+    assert reason() == "it was asked to"
+
+
+def test_a_daemon_of_another_protocol_is_not_understood(runtime):
+    """Nor anything else that answers there; it is an error, never an answer."""
+    listener, lock = server.listen(runtime)
+
+    def answer():
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(1 << 16)
+            connection.sendall(b'{"protocol": 2, "result": {}}\n')
+
+    listener.settimeout(10)
+    thread = threading.Thread(target=answer)
+    with listener:
+        thread.start()
+        with pytest.raises(DaemonError, match="is not of protocol 1"):
+            client.ask("status", seconds=5)
+        thread.join(timeout=10)
+    os.close(lock)
+
+
+def test_a_client_whose_time_is_up_gets_no_answer(serve):
+    """Rather than one that comes too late, or a wait without end."""
+    serve()
+    for seconds in (0, -1):
+        with pytest.raises(DaemonError, match="does not answer"):
+            client.ask("status", seconds=seconds)
+
+
+# The end.
+
+
+def test_it_ends_when_idle_and_questions_put_that_off(serve, names, runtime):
+    """Looking at its status is no question."""
+    _, reason = serve(idle=0.6)
+    for _ in range(4):
+        time.sleep(0.25)
+        assert names() == ["brew-coffee"]
+    started = time.monotonic()
+    while client.ask("status", seconds=5) and time.monotonic() - started < 5:
+        time.sleep(0.05)
+    assert reason() == "idle"
+    assert not (runtime / "daemon.sock").exists()
+    assert client.ask("status", seconds=5) is None
+
+
+def test_it_ends_when_its_socket_is_replaced(serve, runtime):
+    """And leaves the one that took its protocol alone."""
+    _, reason = serve()
+    (runtime / "daemon.sock").unlink()
+    (runtime / "daemon.sock").touch()
+    assert reason() == "the socket was replaced"
+    assert (runtime / "daemon.sock").exists()
+
+
+def test_it_ends_when_its_folder_is_gone(serve, runtime):
+    """As it goes when the user logs out."""
+    _, reason = serve()
+    for path in runtime.iterdir():
+        path.unlink()
+    runtime.rmdir()
+    assert reason() == "the socket was replaced"
+
+
+def test_it_ends_when_the_package_is_replaced(serve, tmp_path):
+    """After an upgrade the old code answers nobody any more."""
+    package = tmp_path / "__init__.py"
+    package.touch()
+    _, reason = serve(package=package)
+    package.unlink()
+    assert reason() == "the package was replaced"
+
+
+def test_a_question_that_is_being_answered_is_answered_to_the_end(serve, question, monkeypatch):
+    """Asked to end, the daemon waits for it."""
+    daemon, reason = serve()
+    search = daemon._answers.search
+
+    def slow(arguments):
+        time.sleep(0.5)
+        return search(arguments)
+
+    monkeypatch.setattr(daemon._answers, "search", slow)
+    answers = []
+    asking = threading.Thread(
+        target=lambda: answers.append(client.ask("search", seconds=10, **question()))
+    )
+    asking.start()
+    time.sleep(0.2)
+    daemon.end("now")
+    assert reason() == "now"
+    asking.join(timeout=10)
+    assert answers[0]["result"]["hits"]

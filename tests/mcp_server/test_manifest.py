@@ -1,0 +1,316 @@
+"""The manifest of one skill: complete, exact, and never of more than may be served."""
+
+import hashlib
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from skillsearch.errors import SkillError
+from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.mcp_server.manifest import (
+    MAX_BYTES,
+    MAX_FILES,
+    RACY_NS,
+    Contents,
+    Manifest,
+    ManifestReader,
+    Place,
+    read_published,
+)
+from skillsearch.skills.frontmatter import Finding
+
+URI = "skill://root/steep-tea"
+FILES = {
+    "notes.txt": b"a\r\nb\r\n",
+    "references/mark.md": b"\xef\xbb\xbf# Mark\n",
+    "references/deep/er/a b%20#1.md": b"odd name",
+    "assets/logo.png": b"\x89PNG\r\n\x1a\n\x00\xff",
+    "assets/empty": b"",
+    "日本/茶.md": "お茶".encode(),
+}
+
+
+@pytest.fixture
+def skill_md(tmp_path, make_skill):
+    """Write a skill with files of all kinds."""
+    path = make_skill(tmp_path / "root", "steep-tea", "Steep tea.", license="MIT")
+    for name, data in FILES.items():
+        (path.parent / name).parent.mkdir(parents=True, exist_ok=True)
+        (path.parent / name).write_bytes(data)
+    return path
+
+
+@pytest.fixture
+def folder(skill_md):
+    """The folder of the skill."""
+    return skill_md.parent
+
+
+@pytest.fixture
+def place(skill_md):
+    """The skill as a library knows it."""
+    (document,) = SkillLibrary.from_roots(skill_md.parents[1]).list()
+    return Place(f"{URI}/SKILL.md", ("root", "steep-tea"), document, False)
+
+
+@pytest.fixture
+def opened():
+    """Collect the names of files that are read."""
+    return []
+
+
+@pytest.fixture
+def make_reader(opened):
+    """Make a reader that notes what it reads, and by default takes all files as old."""
+
+    def read(place, path):
+        opened.append(path)
+        return read_published(place, path)
+
+    return lambda racy_ns=-1: ManifestReader(read=read, racy_ns=racy_ns)
+
+
+def code_of(place):
+    """Return why a skill cannot be published; the reason names no path of this machine."""
+    found = ManifestReader().manifest(place)
+    assert isinstance(found, Finding)
+    assert str(place.folder.parent) not in found.message
+    return found.code
+
+
+def test_all_files_are_listed_with_the_hash_of_their_bytes(place, skill_md):
+    """SKILL.md first; CRLF, a byte order mark and bytes that are no text stay as they are."""
+    manifest = ManifestReader().manifest(place)
+    expected = [("SKILL.md", skill_md.read_bytes())]
+    expected += [(name, FILES[name]) for name in sorted(FILES)]
+    encoded = {
+        "references/deep/er/a b%20#1.md": "references/deep/er/a%20b%2520%231.md",
+        "日本/茶.md": "%E6%97%A5%E6%9C%AC/%E8%8C%B6.md",
+    }
+    assert manifest.to_dict() == {
+        "uri": f"{URI}/SKILL.md",
+        "frontmatter": {"name": "steep-tea", "description": "Steep tea.", "license": "MIT"},
+        "resources": [
+            {
+                "uri": f"{URI}/{encoded.get(name, name)}",
+                "digest": f"sha256:{hashlib.sha256(data).hexdigest()}",
+                "size": len(data),
+            }
+            for name, data in expected
+        ],
+    }
+
+
+def test_every_listed_file_is_read_as_its_bytes(place):
+    """What the manifest promises is what a client gets."""
+    contents = ManifestReader().look(place)
+    assert isinstance(contents, Contents)
+    read = {path: read_published(place, path)[0] for path in contents.files}
+    assert read == {"SKILL.md": Path(place.document.path).read_bytes(), **FILES}
+
+
+def test_files_of_a_skill_inside_are_files_of_the_outer_one_too(place, folder, make_skill):
+    """Its SKILL.md is then a file like any other."""
+    inner = make_skill(folder, "inner", "Inside.")
+    manifest = ManifestReader().manifest(place)
+    digest = f"sha256:{hashlib.sha256(inner.read_bytes()).hexdigest()}"
+    assert (f"{URI}/inner/SKILL.md", digest) in {(f.uri, f.digest) for f in manifest.resources}
+
+
+def test_machinery_and_links_are_left_out(place, folder, tmp_path):
+    """Neither a link to a file outside nor one to a file inside is served."""
+    before = ManifestReader().manifest(place)
+    for name in (".git/config", "node_modules/a/b.js", "scripts/__pycache__/c.pyc"):
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_text("machinery")
+    (tmp_path / "secret").write_text("secret")
+    (folder / "out").symlink_to(tmp_path / "secret")
+    (folder / "in").symlink_to(folder / "notes.txt")
+    (folder / "up").symlink_to(tmp_path)
+    assert ManifestReader().manifest(place) == before
+
+
+def test_a_skill_md_may_be_a_link_into_its_own_folder(place, folder):
+    """Hash and size are those of the file that it leads to."""
+    path = folder / "SKILL.md"
+    data = path.read_bytes()
+    path.rename(folder / "real.md")
+    path.symlink_to("real.md")
+    first = ManifestReader().manifest(place).resources[0]
+    assert (first.digest, first.size) == (f"sha256:{hashlib.sha256(data).hexdigest()}", len(data))
+    assert read_published(place, "SKILL.md")[0] == data
+
+
+def test_the_largest_number_of_files_is_published(place, folder):
+    """512 with SKILL.md; one more is too many."""
+    (folder / "many").mkdir()
+    for number in range(MAX_FILES - 1 - len(FILES)):
+        (folder / "many" / str(number)).touch()
+    manifest = ManifestReader().manifest(place)
+    assert isinstance(manifest, Manifest)
+    assert len(manifest.resources) == MAX_FILES
+    (folder / "one-more").touch()
+    assert code_of(place) == "too-many-files"
+
+
+def test_the_largest_size_is_published(place, folder, skill_md):
+    """All files count; one byte more is too much, as is a single large file."""
+    small = sum(map(len, FILES.values())) + skill_md.stat().st_size
+    large = folder / "large.bin"
+    large.touch()
+    os.truncate(large, MAX_BYTES - small)
+    assert isinstance(ManifestReader().manifest(place), Manifest)
+    os.truncate(large, MAX_BYTES - small + 1)
+    assert code_of(place) == "files-too-large"
+    os.truncate(large, 17 << 20)
+    assert code_of(place) == "files-too-large"
+
+
+def write_too_deep(folder):
+    """Put a file where nobody looks any more."""
+    deep = folder.joinpath(*"abcdefghijklmnop")
+    deep.mkdir(parents=True)
+    (deep / "file").touch()
+
+
+def write_control_character(folder):
+    """Put a file there whose name cannot be asked for."""
+    (folder / "a\nb").touch()
+
+
+def write_backslash(folder):
+    """Put a file there whose name would be a path on other systems."""
+    (folder / "..\\b").touch()
+
+
+def write_foreign_name(folder):
+    """Put a file there whose name is no UTF-8."""
+    (Path(os.fsdecode(os.fsencode(folder) + b"/\xff"))).touch()
+
+
+def remove_skill_md(folder):
+    """Take the SKILL.md away."""
+    (folder / "SKILL.md").unlink()
+
+
+def remove_folder(folder):
+    """Take the whole skill away."""
+    folder.rename(folder.with_name("elsewhere"))
+
+
+def rename_in_frontmatter(folder):
+    """Give the skill another name than its URI has."""
+    path = folder / "SKILL.md"
+    path.write_text(path.read_text().replace("steep-tea", "brew-tea"))
+
+
+def break_frontmatter(folder):
+    """Leave nothing to read."""
+    (folder / "SKILL.md").write_text("# Tea\n")
+
+
+def lead_out(folder):
+    """Make the SKILL.md a link out of the skill."""
+    (folder.parent / "other.md").write_bytes((folder / "SKILL.md").read_bytes())
+    (folder / "SKILL.md").unlink()
+    (folder / "SKILL.md").symlink_to(folder.parent / "other.md")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "code"),
+    [
+        (write_too_deep, "files-incomplete"),
+        (write_foreign_name, "files-incomplete"),
+        (write_control_character, "file-unreadable"),
+        (write_backslash, "file-unreadable"),
+        (remove_skill_md, "file-unreadable"),
+        (remove_folder, "file-unreadable"),
+        (lead_out, "file-unreadable"),
+        (rename_in_frontmatter, "skill-changed"),
+        (break_frontmatter, "frontmatter-unreadable"),
+    ],
+)
+def test_a_skill_that_cannot_be_served_whole_is_refused(place, folder, spoil, code):
+    """With the reason."""
+    assert isinstance(ManifestReader().manifest(place), Manifest)
+    spoil(folder)
+    assert code_of(place) == code
+
+
+def test_a_file_that_vanishes_meanwhile_is_no_crash(place, monkeypatch):
+    """It was listed and is not there any more."""
+    lstat = Path.lstat
+
+    def vanish(path):
+        if path.name == "notes.txt":
+            path.unlink()
+        return lstat(path)
+
+    monkeypatch.setattr(Path, "lstat", vanish)
+    assert code_of(place) == "file-unreadable"
+
+
+def test_a_folder_in_the_way_of_the_uri_is_refused(place, folder):
+    """The URI of one of its own folders would else be that of the whole skill."""
+    renamed = place._replace(path=("root", "folder", "steep-tea"), is_renamed=True)
+    assert isinstance(ManifestReader().manifest(renamed), Manifest)
+    (folder / "steep-tea").mkdir()
+    (folder / "steep-tea" / "file").touch()
+    assert code_of(renamed) == "uri-taken"
+    assert isinstance(ManifestReader().manifest(place), Manifest)
+
+
+def test_a_file_is_read_once_while_it_stays_the_same(place, opened, make_reader):
+    """Looking at a skill reads its SKILL.md alone."""
+    reader = make_reader()
+    reader.look(place)
+    assert opened == ["SKILL.md"]
+    first = reader.manifest(place)
+    assert sorted(opened) == sorted(["SKILL.md", *FILES])
+    assert reader.manifest(place) == first
+    assert len(opened) == 1 + len(FILES)
+
+
+def test_only_the_file_that_changed_is_read_again(place, folder, opened, make_reader):
+    """Even if its size and time of change are set back."""
+    reader = make_reader()
+    before = reader.manifest(place)
+    status = (folder / "notes.txt").stat()
+    opened.clear()
+    time.sleep(0.02)  # a clock of the file system ticks in between
+    (folder / "notes.txt").write_bytes(b"A\r\nB\r\n")
+    os.utime(folder / "notes.txt", ns=(status.st_atime_ns, status.st_mtime_ns))
+    after = reader.manifest(place)
+    assert opened == ["notes.txt"]
+    changed = [file.uri for file in after.resources if file not in before.resources]
+    assert changed == [f"{URI}/notes.txt"]
+
+
+def test_what_has_just_changed_is_read_each_time(place, opened, make_reader):
+    """Another change in the same tick of the clock would not show."""
+    reader = make_reader(racy_ns=RACY_NS)
+    reader.manifest(place)
+    reader.manifest(place)
+    assert sorted(opened) == sorted(["SKILL.md", *FILES] * 2)
+
+
+def test_forgotten_skills_are_read_again(place, opened, make_reader):
+    """What is kept is bounded by the skills that there are."""
+    reader = make_reader()
+    reader.manifest(place)
+    reader.forget_all_but({place.document.path})
+    reader.manifest(place)
+    assert len(opened) == 1 + len(FILES)
+    reader.forget_all_but(set())
+    reader.manifest(place)
+    assert len(opened) == 2 * (1 + len(FILES))
+
+
+def test_a_skill_md_that_went_away_is_no_path_in_the_error(place, folder):
+    """The code alone says what happened."""
+    (folder / "SKILL.md").unlink()
+    with pytest.raises(SkillError) as caught:
+        read_published(place, "SKILL.md")
+    assert str(caught.value) == "The SKILL.md cannot be read (file-unreadable)."

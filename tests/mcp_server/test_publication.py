@@ -1,0 +1,410 @@
+"""Which skills a library publishes, under which URIs, and why not the others."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from skillsearch.errors import SkillError
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.mcp_server.manifest import ManifestReader, read_published
+from skillsearch.mcp_server.publication import Child, Publisher, describe
+
+LETTERS = "skill:/%.2eFf\\?#~ aroottea-SKILLmd\0é"
+
+
+@pytest.fixture
+def root(tmp_path, make_skill):
+    """A root of skills that can be published, and of some that cannot."""
+    root = tmp_path / "My Root"
+    tea = make_skill(root, "steep-tea", "Steep tea.", license="MIT").parent
+    (tea / "notes").mkdir()
+    (tea / "notes" / "green tea.md").write_text("80 C")
+    (tea / "notes" / "black.md").write_text("96 C")
+    make_skill(root / "cups", "warm-cup", "Warm the cup.")
+    make_skill(tea, "inner", "A skill inside a skill.")
+    renamed = make_skill(root, "pour-water", "Pour water.").parent.rename(root / "Pouring")
+    (renamed / "kettle.md").write_text("A kettle.")
+    make_skill(root, "for-people", "Hidden.", **{"disable-model-invocation": True})
+    make_skill(root, "Bad Name", "A bad name.")
+    make_skill(root, "沏茶", "A name that is not ASCII.")
+    make_skill(root, "lower", "Lower case.").rename(root / "lower" / "skill.md")
+    (root / "broken").mkdir()
+    (root / "broken" / "SKILL.md").write_text("---\nname: broken\ndescription: a: b: c\n---\n")
+    return root
+
+
+@pytest.fixture
+def publisher(root):
+    """A publisher of that root."""
+    return Publisher(SkillLibrary.from_roots(root))
+
+
+PUBLISHED = [
+    "skill://my-root/Pouring/pour-water",
+    "skill://my-root/cups/warm-cup",
+    "skill://my-root/steep-tea",
+    "skill://my-root/steep-tea/inner",
+]
+
+
+def uris(publisher, count=100):
+    """Return the URIs of all skills, page by page."""
+    found, after = [], None
+    while True:
+        manifests, after = publisher.page(after, count)
+        assert len(manifests) <= count
+        found += [manifest.uri for manifest in manifests]
+        if after is None:
+            return found
+
+
+def answer_to(publisher, uri):
+    """Read a file; None where there is none."""
+    try:
+        return publisher.read(uri)
+    except SkillError:
+        return None
+
+
+def files_of(publisher):
+    """Return the URI of every published file and its manifest entry."""
+    manifests, _ = publisher.page(None, 1_000)
+    return {file.uri: file for manifest in manifests for file in manifest.resources}
+
+
+def test_the_skills_come_in_the_order_of_their_uris(publisher):
+    """The last part is the name of the skill, whatever its folder is called."""
+    assert uris(publisher) == [f"{uri}/SKILL.md" for uri in PUBLISHED]
+    names = [manifest.frontmatter["name"] for manifest in publisher.page(None, 100)[0]]
+    assert names == ["pour-water", "warm-cup", "steep-tea", "inner"]
+
+
+def test_each_skill_that_is_left_out_has_its_reason(publisher, root):
+    """What the author asked for is a note; what can be mended a warning."""
+    problems = publisher.problems()
+    assert [(Path(p.path).parent.name, p.code, p.severity) for p in problems] == [
+        ("Bad Name", "name-characters", "warning"),
+        ("broken", "frontmatter-unreadable", "warning"),
+        ("for-people", "hidden", "note"),
+        ("lower", "file-name-case", "warning"),
+        ("沏茶", "name-not-ascii", "note"),
+    ]
+    assert all(str(root) not in problem.message for problem in problems)
+
+
+def test_published_and_problems_are_all_skills(publisher, root):
+    """None is lost."""
+    library = SkillLibrary.from_roots(root)
+    all_of_them = {document.path for document in library.list(include_hidden=True)}
+    problems = {problem.path for problem in publisher.problems()}
+    assert problems < all_of_them
+    published = {(root / path).parent.name for path in all_of_them - problems}
+    assert published == {"Pouring", "warm-cup", "steep-tea", "inner"}
+    assert len(uris(publisher)) == len(published)
+
+
+def test_a_skill_that_another_shadows_is_not_published(tmp_path, make_skill):
+    """As with names, the skill of the first root is meant."""
+    first, second = tmp_path / "a" / "skills", tmp_path / "b" / "skills"
+    for root in (first, second):
+        make_skill(root, "steep-tea", f"Steep tea of {root.parent.name}.")
+    make_skill(second, "warm-cup", "Warm the cup.")
+    publisher = Publisher(SkillLibrary.from_roots([first, second]))
+    assert uris(publisher) == [
+        "skill://a-skills/steep-tea/SKILL.md",
+        "skill://b-skills/warm-cup/SKILL.md",
+    ]
+    (problem,) = publisher.problems()
+    assert (problem.code, problem.severity) == ("shadowed", "note")
+    assert "'a/skills:steep-tea'" in problem.message
+
+
+def test_skills_of_one_name_in_one_root_are_told_apart_by_their_uris(tmp_path, make_skill):
+    """Neither comes before the other."""
+    for folder in ("black", "green"):
+        make_skill(tmp_path / "root" / folder, "steep-tea", f"Steep {folder} tea.")
+    publisher = Publisher(SkillLibrary.from_roots(tmp_path / "root"))
+    assert uris(publisher) == [
+        "skill://root/black/steep-tea/SKILL.md",
+        "skill://root/green/steep-tea/SKILL.md",
+    ]
+
+
+def test_a_root_may_be_a_skill_itself(tmp_path, make_skill):
+    """Its authority is then all of its path."""
+    root = make_skill(tmp_path, "steep-tea", "Steep tea.").parent
+    make_skill(root, "inner", "Inside.")
+    publisher = Publisher(SkillLibrary.from_roots(root))
+    assert uris(publisher) == ["skill://steep-tea/SKILL.md", "skill://steep-tea/inner/SKILL.md"]
+    assert publisher.read("skill://steep-tea/SKILL.md") == (root / "SKILL.md").read_bytes()
+
+
+def test_every_file_of_every_manifest_is_read_by_its_uri(publisher):
+    """With the size and hash that the manifest gives."""
+    files = files_of(publisher)
+    assert "skill://my-root/Pouring/pour-water/kettle.md" in files
+    assert "skill://my-root/steep-tea/notes/green%20tea.md" in files
+    for uri, file in files.items():
+        data = publisher.read(uri)
+        digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+        assert (digest, len(data)) == (file.digest, file.size)
+
+
+def test_a_manifest_by_its_uri_is_that_of_the_page(publisher):
+    """So nobody has to ask twice."""
+    manifests, _ = publisher.page(None, 100)
+    assert [publisher.manifest(manifest.uri) for manifest in manifests] == list(manifests)
+
+
+def test_a_skill_inside_a_renamed_one_keeps_every_file_readable(tmp_path, make_skill):
+    """The outer one lists it below its own URI, the inner one has a URI of its own."""
+    outer = make_skill(tmp_path / "root", "outer", "Outer.").parent.rename(tmp_path / "root" / "x")
+    inner = make_skill(outer, "inner", "Inner.").parent.rename(outer / "y")
+    (inner / "file.md").write_text("text")
+    publisher = Publisher(SkillLibrary.from_roots(tmp_path / "root"))
+    files = files_of(publisher)
+    assert sorted(files) == [
+        "skill://root/x/outer/SKILL.md",
+        "skill://root/x/outer/y/SKILL.md",
+        "skill://root/x/outer/y/file.md",
+        "skill://root/x/y/inner/SKILL.md",
+        "skill://root/x/y/inner/file.md",
+    ]
+    for uri, file in files.items():
+        assert len(publisher.read(uri)) == file.size
+
+
+def test_a_broken_skill_inside_another_is_still_its_file(publisher, root):
+    """It is no skill of its own then."""
+    path = root / "steep-tea" / "inner" / "SKILL.md"
+    path.write_text("no skill")
+    uri = "skill://my-root/steep-tea/inner/SKILL.md"
+    assert publisher.read(uri) == b"no skill"
+    with pytest.raises(SkillError, match="No skill is served"):
+        publisher.manifest(uri)
+
+
+STRANGE = [
+    "",
+    "steep-tea",
+    "skill://my-root",
+    "skill://my-root/",
+    "skill://my-root/SKILL.md",
+    "skill://my-root/steep-tea/",
+    "skill://my-root/steep-tea//SKILL.md",
+    "skill://my-root/steep-tea/./SKILL.md",
+    "skill://my-root/steep-tea/../Bad%20Name/SKILL.md",
+    "skill://my-root/steep-tea/%2e%2e/Bad%20Name/SKILL.md",
+    "skill://my-root/steep-tea/..%2FBad%20Name%2FSKILL.md",
+    "skill://my-root/steep-tea/..\\Bad Name\\SKILL.md",
+    "skill://my-root/steep-tea/notes%2Fblack.md",
+    "skill://my-root/steep-tea/notes/green%2520tea.md",
+    "skill://my-root/steep-tea/skill.md",
+    "skill://my-root/steep-tea/SKILL.md\0",
+    "skill://my-root/steep-tea/SKILL.md?x",
+    "skill://my-root/steep-tea/SKILL.md#x",
+    "skill://my-root/Bad%20Name/SKILL.md",
+    "skill://my-root/for-people/SKILL.md",
+    "skill://my-root/Pouring/SKILL.md",
+    "skill://other/steep-tea/SKILL.md",
+    "file:///etc/passwd",
+    "skill:///etc/passwd",
+    "skill://my-root/steep-tea/\ud800",
+    "skill://" + "a/" * 8_000 + "b",
+    "skill://my-root/steep-tea/" + "a" * 20_000,
+]
+
+
+@pytest.mark.parametrize("uri", STRANGE, ids=range(len(STRANGE)))
+def test_nothing_else_is_served(publisher, root, uri):
+    """The message is short, on one line, and has no path of this machine."""
+    for ask in (publisher.read, publisher.manifest, publisher.children):
+        with pytest.raises(SkillError) as caught:
+            ask(uri)
+        message = str(caught.value)
+        assert str(root.parent) not in message
+        assert len(message) < 2_000
+        assert "\n" not in message
+        message.encode()
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_uri_leads_out(publisher, root, data):
+    """Whatever is asked for, the answer is a published file or none."""
+    start = data.draw(st.sampled_from([*(f"{uri}/" for uri in PUBLISHED), "skill://my-root/", ""]))
+    parts = st.sampled_from(["..", ".", "%2e%2e", "%2F", "SKILL.md", "notes", "black.md", "%00"])
+    tail = data.draw(st.lists(parts, max_size=6).map("/".join) | st.text(LETTERS, max_size=20))
+    found = answer_to(publisher, start + tail)
+    digests = {file.digest for file in files_of(publisher).values()}
+    assert found is None or f"sha256:{hashlib.sha256(found).hexdigest()}" in digests
+
+
+def test_the_folders_of_a_skill_are_listed(publisher, root):
+    """Files with their size, folders without; an empty folder, a link and machinery are not."""
+    folder = root / "steep-tea"
+    (folder / "empty").mkdir()
+    (folder / "link").symlink_to(root)
+    (folder / ".git").mkdir()
+    (folder / ".git" / "config").touch()
+    uri = "skill://my-root/steep-tea"
+    size = (folder / "SKILL.md").stat().st_size
+    assert publisher.children(uri) == (
+        Child("SKILL.md", f"{uri}/SKILL.md", size),
+        Child("inner", f"{uri}/inner", None),
+        Child("notes", f"{uri}/notes", None),
+    )
+    assert publisher.children(f"{uri}/notes") == (
+        Child("black.md", f"{uri}/notes/black.md", 4),
+        Child("green tea.md", f"{uri}/notes/green%20tea.md", 4),
+    )
+    assert [child.name for child in publisher.children(f"{uri}/inner")] == ["SKILL.md"]
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "skill://my-root",
+        "skill://my-root/cups",
+        "skill://my-root/Pouring",
+        "skill://my-root/steep-tea/",
+        "skill://my-root/steep-tea/note",
+        "skill://my-root/steep-tea/SKILL.md",
+        "skill://my-root/steep-tea/empty",
+        "skill://my-root/steep-tea/notes/..",
+    ],
+)
+def test_what_is_no_folder_of_a_skill_is_not_listed(publisher, uri):
+    """Nor is a folder that only leads to skills."""
+    with pytest.raises(SkillError, match="is not a directory of a served skill"):
+        publisher.children(uri)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 100])
+def test_pages_of_any_size_hold_each_skill_once(publisher, count):
+    """In one order."""
+    assert uris(publisher, count) == [f"{uri}/SKILL.md" for uri in PUBLISHED]
+
+
+def test_a_page_begins_behind_a_skill_that_is_gone(publisher):
+    """So a client can go on after a refresh."""
+    manifests, after = publisher.page("skill://my-root/cups/zzz", 1)
+    assert [manifest.uri for manifest in manifests] == [f"{PUBLISHED[2]}/SKILL.md"]
+    assert after == f"{PUBLISHED[2]}/SKILL.md"
+    assert publisher.page("skill://z", 10) == ((), None)
+
+
+def test_a_page_of_many_files_ends_early(root):
+    """An answer is bounded by files as well as by skills."""
+    publisher = Publisher(SkillLibrary.from_roots(root), max_page_files=3)
+    manifests, after = publisher.page(None, 100)
+    assert [manifest.uri for manifest in manifests] == [f"{uri}/SKILL.md" for uri in PUBLISHED[:2]]
+    assert after == f"{PUBLISHED[1]}/SKILL.md"
+    assert uris(publisher) == [f"{uri}/SKILL.md" for uri in PUBLISHED]
+
+
+def test_a_page_looks_at_its_own_skills_only(tmp_path, make_skill):
+    """However many there are."""
+    for number in range(30):
+        make_skill(tmp_path / "root", f"skill-{number:02}", f"Skill {number}.")
+    looked = []
+
+    def read(place, path):
+        looked.append(place.folder.name)
+        return read_published(place, path)
+
+    library = SkillLibrary.from_roots(tmp_path / "root")
+    publisher = Publisher(library, reader=ManifestReader(read=read))
+    publisher.page("skill://root/skill-09/SKILL.md", 10)
+    assert looked == [f"skill-{number:02}" for number in range(10, 20)]
+
+
+def test_a_deleted_skill_is_refused_at_once(publisher, root):
+    """Before any refresh; the others are still there."""
+    (root / "cups" / "warm-cup" / "SKILL.md").unlink()
+    uri = f"{PUBLISHED[1]}/SKILL.md"
+    for ask in (publisher.manifest, publisher.read):
+        with pytest.raises(SkillError, match="served at"):
+            ask(uri)
+    assert uri not in uris(publisher)
+    assert len(uris(publisher)) == len(PUBLISHED) - 1
+
+
+def test_a_new_file_is_published_without_a_refresh(publisher, root):
+    """Only which skills there are is as of the last look."""
+    (root / "steep-tea" / "white.md").write_text("75 C")
+    assert publisher.read("skill://my-root/steep-tea/white.md") == b"75 C"
+    assert "skill://my-root/steep-tea/white.md" in files_of(publisher)
+
+
+def test_a_refresh_follows_the_library(root, make_skill):
+    """Nothing is told to have changed before the library knows it."""
+    library = SkillLibrary.from_roots(root)
+    publisher = Publisher(library)
+    assert not publisher.refresh()
+    assert not publisher.refresh()
+    make_skill(root, "a-new-one", "New.")
+    assert not publisher.refresh()
+    library.refresh()
+    assert "skill://my-root/a-new-one/SKILL.md" not in uris(publisher)
+    assert publisher.refresh()
+    assert "skill://my-root/a-new-one/SKILL.md" in uris(publisher)
+    assert not publisher.refresh()
+
+
+def test_a_refresh_that_finds_the_same_skills_tells_of_no_change(root):
+    """Though the library looked at the disk anew."""
+    library = SkillLibrary.from_roots(root)
+    publisher = Publisher(library)
+    publisher.refresh()
+    (root / "steep-tea" / "SKILL.md").touch()
+    (root / "another-folder").mkdir()
+    library.refresh()
+    assert not publisher.refresh()
+
+
+def test_an_index_publishes_the_same(root, publisher, tmp_path):
+    """Whatever the library has its documents from."""
+    index = SkillIndex.from_roots(root, index_dir=tmp_path / "index", model="hashing")
+    of_index = Publisher(SkillLibrary.of_index(index))
+    assert of_index.page(None, 100) == publisher.page(None, 100)
+    assert of_index.problems() == publisher.problems()
+
+
+def test_a_library_without_skills_publishes_none(tmp_path):
+    """And has no problem."""
+    tmp_path.joinpath("empty").mkdir()
+    library = SkillLibrary.from_roots(tmp_path / "empty")
+    publisher = Publisher(library)
+    assert publisher.page(None, 10) == ((), None)
+    assert publisher.problems() == ()
+    assert describe(library) == ("0 of 0 skills are published", [])
+
+
+def test_the_summary_counts_by_reason(root):
+    """Only what can be mended is named."""
+    told, unfit = describe(SkillLibrary.from_roots(root))
+    assert told == (
+        "4 of 9 skills are published; not published: name-characters 1, frontmatter-unreadable 1,"
+        " hidden 1, file-name-case 1, name-not-ascii 1"
+    )
+    colon = (
+        "The value of 'description' holds an unquoted colon; it was read as text, put it in quotes"
+    )
+    assert unfit == [
+        f"{root / 'Bad Name' / 'SKILL.md'} (The name 'Bad Name' should hold only lowercase letters,"
+        " digits and hyphens)",
+        f"{root / 'broken' / 'SKILL.md'} ({colon})",
+        f"{root / 'lower' / 'skill.md'} (Its file is not named 'SKILL.md'; rename it)",
+    ]
+
+
+def test_a_manifest_is_json(publisher):
+    """Whatever is in the frontmatter."""
+    for record in [found.to_dict() for found in publisher.page(None, 100)[0]]:
+        assert json.loads(json.dumps(record)) == record

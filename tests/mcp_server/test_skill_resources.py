@@ -1,0 +1,580 @@
+"""The Skills extension and the resources, asked by the official client in this process."""
+
+import base64
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import mcp_types as types
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mcp import MCPError
+from pydantic import ConfigDict
+
+from skillsearch.mcp_server.skill_resources import IDENTIFIER, INDEX_URI, next_cursor, read_cursor
+
+TEA = "skill://root/steep-tea"
+CUP = "skill://root/cups/warm-cup"
+FILES = {
+    "scripts/steep.bat": b"echo 80\r\nexit\r\n",
+    "references/marked.md": b"\xef\xbb\xbf# Marked\r\n",
+    "references/latin.txt": b"caf\xe9",
+    "references/nul.txt": b"a\0b",
+    "references/lines.txt": "a\u2028b\x85c\rd\x0c".encode(),
+    "assets/pot.png": b"\x89PNG\r\n\x1a\n\x00\xff",
+    "assets/empty.json": b"",
+    "assets/odd name #1.yaml": b"a: 1\n",
+    "LICENSE": b"Free.\n",
+}
+ENVELOPE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+ENTRY_SCHEMA = {  # our own reading of "Skill Entries" in the specification
+    "type": "object",
+    "required": ["uri", "frontmatter", "resources"],
+    "additionalProperties": False,
+    "properties": {
+        "uri": {"type": "string", "pattern": "^skill://[a-z0-9-]+(/[^/?# ]+)*/SKILL\\.md$"},
+        "frontmatter": {
+            "type": "object",
+            "required": ["name", "description"],
+            "properties": {"name": {"type": "string"}, "description": {"type": "string"}},
+        },
+        "resources": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": 512,
+            "items": {
+                "type": "object",
+                "required": ["uri", "digest", "size"],
+                "additionalProperties": False,
+                "properties": {
+                    "uri": {"type": "string"},
+                    "digest": {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"},
+                    "size": {"type": "integer", "minimum": 0},
+                },
+            },
+        },
+    },
+}
+
+
+class AnyParams(types.RequestParams):
+    """Parameters of any form."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class AnyRequest(types.Request[AnyParams, str]):
+    """A request of any method."""
+
+    method: str
+    params: AnyParams
+
+
+class AnyResult(types.Result):
+    """A result of any form."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+async def send(client, method, **params):
+    """Send a request, and return the result as it came, without what the SDK adds to all."""
+    request = AnyRequest(method=method, params=AnyParams(**params))
+    result = await client.session.send_request(request, AnyResult)
+    record: dict[str, Any] = result.model_dump(by_alias=True)
+    record.pop("_meta", None)
+    return record
+
+
+async def error_of(client, method, **params):
+    """Return the error that a request meets."""
+    with pytest.raises(MCPError) as caught:
+        await send(client, method, **params)
+    return caught.value.error
+
+
+async def pages(client, method, key, **params):
+    """Collect a list page by page."""
+    found = []
+    while True:
+        result = await send(client, method, **params)
+        found.append(result[key])
+        if "nextCursor" not in result:
+            return found
+        params["cursor"] = result["nextCursor"]
+
+
+def data_of(contents):
+    """Return the bytes that a client makes of the contents of a resource."""
+    if isinstance(contents, types.TextResourceContents):
+        return contents.text.encode()
+    return base64.b64decode(contents.blob, validate=True)
+
+
+@pytest.fixture
+def root(tmp_path, make_skill):
+    """Write a skill with files of all kinds, one in a folder, and one that is not published."""
+    root = tmp_path / "root"
+    folder = make_skill(root, "steep-tea", "Steep tea.", since="2026", nothing=None).parent
+    for name, data in FILES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(data)
+    make_skill(root / "cups", "warm-cup", "Warm the cup.")
+    make_skill(root, "for-people", "Hidden.", **{"disable-model-invocation": True})
+    return root
+
+
+@pytest.fixture
+def server(make_server, root):
+    """Make a server over that root."""
+    return make_server(root)
+
+
+@pytest.fixture
+def ask(server, talk):
+    """Ask the server one thing."""
+
+    def asked(method, mode="auto", **params):
+        return talk(server, lambda client: send(client, method, **params), mode)
+
+    return asked
+
+
+@pytest.fixture
+def refusal(server, talk):
+    """Return the error that a request meets."""
+
+    def asked(method, **params):
+        return talk(server, lambda client: error_of(client, method, **params))
+
+    return asked
+
+
+@pytest.fixture
+def read(server, talk):
+    """Read a resource and return its contents."""
+
+    def asked(uri, mode="auto"):
+        (contents,) = talk(server, lambda client: client.read_resource(uri), mode).contents
+        return contents
+
+    return asked
+
+
+HIDDEN = (
+    "\x1b\xad\u200b\u200d\u200e\u202e\u2066\ufeff\ufe0f\ufe00\U000e0041\U000e0100\U000e01ef\u3164"
+)
+
+
+def test_listings_hide_nothing_and_files_have_the_bytes_of_their_digests(
+    ask, read, root, make_skill
+):
+    """Whoever reads a file by its URI gets what its digest was made of, hidden or not."""
+    text = HIDDEN.join("Steep tea.")
+    path = make_skill(root, "odd-tea", text, text, **{f"by{HIDDEN}": [{f"{HIDDEN}a": text}]})
+    (path.parent / "notes.md").write_text(text, encoding="utf-8")
+    entry = next(e for e in ask("skills/list")["skills"] if "odd-tea" in e["uri"])
+    assert entry["frontmatter"] == {
+        "name": "odd-tea",
+        "description": "Steep tea.",
+        "by": [{"a": "Steep tea."}],
+    }
+    assert ask("skills/get", uri=entry["uri"])["skill"] == entry
+    listed = ask("resources/list")["resources"]
+    assert "Steep tea." in [each.get("description") for each in listed if "odd" in each["uri"]]
+    index = json.loads(data_of(read(INDEX_URI)))
+    assert "Steep tea." in [each["description"] for each in index["skills"]]
+    refused = ask("tools/call", name="load_skill", arguments={"name": f"od{HIDDEN}d"})
+    loaded = ask("tools/call", name="load_skill", arguments={"name": "odd-tea"})
+    page = ask(
+        "tools/call", name="read_skill_file", arguments={"name": "odd-tea", "path": "notes.md"}
+    )
+    assert page["structuredContent"]["content"] == "Steep tea."
+    for answer in (entry, listed, index, refused, loaded, page):
+        assert not set(HIDDEN) & set(str(json.dumps(answer, ensure_ascii=False, default=str)))
+    for file in entry["resources"]:
+        data = data_of(read(file["uri"]))
+        assert file["digest"] == f"sha256:{hashlib.sha256(data).hexdigest()}"
+        assert HIDDEN.encode() in data or file["uri"].endswith("SKILL.md")
+
+
+def test_the_extension_is_declared_with_directories(server, talk):
+    """As are resources, which it needs."""
+
+    async def say(client):
+        return client.server_capabilities
+
+    capabilities = talk(server, say)
+    assert capabilities.extensions == {IDENTIFIER: {"directoryRead": True}}
+    assert capabilities.resources is not None
+
+
+def test_each_skill_is_listed_with_its_frontmatter_and_files(ask, root):
+    """By URI; a field that is null stays."""
+    result = ask("skills/list")
+    assert {key: result[key] for key in ENVELOPE} == ENVELOPE
+    assert result.keys() == {*ENVELOPE, "skills"}
+    cup, tea = result["skills"]
+    jsonschema.validate(cup, ENTRY_SCHEMA)
+    jsonschema.validate(tea, ENTRY_SCHEMA)
+    assert (cup["uri"], tea["uri"]) == (f"{CUP}/SKILL.md", f"{TEA}/SKILL.md")
+    assert tea["frontmatter"] == {
+        "name": "steep-tea",
+        "description": "Steep tea.",
+        "since": "2026",
+        "nothing": None,
+    }
+    files = {"SKILL.md": (root / "steep-tea" / "SKILL.md").read_bytes(), **FILES}
+    expected = {
+        (f"sha256:{hashlib.sha256(data).hexdigest()}", len(data)) for data in files.values()
+    }
+    assert {(file["digest"], file["size"]) for file in tea["resources"]} == expected
+    assert len(tea["resources"]) == len(files)
+
+
+def test_a_skill_by_its_uri_is_the_entry_of_the_list(ask):
+    """In the same form."""
+    listed = ask("skills/list")["skills"]
+    got = [ask("skills/get", uri=skill["uri"]) for skill in listed]
+    assert got == [{**ENVELOPE, "skill": skill} for skill in listed]
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_every_file_has_the_bytes_that_the_list_promises(server, talk, mode):
+    """Line ends, byte order marks and bytes that are no text included; in both eras."""
+
+    async def say(client):
+        listed = (await send(client, "skills/list"))["skills"]
+        files = [file for skill in listed for file in skill["resources"]]
+        return [(file, await client.read_resource(file["uri"])) for file in files]
+
+    pairs = talk(server, say, mode)
+    assert len(pairs) == len(FILES) + 2
+    for file, result in pairs:
+        (contents,) = result.contents
+        data = data_of(contents)
+        digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+        assert (contents.uri, digest, len(data)) == (file["uri"], file["digest"], file["size"])
+
+
+@pytest.mark.parametrize(
+    ("path", "media_type", "is_text"),
+    [
+        ("SKILL.md", "text/markdown", True),
+        ("references/marked.md", "text/markdown", True),
+        ("references/latin.txt", "text/plain", False),
+        ("references/nul.txt", "text/plain", False),
+        ("references/lines.txt", "text/plain", True),
+        ("assets/pot.png", "image/png", False),
+        ("assets/empty.json", "application/json", True),
+        ("assets/odd%20name%20%231.yaml", "application/yaml", True),
+        ("scripts/steep.bat", "text/plain", True),
+        ("LICENSE", "text/plain", True),
+    ],
+)
+def test_a_file_is_text_only_where_that_keeps_its_bytes(read, path, media_type, is_text):
+    """Its media type is told by its name."""
+    contents = read(f"{TEA}/{path}")
+    assert contents.mime_type == media_type
+    assert isinstance(contents, types.TextResourceContents) is is_text
+
+
+def test_each_skill_md_is_a_listed_resource(server, talk):
+    """With name and description of the skill; the index of older hosts comes first."""
+
+    async def say(client):
+        return await client.list_resources()
+
+    index, cup, tea = talk(server, say).resources
+    assert index.uri == INDEX_URI
+    told = [(r.uri, r.name, r.description, r.mime_type) for r in (cup, tea)]
+    assert told == [
+        (f"{CUP}/SKILL.md", "warm-cup", "Warm the cup.", "text/markdown"),
+        (f"{TEA}/SKILL.md", "steep-tea", "Steep tea.", "text/markdown"),
+    ]
+
+
+def test_files_have_a_template(server, talk):
+    """One for all."""
+
+    async def say(client):
+        return await client.list_resource_templates()
+
+    (template,) = talk(server, say).resource_templates
+    assert template.uri_template == "skill://{+path}"
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_index_has_all_skills(read, mode):
+    """With the digest of each SKILL.md."""
+    contents = read(INDEX_URI, mode)
+    assert contents.mime_type == "application/json"
+    index = json.loads(contents.text)
+    assert index.keys() == {"$schema", "skills"}
+    assert [(skill["name"], skill["type"], skill["description"]) for skill in index["skills"]] == [
+        ("warm-cup", "skill-md", "Warm the cup."),
+        ("steep-tea", "skill-md", "Steep tea."),
+    ]
+    for skill in index["skills"]:
+        data = data_of(read(skill["url"], mode))
+        assert skill["digest"] == f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def test_a_directory_lists_its_files_and_directories(ask):
+    """Whether it is the skill itself or below it."""
+    result = ask("resources/directory/read", uri=TEA)
+    assert {key: result[key] for key in ENVELOPE} == ENVELOPE
+    license_, skill_md, assets, references, scripts = result["resources"]
+    assert license_ == {"uri": f"{TEA}/LICENSE", "name": "LICENSE", "size": 6}
+    assert (skill_md["name"], skill_md["mimeType"]) == ("SKILL.md", "text/markdown")
+    for name, child in zip(
+        ("assets", "references", "scripts"), (assets, references, scripts), strict=True
+    ):
+        assert child == {"uri": f"{TEA}/{name}", "name": name, "mimeType": "inode/directory"}
+    inner = ask("resources/directory/read", uri=assets["uri"])["resources"]
+    assert [child["name"] for child in inner] == ["empty.json", "odd name #1.yaml", "pot.png"]
+
+
+NOWHERE = [
+    "",
+    "x",
+    "file:///etc/passwd",
+    "skill://root",
+    "skill://root/cups",
+    "skill://root/for-people/SKILL.md",
+    "skill://root/for-people",
+    "skill://other/steep-tea/SKILL.md",
+    f"{TEA}/",
+    f"{TEA}/none.md",
+    f"{TEA}/../cups/warm-cup/SKILL.md",
+    f"{TEA}/%2e%2e/for-people/SKILL.md",
+    f"{TEA}/..%2Ffor-people%2FSKILL.md",
+    f"{TEA}/SKILL.md?x",
+    f"{TEA}/SKILL.md%00",
+    "skill:///etc/passwd",
+    f"{TEA}/" + "a" * 70_000,
+    f"{TEA}/\x1b[2J",
+]
+METHODS = ["skills/get", "resources/directory/read", "resources/read"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("uri", NOWHERE, ids=range(len(NOWHERE)))
+def test_what_is_not_served_is_an_invalid_parameter(refusal, root, method, uri):
+    """The message is short and names no folder of this machine."""
+    error = refusal(method, uri=uri)
+    assert error.code == types.INVALID_PARAMS
+    assert error.message
+    assert error.message.isprintable()
+    assert len(error.message) < 1_500
+    assert str(root.parent) not in f"{error.message} {error.data}"
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("params", [{}, {"uri": None}, {"uri": 7}, {"uri": ["a"]}, {"uri": {}}])
+def test_parameters_of_another_form_are_invalid(refusal, method, params):
+    """None at all, and those of other types."""
+    assert refusal(method, **params).code == types.INVALID_PARAMS
+
+
+def test_a_skill_that_went_away_is_no_longer_served(server, talk, root):
+    """Between the list and the next request."""
+
+    async def say(client):
+        listed = (await send(client, "skills/list"))["skills"]
+        (root / "cups" / "warm-cup" / "SKILL.md").unlink()
+        errors = [
+            await error_of(client, method, uri=f"{CUP}/SKILL.md")
+            for method in ("skills/get", "resources/read")
+        ]
+        return listed, errors, (await send(client, "skills/list"))["skills"]
+
+    before, errors, after = talk(server, say)
+    assert [skill["uri"] for skill in before] == [f"{CUP}/SKILL.md", f"{TEA}/SKILL.md"]
+    assert [skill["uri"] for skill in after] == [f"{TEA}/SKILL.md"]
+    assert [error.code for error in errors] == [types.INVALID_PARAMS] * 2
+    assert all(str(root) not in error.message for error in errors)
+
+
+def test_a_skill_that_is_too_large_is_found_but_not_served(refusal, ask, root):
+    """The error says why."""
+    os.truncate(root / "steep-tea" / "assets" / "pot.png", 17 << 20)
+    assert [skill["uri"] for skill in ask("skills/list")["skills"]] == [f"{CUP}/SKILL.md"]
+    error = refusal("skills/get", uri=f"{TEA}/SKILL.md")
+    assert "16,777,216 are allowed" in error.message
+    for name in range(600):
+        (root / "cups" / "warm-cup" / str(name)).touch()
+    assert "more than 512 files" in refusal("skills/get", uri=f"{CUP}/SKILL.md").message
+
+
+@pytest.fixture
+def many(make_server, make_skill, tmp_path):
+    """Make a server over 250 skills."""
+    for number in range(250):
+        make_skill(tmp_path / "many", f"skill-{number:03}", f"Skill {number}.")
+    return make_server(tmp_path / "many")
+
+
+def test_pages_of_a_hundred_hold_every_skill_once(many, talk):
+    """In the lists of skills and of resources; the index has all at once."""
+
+    async def say(client):
+        return (
+            await pages(client, "skills/list", "skills"),
+            await pages(client, "resources/list", "resources"),
+            (await client.read_resource(INDEX_URI)).contents[0].text,
+        )
+
+    skills, resources, index = talk(many, say)
+    expected = [f"skill://many/skill-{number:03}/SKILL.md" for number in range(250)]
+    assert [len(page) for page in skills] == [100, 100, 50]
+    assert [skill["uri"] for page in skills for skill in page] == expected
+    assert [r["uri"] for page in resources for r in page] == [INDEX_URI, *expected]
+    assert [skill["url"] for skill in json.loads(index)["skills"]] == expected
+
+
+def test_a_list_goes_on_where_skills_came_and_went(many, talk, tmp_path, make_skill):
+    """The cursor stands for a place, not for a number."""
+
+    async def say(client):
+        first = await send(client, "skills/list")
+        for number in range(101):
+            (tmp_path / "many" / f"skill-{number:03}" / "SKILL.md").unlink()
+        make_skill(tmp_path / "many", "a-new-one", "New.")
+        await many.thread.run(many.served.refresh)
+        return await pages(client, "skills/list", "skills", cursor=first["nextCursor"])
+
+    uris = [skill["uri"] for page in talk(many, say) for skill in page]
+    assert uris == [f"skill://many/skill-{number:03}/SKILL.md" for number in range(101, 250)]
+
+
+def test_a_large_directory_comes_in_pages(server, talk, root):
+    """Names that are encoded come in the order of their URIs."""
+    folder = root / "cups" / "warm-cup" / "many"
+    folder.mkdir()
+    names = [f"{start}{number:03}" for start in ("a", "é", "Z ") for number in range(70)]
+    for name in names:
+        (folder / name).touch()
+
+    async def say(client):
+        return await pages(client, "resources/directory/read", "resources", uri=f"{CUP}/many")
+
+    found = talk(server, say)
+    assert [len(page) for page in found] == [100, 100, 10]
+    assert sorted(child["name"] for page in found for child in page) == sorted(names)
+
+
+CURSORS = [
+    "",
+    "x",
+    "0",
+    "é",
+    "=",
+    "AAAA",
+    "a" * 100_000,
+    "\ud83d\ude00",
+    "c2tpbGw6Ly8é",
+    "c2tpbGw6Ly9h" * 2_000,
+]
+
+
+@pytest.mark.parametrize("method", ["skills/list", "resources/list", "resources/directory/read"])
+@pytest.mark.parametrize("cursor", CURSORS, ids=range(len(CURSORS)))
+def test_a_cursor_of_no_page_is_an_invalid_parameter(refusal, method, cursor):
+    """The message says what to do."""
+    uri = {"uri": TEA} if "directory" in method else {}
+    error = refusal(method, cursor=cursor, **uri)
+    assert error.code == types.INVALID_PARAMS
+    assert "nextCursor of the page before" in error.message
+
+
+def test_a_cursor_of_another_directory_is_refused(refusal):
+    """It would give a page of nothing."""
+    cursor = next_cursor(f"{CUP}/SKILL.md")["nextCursor"]
+    error = refusal("resources/directory/read", uri=TEA, cursor=cursor)
+    assert error.code == types.INVALID_PARAMS
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])).map("skill://{}".format))
+def test_a_cursor_brings_its_uri_back(uri):
+    """Whatever is in it."""
+    assert read_cursor(next_cursor(uri)["nextCursor"]) == uri
+
+
+@given(st.text())
+def test_any_text_is_a_cursor_or_refused(text):
+    """Nothing else is raised."""
+    try:
+        uri = read_cursor(text)
+    except MCPError as error:
+        code = error.error.code
+    else:
+        code = types.INVALID_PARAMS if uri.startswith("skill://") else 0
+    assert code == types.INVALID_PARAMS
+
+
+def test_the_last_page_has_no_cursor():
+    """And no cursor begins with the first page."""
+    assert next_cursor(None) == {}
+    assert read_cursor(None) is None
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(
+    st.lists(st.sampled_from(["..", "%2e%2E", "etc", "root", "SKILL.md", "", "%2F"]), max_size=8)
+)
+def test_no_uri_leads_out_of_the_skills(refusal, parts):
+    """Nor does one with an authority that is a folder of this machine."""
+    error = refusal("resources/read", uri=f"{TEA}/../{'/'.join(parts)}")
+    assert error.code == types.INVALID_PARAMS
+
+
+def test_a_file_behind_a_link_is_not_served(refusal, ask, root, tmp_path):
+    """Wherever it leads."""
+    (tmp_path / "secret.md").write_text("secret")
+    (root / "steep-tea" / "secret.md").symlink_to(tmp_path / "secret.md")
+    (root / "steep-tea" / "above").symlink_to(tmp_path)
+    for path in ("secret.md", "above/secret.md"):
+        assert refusal("resources/read", uri=f"{TEA}/{path}").code == types.INVALID_PARAMS
+    names = [child["name"] for child in ask("resources/directory/read", uri=TEA)["resources"]]
+    assert "secret.md" not in names
+    assert "above" not in names
+
+
+def test_new_skills_are_served_once_the_library_knows_them(server, talk, root, make_skill):
+    """The server asks for nothing more than a refresh."""
+
+    async def say(client):
+        await send(client, "skills/list")
+        make_skill(root, "a-new-one", "New.")
+        await server.thread.run(server.served.refresh)
+        return await send(client, "skills/get", uri="skill://root/a-new-one/SKILL.md")
+
+    assert talk(server, say)["skill"]["frontmatter"] == {
+        "name": "a-new-one",
+        "description": "New.",
+    }
+
+
+def test_an_index_is_served_like_folders(make_server, talk, indexed, index_dir):
+    """The skills of the roots that it was made of."""
+    server = make_server(index_dir=index_dir)
+
+    async def say(client):
+        return await send(client, "skills/list")
+
+    names = [Path(skill["uri"]).parent.name for skill in talk(server, say)["skills"]]
+    assert names == ["brew-coffee", "squeeze-lemons", "steep-tea"]
+
+
+def test_clients_of_a_watched_library_may_keep_answers(make_server, talk, root):
+    """They are told when there are others."""
+    server = make_server(root, tells_changes=True)
+
+    async def say(client):
+        return (await send(client, "skills/list"))["ttlMs"]
+
+    assert talk(server, say) > 0

@@ -1,0 +1,231 @@
+"""Tests of what doctor finds out."""
+
+import os
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from skillsearch.embedders.embedder import OnnxEmbedder
+from skillsearch.environ import pip_install
+from skillsearch.errors import EmbedderError
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.reports.doctor import EXTRAS, PACKAGES, doctor
+
+
+def verdicts(checks, name):
+    """Return verdict and detail of the checks of one name."""
+    return [(check.verdict, check.detail) for check in checks if check.name == name]
+
+
+def test_all_packages_of_the_project_are_looked_for():
+    """The list is that of pyproject.toml."""
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    project = tomllib.loads(text)["project"]
+    wanted = {entry.partition(">")[0].lower() for entry in project["dependencies"]}
+    assert {name.lower() for name in PACKAGES} == wanted
+    assert set(EXTRAS) == set(project["optional-dependencies"])
+
+
+def test_a_missing_package_is_an_error_with_the_pip_line(monkeypatch):
+    """What is there is still listed."""
+    version = metadata.version
+
+    def look_up(name):
+        if name == "xxhash":
+            raise metadata.PackageNotFoundError(name)
+        return version(name)
+
+    monkeypatch.setattr(metadata, "version", look_up)
+    found, missing = verdicts(doctor(), "packages")
+    assert found[0] == "ok"
+    assert "xxhash" not in found[1]
+    assert missing == ("error", f"missing: {pip_install()} xxhash")
+
+
+def test_versions_are_those_of_this_process():
+    """Python's own and the package's."""
+    ((verdict, detail),) = verdicts(doctor(), "versions")
+    assert verdict == "ok"
+    assert f"{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}" in detail
+
+
+def test_a_swapped_model_is_an_error(monkeypatch):
+    """Loading verifies the digest of every file."""
+
+    def refuse(*_args, **_kwargs):
+        raise EmbedderError("model.onnx has another sha256")
+
+    monkeypatch.setattr(OnnxEmbedder, "load", refuse)
+    assert verdicts(doctor(), "model") == [("error", "onnx: model.onnx has another sha256")]
+
+
+def test_the_chosen_model_is_loaded_too(monkeypatch):
+    """A model of the user's is checked beside the packaged one."""
+    monkeypatch.setenv("SKILLSEARCH_MODEL", "nonsense")
+    packaged, chosen = verdicts(doctor(), "model")
+    assert packaged[0] == "ok"
+    assert chosen[0] == "error"
+    assert "'nonsense'" in chosen[1]
+
+
+def test_each_setting_comes_with_its_source(tmp_path, monkeypatch):
+    """A file, a variable or a flag."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "skillsearch.toml").write_text("n = 7\n")
+    monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0.5")
+    details = [detail for _, detail in verdicts(doctor(tmp_path / "i"), "settings")]
+    assert details == [
+        f"n = 7 ({tmp_path / 'skillsearch.toml'})",
+        "threshold = 0.5 (environment)",
+        f"index_dir = {tmp_path / 'i'} (flag)",
+    ]
+
+
+def test_no_index_yet_is_a_warning(tmp_path, monkeypatch):
+    """With the command that makes one."""
+    monkeypatch.chdir(tmp_path)
+    checks = doctor(tmp_path / "new")
+    ((verdict, detail),) = verdicts(checks, "index")
+    assert verdict == "warning"
+    assert "skillsearch index FOLDER" in detail
+    assert verdicts(checks, "index folder")[0][0] == "ok"
+    assert verdicts(checks, "root")[0][0] == "warning"
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_good_index_is_said_to_be_good(index):
+    """Checksums, roots and files."""
+    checks = doctor(index.folder)
+    assert verdicts(checks, "index")[0][0] == "ok"
+    assert verdicts(checks, "root") == [
+        ("ok", f"{index.opened.settings.roots[0].path} (alias drinks)")
+    ]
+    assert verdicts(checks, "index = disk") == [("ok", "nothing was added, changed or removed")]
+
+
+def test_a_changed_file_is_a_warning(index, drinks):
+    """It is counted, with the command that brings the index up to date."""
+    (drinks / "steep-tea" / "SKILL.md").unlink()
+    assert verdicts(doctor(index.folder), "index = disk") == [
+        ("warning", "0 added, 0 changed, 1 removed; run: skillsearch index")
+    ]
+
+
+def test_a_gone_root_is_an_error(index, drinks):
+    """Its path is named."""
+    drinks.rename(drinks.with_name("elsewhere"))
+    ((verdict, detail),) = verdicts(doctor(index.folder), "root")
+    assert verdict == "error"
+    assert str(drinks) in detail
+
+
+def test_a_folder_that_others_can_write_is_a_warning(index):
+    """Who writes the index decides what is found."""
+    index.folder.chmod(0o777)
+    ((verdict, detail),) = verdicts(doctor(index.folder), "index folder")
+    assert verdict == "warning"
+    assert "chmod go-w" in detail
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes wherever it likes")
+def test_a_folder_that_cannot_be_written_is_an_error(index):
+    """Searching works, indexing will not."""
+    index.folder.chmod(0o500)
+    assert verdicts(doctor(index.folder), "index folder")[0][0] == "error"
+
+
+def test_a_file_in_the_place_of_the_index_folder_is_an_error(tmp_path):
+    """No index can be made there."""
+    (tmp_path / "file").write_text("x")
+    assert verdicts(doctor(tmp_path / "file" / "i"), "index folder")[0][0] == "error"
+
+
+def test_diagnostics_are_summed_up_by_code(drinks, index_dir, make_skill):
+    """Errors and warnings by severity, the most frequent first."""
+    for number in range(2):
+        make_skill(drinks, f"empty-{number}", description="")
+    make_skill(drinks, "Loud-Name")
+    SkillIndex.from_roots(drinks, index_dir=index_dir, model="hashing")
+    assert verdicts(doctor(index_dir), "skills") == [
+        ("warning", "errors: description-missing 2"),
+        ("warning", "warnings: name-characters 1"),
+    ]
+
+
+def test_shadowed_skills_are_named(tmp_path, make_skill, monkeypatch):
+    """With the skill that their name means instead; that is no fault."""
+    monkeypatch.chdir(tmp_path)
+    for root in ("project", "user"):
+        make_skill(tmp_path / root, "steep-tea")
+    roots = [tmp_path / "project", tmp_path / "user"]
+    index = SkillIndex.from_roots(roots, index_dir=tmp_path / "i", model="hashing")
+    assert verdicts(doctor(index.folder), "shadowed") == [
+        ("ok", "found only by their ids: user:steep-tea by project:steep-tea")
+    ]
+
+
+def test_skills_that_cannot_be_published_are_named(tmp_path, make_skill, monkeypatch):
+    """Counted by reason, and the first ten of those that can be mended."""
+    monkeypatch.chdir(tmp_path)
+    root = tmp_path / "skills"
+    make_skill(root, "steep-tea")
+    make_skill(root, "for-people", **{"disable-model-invocation": True})
+    for number in range(10, 22):
+        make_skill(root, f"Bad {number}")
+    make_skill(root, "long", "x" * 1025)
+    index = SkillIndex.from_roots(root, index_dir=tmp_path / "i", model="hashing")
+    ((verdict, detail),) = verdicts(doctor(index.folder), "skills over MCP")
+    rule = "should hold only lowercase letters, digits and hyphens"
+    bad = (f"{root}/Bad {n}/SKILL.md (The name 'Bad {n}' {rule})" for n in range(10, 20))
+    assert verdict == "warning"
+    assert detail == (
+        "1 of 15 skills are published; not published: name-characters 12, hidden 1,"
+        " description-too-long 1. To publish more (`skillsearch validate FOLDER` lists all): "
+        f"{', '.join(bad)} and 3 more"
+    )
+
+
+def test_skills_that_are_published_as_meant_are_well(tmp_path, make_skill, monkeypatch):
+    """One that asks not to be offered is left out on purpose."""
+    monkeypatch.chdir(tmp_path)
+    make_skill(tmp_path / "skills", "steep-tea")
+    make_skill(tmp_path / "skills", "for-people", **{"disable-model-invocation": True})
+    index = SkillIndex.from_roots(tmp_path / "skills", index_dir=tmp_path / "i", model="hashing")
+    assert verdicts(doctor(index.folder), "skills over MCP") == [
+        ("ok", "1 of 2 skills are published; not published: hidden 1")
+    ]
+
+
+def test_what_skills_need_and_cannot_have_is_named(tmp_path, make_skill, monkeypatch):
+    """Missing skills, by who needs them, and circles; of many the first ten."""
+    monkeypatch.chdir(tmp_path)
+    make_skill(tmp_path / "r", "a", requires_skills=["b", *(f"gone-{n}" for n in range(12))])
+    make_skill(tmp_path / "r", "b", requires_skills=["a"])
+    index = SkillIndex.from_roots(tmp_path / "r", index_dir=tmp_path / "i", model="hashing")
+    missing, circle = verdicts(doctor(index.folder), "required skills")
+    assert missing[0] == circle[0] == "warning"
+    assert missing[1].startswith("missing: gone-0 (for a), gone-1 (for a), ")
+    assert missing[1].endswith("gone-9 (for a) and 2 more")
+    assert circle[1] == "require each other: a -> b -> a"
+
+
+def test_skills_that_have_all_they_need_are_counted(tmp_path, make_skill, monkeypatch):
+    """Nothing is said where no skill needs another."""
+    monkeypatch.chdir(tmp_path)
+    make_skill(tmp_path / "r", "b")
+    index = SkillIndex.from_roots(tmp_path / "r", index_dir=tmp_path / "i", model="hashing")
+    assert verdicts(doctor(index.folder), "required skills") == []
+    make_skill(tmp_path / "r", "a", requires_skills=["b"])
+    index.refresh()
+    assert verdicts(doctor(index.folder), "required skills") == [("ok", "all there")]
+
+
+def test_the_executors_of_the_machine_are_named():
+    """That without isolation is always there; of the others it is told why they are not."""
+    details = dict(detail.split(": ", 1) for _, detail in verdicts(doctor(), "executor"))
+    assert set(details) == {"local", "namespace", "container"}
+    assert details["local"] == "works, isolation: none"
+    assert all(details.values())
