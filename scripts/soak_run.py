@@ -23,11 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from skillsearch.execution.capture import SUPERVISOR
-from skillsearch.execution.choosing import choose, describe
-from skillsearch.execution.program import Limits, Program
-from skillsearch.execution.request import RunRequest
+from skillsearch.execution.executors import executor_statuses, select_executor
 from skillsearch.execution.runner import SkillRunner
-from skillsearch.execution.workspaces import Workspaces
+from skillsearch.execution.types import Limits, Program, RunRequest
+from skillsearch.execution.workspace import Workspaces
 
 MARK = "3571.25"
 """Seconds that nothing else sleeps for: what is left over is known by its command line."""
@@ -61,7 +60,7 @@ def make_skill(folder: Path) -> Path:
 
 def time_true(name: str, folder: Path) -> Record:
     """Time ``true``, by an executor alone and as a run of a skill."""
-    executor = choose(name)
+    executor = select_executor(name)
     skill = make_skill(folder)
     alone, whole = [], []
     with SkillRunner(executor, workspaces=Workspaces(folder / "timed")) as runner:
@@ -87,7 +86,7 @@ def milliseconds(call: Any) -> float:
 def work(name: str, folder: Path, seed: int) -> None:
     """Run commands until somebody kills us; note each before it begins."""
     chance = random.Random(seed)
-    executor = choose(name)
+    executor = select_executor(name)
     with (folder / "begun").open("a", encoding="utf-8") as log:
         runner = SkillRunner(
             executor, workspaces=Workspaces(folder / "workspaces"), limits=Limits(timeout=SHORT)
@@ -153,7 +152,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.worker:
         work(given.worker[0], Path(given.worker[1]), int(given.worker[2]))
-    here = [found.name for found in describe() if found.available]
+    here = [found.name for found in executor_statuses() if found.available]
     report = {}
     for name in given.executor or here:
         with tempfile.TemporaryDirectory() as timed, tempfile.TemporaryDirectory() as soaked:

@@ -33,7 +33,7 @@ from skillsearch.agents.session_state import (
     state_key,
     text_at,
 )
-from skillsearch.execution.request import ArtifactRef
+from skillsearch.execution.types import ArtifactRef
 
 _MODES: dict[str, SelectMode] = {"add": "add", "clear": "clear"}
 

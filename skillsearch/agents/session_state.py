@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Literal, NamedTuple, get_args
 from urllib.parse import quote, unquote
 
-from skillsearch.execution.request import ArtifactRef
+from skillsearch.execution.types import ArtifactRef
 from skillsearch.types import JsonValue
 
 Kind = Literal["loaded", "docs", "chunks", "since", "lifetime"]

@@ -10,8 +10,7 @@ from pathlib import Path
 import click
 
 from skillsearch.errors import ExecutionError
-from skillsearch.execution.program import MAX_TIMEOUT
-from skillsearch.execution.request import InputSpec
+from skillsearch.execution.types import MAX_TIMEOUT, InputSpec
 from skillsearch.text.safe_text import one_line
 
 MAX_STDIN_BYTES = 16 << 20

@@ -17,11 +17,9 @@ import click
 from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say
 from skillsearch.errors import ArtifactNotFoundError
 from skillsearch.execution.artifacts import Artifact
-from skillsearch.execution.choosing import Described
-from skillsearch.execution.program import Capabilities
-from skillsearch.execution.request import ArtifactRef, RunRequest, RunResult
+from skillsearch.execution.executors import ExecutorStatus
 from skillsearch.execution.staging import folder_name
-from skillsearch.execution.tree import LINKS
+from skillsearch.execution.types import LINKS, ArtifactRef, Capabilities, RunRequest, RunResult
 from skillsearch.files.openat import CREATE_FLAGS, open_folder, using
 from skillsearch.text.safe_text import one_line
 from skillsearch.types import JsonValue
@@ -124,7 +122,7 @@ def hints(result: RunResult, request: RunRequest, capabilities: Capabilities) ->
     return found
 
 
-def print_executors(executors: Iterable[Described], *, as_json: bool) -> None:
+def print_executors(executors: Iterable[ExecutorStatus], *, as_json: bool) -> None:
     """Print which executors there are, and what each does not keep a command from.
 
     Args:
@@ -219,7 +217,7 @@ def _tell_lost(result: RunResult) -> None:
         say("To keep files add: --output 'out/**'")
 
 
-def _record(executor: Described) -> dict[str, JsonValue]:
+def _record(executor: ExecutorStatus) -> dict[str, JsonValue]:
     """Return the JSON form of what is known of an executor."""
     known: dict[str, JsonValue] = {"available": executor.available, "reason": executor.reason}
     return {"name": executor.name, **known, **executor.capabilities.to_dict()}

@@ -26,16 +26,21 @@ from skillsearch.cli.run_options import (
 from skillsearch.cli.run_report import Collected, hints, keep_files, print_executors, print_result
 from skillsearch.config import load_settings
 from skillsearch.errors import IndexNotFoundError, RootError, SkillSearchError
-from skillsearch.execution.choosing import EXECUTORS, choose, describe
 from skillsearch.execution.commands import CommandPolicy
-from skillsearch.execution.program import DEFAULT_TIMEOUT, MAX_TIMEOUT, Limits
-from skillsearch.execution.request import CEILINGS, OutputSpec, RunRequest
+from skillsearch.execution.executors import EXECUTORS, executor_statuses, select_executor
 from skillsearch.execution.runner import SkillRunner
+from skillsearch.execution.types import (
+    CEILINGS,
+    DEFAULT_TIMEOUT,
+    MAX_TIMEOUT,
+    Limits,
+    OutputSpec,
+    RunRequest,
+)
 
 if TYPE_CHECKING:
     from skillsearch.config import Settings
-    from skillsearch.execution.program import Executor
-    from skillsearch.execution.request import RunResult
+    from skillsearch.execution.types import Executor, RunResult
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.library.skill_library import SkillLibrary
 
@@ -160,7 +165,7 @@ def run_command(
       130  interrupted
     """  # noqa: D301 - click reads the control character, not its escape
     if list_executors:
-        print_executors(describe(), as_json=as_json)
+        print_executors(executor_statuses(), as_json=as_json)
         return
     words = read_command(context.meta[_COMMAND], name, misplaced)
     if image is not None and executor != "container":
@@ -172,7 +177,7 @@ def run_command(
         settings = load_settings(index_dir=index_dir)
         library = _library(roots, settings)
         document = library.find(name or "")
-        chosen = choose(executor, require_isolation=require_isolation, image=image)
+        chosen = select_executor(executor, require_isolation=require_isolation, image=image)
         kept_in = read_output_dir(output_dir, globs, force=force)
         request = RunRequest(
             skill=library.handle(document),

@@ -24,7 +24,7 @@ from skillsearch.cli.options import (
 from skillsearch.cli.output import say
 from skillsearch.config import cache_dir, load_settings, mcp_token
 from skillsearch.errors import ConfigError, MissingDependencyError, SkillSearchError
-from skillsearch.execution.choosing import EXECUTORS
+from skillsearch.execution.executors import EXECUTORS
 from skillsearch.mcp_server.session_tools import TOOLSETS, SessionTools
 
 if TYPE_CHECKING:
@@ -126,11 +126,11 @@ def _check_own(roots: Sequence[Root], folder: Path) -> None:
 def _runner(executor: str, settings: Settings) -> SkillRunner:
     """Make what runs commands of skills, and tell what it does not keep them from."""
     from skillsearch.execution.artifacts import FolderArtifacts
-    from skillsearch.execution.choosing import choose
     from skillsearch.execution.commands import CommandPolicy
+    from skillsearch.execution.executors import select_executor
     from skillsearch.execution.runner import SkillRunner
 
-    chosen = choose(executor)
+    chosen = select_executor(executor)
     for sentence in chosen.capabilities().not_isolated:
         logger.info("Commands run by the executor %s: %s", chosen.name, sentence)
     return SkillRunner(

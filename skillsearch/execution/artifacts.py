@@ -1,8 +1,8 @@
-"""Artifacts: files that are kept beyond a workspace, every version of them.
+"""Artifacts: files that outlive a workspace, with all their versions.
 
-In a folder an artifact named N has the folder ``<sha256 of N>/``, so that no file system takes two
-names for one, and in it ``<version>/data`` and ``<version>/about.json``. A version appears at once
-and is never changed.
+In a folder of artifacts, the one named N is ``<sha256 of N>/<version>/data``, with an
+``about.json`` beside it: so no file system takes two names for one. A version appears atomically
+and never changes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from skillsearch.execution.files import (
     relative_parts,
     temporary_name,
 )
-from skillsearch.execution.request import ArtifactRef
+from skillsearch.execution.types import ArtifactRef
 from skillsearch.files.openat import FOLDER_FLAGS, using
 from skillsearch.files.paths import shown
 from skillsearch.text.safe_text import listed, one_line
@@ -43,13 +43,7 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """One version of an artifact.
-
-    Attributes:
-        ref: Its name and version.
-        data: Its bytes.
-        media_type: What it is.
-    """
+    """One version of an artifact."""
 
     ref: ArtifactRef
     data: bytes
@@ -57,56 +51,37 @@ class Artifact:
 
 
 class ArtifactStore(Protocol):
-    """Keeps artifacts. Calls may come from several threads."""
+    """Keeps artifacts. Calls may come from several threads, and names are not trusted."""
 
     def save(self, name: str, data: bytes, media_type: str) -> ArtifactRef:
-        """Keep a new version of an artifact.
+        """Keep a new version of an artifact, and return its normalized name and version.
 
-        Args:
-            name: Its name, not trusted: a relative path.
-            data: Its bytes.
-            media_type: What it is.
-
-        Returns:
-            The name, in plain form, and the version.
-
-        Raises:
-            WorkspaceError: When the name or the size is refused, or it cannot be written.
+        Raises a `WorkspaceError` if the name, a relative path, or the size is refused, or it
+        cannot be written.
         """
 
     def load(self, name: str, version: int | None) -> Artifact:
-        """Return a version of an artifact.
+        """Return a version of an artifact, the newest if `version` is None.
 
-        Args:
-            name: Its name, not trusted.
-            version: The version; None for the newest.
-
-        Returns:
-            The version.
-
-        Raises:
-            ArtifactNotFoundError: There is none; names those that there are.
-            WorkspaceError: The name is refused, or what was kept is damaged.
+        Raises an `ArtifactNotFoundError` if it does not exist, and a `WorkspaceError` if the name
+        is refused or the version is damaged.
         """
 
 
 class FolderArtifacts:
     """Artifacts in a folder of this machine. Several processes may save to it."""
 
-    def __init__(self, folder: Path) -> None:
-        """Take a folder, which the first artifact makes.
-
-        Args:
-            folder: The folder, trusted.
-        """
+    def __init__(self, folder: Path, *, max_bytes: int = MAX_ARTIFACT_BYTES) -> None:
+        """Take a trusted folder, made with the first artifact, and the size of the largest one."""
         self._folder = folder
+        self._max_bytes = max_bytes
 
     def save(self, name: str, data: bytes, media_type: str) -> ArtifactRef:
-        """Keep a new version of at most `MAX_ARTIFACT_BYTES`; see `ArtifactStore`."""
+        """Keep a new version of bounded size; see `ArtifactStore`."""
         name = _plain(name)
-        if len(data) > MAX_ARTIFACT_BYTES:
+        if len(data) > self._max_bytes:
             raise WorkspaceError(
-                f"The artifact {shown(name)} has {len(data):,} bytes; {MAX_ARTIFACT_BYTES:,} are"
+                f"The artifact {shown(name)} has {len(data):,} bytes; {self._max_bytes:,} are"
                 " allowed: split it up."
             )
         about = {
@@ -136,11 +111,13 @@ class FolderArtifacts:
         folder = self._folder / _key(name) / str(chosen)
         try:
             about = _read_about(folder)
-            data = _read(folder, _DATA, MAX_ARTIFACT_BYTES)
+            data = _read(folder, _DATA, self._max_bytes)
         except (OSError, ValueError) as error:
             raise _damaged(name, chosen, folder, error) from error
         if about["name"] != name or about["sha256"] != hashlib.sha256(data).hexdigest():
-            raise _damaged(name, chosen, folder, ValueError("its bytes are not those saved"))
+            raise _damaged(
+                name, chosen, folder, ValueError("its bytes are not those that were saved")
+            )
         return Artifact(ArtifactRef(name, chosen), data, about["media_type"])
 
     def list(self) -> tuple[str, ...]:
@@ -159,33 +136,24 @@ class FolderArtifacts:
         return None
 
     def _unknown(self, name: str) -> ArtifactNotFoundError:
-        """Return the error for a name that no artifact has."""
         there_are = listed(map(shown, self.list()), _MAX_NAMED) or "none yet"
         return ArtifactNotFoundError(f"No artifact is named {shown(name)}. There are: {there_are}.")
 
 
 def parse_ref(ref: str) -> tuple[str, int | None]:
-    """Take the reference to an artifact apart.
+    """Split ``artifact://name`` or ``artifact://name@version`` into normalized name and version.
 
-    Args:
-        ref: ``artifact://name`` or ``artifact://name@version``; nothing in it is decoded, and an
-            ``@`` without a number after it is part of the name.
-
-    Returns:
-        The name in plain form, and the version or None.
-
-    Raises:
-        WorkspaceError: It does not begin so, or the name is refused.
+    Nothing in it is decoded, and an ``@`` without a number after it is part of the name. Raises a
+    `WorkspaceError` if it does not begin so, or the name is refused.
     """
     name = ref.removeprefix(_SCHEME)
     if name == ref:
-        raise WorkspaceError(f"{shown(ref)} is no artifact; write artifact://name@version.")
+        raise WorkspaceError(f"{shown(ref)} is not an artifact; write artifact://name@version.")
     found = _VERSIONED.fullmatch(name)
     return (_plain(found[1]), int(found[2])) if found else (_plain(name), None)
 
 
 def _plain(name: str) -> str:
-    """Return the name of an artifact in plain form."""
     return "/".join(relative_parts(name, "The artifact name"))
 
 
@@ -195,7 +163,7 @@ def _key(name: str) -> str:
 
 
 def _publish(folder: Path, about: dict[str, str], data: bytes) -> int:
-    """Write a version beside the others, then give it the first number that is free."""
+    """Write a version beside the others, then give it the first free number."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     new = folder / temporary_name()
     new.mkdir(mode=0o700)
@@ -211,7 +179,6 @@ def _publish(folder: Path, about: dict[str, str], data: bytes) -> int:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Write a file to the disk itself."""
     with path.open("xb") as file:
         file.write(data)
         file.flush()
@@ -219,7 +186,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _rename(new: Path, to: Path) -> bool:
-    """Give a folder its name, unless that is taken: no folder replaces one that is not empty."""
+    """Rename a folder unless the name is taken: no folder replaces one that is not empty."""
     try:
         new.rename(to)
     except OSError:
@@ -230,7 +197,7 @@ def _rename(new: Path, to: Path) -> bool:
 
 
 def _entries(folder: Path) -> list[str]:
-    """Return the names in a folder; none where it is missing or cannot be read."""
+    """Return the names in a folder; none if it is missing or cannot be read."""
     try:
         return os.listdir(folder)  # noqa: PTH208
     except OSError:
@@ -238,24 +205,21 @@ def _entries(folder: Path) -> list[str]:
 
 
 def _versions(folder: Path) -> list[int]:
-    """Return the versions of the artifact in a folder, in order."""
     return sorted(int(name) for name in _entries(folder) if _VERSION.fullmatch(name))
 
 
 def _read_about(folder: Path) -> dict[str, str]:
-    """Return what is written about a version."""
     try:
         about = json.loads(_read(folder, _ABOUT, _MAX_ABOUT_BYTES))
     except RecursionError as error:
         raise ValueError(f"{_ABOUT} is nested too deeply") from error
     keys = ("name", "media_type", "sha256")
     if not isinstance(about, dict) or not all(isinstance(about.get(key), str) for key in keys):
-        raise ValueError(f"{_ABOUT} does not say what it is")
+        raise ValueError(f"{_ABOUT} is incomplete")
     return about
 
 
 def _read(folder: Path, name: str, limit: int) -> bytes:
-    """Return a file of a version."""
     with (
         using(os.open(folder, FOLDER_FLAGS | os.O_NOFOLLOW)) as top,
         using(open_plain(top, (name,), os.fstat(top).st_uid)) as fd,
@@ -267,16 +231,15 @@ def _read(folder: Path, name: str, limit: int) -> bytes:
 
 
 def _damaged(name: str, version: int, folder: Path, error: Exception) -> WorkspaceError:
-    """Return the error for a version that is not as it was saved."""
     why = reason(error) if isinstance(error, OSError) else one_line(str(error), 200)
     return WorkspaceError(
         f"Version {version} of the artifact {shown(name)} in {shown(folder)} is damaged ({why});"
-        " save it once more."
+        " save it again."
     )
 
 
 def _named(versions: list[int]) -> str:
-    """Return the versions that there are, in words."""
+    """Return the existing versions, in words."""
     if len(versions) == versions[-1] - versions[0] + 1:
         return f"{versions[0]} to {versions[-1]}" if len(versions) > 1 else f"{versions[0]}"
     return ", ".join(map(str, versions[-_MAX_NAMED:]))

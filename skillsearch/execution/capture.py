@@ -1,4 +1,4 @@
-"""Runs one program to its end under supervision, and keeps of its output what is asked for."""
+"""Runs one program to its end under supervision, and captures its bounded output."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import IO, cast
 
 from skillsearch.errors import ExecutorError
-from skillsearch.execution.program import Finished, Program
+from skillsearch.execution.types import Finished, Program
 
 SUPERVISOR = Path(__file__).with_name("supervise.py")
 CHUNK = 64 << 10
 LATE = 10.0
-"""Seconds that the supervisor has to start and, when the time is over, to end all."""
+"""Seconds that the supervisor has to start and, after a timeout, to end everything."""
 LAST_STEPS = 64
-"""How often to read what is still in the pipes when all has ended: a stranger may hold them."""
+"""Reads of what is left in the pipes when all has ended: a stranger may hold them open."""
 
 _FAILED = {
     "folder": "The folder {folder} cannot be entered",
@@ -29,10 +29,10 @@ _FAILED = {
     "supervisor": "The program {name!r} cannot be supervised",
 }
 _REASONS = {
-    "time": "Its {limits.timeout:g} seconds were over; all that it had started was ended.",
+    "time": "It timed out after {limits.timeout:g} s; everything it had started was ended.",
     "processes": "It had more than {limits.processes} processes at once; all were ended.",
-    "outer": "One of its two supervisors was killed; all that it had started was ended.",
-    "lost": "Its supervisor was killed or stopped; how the program itself ended is not known.",
+    "outer": "One of its two supervisors was killed; everything it had started was ended.",
+    "lost": "Its supervisor was killed or stopped; how the program itself ended is unknown.",
 }
 _LEFT = "Processes that it left running were ended: {killed}."
 
@@ -41,7 +41,7 @@ class Kept:
     """The beginning and the end of a stream of bytes, in bounded memory."""
 
     def __init__(self, limit: int) -> None:
-        """Keep that many bytes: half of them from the beginning, the rest from the end."""
+        """Keep at most `limit` bytes: half of them from the beginning, the rest from the end."""
         self._head = bytearray()
         self._tail = bytearray()
         self._head_size = limit // 2
@@ -58,13 +58,12 @@ class Kept:
             self._cut()
 
     def result(self) -> tuple[bytes, int]:
-        """Return what was kept, and how many bytes were dropped from its middle."""
+        """Return the kept bytes, and how many were dropped from their middle."""
         self._cut()
         kept = bytes(self._head + self._tail)
         return kept, self._size - len(kept)
 
     def _cut(self) -> None:
-        """Drop what is too much of the end."""
         del self._tail[: max(len(self._tail) - self._tail_size, 0)]
 
 
@@ -74,39 +73,33 @@ def run_supervised(
     *,
     limited: bool = True,
     descriptors: Sequence[int] = (),
-    on_end: Callable[[], None] | None = None,
+    late: float = LATE,
 ) -> Finished:
-    """Run a program to its end; nothing that it started is left.
+    """Run a program to its end, leaving nothing that it started.
 
-    Of a stream with more than ``output_bytes`` the first half and the last half of that many bytes
-    are kept, whatever character they cut.
+    Of a stream longer than ``output_bytes``, that many bytes are kept, half from its beginning and
+    half from its end, whatever character they cut.
 
     Args:
-        argv: What is started for ``program.argv``, such as a command that encloses it. A name
-            without a slash is looked for on the ``PATH`` of the program's environment.
-        program: Folder, environment, input and limits of what is started.
-        limited: False for a command that has the program run elsewhere, such as the client of a
-            container engine: only the limits of time and output hold for it.
+        argv: The command to start for ``program.argv``, such as one that encloses it. A name
+            without a slash is looked up on the ``PATH`` of the program's environment.
+        program: Folder, environment, input and limits of the command.
+        limited: Whether all limits apply; False for a command that has the program run elsewhere,
+            such as the client of a container engine, which gets only the time and output limits.
         descriptors: Open files that it inherits besides its streams.
-        on_end: Called last, however the run ended, also when an exception goes on from here.
+        late: Seconds to wait for a supervisor that does not answer.
 
     Returns:
-        How it ended.
-
-    Raises:
-        ExecutorError: When no supervisor can be started.
+        How it ended; an `ExecutorError` is raised if no supervisor can be started.
     """
     if sys.platform != "linux":
         raise ExecutorError("Programs can be supervised on Linux only: run this there.")
     streams = (Kept(program.limits.output_bytes), Kept(program.limits.output_bytes))
     try:
-        report = _supervise(argv, program, limited, descriptors, streams)
+        report = _supervise(argv, program, limited, descriptors, streams, late)
         return _finished(argv[0], program, report, streams)
     except ValueError as error:
         return _not_started(f"The program cannot be started: {error}.")
-    finally:
-        if on_end:
-            on_end()
 
 
 def _supervise(
@@ -115,6 +108,7 @@ def _supervise(
     limited: bool,
     descriptors: Sequence[int],
     streams: tuple[Kept, Kept],
+    late: float,
 ) -> dict[str, list[str]]:
     """Run a program, and return the lines of the report by their first words."""
     orders = _orders(argv, program)
@@ -127,18 +121,18 @@ def _supervise(
             inherited = (theirs.fileno(), *descriptors)
             process = _start(inherited, numbers, has_input=bool(program.stdin))
         try:
-            control.settimeout(LATE)
-            with suppress(OSError):  # it ended already: what it reports will tell
+            control.settimeout(late)
+            with suppress(OSError):  # it has ended already, and its report tells why
                 control.sendall(orders)
-            report = _exchange(process, control, program, streams)
+            report = _exchange(process, control, program, streams, late)
         finally:
-            control.close()  # whatever still runs is ended now
-            _leave(process)
+            control.close()  # ends whatever still runs
+            _leave(process, late)
     return {words[0]: words[1:] for words in map(str.split, report.decode().splitlines())}
 
 
 def _orders(argv: Sequence[str], program: Program) -> bytes:
-    """Return what the supervisor reads, or raise ValueError for what no program can be given."""
+    """Return the supervisor's orders, or raise ValueError for those that no program can get."""
     if not argv or not argv[0]:
         raise ValueError("it has no name")
     if unusable := [name for name in program.env if not name or "=" in name]:
@@ -153,7 +147,7 @@ def _orders(argv: Sequence[str], program: Program) -> bytes:
 def _start(
     inherited: Sequence[int], numbers: Sequence[float], *, has_input: bool
 ) -> subprocess.Popen[bytes]:
-    """Start the supervisor, controlled by the first descriptor; it gets none of our environment."""
+    """Start the supervisor without our environment, controlled by the first descriptor."""
     command = [sys.executable, "-I", "-S", str(SUPERVISOR), *map(str, (inherited[0], *numbers))]
     try:
         return subprocess.Popen(
@@ -178,6 +172,7 @@ def _exchange(
     control: socket.socket,
     program: Program,
     streams: tuple[Kept, Kept],
+    late: float,
 ) -> bytes:
     """Give the program its input and take its output until the supervisor reports, or is gone."""
     report = bytearray()
@@ -193,9 +188,9 @@ def _exchange(
         if process.stdin:
             writer = _writer(process.stdin.fileno(), program.stdin)
             selector.register(process.stdin, selectors.EVENT_WRITE, writer)
-        if not _wait(selector, is_over, program.limits.timeout + LATE):
-            process.kill()  # the outer one: wakes the inner one, which then ends everything
-            _wait(selector, is_over, LATE)
+        if not _wait(selector, is_over, program.limits.timeout + late):
+            process.kill()  # the outer one; the inner one then wakes and ends everything
+            _wait(selector, is_over, late)
         for _ in range(LAST_STEPS):
             if not _step(selector, 0):
                 break
@@ -203,7 +198,7 @@ def _exchange(
 
 
 def _wait(selector: selectors.BaseSelector, is_over: Callable[[], bool], seconds: float) -> bool:
-    """Read and write until it is over, or so many seconds are, and say whether it is."""
+    """Read and write until it is over or timed out, and return whether it is over."""
     deadline = time.monotonic() + seconds
     while not is_over() and (left := deadline - time.monotonic()) > 0:
         _step(selector, min(left, 3600))
@@ -211,7 +206,7 @@ def _wait(selector: selectors.BaseSelector, is_over: Callable[[], bool], seconds
 
 
 def _step(selector: selectors.BaseSelector, seconds: float) -> bool:
-    """Wait until something can be read or written, do that, and say whether there was any."""
+    """Wait until something can be read or written, do so, and return whether there was any."""
     ready = selector.select(seconds)
     for key, _ in ready:
         if not next(key.data, False):
@@ -228,7 +223,7 @@ def _reader(fd: int, take: Callable[[bytes], None]) -> Iterator[bool]:
         with suppress(BlockingIOError):  # a program can read the pipe that it writes to
             try:
                 data = os.read(fd, CHUNK)
-            except ConnectionResetError:  # the supervisor ended with orders unread
+            except ConnectionResetError:  # the supervisor ended without reading its orders
                 data = b""
             take(data)
         yield bool(data)
@@ -245,10 +240,10 @@ def _writer(fd: int, data: bytes) -> Iterator[bool]:
             yield bool(rest)
 
 
-def _leave(process: subprocess.Popen[bytes]) -> None:
-    """Wait for the supervisor, and close what is left of the pipes."""
+def _leave(process: subprocess.Popen[bytes], late: float) -> None:
+    """Wait for the supervisor, and close the remaining pipes."""
     try:
-        process.wait(LATE)
+        process.wait(late)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
@@ -260,7 +255,7 @@ def _leave(process: subprocess.Popen[bytes]) -> None:
 def _finished(
     name: str, program: Program, report: dict[str, list[str]], streams: tuple[Kept, Kept]
 ) -> Finished:
-    """Return what came out of a run."""
+    """Return the outcome of a run from the supervisor's report."""
     if "failed" in report:
         what, number = report["failed"]
         text = _FAILED[what].format(name=name, folder=str(program.cwd))
@@ -283,5 +278,4 @@ def _finished(
 
 
 def _not_started(why: str) -> Finished:
-    """Return how a program ended that did not begin."""
     return Finished(b"", f"{why}\n".encode(errors="replace"), 0, 0, -1, False, 0)

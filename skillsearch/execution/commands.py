@@ -1,7 +1,7 @@
-"""Which commands may be run, and how: by a shell, or by name where lists decide.
+"""Decides which commands may run, and how: by a shell, or by name if there are lists.
 
-A list says what is started, not what that starts in turn: a script of a skill that is let through
-can do all that the executor lets it do.
+A list governs what is started, not what that starts in turn: an allowed script of a skill can do
+everything that the executor lets it do.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from skillsearch.errors import CommandRefusedError
-from skillsearch.execution.request import MAX_COMMAND_BYTES
+from skillsearch.execution.types import MAX_COMMAND_BYTES
 from skillsearch.files.paths import shown
 from skillsearch.text.safe_text import listed
 
 _SHELL = (
     'if command -v bash >/dev/null; then s=bash; else s=sh; fi; exec "$s" -lc "$0" "$s" "${PATH-}"'
 )
-"""A login shell that gets the ``PATH`` from before its profile as its first argument."""
+"""A login shell whose first argument is the ``PATH`` from before its profile."""
 _KEEP_PATH = 'export PATH="${1:-$PATH}"; shift; '
 _STARTERS = frozenset(
     "awk busybox chroot chrt doas docker ed emacs env ex find flock gawk gdb git ionice ltrace make"
@@ -27,7 +27,7 @@ _STARTERS = frozenset(
     " stdbuf strace su sudo systemd-run tar taskset time timeout toybox unshare vi vim watch"
     " xargs".split()
 )
-"""Programs that start what their arguments name. No such list is complete."""
+"""Programs that start others named by their arguments. No such list is complete."""
 _INTERPRETERS = frozenset(
     "ash bash bun csh dash deno expect fish guile ipython ksh lua luajit mksh node nodejs perl php"
     " pwsh pypy python ruby sh tcsh tclsh zsh Rscript".split()
@@ -40,7 +40,7 @@ _PIECE = re.compile(
     r"|(?P<special>[~#])"
     r"|(?P<plain>[^\s'\"\\;&|<>$`(){}*?\[~#]+)"
 )
-"""A part of a command; ``special`` means something to a shell where a word begins."""
+"""A part of a command; ``special`` means something to a shell at the beginning of a word."""
 _ESCAPED = re.compile(r'\\([$`"\\])')
 _VERSION = re.compile(r"[\d.]+$")
 
@@ -50,34 +50,26 @@ _MAX_SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class CommandPolicy:
-    """Lists of commands; with neither of them everything may be run, and by a shell.
+    """Lists of allowed and denied commands; without any, everything may run, and by a shell.
 
     An entry is a name, which means the program that ``PATH`` finds; a path, absolute or below the
-    skill; or a whole command, its words with a blank between them.
+    skill; or a whole command, its words separated by single blanks.
 
     Attributes:
-        allowed: What alone may be run; empty for all that is not denied.
-        denied: What may not be run, also under another path and with more arguments.
+        allowed: The only commands that may run; empty for all that are not denied.
+        denied: Commands that may not run, not even under another path or with more arguments.
     """
 
     allowed: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
 
     def argv(self, command: str | tuple[str, ...], *, skill: Path | None = None) -> tuple[str, ...]:
-        """Return what is to be started for a command.
+        """Return the program and arguments to start for a command.
 
-        Args:
-            command: A text, which without lists a login shell reads; or a program and its
-                arguments, which no shell ever reads.
-            skill: The folder of the skill, where the command is run in that; None where it is run
-                elsewhere, and a relative path would name something that nobody has checked.
-
-        Returns:
-            A program and its arguments.
-
-        Raises:
-            CommandRefusedError: When the lists do not let it pass, or it is empty, too long, or
-                holds what only a shell could make sense of.
+        Text is read by a login shell if there are no lists; a program with its arguments never is.
+        Pass the folder of the skill only if the command runs there: elsewhere a relative path would
+        name something unchecked. Raises a `CommandRefusedError` if the lists forbid the command,
+        or it is empty, too long, or holds something that only a shell could interpret.
         """
         _check_text(command)
         if not self.allowed and not self.denied:
@@ -94,7 +86,7 @@ class CommandPolicy:
         return words
 
     def _check(self, words: tuple[str, ...], skill: Path | None) -> None:
-        """Refuse a command that the lists do not let pass."""
+        """Refuse a command that the lists forbid."""
         is_listed = self._is_listed(words, skill)
         if self._is_denied(words, skill):
             raise CommandRefusedError(f"The command {shown(words[0])} is denied.")
@@ -110,7 +102,6 @@ class CommandPolicy:
             )
 
     def _is_listed(self, words: tuple[str, ...], skill: Path | None) -> bool:
-        """Say whether an entry of the allowed means a command."""
         program = words[0]
         target = _own_file(program, skill)
         if "/" in program and not program.startswith("/") and target is None:
@@ -123,7 +114,7 @@ class CommandPolicy:
         )
 
     def _is_denied(self, words: tuple[str, ...], skill: Path | None) -> bool:
-        """Say whether an entry of the denied means a command, or the program of it."""
+        """Return whether the denied list covers a command, or its program."""
         names = _names(words[0], skill)
         for entry in self.denied:
             parts = tuple(entry.split())
@@ -135,16 +126,10 @@ class CommandPolicy:
 
 
 def shell_argv(command: str) -> tuple[str, ...]:
-    """Return what runs a text by a login shell: bash, or sh where there is no bash.
+    """Return the program and arguments that run a text by a login shell: bash, else sh.
 
-    The profile of a login may replace ``PATH`` (Debian's does); the one of the run is put back. It
-    is the shell of the place where the program runs that is found, so this fits a container too.
-
-    Args:
-        command: The text.
-
-    Returns:
-        A program and its arguments.
+    The login profile may replace ``PATH`` (Debian's does); that of the run is restored. The shell
+    is looked up where the program runs, so this works in a container too.
     """
     return ("sh", "-c", _SHELL, _KEEP_PATH + command)
 
@@ -152,15 +137,8 @@ def shell_argv(command: str) -> tuple[str, ...]:
 def split_words(command: str) -> tuple[str, ...]:
     """Split a text into words as a shell does, quotes and backslashes included.
 
-    Args:
-        command: The text, on one line but for what is quoted.
-
-    Returns:
-        Its words.
-
-    Raises:
-        CommandRefusedError: When a shell would do more with it: start a second program, redirect,
-            expand, take the rest for a comment; or when a quote does not end.
+    Raises a `CommandRefusedError` if a shell would do more with it (start a second program,
+    redirect, expand, ignore a comment), or if a quote does not end.
     """
     text = command.strip("\r\n")
     words: list[str] = []
@@ -180,21 +158,19 @@ def split_words(command: str) -> tuple[str, ...]:
 
 
 def _literal(found: re.Match[str]) -> str:
-    """Return what a piece of a word stands for."""
     if found["double"] is not None:
         return _ESCAPED.sub(r"\1", found["double"])
     return found["single"] or found["escaped"] or found["special"] or found["plain"] or ""
 
 
 def _why(char: str) -> str:
-    """Return why a text is refused at a character."""
     if char in "'\"":
         what = "a quote that does not end, or $ or ` in double quotes"
     else:
         what = f"{char!r} outside of quotes"
     return (
-        f"The command holds {what}, and where commands are listed no shell reads it: give one"
-        " program with its arguments, and put in single quotes what is meant as it stands."
+        f"The command holds {what}, and with lists of commands no shell reads it: give one"
+        " program with its arguments, and put literal text in single quotes."
     )
 
 
@@ -213,13 +189,13 @@ def _check_text(command: str | tuple[str, ...]) -> None:
 
 
 def _names(program: str, skill: Path | None) -> set[str]:
-    """Return the names that a program goes by: its own, and that of a file it is a link to."""
+    """Return the names of a program: its own, and its target's if it is a link."""
     target = _own_file(program, skill)
     return {PurePath(program).name, *((target.name,) if target else ())}
 
 
 def _can_start_others(words: tuple[str, ...], skill: Path | None) -> bool:
-    """Say whether a command may start what its arguments name, other than a file of the skill."""
+    """Return whether a command may start what its arguments name, unless a file of the skill."""
     names = {_VERSION.sub("", name) for name in _names(words[0], skill)}
     if names & _STARTERS:
         return True
@@ -227,17 +203,17 @@ def _can_start_others(words: tuple[str, ...], skill: Path | None) -> bool:
 
 
 def _own_file(program: str, skill: Path | None) -> Path | None:
-    """Return the file of the skill that a program is; None for one that ``PATH`` finds."""
+    """Return the program's file in the skill; None for one that ``PATH`` finds."""
     return _inside(program, skill) if "/" in program else None
 
 
 def _inside(path: str, skill: Path | None) -> Path | None:
-    """Return the file of the skill that a relative path names; None where it names none."""
+    """Return the file of the skill that a relative path names, if there is one."""
     if skill is None or path.startswith(("/", "-")):
         return None
     root = Path(os.path.realpath(skill))
     try:
         target = Path(os.path.realpath(root / path))
         return target if target.is_file() and target.is_relative_to(root) else None
-    except (OSError, ValueError):  # no path that the system could look for
+    except (OSError, ValueError):  # a path that no system could have
         return None

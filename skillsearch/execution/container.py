@@ -1,8 +1,8 @@
 """The executor ``container``: a container of docker or podman for every program.
 
-All is done by the command line of the engine. The client of a daemon may end, or be killed, while
-the container goes on; so a shell waits beside each run for the end of this process, whatever ends
-it, and removes the container then.
+Everything is done through the engine's command line. The client of a daemon may end, or be killed,
+while the container goes on; so a shell waits beside each run for the end of this process, however
+that ends, and then removes the container.
 """
 
 from __future__ import annotations
@@ -24,44 +24,43 @@ from typing import NamedTuple
 from skillsearch.environ import engine_variables, skills_root
 from skillsearch.errors import ExecutorError
 from skillsearch.execution.capture import run_supervised
-from skillsearch.execution.program import Capabilities, Finished, Limits, Program
 from skillsearch.execution.supervise import THREADS, threads_of_all
+from skillsearch.execution.types import Capabilities, Finished, Limits, Program
 from skillsearch.text.safe_text import one_line
 
 ENGINES = ("docker", "podman")
 """The first that answers and has the image is used."""
 IMAGE = "python:3.11-slim"
 NOBODY = 65534
-"""Whom programs of root run as."""
+"""The user that programs of root run as."""
 CPUS = 2
 TMP_BYTES = 256 << 20
 WORKSPACE = "/skill-run"
-"""Where a program finds its workspace: the image may keep others out of any folder above ours."""
+"""The workspace inside a container: the image may deny access to any folder above ours."""
 SKILLS_ROOT = "/skill-root"
-"""Where it finds the folder of skills, and the value of ``SKILLS_ROOT`` inside."""
+"""The folder of skills inside, and the value of ``SKILLS_ROOT`` there."""
 
 _ASK_SECONDS = 10.0
 _REMOVE_SECONDS = 15.0
 _MAX_DEPTH = 100
 _CONTROLS = {"cpu": "CpuCfsQuota", "memory": "MemoryLimit", "pids": "PidsLimit"}
-"""The control groups of our limits, as docker's ``info`` names them."""
+"""The control groups of our limits, and their names in docker's ``info``."""
 _REMOVE = 'cat >/dev/null; "$@"; sleep 1; exec "$@"'
-"""For ``sh``; a container that was being made at first is there at the second."""
+"""For ``sh``; the second try removes a container that was still being made at the first."""
 _VARIABLE = re.compile(r"[^\s=#\0][^\s=\0]*")
 _ENGINE_FAILED = 125
 _ENGINE_SAYS = re.compile(rb"((time=|WARN).*\n)*(docker: |Error|Unable to find|Cannot connect)")
 _UNSTARTED = re.compile(rb"12[67] (docker: |Error|\[FATAL tini)|1 ERROR \(catatonit")
-"""The exit code and what the engine or its init says, if that cannot start a program."""
+"""Exit code and message of the engine or its init if it cannot start a program."""
 
 
 class _Engine(NamedTuple):
-    """What is known of a container engine.
+    """Facts about a container engine.
 
     Attributes:
         problem: Why it does not answer; empty if it does.
         is_podman: Whether it is podman, under whatever name.
-        is_rootless: Whether it is not run by root.
-        controls: The control groups that it can use, of `_CONTROLS`.
+        controls: The `_CONTROLS` that it can use.
     """
 
     problem: str = ""
@@ -71,11 +70,7 @@ class _Engine(NamedTuple):
 
 
 class ContainerExecutor:
-    """Runs each program in a container without a network, which is removed when it ends.
-
-    Attributes:
-        name: The word that chooses it.
-    """
+    """Runs each program in a container without a network, which is removed when it ends."""
 
     name = "container"
 
@@ -85,20 +80,14 @@ class ContainerExecutor:
         image: str = IMAGE,
         skills_root: Path | None = None,
     ) -> None:
-        """Choose an engine and an image.
+        """Choose an engine and an image, which is never pulled.
 
-        Args:
-            engine: ``docker`` or ``podman``, or the path of one of them; None for the first of
-                them that answers and has the image.
-            image: What the container is made of. It is not pulled.
-            skills_root: A folder that programs may read; None for ``SKILLS_ROOT``. It is left out
-                if it does not exist.
-
-        Raises:
-            ExecutorError: When the engine or the image has a name that cannot be one.
+        The engine is ``docker`` or ``podman``, or the path of one of them; by default the first of
+        them that answers and has the image. Programs may read the folder ``skills_root``, by
+        default ``SKILLS_ROOT``, if it exists.
         """
         if engine is not None and Path(engine).name not in ENGINES:
-            raise ExecutorError(f"The engine {engine!r} is none of: {', '.join(ENGINES)}.")
+            raise ExecutorError(f"The engine {engine!r} is not one of: {', '.join(ENGINES)}.")
         if re.fullmatch(r"[A-Za-z0-9][^\s\0]*", image) is None:
             raise ExecutorError(f"{image!r} is not an image; name one such as {IMAGE!r}.")
         self._engines = ENGINES if engine is None else (engine,)
@@ -121,7 +110,7 @@ class ContainerExecutor:
         return f"No container engine answers: {asked}. Start its daemon, or install one."
 
     def capabilities(self) -> Capabilities:
-        """Say what it keeps programs from."""
+        """Return what a program can reach in a container."""
         lacking = sorted(_CONTROLS.keys() - _info(self._engine() or self._engines[0]).controls)
         unlimited = {"memory_bytes": "memory", "processes": "pids"}
         names = [limit.name for limit in fields(Limits)]
@@ -144,17 +133,10 @@ class ContainerExecutor:
     def run(self, program: Program) -> Finished:
         """Run a program in a container.
 
-        Its workspace is at `WORKSPACE` there, and is called so in its arguments and variables.
-
-        Args:
-            program: The program. Its ``PATH`` is not taken over: that of the image counts.
-
-        Returns:
-            How it ended; ``memory_bytes`` is what all its processes have together.
-
-        Raises:
-            ExecutorError: When no engine answers, the image is missing, or a variable or a path
-                cannot be handed to the engine.
+        Its workspace is mounted at `WORKSPACE`, also in its arguments and variables. The image's
+        ``PATH`` replaces that of the program, and ``memory_bytes`` limits all its processes
+        together. Raises an `ExecutorError` if no engine answers, the image is missing, or a
+        variable or path cannot be passed to the engine.
         """
         engine = self._engine()
         if engine is None:
@@ -182,10 +164,10 @@ class ContainerExecutor:
             finished = run_supervised(argv, client, limited=False, descriptors=(env_file,))
             if not finished.timed_out and not finished.problems and finished.exit_code >= 0:
                 remover.kill()  # the engine itself has removed the container
-        return self._told(engine, finished)
+        return self._checked(engine, finished)
 
     def _engine(self) -> str | None:
-        """Return the engine to use; once found, it is not looked for again."""
+        """Return the engine to use; once found, it is remembered."""
         self._found = self._found or next(filter(self._can_run, self._engines), None)
         return self._found
 
@@ -196,7 +178,7 @@ class ContainerExecutor:
         return not _ask(engine, "image", "inspect", "--format", "{{.Id}}", self._image)[1]
 
     def _lacks_image(self, engine: str) -> str:
-        """Return the reason of an engine that answers and lacks the image."""
+        """Return why an engine that answers but lacks the image cannot be used."""
         return (
             f"{Path(engine).name} has no image {self._image!r}, and none is pulled unasked."
             f" To fix: run `{Path(engine).name} pull {self._image}`."
@@ -207,8 +189,8 @@ class ContainerExecutor:
         folder = self._skills_root or skills_root()
         return Path(folder).absolute() if folder and Path(folder).is_dir() else None
 
-    def _told(self, engine: str, finished: Finished) -> Finished:
-        """Tell what the engine could not do from what the program did."""
+    def _checked(self, engine: str, finished: Finished) -> Finished:
+        """Tell a failure of the engine from a failure of the program."""
         code, said = finished.exit_code, finished.stderr
         if code == _ENGINE_FAILED and _ENGINE_SAYS.match(said):
             if not self._can_run(engine):  # it was removed meanwhile
@@ -221,7 +203,7 @@ class ContainerExecutor:
 
 
 def _confinement(limits: Limits, info: _Engine) -> Iterator[str]:
-    """Yield the options that keep a program in."""
+    """Yield the options that confine a program."""
     yield from ("--rm", "--interactive", "--init", "--pull", "never", "--network", "none")
     yield from ("--read-only", "--tmpfs", f"/tmp:rw,exec,nosuid,nodev,mode=1777,size={TMP_BYTES}")
     yield from ("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--ipc", "private")
@@ -233,7 +215,7 @@ def _confinement(limits: Limits, info: _Engine) -> Iterator[str]:
     }
     for control in sorted(info.controls):
         yield from controls[control]
-    # Also counts what else the user runs, on kernels before 5.14 or without a user namespace.
+    # Before Linux 5.14, or without a user namespace, this counts the user's other processes too.
     most_threads = threads_of_all() + limits.processes + THREADS
     yield from ("--ulimit", _ulimit("nproc", most_threads))
     yield from ("--ulimit", _ulimit("nofile", limits.open_files))
@@ -242,28 +224,26 @@ def _confinement(limits: Limits, info: _Engine) -> Iterator[str]:
 
 
 def _ulimit(name: str, wanted: int) -> str:
-    """Write a limit, within our own: an engine that is not run by root cannot exceed that."""
+    """Return a limit capped at our own, which an engine that is not run by root cannot exceed."""
     hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))[1]
     limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     return f"{name}={limit}:{limit}"
 
 
 def _user(info: _Engine) -> tuple[str, ...]:
-    """Return the options that make a program whom the workspace belongs to, and never root."""
+    """Return the options that run a program as the owner of the workspace, and never as root."""
     if not info.is_rootless:
         return ("--user", f"{os.getuid() or NOBODY}:{os.getgid() or NOBODY}")
     if info.is_podman:
         return ("--userns", "keep-id", "--user", f"{os.getuid()}:{os.getgid()}")
-    return ("--user", "0:0")  # of a user namespace, in which that is we ourselves
+    return ("--user", "0:0")  # of a user namespace, in which that is this user
 
 
 def _inside(text: str, workspace: Path) -> str:
-    """Return a text with the workspace called what it is called in a container."""
     return text.replace(str(workspace), WORKSPACE)
 
 
 def _mounts(workspace: Path, shown: Path | None) -> Iterator[str]:
-    """Yield the options that show folders."""
     yield from ("--mount", f"type=bind,{_source(workspace)},target={WORKSPACE}")
     if shown is not None:
         yield from ("--mount", f"type=bind,{_source(shown)},target={SKILLS_ROOT},readonly")
@@ -272,17 +252,17 @@ def _mounts(workspace: Path, shown: Path | None) -> Iterator[str]:
 def _source(path: Path) -> str:
     """Write the field ``source`` of ``--mount``, which is a line of CSV."""
     if not str(path).isprintable():
-        raise ExecutorError(f"The path {str(path)!r} cannot be handed to a container engine.")
+        raise ExecutorError(f"The path {str(path)!r} cannot be passed to a container engine.")
     field = f"source={path}"
     return '"' + field.replace('"', '""') + '"' if set(field) & set(',"') else field
 
 
 @contextmanager
 def _env_file(env: Mapping[str, str]) -> Iterator[int]:
-    """Yield the descriptor of a file of variables, in memory alone, for the engine to inherit.
+    """Yield the descriptor of an in-memory file of variables, for the engine to inherit.
 
     On the command line every user of this machine could read them, and in the environment of the
-    engine they would steer the engine. A path below our own ``/proc`` cannot be opened by a
+    engine they would affect the engine. A path below our own ``/proc`` cannot be opened by a
     rootless engine, which moves into another user namespace first.
     """
     lines = []
@@ -291,8 +271,8 @@ def _env_file(env: Mapping[str, str]) -> Iterator[int]:
             continue
         if not _VARIABLE.fullmatch(name) or re.search(r"[\r\n\0]", value):
             raise ExecutorError(
-                f"The variable {name!r} cannot be handed to a container engine, for a line break or"
-                " a blank in it; put the value into a file instead."
+                f"The variable {name!r} cannot be passed to a container engine, because of a line"
+                " break or a blank in it; put the value into a file instead."
             )
         lines.append(f"{name}={value}\n")
     fd = os.memfd_create("variables", os.MFD_CLOEXEC)
@@ -306,7 +286,7 @@ def _env_file(env: Mapping[str, str]) -> Iterator[int]:
 
 @contextmanager
 def _removed(engine: str, name: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Have a container removed at the end, or when this process is gone; unless that is killed."""
+    """Remove a container at the end, or when this process is gone; killing the remover stops it."""
     remover = subprocess.Popen(
         ("sh", "-c", _REMOVE, "sh", engine, "rm", "--force", "--volumes", name),
         stdin=subprocess.PIPE,
@@ -329,7 +309,7 @@ def _removed(engine: str, name: str) -> Iterator[subprocess.Popen[bytes]]:
 def _hand_over(workspace: Path) -> None:
     """Give a workspace of root to the user that its programs run as, without following links.
 
-    What that user has is left alone: the time of its last change tells which run made it.
+    What that user already owns is left alone: its ctime tells which run made it.
     """
     above = len(workspace.parts)
     os.chown(workspace, NOBODY, NOBODY, follow_symlinks=False)
@@ -349,25 +329,25 @@ def _info(engine: str) -> _Engine:
         return _Engine(f"{engine} is not installed")
     text, problem = _ask(engine, "info", "--format", "{{json .}}")
     try:
-        told = json.loads(text) if not problem else {}
+        answer = json.loads(text) if not problem else {}
     except ValueError:
-        problem = "its answer to info cannot be read"
-    if not problem and told.get("ServerErrors"):  # which some clients end with exit code 0
-        problem = one_line(str(told["ServerErrors"][0]), 200)
+        problem = "its answer to info cannot be parsed"
+    if not problem and answer.get("ServerErrors"):  # some clients report these with exit code 0
+        problem = one_line(str(answer["ServerErrors"][0]), 200)
     if problem:
         return _Engine(f"{engine}: {problem}")
-    if host := told.get("host"):
+    if host := answer.get("host"):
         is_rootless = host["security"]["rootless"]
         controls = host.get("cgroupControllers") or ()
         usable = _CONTROLS.keys() & set(controls) if is_rootless else _CONTROLS
         return _Engine("", True, is_rootless, frozenset(usable))
-    usable = {control for control, field in _CONTROLS.items() if told.get(field, True)}
-    is_rootless = "name=rootless" in (told.get("SecurityOptions") or ())
+    usable = {control for control, field in _CONTROLS.items() if answer.get(field, True)}
+    is_rootless = "name=rootless" in (answer.get("SecurityOptions") or ())
     return _Engine("", False, is_rootless, frozenset(usable))
 
 
 def _ask(engine: str, *words: str) -> tuple[str, str]:
-    """Return what an engine answers, and why it does not."""
+    """Return the answer of an engine, and the problem if there is none."""
     try:
         run = subprocess.run(
             (engine, *words),

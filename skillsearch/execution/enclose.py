@@ -1,21 +1,21 @@
-"""Run a command in namespaces of its own, as bubblewrap does; or be the init of bubblewrap's.
+"""Runs a command in new namespaces, as bubblewrap does; or serves as init in bubblewrap's.
 
-A script by itself, started as ``python -I -S enclose.py PROCESSES OPTION... -- COMMAND...``. It
-imports no other module of the package, and little else, for it runs before every command: `pathlib`
-alone would take longer than all that is done here. Its options are those of ``bwrap`` that make up
-a view of the file system, in the order in which they are to be done. What ``bwrap`` has to be asked
-for is always done: new user, mount, pid, network, ipc, uts and cgroup namespaces, a new session, no
-capability, no new privileges, no user namespaces inside (where the kernel lets one forbid them), no
-file descriptor beyond 0 to 2, no network but a loopback device, and an end when the parent ends.
+A standalone script, started as ``python -I -S enclose.py PROCESSES OPTION... -- COMMAND...``. It
+imports next to nothing, because it runs before every command: `pathlib` alone would take longer
+than everything done here. Its options are those of ``bwrap`` that make up a view of the file
+system, in the order in which they are applied. Everything else that ``bwrap`` has to be asked for
+is always done: new user, mount, pid, network, ipc, uts and cgroup namespaces, a new session, no
+capabilities, no new privileges, no user namespaces inside (if the kernel lets one forbid them), no
+file descriptors beyond 0 to 2, no network but a loopback device, and an end with the parent.
 
-Without ``--uid`` no namespace is made, for bubblewrap did: this is then the first process of its
-namespace of processes. No program inside can trace or change that process, so none can keep the
-run from ending with its command, as it could by stopping bubblewrap's own.
+Without ``--uid`` it makes no namespaces, because bubblewrap did, and is the first process of
+bubblewrap's pid namespace. No program inside can trace or change that process, so none can keep
+the run from ending with its command, as it could by stopping bubblewrap's own init.
 
-Where a new ``/proc`` may not be mounted, as in many containers, it stays empty.
+If a new ``/proc`` may not be mounted, as in many containers, it stays empty.
 
-The exit status is that of the command, or 128 and the number of the signal that ended it; 1 with a
-line that begins with ``enclose:`` on stderr where it could not be started. Needs Linux 5.12.
+The exit status is the command's own, or 128 plus the number of the signal that ended it; 1, with
+a line on stderr that begins with ``enclose:``, if it could not be started. Needs Linux 5.12.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ _RDONLY, _NOSUID, _NODEV = 1, 2, 4
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _SYS_CLOSE_RANGE, _SYS_MOUNT_SETATTR = 436, 442
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41}
-"""The number of the call, for which libc has no function, by type of machine."""
+"""Number of the system call, for which libc has no function, by type of machine."""
 _CAPABILITY_VERSION_3 = 0x20080522
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 4, 24, 38
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 _SIGKILL, _SIGPIPE, _SIGXFSZ = 9, 13, 25
 _RESERVED_PIDS = 300
-"""Numbers below are not used again."""
+"""Process ids below are not reused."""
 _OLD, _NEW = "/old", "/new"
-"""Where the root of before, and the one that is being made, lie while it is made."""
+"""Places of the old root and of the new one while it is made."""
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _LINKS = {"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"}
 _OPERANDS = {
@@ -61,11 +61,7 @@ _OPERANDS = {
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Run a command enclosed, and end as it ends.
-
-    Args:
-        arguments: How many processes it may have, options, ``--``, and the command.
-    """
+    """Run a command enclosed, and end as it ends; `arguments` are as in the module's text."""
     options, command = _parse(arguments[1:])
     given = {option[0]: option[-1] for option in options}
     if "--uid" in given:
@@ -77,7 +73,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
 
 
 def _enclose(options: Sequence[tuple[str, ...]], uid: str, gid: str, processes: int) -> None:
-    """Go on as the first process in new namespaces, while this one waits for the end of that."""
+    """Continue as the first process of new namespaces, while this one waits for its end."""
     _syscall("close_range", _SYS_CLOSE_RANGE, 3, 0xFFFFFFFF, 0)
     _enter_namespaces(uid, gid)
     _die_with_parent()
@@ -89,7 +85,7 @@ def _enclose(options: Sequence[tuple[str, ...]], uid: str, gid: str, processes: 
         os._exit(_exit_code(os.waitpid(init, 0)[1]))
     os.close(sender)
     _die_with_parent()
-    if not os.read(receiver, 1):  # the parent had ended before it could be noticed
+    if not os.read(receiver, 1):  # the parent ended before it could be noticed
         os._exit(1)
     os.close(receiver)
     _make_root(options, processes)
@@ -106,7 +102,7 @@ def _parse(arguments: Sequence[str]) -> tuple[list[tuple[str, ...]], Sequence[st
 
 
 def _enter_namespaces(uid: str, gid: str) -> None:
-    """Move into new namespaces, as the only user and the only group that there are."""
+    """Move into new namespaces, with one user and one group."""
     outer_uid, outer_gid = os.geteuid(), os.getegid()
     _call("unshare", _NAMESPACES)
     _LIBC.unshare(_CLONE_NEWCGROUP)  # hides the names of control groups, nothing more
@@ -116,13 +112,13 @@ def _enter_namespaces(uid: str, gid: str) -> None:
 
 
 def _make_root(options: Sequence[tuple[str, ...]], processes: int) -> None:
-    """Make a new root folder, with what the options say in it and nothing else."""
+    """Make a new root folder that holds only what the options say."""
     machine = os.uname().machine
     if machine not in _PIVOT_ROOT:
         raise OSError(f"{machine} is not supported; install bubblewrap")
     pivot_root = _PIVOT_ROOT[machine]
     _turn_loopback_on()
-    # Before the root changes: links are to be followed where they mean what they say.
+    # Links have to be followed before the root changes, while they still mean the same.
     real = [(name, os.path.realpath(rest[0]), *rest) for name, *rest in options]
     _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
     _mount("tmpfs", "/tmp", "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=755")
@@ -146,7 +142,6 @@ def _make_root(options: Sequence[tuple[str, ...]], processes: int) -> None:
 
 
 def _do(name: str, source: str, operands: Sequence[str], size: str) -> None:
-    """Do what one option says to the new root."""
     place = _NEW + operands[-1]
     if name in {"--bind", "--ro-bind"}:
         _bind(_OLD + source, place, _NOSUID | _NODEV | (_RDONLY if name == "--ro-bind" else 0))
@@ -167,7 +162,6 @@ def _do(name: str, source: str, operands: Sequence[str], size: str) -> None:
 
 
 def _set_variable(name: str, operands: Sequence[str]) -> None:
-    """Set or unset a variable of the command, if an option says so."""
     if name == "--setenv":
         os.putenv(*operands)
     elif name == "--unsetenv":
@@ -175,7 +169,7 @@ def _set_variable(name: str, operands: Sequence[str]) -> None:
 
 
 def _bind(source: str, place: str, attributes: int) -> None:
-    """Show a file or folder, with all that is mounted below it."""
+    """Show a file or folder, with everything mounted below it."""
     if os.path.isdir(source):
         os.makedirs(place, exist_ok=True)
     else:
@@ -209,7 +203,7 @@ def _mount_proc(place: str) -> None:
 def _limit_kernel(settings: str, processes: int) -> None:
     """Forbid user namespaces, and bound the processes of root, for whom there is no other limit.
 
-    Without effect where settings are read-only, as in a container.
+    Has no effect if settings are read-only, as in a container.
     """
     if not os.path.isdir(settings):
         settings = f"{_OLD}/proc/sys"
@@ -223,7 +217,7 @@ def _limit_kernel(settings: str, processes: int) -> None:
 
 
 def _give_up_privileges(processes: int) -> None:
-    """Drop what a new user namespace gives, and all that a program could get by being run."""
+    """Drop the rights of a new user namespace, and all that a program could gain by exec."""
     hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
     most = processes if hard == resource.RLIM_INFINITY else min(processes, hard)
     resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
@@ -253,18 +247,17 @@ def _be_init(command: Sequence[str], folder: str) -> NoReturn:
 
 
 def _exit_code(status: int) -> int:
-    """Return the exit code for a status, as a shell tells it."""
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
 
 
 def _die_with_parent() -> None:
-    """Ask to be killed when the parent ends; an ended init takes its namespace with it."""
+    """Ask to be killed with the parent; the end of an init ends its whole namespace."""
     _call("prctl", _PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
 
 
 def _turn_loopback_on() -> None:
-    """Let programs inside reach each other by 127.0.0.1, as bubblewrap does."""
+    """Let programs inside reach each other at 127.0.0.1, as bubblewrap does."""
     socket = _LIBC.socket(2, 2, 0)  # AF_INET, SOCK_DGRAM
     request = b"lo".ljust(16, b"\0") + _IFF_UP.to_bytes(2, sys.byteorder)
     _call("ioctl", socket, _SIOCSIFFLAGS, request.ljust(40, b"\0"))
@@ -274,20 +267,17 @@ def _turn_loopback_on() -> None:
 def _mount(
     source: str | None, place: str, kind: str | None, flags: int, data: str | None = None
 ) -> None:
-    """Mount something."""
     texts = [text and os.fsencode(text) for text in (source, place, kind)]
     _call("mount", *texts, flags, data and data.encode(), about=f"{kind or source} on {place}")
 
 
 def _restrict(place: str, attributes: int, flags: int) -> None:
-    """Add attributes to a mount."""
     added = (ctypes.c_uint64 * 4)(attributes, 0, 0, 0)
     call = _SYS_MOUNT_SETATTR, _AT_FDCWD, os.fsencode(place), flags, added, ctypes.sizeof(added)
     _syscall("mount_setattr", *call)
 
 
 def _write(path: str, text: str) -> None:
-    """Write to a file that the kernel reads at once."""
     fd = os.open(path, os.O_WRONLY)
     try:
         os.write(fd, text.encode())
@@ -301,7 +291,7 @@ def _syscall(name: str, number: int, *arguments: object) -> None:
 
 
 def _call(function: str, *arguments: object, about: str = "") -> None:
-    """Call a function of libc that returns -1 and sets errno where it fails."""
+    """Call a function of libc that returns -1 and sets errno if it fails."""
     longs = [ctypes.c_long(item) if isinstance(item, int) else item for item in arguments]
     if getattr(_LIBC, function)(*longs) == -1:
         error = ctypes.get_errno()

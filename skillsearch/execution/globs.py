@@ -1,18 +1,23 @@
-"""Patterns for the files of a workspace, with the rules of the Go library doublestar.
+"""Paths that a caller names in a workspace: patterns of the Go library doublestar, and folders.
 
 ``*``, ``?`` and ``[...]`` stay within one name, ``{a,b}`` stands for two patterns, and ``**`` as a
-whole part for any number of folders. Patterns are hostile: what they cost is bounded by their
-length times that of the path.
+whole part for any number of folders. Patterns are hostile: the cost of one is bounded by its length
+times the length of the path. No library matches a path name by name, which is needed to enter only
+those folders that can hold a match.
 """
 
 from __future__ import annotations
 
+import fnmatch
+import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from types import MappingProxyType
 
 from skillsearch.errors import WorkspaceError
+from skillsearch.execution.types import LINKS
 from skillsearch.files.paths import is_utf8, shown
 
 FOLDERS: Mapping[str, str] = MappingProxyType(
@@ -22,15 +27,17 @@ FOLDERS: Mapping[str, str] = MappingProxyType(
 MAX_PATTERNS = 100
 MAX_PATTERN_CHARS = 1024
 MAX_EXPANDED = 256
-"""How many patterns all may come to when their braces are written out."""
+"""How many patterns there may be once all braces are expanded."""
 MAX_EXPANDED_CHARS = 8192
 """Characters of those together."""
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))(?=/|\Z)", re.ASCII)
+_TOP = ("skills", "work", "out", "runs")
+"""The folders that an absolute ``cwd`` may begin with."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _TOKEN = re.compile(r"[{},]|(?:\[[!^]?[^\]]*\]|[^{},\[])+|\[")
-_CLASS_ITEM = re.compile("(.)-(.)|(.)")
-_PIECE = re.compile(r"\*+|\?|\[[!^]?[^\]]*\]|[^*?\[]+")
+_CLASS = re.compile(r"\[([!^]?)([^\]]*)\]")
+_RANGE = re.compile("(.)-(.)|.")
 
 _Segment = str | re.Pattern[str] | None
 """One part of a pattern: a plain name, an expression for names, or None for ``**``."""
@@ -44,8 +51,8 @@ class Matcher:
 
     Attributes:
         patterns: The parts of each pattern.
-        states: Where the path may stand in them.
-        hidden: Whether ``**`` stands for folders and files whose names begin with a dot.
+        states: The positions of the path in them.
+        hidden: Whether ``**`` matches folders and files whose names begin with a dot.
     """
 
     patterns: tuple[tuple[_Segment, ...], ...]
@@ -64,14 +71,14 @@ class Matcher:
 
     @property
     def next_names(self) -> frozenset[str] | None:
-        """The names that may come next, or None where there are others than plain ones."""
+        """The names that may come next, or None if some are not plain."""
         patterns = ((self.patterns[which], at) for which, at in self.states)
         segments = {pattern[at] for pattern, at in patterns if at < len(pattern)}
         plain = frozenset(segment for segment in segments if isinstance(segment, str))
         return plain if len(plain) == len(segments) else None
 
     def below(self, name: str) -> Matcher:
-        """Go one name further down."""
+        """Return the matcher one name further down."""
         reached: set[_State] = set()
         for which, at in self.states:
             pattern = self.patterns[which]
@@ -81,27 +88,18 @@ class Matcher:
             if segment is None:
                 if self.hidden or not name.startswith("."):
                     reached |= _arrive(pattern, which, at)
-            elif segment == name if isinstance(segment, str) else segment.fullmatch(name):
+            elif segment == name if isinstance(segment, str) else segment.match(name):
                 reached |= _arrive(pattern, which, at + 1)
         return Matcher(self.patterns, frozenset(reached), self.hidden)
 
 
 def normalize(pattern: str, variables: Mapping[str, str] = FOLDERS) -> str:
-    """Return a pattern relative to the workspace.
+    """Return an untrusted pattern relative to the workspace; its braces stay.
 
     A variable at the beginning becomes its folder, empty and ``.`` parts are dropped, and a
-    pattern that ends in ``/`` means all that is below that folder.
-
-    Args:
-        pattern: The pattern, not trusted.
-        variables: Names of variables and their folders below the workspace, trusted.
-
-    Returns:
-        The pattern; its braces stay.
-
-    Raises:
-        WorkspaceError: The pattern is empty, absolute or too long, has ``..``, a backslash,
-            control characters, or begins with an unknown variable.
+    pattern that ends in ``/`` means everything below that folder. A `WorkspaceError` refuses
+    patterns that are empty, absolute or too long, have ``..``, a backslash or control characters,
+    or begin with an unknown variable.
     """
     if len(pattern) > MAX_PATTERN_CHARS:
         raise _refused(pattern, f"has more than {MAX_PATTERN_CHARS} characters; shorten it")
@@ -115,19 +113,11 @@ def normalize(pattern: str, variables: Mapping[str, str] = FOLDERS) -> str:
 def matcher(
     patterns: Sequence[str], variables: Mapping[str, str] = FOLDERS, *, hidden: bool = True
 ) -> Matcher:
-    """Compile patterns.
+    """Compile patterns to a matcher that stands at the workspace.
 
-    Args:
-        patterns: Patterns as `normalize` takes them.
-        variables: As there.
-        hidden: False to match a dot at the beginning of a name only by a dot, as in shells.
-
-    Returns:
-        A matcher that stands at the workspace.
-
-    Raises:
-        WorkspaceError: A pattern is refused by `normalize`, is malformed, or there are too many
-            of them, before or after their braces are written out.
+    If `hidden` is False, wildcards do not match a dot at the beginning of a name, as in shells.
+    Raises a `WorkspaceError` if `normalize` refuses a pattern, if it is malformed, or if there are
+    too many of them, before or after their braces are expanded.
     """
     if len(patterns) > MAX_PATTERNS:
         raise WorkspaceError(
@@ -138,7 +128,8 @@ def matcher(
     for pattern in patterns:
         for plain in _expand(normalize(pattern, variables), pattern):
             expanded.setdefault(_split(plain, pattern), pattern)
-        if len(expanded) > MAX_EXPANDED or _chars(expanded) > MAX_EXPANDED_CHARS:
+        chars = sum(len(part) + 1 for parts in expanded for part in parts)
+        if len(expanded) > MAX_EXPANDED or chars > MAX_EXPANDED_CHARS:
             raise _too_much(pattern)
     compiled = tuple(_compile(parts, pattern, hidden) for parts, pattern in expanded.items())
     states = (_arrive(parts, which, 0) for which, parts in enumerate(compiled))
@@ -148,15 +139,8 @@ def matcher(
 def substitute(path: str, variables: Mapping[str, str] = FOLDERS) -> str:
     """Return a path or pattern with the variable that it begins with replaced by its folder.
 
-    Args:
-        path: Such as ``$OUTPUT_DIR/x`` or ``${OUTPUT_DIR}/x``.
-        variables: Names of variables and their folders.
-
-    Returns:
-        The path; as it is where it begins with no ``$``.
-
-    Raises:
-        WorkspaceError: It begins with ``$`` and none of the variables.
+    Both ``$OUTPUT_DIR/x`` and ``${OUTPUT_DIR}/x`` are variables; an unknown one raises a
+    `WorkspaceError`.
     """
     if not path.startswith("$"):
         return path
@@ -171,18 +155,36 @@ def substitute(path: str, variables: Mapping[str, str] = FOLDERS) -> str:
 
 
 def take_variable(path: str, variables: Mapping[str, str]) -> tuple[str, str] | None:
-    """Take the variable off that a path begins with.
-
-    Args:
-        path: As in `substitute`.
-        variables: As there.
-
-    Returns:
-        Its folder, and the rest with the slash before it; None where there is none of these.
-    """
+    """Split a path that begins with a variable into its folder and the rest, slash included."""
     found = _VARIABLE.match(path)
     folder = variables.get(found[1] or found[2]) if found else None
     return None if found is None or folder is None else (folder, path[found.end() :])
+
+
+def working_folder(cwd: str, skill: str, variables: Mapping[str, str]) -> PurePosixPath | None:
+    """Return the folder of a workspace that a ``cwd`` means, whether or not it exists.
+
+    Empty is the skill's own folder, and relative paths lie below it. ``$WORK_DIR``,
+    ``${OUTPUT_DIR}`` and the other folder variables of a run may come first. Absolute paths begin
+    at the workspace. The result has no ``..``, and no links of a staged skill; it is None if the
+    path leads elsewhere, or cannot be the name of a folder.
+    """
+    if not cwd.isprintable():
+        return None
+    if cwd.startswith("/"):
+        base, rest = ".", posixpath.normpath(cwd)
+    else:
+        base, rest = take_variable(cwd, variables) or (skill, cwd)
+    below = posixpath.normpath(rest.lstrip("/") or ".")
+    if below == ".." or below.startswith("../"):
+        return None
+    if cwd.startswith("/") and below.split("/")[0] not in _TOP:
+        return None
+    path = PurePosixPath(base, below)
+    parts = path.parts
+    if len(parts) > 2 and parts[0] == "skills" and parts[2] in LINKS:
+        return PurePosixPath(LINKS[parts[2]].removeprefix("../../"), *parts[3:])
+    return path
 
 
 def _split(plain: str, pattern: str) -> tuple[str, ...]:
@@ -200,7 +202,7 @@ def _split(plain: str, pattern: str) -> tuple[str, ...]:
 
 
 def _expand(plain: str, pattern: str) -> list[str]:
-    """Write out the braces of a pattern; they may be nested."""
+    """Expand the braces of a pattern; they may be nested."""
     outer: list[tuple[list[str], list[str]]] = []
     done: list[str] = []  # the finished alternatives of the innermost brace
     begun = [""]
@@ -237,65 +239,36 @@ def _compile(parts: Iterable[str], pattern: str, hidden: bool) -> tuple[_Segment
 
 
 def _segment(part: str, pattern: str, hidden: bool) -> _Segment:
-    """Compile one part.
-
-    The shortest match of each stretch between two stars is as good as any, so once found it is
-    never given up (``(?>...)``): nothing is tried twice.
-    """
+    """Compile one part; `fnmatch` tries nothing twice, however many stars there are."""
     if not any(char in part for char in "*?["):
         return part
-    pieces = _PIECE.findall(part)
-    if "".join(pieces) != part:
+    if "[" in _CLASS.sub("", part):
         raise _refused(pattern, "has a '/' between '[' and ']'; write it outside")
-    stretches = [""]
-    for piece in pieces:
-        if piece.startswith("*"):
-            stretches.append("")
-        else:
-            stretches[-1] += _expression(piece, pattern)
-    first, *middle, last = stretches if len(stretches) > 1 else (stretches[0], None)
-    held = "".join(f"(?>.*?{stretch})" for stretch in middle)
+    for characters in _CLASS.finditer(part):
+        ranges = list(_RANGE.finditer(characters[2]))
+        if not ranges or any(found[1] and found[1] > found[2] for found in ranges):
+            text = repr(characters[0])
+            raise _refused(pattern, f"has the class {text}, which no character is in; correct it")
+    part = _CLASS.sub(lambda found: f"[{'!' * bool(found[1])}{found[2]}]", part)
+    expression = fnmatch.translate(part)
     if not (hidden or part.startswith(".")):
-        first = rf"(?!\.){first}"
-    return re.compile(first + held + ("" if last is None else f".*{last}"), re.DOTALL)
-
-
-def _expression(piece: str, pattern: str) -> str:
-    """Return the regular expression for ``?``, a class, or plain text."""
-    if piece == "?":
-        return "."
-    if not piece.startswith("["):
-        return re.escape(piece)
-    is_negated = piece[1] in "!^"
-    items = _CLASS_ITEM.findall(piece[2 if is_negated else 1 : -1])
-    if not items or any(low > high for low, high, _ in items):
-        raise _refused(pattern, f"has the class {piece!r}, which no character is in; correct it")
-    inner = (
-        re.escape(one) if one else f"{re.escape(low)}-{re.escape(high)}" for low, high, one in items
-    )
-    return f"[{'^' if is_negated else ''}{''.join(inner)}]"
+        expression = rf"(?!\.){expression}"
+    return re.compile(expression)
 
 
 def _arrive(pattern: Sequence[_Segment], which: int, at: int) -> set[_State]:
-    """Return the states of one that arrives at a part: ``**`` may also be none at all."""
+    """Return the states of a path that arrives at a part: ``**`` may also match no folder."""
     is_deep = at < len(pattern) and pattern[at] is None
     return {(which, at), (which, at + 1)} if is_deep else {(which, at)}
 
 
-def _chars(expanded: Iterable[Sequence[str]]) -> int:
-    """Count the characters of patterns, with a slash after each part."""
-    return sum(len(part) + 1 for parts in expanded for part in parts)
-
-
 def _too_much(pattern: str) -> WorkspaceError:
-    """Return the error for patterns that come to too many."""
     return _refused(
         pattern,
-        f"makes the patterns too many: with '{{a,b}}' written out, {MAX_EXPANDED} with"
+        f"makes the patterns too many: with '{{a,b}}' expanded, {MAX_EXPANDED} with"
         f" {MAX_EXPANDED_CHARS} characters are allowed; use '*' instead",
     )
 
 
 def _refused(pattern: str, reason: str) -> WorkspaceError:
-    """Return the error for a pattern, with the next step in the reason."""
     return WorkspaceError(f"The pattern {shown(pattern)} {reason}.")

@@ -1,23 +1,18 @@
-"""metadata.json: what was put into a workspace and taken out of it, for people and other tools.
-
-Programs can write to the file, so nothing reads it back: what counts is in memory, and each save
-replaces whatever lies there.
-"""
+"""metadata.json: what was put into a workspace and taken out of it, for people and other tools."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 
-from skillsearch.execution.files import replace_file
-from skillsearch.execution.removal import remove_tree
+from skillsearch.execution.files import remove_tree, replace_file
 from skillsearch.types import JsonValue
 
 METADATA = "metadata.json"
-VERSION = 1
+METADATA_VERSION = 1
 MAX_RECORDS = 100
-"""Skills, inputs and outputs of which a record is kept: the last ones of each."""
+"""How many records of each kind are kept: the latest ones."""
 
 
 def now() -> str:
@@ -27,29 +22,13 @@ def now() -> str:
 
 @dataclass(frozen=True, slots=True)
 class SkillRecord:
-    """A skill that was staged.
-
-    Attributes:
-        name: Its name.
-        rel_path: Its folder below the workspace.
-        digest: Hash of what was staged.
-        staged_at: When.
-    """
+    """A skill that was staged; it is always copied, never mounted."""
 
     name: str
     rel_path: str
     digest: str
+    mounted: bool = field(default=False, init=False)
     staged_at: str = field(default_factory=now)
-
-    def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form; a skill is always copied, never mounted."""
-        return {
-            "name": self.name,
-            "rel_path": self.rel_path,
-            "digest": self.digest,
-            "mounted": False,
-            "staged_at": self.staged_at,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +37,8 @@ class InputRecord:
 
     Attributes:
         source: Where it came from, as asked for; ``from`` in JSON.
-        to: Path below the workspace.
-        resolved: What the source turned out to be.
-        version: Version of an artifact; None for all else.
-        mode: ``copy`` or ``link``.
-        ts: When.
+        resolved: The exact source, with the version of an artifact.
+        version: Version of an artifact, if it is one.
     """
 
     source: str
@@ -72,29 +48,10 @@ class InputRecord:
     mode: str
     ts: str = field(default_factory=now)
 
-    def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form."""
-        return {
-            "from": self.source,
-            "to": self.to,
-            "resolved": self.resolved,
-            "version": self.version,
-            "mode": self.mode,
-            "ts": self.ts,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class OutputRecord:
-    """A collection of outputs.
-
-    Attributes:
-        globs: The patterns.
-        saved_as: Names of the artifacts that were made.
-        versions: The version of each.
-        limits_hit: Whether a limit kept something back.
-        ts: When.
-    """
+    """A collection of outputs, with the names and versions of the artifacts that were made."""
 
     globs: tuple[str, ...]
     saved_as: tuple[str, ...] = ()
@@ -102,31 +59,15 @@ class OutputRecord:
     limits_hit: bool = False
     ts: str = field(default_factory=now)
 
-    def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form."""
-        return {
-            "globs": list(self.globs),
-            "saved_as": list(self.saved_as),
-            "versions": list(self.versions),
-            "limits_hit": self.limits_hit,
-            "ts": self.ts,
-        }
-
 
 Record = SkillRecord | InputRecord | OutputRecord
 
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceMetadata:
-    """What happened in a workspace.
+    """The history of a workspace, for people and other tools; records are oldest first.
 
-    Attributes:
-        created_at: When it was made.
-        updated_at: When a record was last added.
-        last_access: When it was last used.
-        skills: The staged skills, one of each name, the latest last.
-        inputs: What was put in, in that order.
-        outputs: What was collected, in that order.
+    Programs can write to metadata.json, so it is never read back: each save replaces it.
     """
 
     created_at: str
@@ -143,18 +84,11 @@ class WorkspaceMetadata:
         return cls(at, at, at)
 
     def used(self) -> WorkspaceMetadata:
-        """Return it with the time of this use."""
+        """Return a copy with this time of use."""
         return replace(self, last_access=now())
 
     def with_records(self, *records: Record) -> WorkspaceMetadata:
-        """Return it with more records; of too many, the oldest are left out.
-
-        Args:
-            *records: Records; that of a skill takes the place of the one before.
-
-        Returns:
-            The metadata, with the time of this change.
-        """
+        """Return a copy with more records; a skill's record replaces its previous one."""
         skills = {skill.name: skill for skill in self.skills}
         for record in records:
             if isinstance(record, SkillRecord):
@@ -174,26 +108,22 @@ class WorkspaceMetadata:
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form."""
+        inputs = [asdict(record) for record in self.inputs]
         return {
-            "version": VERSION,
+            "version": METADATA_VERSION,
             "created_at": self.created_at,
             "updated_at": self.updated_at,
             "last_access": self.last_access,
-            "skills": {skill.name: skill.to_dict() for skill in self.skills},
-            "inputs": [record.to_dict() for record in self.inputs],
-            "outputs": [record.to_dict() for record in self.outputs],
+            "skills": {skill.name: asdict(skill) for skill in self.skills},
+            "inputs": [{"from": record.pop("source"), **record} for record in inputs],
+            "outputs": [asdict(record) for record in self.outputs],
         }
 
 
 def save_metadata(folder: int, metadata: WorkspaceMetadata) -> None:
-    """Write metadata.json in place of whatever has that name, a folder included.
+    """Write metadata.json into an open folder, in place of anything that has its name.
 
-    Args:
-        folder: The open folder of the workspace.
-        metadata: What to write.
-
-    Raises:
-        OSError: When it cannot be written; the old file, if any, is as it was.
+    Raises an `OSError` if it cannot be written; the old file, if any, stays as it was.
     """
     data = (json.dumps(metadata.to_dict()).encode(),)
     try:

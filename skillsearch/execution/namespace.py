@@ -1,7 +1,7 @@
-"""The executor ``namespace``: a root folder, processes and a network of the program's own.
+"""The executor ``namespace``: gives each program a private root folder, processes and network.
 
-Linux only. It is made by bubblewrap where that is installed and works, else by our own
-`skillsearch.execution.enclose`. Both are given the same options, so a program sees the same.
+Linux only. Done by bubblewrap if that is installed and works, else by our own
+`skillsearch.execution.enclose`. Both get the same options, so a program sees the same.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from typing import Literal
 
 from skillsearch.errors import ExecutorError
 from skillsearch.execution.capture import run_supervised
-from skillsearch.execution.program import Capabilities, Finished, Program
+from skillsearch.execution.types import Capabilities, Finished, Program
 from skillsearch.text.safe_text import one_line
 
 Backend = Literal["bwrap", "enclose"]
 BACKENDS: tuple[Backend, ...] = ("bwrap", "enclose")
-"""The first that works is used; for root the last, where the kernel lets `enclose` alone limit the
-number of root's processes."""
+"""The first that works is used; for root the last, if only `enclose` can limit the number of root's
+processes on this kernel."""
 
 NOBODY = 65534
-"""Whom root is inside, where a program that believes to be root would try what it may not."""
+"""The user that root becomes inside: a program that is root may try what it is not allowed."""
 TMP_BYTES = 256 << 20
 SHM_BYTES = 64 << 20
 
@@ -38,60 +38,52 @@ _BWRAP_ALWAYS = (
     *("--unshare-cgroup-try", "--disable-userns", "--die-with-parent", "--new-session"),
     *("--cap-drop", "ALL", "--as-pid-1"),
 )
-"""What `enclose` does unasked; it is the first process of both, as bubblewrap's can be stopped."""
+"""What `enclose` always does. It is the init of both, because bubblewrap's own can be stopped."""
 _INIT = "/etc/skillsearch-init.py"
-"""Where `enclose` lies for bubblewrap."""
+"""The place of `enclose` inside bubblewrap's namespaces."""
 _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt"),
     *("/nix/store", "/gnu/store"),
 )
 _ETC = (
-    *("alternatives", "bash.bashrc", "bashrc", "ca-certificates", "ca-certificates.conf"),
-    *("crypto-policies", "debian_version", "fonts", "gai.conf", "group", "host.conf", "hosts"),
-    *("ImageMagick-6", "ImageMagick-7", "inputrc", "java", "ld.so.cache", "ld.so.conf"),
-    *("ld.so.conf.d", "libreoffice", "locale.alias", "locale.conf", "localtime", "lsb-release"),
-    *("magic", "mime.types", "nsswitch.conf", "os-release", "papersize", "passwd"),
-    *("pki/ca-trust", "pki/java", "pki/tls/certs", "pki/tls/openssl.cnf", "profile", "profile.d"),
-    *("protocols", "R", "redhat-release", "services", "shells", "ssl/cert.pem", "ssl/certs"),
-    *("ssl/openssl.cnf", "terminfo", "texmf", "timezone", "vimrc"),
-)
-"""What programs read of ``/etc``; whatever else lies there may be a secret of this machine."""
+    "alternatives bash.bashrc bashrc ca-certificates ca-certificates.conf crypto-policies "
+    "debian_version fonts gai.conf group host.conf hosts ImageMagick-6 ImageMagick-7 inputrc java "
+    "ld.so.cache ld.so.conf ld.so.conf.d libreoffice locale.alias locale.conf localtime "
+    "lsb-release magic mime.types nsswitch.conf os-release papersize passwd pki/ca-trust pki/java "
+    "pki/tls/certs pki/tls/openssl.cnf profile profile.d protocols R redhat-release services "
+    "shells ssl/cert.pem ssl/certs ssl/openssl.cnf terminfo texmf timezone vimrc"
+).split()
+"""The readable part of ``/etc``; anything else there may be a secret of this machine."""
 _PREFIX_PARTS = ("bin", "lib", "lib64", "libexec", "ssl", "pyvenv.cfg")
-"""What belongs to a Python below its prefix, which may be a folder full of other things."""
+"""The parts of a Python below its prefix, which may be a folder full of other things."""
 _MAX_LINKS = 40
 _STEERS_LIBC = ("LD_", "GLIBC_", "GCONV_", "LOCPATH", "MALLOC_", "NLSPATH")
-"""Beginnings of variables that would load code into what encloses the program, outside of it."""
+"""Prefixes of variables that would load code into the enclosing program, outside of it."""
 _OWN_PROCESSES = 2
-"""Of either backend: one outside, and the init."""
+"""Processes of either backend: one outside, and the init."""
 _PROBE_SECONDS = 10.0
 _UNSTARTED = re.compile(rb"bwrap: |enclose: ")
 
 
 class NamespaceExecutor:
-    """Runs programs that see the system, their workspace and nothing else of this machine.
-
-    Attributes:
-        name: The word that chooses it.
-    """
+    """Runs programs that see the system, their workspace and nothing else of this machine."""
 
     name = "namespace"
 
     def __init__(self, readable: Sequence[Path] = (), *, backend: Backend | None = None) -> None:
-        """Name what a program may see besides.
+        """Choose the backend, by default the first that works.
 
-        Args:
-            readable: Absolute paths of files and folders that it may read.
-            backend: What encloses it; None for the first that works.
+        Absolute paths in `readable` are visible to programs too.
         """
         self._readable = tuple(readable)
         self._backends = _in_order() if backend is None else (backend,)
 
     def is_available(self) -> bool:
-        """Tell whether programs can be enclosed here; tried once per process, by enclosing one."""
+        """Return whether programs can be enclosed here; tried once per process."""
         return self._working() is not None
 
     def reason(self) -> str:
-        """Return why they cannot be, and what to do; empty where they can."""
+        """Return why programs cannot be enclosed, and what to do; empty if they can."""
         if self.is_available():
             return ""
         tried = "; ".join(_problem(backend) for backend in self._backends)
@@ -102,7 +94,7 @@ class NamespaceExecutor:
         )
 
     def capabilities(self) -> Capabilities:
-        """Say what it keeps programs from; the same for both backends."""
+        """Return what a program can reach; the same for both backends."""
         root = ("It is enclosed by root: it can read root's own files in /usr and /opt.",)
         return Capabilities(
             isolation="namespaces",
@@ -120,17 +112,7 @@ class NamespaceExecutor:
         )
 
     def run(self, program: Program) -> Finished:
-        """Run a program enclosed.
-
-        Args:
-            program: The program.
-
-        Returns:
-            How it ended; `Finished.stderr` says why where it could not be started.
-
-        Raises:
-            ExecutorError: When programs cannot be enclosed on this machine.
-        """
+        """Run a program enclosed; see `Executor`."""
         backend = self._working()
         if backend is None:
             raise ExecutorError(self.reason())
@@ -145,21 +127,14 @@ class NamespaceExecutor:
         return finished
 
     def _working(self) -> Backend | None:
-        """Return the backend to use."""
         return next((backend for backend in self._backends if not _problem(backend)), None)
 
 
 def enclosed(program: Program, backend: Backend, readable: Sequence[Path] = ()) -> tuple[str, ...]:
     """Return the command that encloses a program.
 
-    Args:
-        program: The program; its environment is to be inherited, but for what would steer the
-            command itself.
-        backend: What encloses it.
-        readable: What it may read besides the system.
-
-    Returns:
-        Name and arguments.
+    It must inherit the program's environment, except for variables that would affect the command
+    itself.
     """
     variables, chdir = tuple(_variables(program)), ("--chdir", str(program.cwd))
     enclose = (sys.executable, "-I", "-S", str(_ENCLOSE) if backend == "enclose" else _INIT)
@@ -179,7 +154,7 @@ def _in_order() -> tuple[Backend, ...]:
 
 
 def _variables(program: Program) -> Iterator[str]:
-    """Yield the options for what must not be in the environment of what encloses a program."""
+    """Yield the options for variables that the enclosing command itself must not have."""
     for name, value in program.env.items():
         if name.startswith(_STEERS_LIBC):
             yield from ("--setenv", name, value)
@@ -188,7 +163,7 @@ def _variables(program: Program) -> Iterator[str]:
 
 
 def _view(program: Program, shown: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """Yield the options that make up what a program sees, in the order in which they are done."""
+    """Yield the options that make up a program's view, in the order in which they are applied."""
     yield from ("--uid", str(os.getuid() or NOBODY), "--gid", str(os.getgid() or NOBODY))
     yield from ("--hostname", "skill")
     yield from ("--size", str(TMP_BYTES), "--tmpfs", "/tmp")
@@ -224,7 +199,7 @@ def _system_view() -> tuple[str, ...]:
 
 
 def _python_paths() -> Iterator[Path]:
-    """Yield what this Python lies in, and the links by which it is called."""
+    """Yield the folders of this Python, and the links by which it is called."""
     for prefix in dict.fromkeys((sys.prefix, sys.base_prefix)):
         for part in _PREFIX_PARTS:
             yield Path(prefix, part)
@@ -238,12 +213,12 @@ def _python_paths() -> Iterator[Path]:
 
 @functools.cache
 def _problem(backend: Backend) -> str:
-    """Return why a backend does not work here, found out by using it; empty where it does."""
+    """Return why a backend does not work here, found by using it; empty if it does."""
     if sys.platform != "linux":
         return f"{backend}: this is not Linux"
     if backend == "bwrap" and not shutil.which("bwrap"):
         return "bwrap: not installed"
-    folder = Path("/tmp")  # a new one would be left where this process is killed
+    folder = Path("/tmp")  # a new folder would be left behind if this process is killed
     program = Program(("/bin/sh", "-c", "true"), folder, folder, {})
     try:
         run = subprocess.run(

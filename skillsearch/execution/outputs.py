@@ -1,7 +1,8 @@
-"""The files that a command left, collected: bounded, in the order of their names, and no links.
+"""Finds and reads the files that a run left in its workspace.
 
 A program may have left anything, and may still be changing it: links to secrets, FIFOs, 10^5 files,
-a file that never ends. What is not taken is told in a warning.
+a file that never ends. No link is followed, everything is bounded, and whatever is not taken is
+reported in a warning.
 """
 
 from __future__ import annotations
@@ -13,37 +14,25 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from skillsearch.errors import WorkspaceError
+from skillsearch.execution.content import HEAD_BYTES, media_type
 from skillsearch.execution.files import TEMPORARY, bounded, chunks_of, open_plain, reason
 from skillsearch.execution.globs import FOLDERS, Matcher, matcher
-from skillsearch.execution.media_types import HEAD_BYTES, media_type
 from skillsearch.execution.metadata import METADATA
-from skillsearch.execution.request import CEILINGS, OutputSpec
-from skillsearch.execution.tree import LINKS
+from skillsearch.execution.types import CEILINGS, LINKS, OutputSpec, Parts
 from skillsearch.execution.workspace import Workspace
 from skillsearch.files.openat import open_folder, using
 from skillsearch.files.paths import is_utf8, shown
 
 MAX_ENTRIES = 20_000
-"""Files, folders and others that are looked at for one collection."""
+"""Files, folders and others that one collection looks at."""
 MAX_DEPTH = 32
 MAX_SECONDS = 30.0
-"""How long files are looked for; patterns and names made to match slowly come to this."""
-
-Parts = tuple[str, ...]
+"""Time limit of the search for files; patterns and names made to match slowly reach it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectedFile:
-    """A file as it was when it was collected.
-
-    Attributes:
-        name: Path below the workspace.
-        data: Its bytes, or the first of them.
-        size: How many it has.
-        media_type: What it is.
-        truncated: Whether ``data`` is not all.
-        is_new: Whether it was made or changed since the run began.
-    """
+    """A file as it was when it was collected; it is new if it changed since the run began."""
 
     name: str
     data: bytes
@@ -55,17 +44,11 @@ class CollectedFile:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What a collection gave.
+    """The files of a collection by name, bounded warnings, and whether a limit cut it short."""
 
-    Attributes:
-        files: The files, by name.
-        warnings: What was not taken, or not as a whole: a line each, of too many the first.
-        limits_hit: Whether a limit kept anything back.
-    """
-
-    files: tuple[CollectedFile, ...]
-    warnings: tuple[str, ...]
-    limits_hit: bool
+    files: tuple[CollectedFile, ...] = ()
+    warnings: tuple[str, ...] = ()
+    limits_hit: bool = False
 
 
 def collect(
@@ -73,27 +56,22 @@ def collect(
     spec: OutputSpec,
     variables: Mapping[str, str] = FOLDERS,
     since_ns: int = 0,
+    *,
+    max_entries: int = MAX_ENTRIES,
+    max_seconds: float = MAX_SECONDS,
 ) -> Collected:
-    """Read the files of a workspace that match.
+    """Read the matching files of a workspace.
 
-    No link is followed, and a file that has several names is taken once. metadata.json is none of
-    them, nor are the links that every staged skill has.
-
-    Args:
-        workspace: The workspace; nothing in it is trusted.
-        spec: Patterns and limits; what to do with the files is for the caller.
-        variables: What patterns may begin with, and the folder below the workspace of each.
-        since_ns: When the run began, by the clock of the workspace's disk.
-
-    Returns:
-        The files, and what there is to tell.
-
-    Raises:
-        WorkspaceError: A pattern or limit cannot be used, or the workspace is gone.
+    A file that has several names is taken once. metadata.json and the links that every staged
+    skill has are left out. Raises a `WorkspaceError` if a pattern or limit cannot be used, or the
+    workspace is gone.
     """
     patterns = matcher(spec.globs, variables, hidden=spec.hidden)
-    _check_limits(spec)
-    collection = _Collection(spec, since_ns)
+    for name, ceiling in CEILINGS.items():
+        value: int = getattr(spec, name)
+        if not 1 <= value <= ceiling:
+            raise WorkspaceError(f"{name} is {value}; give a number from 1 to {ceiling}.")
+    collection = _Collection(spec, since_ns, max_entries, max_seconds)
     try:
         with using(workspace.open()) as top:
             collection.add_folder(top, (), patterns)
@@ -106,18 +84,12 @@ def collect(
     return Collected(tuple(collection.files), warnings, collection.limits_hit)
 
 
-def _check_limits(spec: OutputSpec) -> None:
-    """Refuse limits that mean nothing or too much."""
-    for name, ceiling in CEILINGS.items():
-        value: int = getattr(spec, name)
-        if not 1 <= value <= ceiling:
-            raise WorkspaceError(f"{name} is {value}; give a number from 1 to {ceiling}.")
-
-
 class _Collection:
-    """The files found so far, those that were read, and what there is to tell."""
+    """The files found so far, those that were read, and warnings."""
 
-    def __init__(self, spec: OutputSpec, since_ns: int) -> None:
+    def __init__(
+        self, spec: OutputSpec, since_ns: int, max_entries: int, max_seconds: float
+    ) -> None:
         self.files: list[CollectedFile] = []
         self.limits: list[str] = []
         self.warnings: list[str] = []
@@ -125,17 +97,18 @@ class _Collection:
         self._spec = spec
         self._since_ns = since_ns
         self._found: list[Parts] = []
-        self._entries_left = MAX_ENTRIES
-        self._deadline = time.monotonic() + MAX_SECONDS
+        self._max_entries = self._entries_left = max_entries
+        self._max_seconds = max_seconds
+        self._deadline = time.monotonic() + max_seconds
         self._is_stopped = False
         self._read: dict[tuple[int, int], str] = {}
 
     def add_folder(self, fd: int, above: Parts, patterns: Matcher) -> None:
-        """Find the files below an open folder that match."""
+        """Find the matching files below an open folder."""
         for name, kind in self._entries(fd, patterns):
             if time.monotonic() > self._deadline:
                 if not self._is_stopped:
-                    self._stop(f"Files were looked for no longer than {MAX_SECONDS:g} seconds")
+                    self._stop(f"The search for files took longer than {self._max_seconds:g} s")
                 return
             parts, inner = (*above, name), patterns.below(name)
             if (inner.is_match or inner.goes_on) and not _is_ours(parts, kind):
@@ -151,7 +124,7 @@ class _Collection:
         elif not patterns.is_match:
             return
         elif kind == "other":
-            self._leave_out(parts, "it is no plain file")
+            self._leave_out(parts, "it is not a plain file")
         elif not is_utf8(parts[-1]):
             self._leave_out(parts, "its name is not UTF-8")
         else:
@@ -160,24 +133,23 @@ class _Collection:
     def _entries(self, fd: int, patterns: Matcher) -> list[tuple[str, str]]:
         """Return the names in an open folder with their kinds, sorted; of too many the first."""
         names: Collection[str] | None = patterns.next_names
-        if names is None:  # plain names are found also among more than can be looked at
+        if names is None:  # plain names are found even among more than can be looked at
             names = []
             with os.scandir(fd) as entries:
                 for entry in entries:
                     if self._entries_left <= 0:
-                        self._stop(f"Only {MAX_ENTRIES:,} files and folders were looked at")
+                        self._stop(f"Only {self._max_entries:,} files and folders were looked at")
                         break
                     self._entries_left -= 1
                     names.append(entry.name)
         return [(name, kind) for name in sorted(names) if (kind := _kind(fd, name))]
 
     def _stop(self, what: str) -> None:
-        """Look at no more folders."""
         self._is_stopped = self.limits_hit = True
         self.limits.append(f"{what}; name fewer folders in the patterns, or leave fewer files.")
 
     def _add_subfolder(self, fd: int, parts: Parts, patterns: Matcher) -> None:
-        """Open a folder in an open one and find what matches below it."""
+        """Open a folder in an open one and find the matching files below it."""
         if self._is_stopped:
             return
         if len(parts) >= MAX_DEPTH:
@@ -209,14 +181,14 @@ class _Collection:
             self.limits_hit = True
             limit = "max_files" if left > 0 else "max_total_bytes"
             self.limits.append(
-                f"{limit} is {getattr(self._spec, limit):,}: files that match and were not"
+                f"{limit} is {getattr(self._spec, limit):,}; matching files that were not"
                 f" collected: {len(waiting):,}."
             )
 
     def _read_file(self, fd: int, name: str, left: int) -> int:
         """Read an open file, and return how many bytes of it were kept."""
         before = os.fstat(fd)
-        is_new = before.st_ctime_ns >= self._since_ns  # which no program can set, as it can mtime
+        is_new = before.st_ctime_ns >= self._since_ns  # unlike mtime, no program can set it
         if self._spec.only_new and not is_new:
             return 0
         key = before.st_dev, before.st_ino
@@ -240,12 +212,10 @@ class _Collection:
         return min(size, limit)
 
     def _leave_out(self, parts: Parts, why: str) -> None:
-        """Tell that something was not collected."""
         self.warnings.append(f"{shown('/'.join(parts))} was not collected: {why}.")
 
 
 def _kind(folder: int, name: str) -> str | None:
-    """Return what has a name in an open folder, or None where nothing has."""
     try:
         mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
     except OSError:
@@ -258,7 +228,7 @@ def _kind(folder: int, name: str) -> str | None:
 
 
 def _is_ours(parts: Parts, kind: str) -> bool:
-    """Say whether an entry is machinery of the workspace rather than left by a command."""
+    """Return whether an entry is machinery of the workspace rather than left by a command."""
     if len(parts) == 1:
         return parts[0] == METADATA or parts[0].startswith(TEMPORARY)
     return kind == "link" and parts[0] == "skills" and len(parts) == 3 and parts[2] in LINKS

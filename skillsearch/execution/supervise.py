@@ -1,13 +1,13 @@
-"""Runs one program under limits, and ends it with all that it started. Linux only.
+"""Runs one program under limits, and ends it with everything it started. Linux only.
 
 A script, started by `capture` with the streams of the program. A socket brings the orders and takes
-the report; when its other end closes, the run is off.
+the report; when its other end closes, the run is cancelled.
 
-It is two processes. The inner one starts the program and looks after it, the outer one looks after
-the inner: what a program daemonises becomes a child of the inner one, or of the outer one when the
-inner is gone. So a program that kills or stops one of them is ended by the other.
+It consists of two processes. The inner one starts and watches the program, and the outer one
+watches the inner: whatever a program daemonises becomes a child of the inner one, or of the outer
+one once the inner is gone. So a program that kills or stops one of them is ended by the other.
 
-Starting Python is most of what a run costs; `signal`, `typing`, `contextlib`, `pathlib` and `json`
+Starting Python is most of the cost of a run; `signal`, `typing`, `contextlib`, `pathlib` and `json`
 would each add half of that again.
 """
 
@@ -19,30 +19,30 @@ import sys
 import time
 
 THREADS = 256
-"""Above the processes allowed; the kernel ends a bomb's growth there, but for root."""
+"""Threads allowed beyond the processes; the kernel stops a fork bomb there, except for root's."""
 GRACE = 0.2
-"""Seconds that the others have when the program has ended: a ``tee`` may still have to write."""
+"""Seconds that other processes have once the program has ended: a ``tee`` may still write."""
 TICK = 0.02
-"""Seconds between two looks, at most."""
+"""Longest pause between two checks, in seconds."""
 ENOENT, ENOMEM = 2, 12
 SIGKILL, SIGCONT, LAST_SIGNAL, SIG_SETMASK = 9, 18, 64, 2
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
 KEYCTL, JOIN_SESSION_KEYRING = {"x86_64": 250, "aarch64": 219, "riscv64": 219}, 1
-"""A call for which libc has no function: its number, by type of machine, and what to do."""
+"""A system call for which libc has no function: its number by type of machine, and operation."""
+
+HAS_LISTS = os.access(f"/proc/{os.getpid()}/task/{os.getpid()}/children", os.R_OK)
+"""Whether the kernel lists the children of a process; else all processes are searched."""
 
 libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Orders:
-    """What to run and where, and `Limits` by their names: all of them 0 for a client."""
+    """The command, its folder, and `Limits` by their names: all of them 0 for a client."""
 
     def __init__(self, control: int, words: list[str]) -> None:
-        """Read the orders.
+        """Read the folder, arguments and ``NAME=value`` variables, separated by NUL, from a socket.
 
-        Args:
-            control: Brings the folder, the arguments, and the environment as ``NAME=value``, with
-                NUL between all of them.
-            words: Numbers: bytes on the socket, arguments among them, and the limits.
+        The words are numbers: bytes on the socket, arguments among them, and the limits.
         """
         size, count = int(words[0]), int(words[1])
         data = b""
@@ -56,15 +56,15 @@ class Orders:
 
 
 class Children:
-    """The children of this process: a program, and those that lost their parent."""
+    """The children of this process: a program, and orphans."""
 
     def __init__(self, program: int) -> None:
-        """Begin with the program alone, which has no exit code yet."""
+        """Begin with the program, which has no exit code yet."""
         self.program = program
         self.code: int | None = None
 
     def is_any_left(self) -> bool:
-        """Bury the dead, and say whether there are others; none means no descendant either."""
+        """Reap the dead, and return whether any child lives; none means no descendant either."""
         try:
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
                 if found[0] == self.program:
@@ -74,10 +74,10 @@ class Children:
         return True
 
     def end_all(self) -> int:
-        """Kill them and all below them until none is left, and say how many those were.
+        """Kill them and all their descendants until none is left, and return how many there were.
 
-        The dead are buried only when all that can be found are dead: until then they fill the
-        places, as many as a user or a machine has, that a fork bomb needs to go on.
+        The dead are reaped only once all that can be found are dead: until then they occupy the
+        process slots of the user or the machine that a fork bomb needs to go on.
         """
         killed, pause = 0, 0.001
         while self.is_any_left():
@@ -91,12 +91,7 @@ class Children:
 
 
 def main(control: int, words: list[str]) -> None:
-    """Run what `Orders` says; report ``ended CODE REASON KILLED MILLISECONDS``, or ``failed ...``.
-
-    Args:
-        control: Brings the orders and takes the report.
-        words: As `Orders`.
-    """
+    """Follow `Orders`; report ``ended CODE REASON KILLED MILLISECONDS``, or ``failed ...``."""
     os.set_inheritable(control, False)
     orders = Orders(control, words)
     prctl(PR_SET_DUMPABLE, 0)
@@ -108,8 +103,8 @@ def main(control: int, words: list[str]) -> None:
         os.waitpid(inner, os.WUNTRACED)
         Children(inner).end_all()
         return
-    os.setsid()  # what is sent to the group of the outer one is not for this one
-    prctl(PR_SET_PDEATHSIG, SIGCONT)  # to be awake when the outer one is gone
+    os.setsid()  # signals to the group of the outer one must not reach this one
+    prctl(PR_SET_PDEATHSIG, SIGCONT)  # wakes it if the outer one is gone
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     come_first()
     program = os.fork()
@@ -120,7 +115,7 @@ def main(control: int, words: list[str]) -> None:
 
 
 def come_first() -> None:
-    """Go before all other processes, where that is allowed: a fork bomb leaves no time else."""
+    """Take precedence over all processes, if allowed: a fork bomb would leave us no time."""
     try:
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
     except OSError:
@@ -128,7 +123,7 @@ def come_first() -> None:
 
 
 def let_go_of_streams() -> None:
-    """Leave the streams to the program, so that they end when its copies do."""
+    """Release the streams, so that they end when the program's copies do."""
     null = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
         os.dup2(null, stream)
@@ -136,13 +131,13 @@ def let_go_of_streams() -> None:
 
 
 def become(orders: Orders, control: int) -> None:
-    """Turn this process into the program; or report why it cannot be, and exit."""
+    """Turn this process into the program, or report why that fails, and exit."""
     what = b"folder"
     try:
         os.setsid()
         prctl(PR_SET_PDEATHSIG, SIGKILL)
         for number in range(1, LAST_SIGNAL + 1):
-            libc.signal(number, None)  # who started us may have ignored some
+            libc.signal(number, None)  # our caller may have ignored some
         libc.sigprocmask(SIG_SETMASK, bytes(128), None)
         os.chdir(orders.folder)
         what = b"program"
@@ -155,7 +150,7 @@ def become(orders: Orders, control: int) -> None:
 
 
 def set_limits(orders: Orders) -> None:
-    """Set the limits that a process hands down to all that it starts; take its keys from it."""
+    """Set the limits, which all descendants inherit, and take away the session's keys."""
     if not orders.memory_bytes:
         return
     # No namespace hides the keys of a session. A container may forbid this, and has none of them.
@@ -175,7 +170,7 @@ def set_limits(orders: Orders) -> None:
 
 
 def execute(argv: list[bytes], env: dict[bytes, bytes]) -> None:
-    """Become a program that is named by a path, or found on the ``PATH`` that it will have."""
+    """Become a program given by a path, or found on the ``PATH`` that it will have."""
     if b"/" in argv[0]:
         os.execve(argv[0], argv, env)
     folders = env.get(b"PATH", os.fsencode(os.defpath)).split(b":")
@@ -188,7 +183,7 @@ def execute(argv: list[bytes], env: dict[bytes, bytes]) -> None:
 
 
 def look_after(program: int, orders: Orders, outer: int, control: int) -> bytes:
-    """Wait for the end of a program or for a reason to end it, end all, and return the report."""
+    """Wait for the end of a program or a reason to end it, end everything, return the report."""
     started = time.monotonic()
     deadline = started + orders.seconds
     poll = select.poll()
@@ -219,7 +214,7 @@ def look_after(program: int, orders: Orders, outer: int, control: int) -> bytes:
 
 
 def descendants(enough: int) -> list[int]:
-    """Return the processes below this one; of more than enough, some."""
+    """Return the descendants of this process; if there are more than `enough`, only some."""
     found = children(os.getpid())
     for pid in found:
         if len(found) > enough:
@@ -228,26 +223,26 @@ def descendants(enough: int) -> list[int]:
     return found
 
 
-def children(pid: int) -> list[int]:
-    """Return the children of a process; none when it is gone."""
-    if HAS_LISTS:
+def children(pid: int, *, has_lists: bool = HAS_LISTS) -> list[int]:
+    """Return the children of a process; none if it is gone."""
+    if has_lists:
         lists = (f"/proc/{pid}/task/{thread}/children" for thread in names(f"/proc/{pid}/task"))
         return [int(child) for path in lists for child in read(path).split()]
     return [int(name) for name in names("/proc") if name.isdigit() and parent(name) == pid]
 
 
 def parent(name: str) -> int:
-    """Return the parent of a process; 0 when it is gone."""
+    """Return the parent of a process; 0 if it is gone."""
     return int((read(f"/proc/{name}/stat").rpartition(b")")[2].split() or [b"", b"0"])[1])
 
 
 def threads_of_all() -> int:
-    """Return how many threads the machine has; those of a user, which count, are fewer."""
+    """Return the threads of the machine: more than the user's own, which the limit counts."""
     return int(read("/proc/loadavg").split()[3].split(b"/")[1])
 
 
 def names(folder: str) -> list[str]:
-    """List a folder; nothing when it is gone."""
+    """List a folder; nothing if it is gone."""
     try:
         return os.listdir(folder)  # noqa: PTH208
     except OSError:
@@ -255,7 +250,7 @@ def names(folder: str) -> list[str]:
 
 
 def read(path: str) -> bytes:
-    """Read a file; nothing when it is gone."""
+    """Read a file; nothing if it is gone."""
     try:
         with open(path, "rb", buffering=0) as file:  # noqa: PTH123
             return file.read()
@@ -264,7 +259,7 @@ def read(path: str) -> bytes:
 
 
 def kill_below(ancestor: int, hit: set[int]) -> bool:
-    """Kill what is below a process and was not hit before, and say whether there was any."""
+    """Kill the descendants of a process not hit before, and return whether there were any."""
     is_new = False
     waiting = [ancestor]
     for pid in waiting:
@@ -284,10 +279,6 @@ def prctl(option: int, value: int) -> None:
     """Set a property of this process, or raise `OSError`."""
     if libc.prctl(option, *(ctypes.c_ulong(number) for number in (value, 0, 0, 0))):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-
-
-HAS_LISTS = os.access(f"/proc/{os.getpid()}/task/{os.getpid()}/children", os.R_OK)
-"""Whether the kernel lists the children of a process; else all processes are asked."""
 
 
 if __name__ == "__main__":

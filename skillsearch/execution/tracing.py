@@ -1,6 +1,6 @@
-"""Spans of a run through the OpenTelemetry API, where that is installed; elsewhere nothing.
+"""Spans of a run through the OpenTelemetry API if that is installed; else nothing.
 
-A run is never changed by its trace: whatever goes wrong in the API or in an exporter is dropped.
+Tracing never affects a run: any fault in the API or in an exporter is dropped.
 """
 
 from __future__ import annotations
@@ -12,48 +12,35 @@ from contextlib import suppress
 from typing import Any
 
 Tell = Callable[..., None]
-"""Adds attributes, given by keyword, to the span that is open."""
+"""Adds attributes, given by keyword, to the open span."""
 
 _PROGRAM = re.compile(r"[\w./+-]{1,100}")
 
 
 def command_name(command: str | tuple[str, ...]) -> str:
-    """Return what a span may hold of a command: the program that it begins with.
+    """Return the part of a command that a span may hold: the program that it begins with.
 
-    The rest may hold secrets, and so may a beginning such as ``KEY=value``, which gives nothing.
-
-    Args:
-        command: Shell text, or a program with its arguments.
-
-    Returns:
-        One word, or an empty text.
+    The rest may hold secrets. So may a beginning such as ``KEY=value``, which yields an empty text.
     """
     words = command.split(None, 1) if isinstance(command, str) else command
     return words[0] if words and _PROGRAM.fullmatch(words[0]) else ""
 
 
 class span:
-    """A step of a run, recorded as a span below the caller's own where there is one.
+    """A step of a run, recorded as a child of the caller's own span; enter it for a `Tell`.
 
-    It is a context manager that gives a function which adds attributes. An error inside is
-    recorded as the status, by the name of its type alone: its message may hold paths and values of
-    the run. It goes on as it was.
+    An error inside sets the status to the name of its type, because its message may hold paths
+    and values of the run. The error itself passes through.
     """
 
     def __init__(self, name: str, **attributes: str | int | bool) -> None:
-        """Name the step.
-
-        Args:
-            name: Name of the span, such as ``workspace.run``.
-            **attributes: What is known when the step begins.
-        """
+        """Name the step, with the attributes that are known when it begins."""
         self._name = name
         self._attributes = attributes
         self._manager: Any = None
         self._span: Any = None
 
     def __enter__(self) -> Tell:
-        """Begin."""
         api = _api()
         if api is not None:
             with suppress(Exception):
@@ -67,7 +54,6 @@ class span:
         return self._tell
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """End."""
         if self._span is None:
             return
         if kind is not None:
@@ -77,7 +63,6 @@ class span:
             self._manager.__exit__(None, None, None)
 
     def _tell(self, **attributes: str | int | bool) -> None:
-        """Add attributes."""
         if self._span is not None:
             with suppress(Exception):
                 self._span.set_attributes(attributes)
@@ -85,7 +70,7 @@ class span:
 
 @functools.cache
 def _api() -> Any:
-    """Import the API at the first span, once; None where it is missing or broken."""
+    """Import the API at the first span, once; None if it is missing or broken."""
     with suppress(Exception):  # whatever a broken installation raises, the run goes on
         from opentelemetry import trace
 

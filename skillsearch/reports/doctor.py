@@ -20,7 +20,7 @@ from skillsearch.embedders.embedder import PACKAGED_NAME, load_embedder, multili
 from skillsearch.embedders.multilingual import source as weights
 from skillsearch.environ import install_extra, pip_install
 from skillsearch.errors import CacheError, ConfigError, EmbedderError, IndexNotFoundError
-from skillsearch.execution.choosing import describe as describe_executors
+from skillsearch.execution.executors import executor_statuses as describe_executors
 from skillsearch.index.build.reuse import count_lost
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import MULTILINGUAL

@@ -6,7 +6,7 @@ import pytest
 
 from skillsearch.agents.session import SkillSession, utc_now
 from skillsearch.agents.session_state import DocSelection, LoadedEntry
-from skillsearch.execution.request import ArtifactRef
+from skillsearch.execution.types import ArtifactRef
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

@@ -17,9 +17,8 @@ import pytest
 import skillsearch
 from skillsearch.cli.run_options import read_stdin
 from skillsearch.cli.run_report import hints, keep_files
-from skillsearch.execution.choosing import EXECUTORS, describe
-from skillsearch.execution.program import Capabilities
-from skillsearch.execution.request import RunRequest, RunResult
+from skillsearch.execution.executors import EXECUTORS, executor_statuses
+from skillsearch.execution.types import Capabilities, RunRequest, RunResult
 
 FIBONACCI = """import sys
 a, b = 0, 1
@@ -75,7 +74,7 @@ def workspaces(home):
 )
 def test_the_example_of_the_document_runs_by_each_executor(run, executor):
     """To a file of the user; of a run that went well nothing else is told."""
-    reasons = {each.name: each.reason for each in describe()}
+    reasons = {each.name: each.reason for each in executor_statuses()}
     if reasons[executor]:
         pytest.skip(reasons[executor])
     command = "python3 scripts/fib.py 10 > out/fib.txt"

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.errors import ArtifactNotFoundError, WorkspaceError
-from skillsearch.execution import artifacts
 from skillsearch.execution.artifacts import Artifact, FolderArtifacts, parse_ref
-from skillsearch.execution.request import ArtifactRef
+from skillsearch.execution.types import ArtifactRef
 
 
 @pytest.fixture
@@ -180,15 +179,14 @@ def test_a_name_that_is_missing_is_told_with_those_there_are(store):
         store.load("b")
 
 
-def test_the_size_of_an_artifact_is_limited(store, monkeypatch):
+def test_the_size_of_an_artifact_is_limited(tmp_path):
     """The limit itself is allowed."""
-    monkeypatch.setattr(artifacts, "MAX_ARTIFACT_BYTES", 10)
+    store = FolderArtifacts(tmp_path, max_bytes=10)
     store.save("a", b"x" * 10, "text/plain")
     with pytest.raises(WorkspaceError, match="has 11 bytes; 10 are allowed"):
         store.save("a", b"x" * 11, "text/plain")
-    monkeypatch.setattr(artifacts, "MAX_ARTIFACT_BYTES", 9)
     with pytest.raises(WorkspaceError, match=r"damaged .*larger than 9 bytes"):
-        store.load("a")
+        FolderArtifacts(tmp_path, max_bytes=9).load("a")
 
 
 def change_data(folder):

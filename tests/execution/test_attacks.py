@@ -25,18 +25,19 @@ from skillsearch.agents.tools.run_tools import run_tool
 from skillsearch.agents.tools.tool import Toolset
 from skillsearch.errors import ExecutionError
 from skillsearch.execution.artifacts import FolderArtifacts
-from skillsearch.execution.local import LocalExecutor
+from skillsearch.execution.executors import LocalExecutor
 from skillsearch.execution.namespace import BACKENDS, NamespaceExecutor
 from skillsearch.execution.outputs import MAX_ENTRIES
-from skillsearch.execution.program import Limits
-from skillsearch.execution.request import InputSpec, OutputSpec, RunRequest
 from skillsearch.execution.runner import SkillRunner
-from skillsearch.execution.workspaces import Workspaces
+from skillsearch.execution.types import InputSpec, Limits, OutputSpec, RunRequest
+from skillsearch.execution.workspace import Workspaces
 
 SECRET = "hunter2-of-the-user"
 PLANTED = "planted-code-ran"
 PACKAGE = str(Path(skillsearch.__file__).parents[1])
 
+with_one_executor = pytest.mark.parametrize("executor", ["local"], indirect=True)
+"""For what is decided before any executor runs."""
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="programs are supervised on Linux"),
@@ -216,7 +217,7 @@ def test_grandchildren_end_when_the_time_is_over(run, mark, how):
     """Whatever they did to be forgotten."""
     result = run(f"{GRANDCHILDREN[how].format(mark=mark)} sleep {mark}", timeout=0.5)
     assert (result.timed_out, result.exit_code) == (True, 137)
-    assert "Its 0.5 seconds were over; all that it had started was ended." in result.warnings
+    assert "It timed out after 0.5 s; everything it had started was ended." in result.warnings
     assert gone(mark)
 
 
@@ -285,11 +286,11 @@ def test_another_session_is_out_of_sight_or_that_is_admitted(make_runner, skill,
 CALLER = """if True:
     import ctypes, json, os, sys
     from pathlib import Path
-    from skillsearch.execution.local import LocalExecutor
+    from skillsearch.execution.executors import LocalExecutor
     from skillsearch.execution.namespace import NamespaceExecutor
-    from skillsearch.execution.request import RunRequest
+    from skillsearch.execution.types import RunRequest
     from skillsearch.execution.runner import SkillRunner
-    from skillsearch.execution.workspaces import Workspaces
+    from skillsearch.execution.workspace import Workspaces
     name, base, skill, command, before = sys.argv[1:]
     exec(before)
     executor = LocalExecutor() if name == "local" else NamespaceExecutor(backend=name)
@@ -466,7 +467,7 @@ def test_special_files_are_told_and_hold_nothing_up(run):
     )
     assert [file.name for file in result.output_files] == ["out/plain"]
     for name in ("fifo", "socket", *result.stdout.split()):
-        assert f"'out/{name}' was not collected: it is no plain file." in result.warnings
+        assert f"'out/{name}' was not collected: it is not a plain file." in result.warnings
 
 
 @pytest.mark.parametrize(
@@ -596,6 +597,7 @@ def _placed(value, tmp_path):
     return value
 
 
+@with_one_executor
 @pytest.mark.parametrize("how", CLIMBING)
 def test_a_path_that_climbs_brings_and_takes_nothing(make_run, outside, tmp_path, how):
     """It is refused before anything runs, or means a file that is not there."""
@@ -624,7 +626,7 @@ def test_a_cwd_that_climbs_is_not_entered(run, outside, cwd):
     run(f"ln -s {outside} $WORK_DIR/link")
     result = run("ls -d SKILL.md", cwd=cwd)
     assert result.stdout == "SKILL.md\n"
-    assert "is no folder of the workspace; the command ran in skills/tea." in told(result)
+    assert "is not a folder of the workspace; the command ran in skills/tea." in told(result)
 
 
 @pytest.mark.parametrize("prefix", ["../", "../../outside/", "/etc/", "a/../../"])
@@ -643,6 +645,7 @@ def test_a_prefix_that_climbs_keeps_nothing(run, outside, tmp_path, prefix):
     assert contents(outside) == {"secret.txt": SECRET}
 
 
+@with_one_executor
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -805,6 +808,7 @@ def test_a_tar_with_more_than_files_is_no_root(cli, tmp_path, kind):
 # Code that is planted to be started by what looks harmless.
 
 
+@with_one_executor
 def test_a_variable_that_starts_code_is_refused(run):
     """Before anything runs; the message names it."""
     names = (

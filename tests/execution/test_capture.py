@@ -18,7 +18,7 @@ import skillsearch
 from skillsearch.errors import ExecutorError
 from skillsearch.execution import capture, supervise
 from skillsearch.execution.capture import Kept, run_supervised
-from skillsearch.execution.program import Limits, Program
+from skillsearch.execution.types import Limits, Program
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 DAEMON = "setsid setsid sleep 60 >/dev/null 2>&1 & "
@@ -59,19 +59,13 @@ def marker():
 def run(tmp_path, marker):
     """Run a program in an empty folder, with the marker in its environment."""
 
-    def run(*argv, env=(), stdin=b"", cwd=tmp_path, limited=True, on_end=None, **limits):
+    def run(*argv, env=(), stdin=b"", cwd=tmp_path, limited=True, late=capture.LATE, **limits):
         variables = {"PATH": PATH, "MARKER": marker, **dict(env)}
         bounds = Limits(**{"timeout": 20, **limits})
         program = Program(argv, cwd, tmp_path, variables, stdin, bounds)
-        return run_supervised(argv, program, limited=limited, on_end=on_end)
+        return run_supervised(argv, program, limited=limited, late=late)
 
     return run
-
-
-@pytest.fixture
-def impatient(monkeypatch):
-    """Wait less for a supervisor that does not answer."""
-    monkeypatch.setattr(capture, "LATE", 1.0)
 
 
 def python(text):
@@ -286,7 +280,7 @@ def test_a_flood_of_output_takes_no_memory(tmp_path):
 import resource
 from pathlib import Path
 from skillsearch.execution.capture import run_supervised
-from skillsearch.execution.program import Program
+from skillsearch.execution.types import Program
 folder = Path({str(tmp_path)!r})
 def run(size):
     argv = ("head", "-c", str(size), "/dev/zero")
@@ -312,7 +306,7 @@ def test_time_is_over(run, marker):
     found = run("bash", "-c", TREE + "echo started; wait", timeout=0.5)
     assert time.monotonic() - began < 5
     assert (found.timed_out, found.exit_code, found.stdout) == (True, 137, b"started\n")
-    assert found.problems == ("Its 0.5 seconds were over; all that it had started was ended.",)
+    assert found.problems == ("It timed out after 0.5 s; everything it had started was ended.",)
     assert 500 <= found.duration_ms < 3000
     assert alive(marker) == []
 
@@ -407,10 +401,10 @@ OUTER = "$(cut -d' ' -f4 /proc/$PPID/stat)"
         (f"kill -STOP {OUTER}; exit", None),
     ],
 )
-def test_a_program_does_not_outlive_its_supervisor(run, marker, impatient, attack, problem):
+def test_a_program_does_not_outlive_its_supervisor(run, marker, attack, problem):
     """Of the two, each ends everything when the other one cannot."""
     began = time.monotonic()
-    found = run("bash", "-c", f"{TREE}{attack}; sleep 30; echo survived")
+    found = run("bash", "-c", f"{TREE}{attack}; sleep 30; echo survived", late=1)
     assert time.monotonic() - began < 8
     assert b"survived" not in found.stdout
     if problem:
@@ -431,10 +425,10 @@ def test_a_program_that_kills_both_its_supervisors_dies_with_them(run, marker):
     assert until(lambda: alive(marker) == [])
 
 
-def test_supervisors_that_were_both_stopped_are_woken(run, marker, impatient):
+def test_supervisors_that_were_both_stopped_are_woken(run, marker):
     """When the time is over."""
     began = time.monotonic()
-    found = run("bash", "-c", f"{TREE}kill -STOP {OUTER} $PPID; sleep 30", timeout=1)
+    found = run("bash", "-c", f"{TREE}kill -STOP {OUTER} $PPID; sleep 30", timeout=1, late=1)
     assert time.monotonic() - began < 8
     assert found.problems
     assert until(lambda: alive(marker) == [])
@@ -446,7 +440,7 @@ def test_nothing_outlives_the_caller(tmp_path, marker, number):
     text = f"""
 from pathlib import Path
 from skillsearch.execution.capture import run_supervised
-from skillsearch.execution.program import Program
+from skillsearch.execution.types import Program
 folder = Path({str(tmp_path)!r})
 argv = ("bash", "-c", {TREE + "touch started; wait"!r})
 run_supervised(argv, Program(argv, folder, folder, {{"PATH": {PATH!r}, "MARKER": {marker!r}}}))
@@ -472,32 +466,22 @@ def test_an_interrupt_ends_all_before_it_goes_on(run, marker, tmp_path):
     hand = threading.Thread(target=interrupt)
     # Workers that run tests side by side ignore the key.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    ends, command = [], TREE + "touch started; wait"
+    command = TREE + "touch started; wait"
     try:
         hand.start()
         with pytest.raises(KeyboardInterrupt):
-            run("bash", "-c", command, on_end=lambda: ends.append(alive(marker)))
+            run("bash", "-c", command)
+        assert alive(marker) == []
         hand.join(10)
     finally:
         signal.signal(signal.SIGINT, before)
-    assert ends == [[]]
-
-
-@pytest.mark.parametrize("argv", [("true",), ("sleep", "9"), ("nowhere",), ("a\0",)])
-def test_the_hook_is_called_at_the_end_once(run, argv):
-    """However that was."""
-    ends = []
-    run(*argv, timeout=0.2, on_end=lambda: ends.append(1))
-    assert ends == [1]
 
 
 def test_without_a_python_there_is_no_supervisor(run, monkeypatch):
     """An error, for no program could be run."""
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    ends = []
     with pytest.raises(ExecutorError, match="'/nowhere/python': No such file"):
-        run("true", on_end=lambda: ends.append(1))
-    assert ends == [1]
+        run("true")
 
 
 @pytest.mark.parametrize("python", ["/bin/false", "/bin/cat"])
@@ -545,10 +529,9 @@ def test_children_are_found_where_the_kernel_does_not_list_them(monkeypatch):
     child = subprocess.Popen(["sleep", "60"])
     try:
         listed = supervise.children(os.getpid())
-        monkeypatch.setattr(supervise, "HAS_LISTS", False)
         assert child.pid in listed
-        assert sorted(supervise.children(os.getpid())) == sorted(listed)
-        assert supervise.children(child.pid) == []
+        assert sorted(supervise.children(os.getpid(), has_lists=False)) == sorted(listed)
+        assert supervise.children(child.pid, has_lists=False) == []
     finally:
         child.kill()
         child.wait(10)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from skillsearch.errors import CommandRefusedError
 from skillsearch.execution.commands import CommandPolicy, shell_argv, split_words
-from skillsearch.execution.request import MAX_COMMAND_BYTES
+from skillsearch.execution.types import MAX_COMMAND_BYTES
 
 ANY = CommandPolicy()
 

@@ -18,10 +18,9 @@ import pytest
 import skillsearch
 from skillsearch.errors import ExecutorError
 from skillsearch.execution.container import IMAGE, NOBODY, WORKSPACE, ContainerExecutor, _info
-from skillsearch.execution.program import Limits, Program
-from skillsearch.execution.request import RunRequest
 from skillsearch.execution.runner import SkillRunner
-from skillsearch.execution.workspaces import Workspaces
+from skillsearch.execution.types import Limits, Program, RunRequest
+from skillsearch.execution.workspace import Workspaces
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 DOCKER = {"SecurityOptions": ["name=seccomp,profile=builtin"], "ServerVersion": "28"}
@@ -228,7 +227,7 @@ def test_a_path_that_ends_a_line_is_refused(engine, tmp_path):
     """Rather than guessed at."""
     folder = tmp_path / "a\nb"
     folder.mkdir()
-    with pytest.raises(ExecutorError, match="cannot be handed to a container engine"):
+    with pytest.raises(ExecutorError, match="cannot be passed to a container engine"):
         ContainerExecutor(str(engine())).run(Program(("true",), folder, folder, {}))
 
 
@@ -363,7 +362,7 @@ def test_the_container_goes_where_this_process_is_killed(engine, workspace):
     text = f"""if True:
         from pathlib import Path
         from skillsearch.execution.container import ContainerExecutor
-        from skillsearch.execution.program import Program
+        from skillsearch.execution.types import Program
         folder = Path({str(workspace)!r})
         program = Program(("sh", "-c", "touch started; sleep 60"), folder, folder, {{}})
         ContainerExecutor({str(fake)!r}).run(program)
@@ -471,7 +470,7 @@ def test_the_first_engine_that_answers_is_used(engine, workspace):
     text = f"""if True:
         from pathlib import Path
         from skillsearch.execution.container import ContainerExecutor
-        from skillsearch.execution.program import Program
+        from skillsearch.execution.types import Program
         folder = Path({str(workspace)!r})
         print(ContainerExecutor().run(Program(("echo", "tea"), folder, folder, {{}})).stdout)
     """
@@ -488,7 +487,7 @@ def test_the_first_engine_that_answers_is_used(engine, workspace):
 )
 def test_what_cannot_be_an_engine_or_an_image_is_refused(options):
     """An image must not be taken for an option."""
-    with pytest.raises(ExecutorError, match=r"is none of|is not an image"):
+    with pytest.raises(ExecutorError, match=r"is not one of|is not an image"):
         ContainerExecutor(**options)
 
 

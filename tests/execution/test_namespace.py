@@ -14,7 +14,7 @@ import pytest
 
 import skillsearch
 from skillsearch.execution.namespace import BACKENDS, NOBODY, TMP_BYTES, NamespaceExecutor, enclosed
-from skillsearch.execution.program import Limits, Program
+from skillsearch.execution.types import Limits, Program
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 5)"
@@ -272,7 +272,7 @@ def test_all_ends_with_the_process_that_runs_it(executor, workspace):
         import sys
         from pathlib import Path
         from skillsearch.execution.namespace import NamespaceExecutor
-        from skillsearch.execution.program import Program
+        from skillsearch.execution.types import Program
         backend, folder, mark = sys.argv[1:]
         script = f"setsid sleep {mark} & touch started; wait"
         env = {"PATH": "/usr/bin:/bin"}
@@ -500,7 +500,7 @@ def test_where_nothing_encloses_nothing_runs(tmp_path, workspace):
         from pathlib import Path
         from skillsearch.errors import ExecutorError
         from skillsearch.execution.namespace import NamespaceExecutor
-        from skillsearch.execution.program import Program
+        from skillsearch.execution.types import Program
         folder = Path({str(workspace)!r})
         try:
             NamespaceExecutor(backend="bwrap").run(Program(("touch", "x"), folder, folder, {{}}))
@@ -537,7 +537,7 @@ def as_nobody(request, tmp_path_factory):
         import sys
         from pathlib import Path
         from skillsearch.execution.namespace import NamespaceExecutor
-        from skillsearch.execution.program import Limits, Program
+        from skillsearch.execution.types import Limits, Program
         backend, folder, path, script = sys.argv[1:]
         folder, limits = Path(folder), Limits(timeout=20.0, processes=64)
         program = Program(("sh", "-c", script), folder, folder, {"PATH": path}, b"", limits)
@@ -550,7 +550,7 @@ def as_nobody(request, tmp_path_factory):
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="skillsearch-test-") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        for file in (*package.glob("*.py"), *package.glob("execution/*.py")):
+        for file in (*package.glob("*.py"), *package.glob("*/*.py")):
             copy = folder / "skillsearch" / file.relative_to(package)
             copy.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             shutil.copyfile(file, copy)

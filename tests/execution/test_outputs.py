@@ -9,10 +9,9 @@ import tracemalloc
 import pytest
 
 from skillsearch.errors import WorkspaceError
-from skillsearch.execution import outputs
 from skillsearch.execution.globs import FOLDERS
-from skillsearch.execution.outputs import CollectedFile, collect
-from skillsearch.execution.request import OutputSpec
+from skillsearch.execution.outputs import Collected, CollectedFile, collect
+from skillsearch.execution.types import OutputSpec
 from skillsearch.execution.workspace import Workspace
 
 ALL = OutputSpec(("out/**",))
@@ -52,7 +51,7 @@ def test_files_that_match_are_collected_by_name(workspace):
     (workspace.out / "sub").mkdir()
     (workspace.out / "sub" / "d.csv").write_bytes(b"x,y\n")
     (workspace.work / "e").write_bytes(b"e")
-    assert collect(workspace, ALL) == outputs.Collected(
+    assert collect(workspace, ALL) == Collected(
         (
             CollectedFile("out/a", b'{"a": 1}', 8, "application/json", False),
             CollectedFile("out/b", b"b\n", 2, "text/plain", False),
@@ -156,8 +155,8 @@ def test_special_files_are_reported_and_block_nothing(workspace):
         listener.close()
     assert collected.files == ()
     assert collected.warnings == (
-        "'out/fifo' was not collected: it is no plain file.",
-        "'out/socket' was not collected: it is no plain file.",
+        "'out/fifo' was not collected: it is not a plain file.",
+        "'out/socket' was not collected: it is not a plain file.",
     )
 
 
@@ -238,7 +237,7 @@ def test_the_number_of_files_is_limited(workspace):
     write(workspace, **{f"f{number}": b"x" for number in range(9)})
     collected = collect(workspace, OutputSpec(("out/*",), max_files=3))
     assert names(collected) == ["out/f0", "out/f1", "out/f2"]
-    assert collected.warnings == ("max_files is 3: files that match and were not collected: 6.",)
+    assert collected.warnings == ("max_files is 3; matching files that were not collected: 6.",)
     assert collected.limits_hit
     assert not collect(workspace, OutputSpec(("out/*",), max_files=9)).limits_hit
 
@@ -261,7 +260,7 @@ def test_the_bytes_of_all_files_are_limited(workspace):
         (b"bbbb", True),
     ]
     assert collected.warnings == (
-        "max_total_bytes is 10: files that match and were not collected: 1.",
+        "max_total_bytes is 10; matching files that were not collected: 1.",
         "'out/b' is cut to 4 of 6 bytes.",
     )
     assert collected.limits_hit
@@ -302,14 +301,13 @@ def test_folders_are_entered_to_a_bounded_depth(workspace):
     assert "it lies 32 folders deep" in warning
 
 
-def test_the_entries_that_are_looked_at_are_bounded(workspace, monkeypatch):
+def test_the_entries_that_are_looked_at_are_bounded(workspace):
     """Those that were seen are collected, and the rest is told of."""
-    monkeypatch.setattr(outputs, "MAX_ENTRIES", 20)
     for folder in "abc":
         (workspace.out / folder).mkdir()
         for number in range(6):
             (workspace.out / folder / f"{number}").write_bytes(b"x")
-    collected = collect(workspace, ALL)
+    collected = collect(workspace, ALL, max_entries=20)
     assert names(collected)[:6] == [f"out/a/{number}" for number in range(6)]
     assert collected.limits_hit
     assert collected.warnings == (
@@ -318,13 +316,12 @@ def test_the_entries_that_are_looked_at_are_bounded(workspace, monkeypatch):
     )
 
 
-def test_a_file_that_is_named_is_found_among_any_number(workspace, monkeypatch):
+def test_a_file_that_is_named_is_found_among_any_number(workspace):
     """Nor can files beside ``out/`` hide it."""
-    monkeypatch.setattr(outputs, "MAX_ENTRIES", 5)
     write(workspace, **{f"{number}": b"x" for number in range(20)})
     for number in range(20):
         (workspace.path / f"{number}").write_bytes(b"x")
-    collected = collect(workspace, OutputSpec(("out/{7,13}", "none/x", "out/7/x")))
+    collected = collect(workspace, OutputSpec(("out/{7,13}", "none/x", "out/7/x")), max_entries=5)
     assert names(collected) == ["out/13", "out/7"]
     assert not collected.limits_hit
 
@@ -334,19 +331,16 @@ def test_a_file_in_the_place_of_a_folder_has_nothing_below_it(workspace):
     write(workspace, a=b"a")
     (workspace.out / "b").mkdir()
     (workspace.out / "b" / "x").write_bytes(b"x")
-    assert collect(workspace, OutputSpec(("out/*/y", "out/*a/x", "out/b"))) == outputs.Collected(
-        (), (), False
-    )
+    assert collect(workspace, OutputSpec(("out/*/y", "out/*a/x", "out/b"))) == Collected()
 
 
-def test_the_time_that_files_are_looked_for_is_bounded(workspace, monkeypatch):
+def test_the_time_that_files_are_looked_for_is_bounded(workspace):
     """However slowly patterns and names were made to match."""
-    monkeypatch.setattr(outputs, "MAX_SECONDS", -1.0)
     write(workspace, a=b"a")
-    collected = collect(workspace, ALL)
+    collected = collect(workspace, ALL, max_seconds=-1.0)
     assert collected.files == ()
     assert collected.limits_hit
-    assert "no longer than" in collected.warnings[0]
+    assert "took longer than -1 s" in collected.warnings[0]
 
 
 def test_too_many_warnings_are_counted(workspace):
@@ -356,7 +350,7 @@ def test_too_many_warnings_are_counted(workspace):
     write(workspace, a=b"a", b=b"b")
     warnings = collect(workspace, OutputSpec(("out/**",), max_files=1)).warnings
     assert len(warnings) == 21
-    assert warnings[0] == "max_files is 1: files that match and were not collected: 1."
+    assert warnings[0] == "max_files is 1; matching files that were not collected: 1."
     assert warnings[1] == "'out/00' was not collected: it is a link."
     assert warnings[-1] == "and 11 more"
 

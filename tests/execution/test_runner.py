@@ -12,13 +12,26 @@ import pytest
 import skillsearch
 from skillsearch.errors import CommandRefusedError, ExecutionError, ExecutorError, WorkspaceError
 from skillsearch.execution.artifacts import FolderArtifacts
-from skillsearch.execution.choosing import choose, describe
 from skillsearch.execution.commands import CommandPolicy
-from skillsearch.execution.local import LocalExecutor
-from skillsearch.execution.program import Limits
-from skillsearch.execution.request import ArtifactRef, InputSpec, OutputSpec, RunRequest
-from skillsearch.execution.runner import SkillRunner
-from skillsearch.execution.workspaces import Workspaces
+from skillsearch.execution.executors import LocalExecutor, executor_statuses, select_executor
+from skillsearch.execution.outputs import CollectedFile
+from skillsearch.execution.runner import (
+    SkillRunner,
+    output_file,
+    primary_output,
+    run_warnings,
+    without_empty,
+)
+from skillsearch.execution.types import (
+    ArtifactRef,
+    Finished,
+    InputSpec,
+    Limits,
+    OutputFile,
+    OutputSpec,
+    RunRequest,
+)
+from skillsearch.execution.workspace import Workspaces
 
 PYTHON_MATH = Path(skillsearch.__file__).parent / "examples" / "python-math"
 FIBONACCI = "0\n1\n1\n2\n3\n5\n8\n13\n21\n34\n"
@@ -74,11 +87,11 @@ def run(make_runner, skill):
 )
 def test_the_example_of_the_documents_runs_with_every_executor(make_runner, name):
     """Fibonacci numbers into out/fib.txt, which comes back with content and type."""
-    if reason := next(found.reason for found in describe() if found.name == name):
+    if reason := next(found.reason for found in executor_statuses() if found.name == name):
         pytest.skip(reason)
     command = "python3 scripts/fib.py 10 > out/fib.txt"
     request = RunRequest("python-math", PYTHON_MATH, command, output_files=("out/*.txt",))
-    found = make_runner(choose(name)).run(request).to_dict()
+    found = make_runner(select_executor(name)).run(request).to_dict()
     assert found.pop("duration_ms") >= 0
     file = {
         "name": "out/fib.txt",
@@ -155,7 +168,7 @@ def test_a_command_runs_in_the_skill_where_there_is_no_such_folder(run, cwd):
     """And the caller is told."""
     found = run('echo "${PWD#"$WORKSPACE_DIR"/}"', cwd=cwd)
     assert found.stdout == "skills/tea-timer\n"
-    told = "is no folder of the workspace; the command ran in skills/tea-timer."
+    told = "is not a folder of the workspace; the command ran in skills/tea-timer."
     assert found.warnings == (f"cwd {cwd[:200]!r} {told}",)
 
 
@@ -178,7 +191,7 @@ def test_a_command_ends_when_its_time_is_over(run):
     assert found.exit_code != 0
     assert found.duration_ms < 30_000
     assert [file.name for file in found.output_files] == ["out/full"]
-    empty = "The command failed, and files that are empty are left out: 'out/empty'."
+    empty = "The command failed, so empty files are left out: 'out/empty'."
     assert found.warnings[-1] == empty
 
 
@@ -191,7 +204,7 @@ def test_a_timeout_is_more_than_nothing(run, timeout):
 
 def test_a_timeout_is_no_more_than_an_hour(run):
     """More is cut, with a warning."""
-    assert run("true", timeout=1e9).warnings == ("The timeout is 3,600 seconds, and no more.",)
+    assert run("true", timeout=1e9).warnings == ("The timeout is capped at 3,600 seconds.",)
 
 
 def test_the_default_timeout_is_that_of_the_limits(make_runner, skill):
@@ -309,7 +322,7 @@ def test_what_cannot_be_saved_is_returned_with_a_warning(make_runner, skill):
     )
     found = make_runner(artifacts=None).run(request)
     assert (found.output_files[0].content, found.artifact_files) == ("1\n", ())
-    assert found.warnings == ("There is no store of artifacts; the outputs are not kept.",)
+    assert found.warnings == ("There is no artifact store; the outputs are not kept.",)
 
 
 def test_a_name_that_no_artifact_can_have_is_a_warning(run):
@@ -325,11 +338,11 @@ def test_a_name_that_no_artifact_can_have_is_a_warning(run):
     [
         (
             {"save_as_artifacts": True},
-            "save_as_artifacts is about output_files, and there are none; name them.",
+            "save_as_artifacts has no effect without output_files; name the files there.",
         ),
         (
             {"omit_inline_content": True},
-            "omit_inline_content is about what is saved, and nothing is to be saved.",
+            "omit_inline_content has no effect: nothing is to be saved.",
         ),
     ],
 )
@@ -615,3 +628,93 @@ def test_sessions_that_are_over_cost_no_memory(make_runner, skill):
     for session in "abc":
         runner.run(RunRequest("tea-timer", skill, "true"), session)
     assert (runner._locks, +runner._waiting) == ({}, {})
+
+
+# The description of files and of the end.
+
+
+def collected(name, data, *, size=None, media_type="text/plain"):
+    """Return a collected file; of a larger size than its data it is truncated."""
+    size = len(data) if size is None else size
+    return CollectedFile(name, data, size, media_type, size > len(data))
+
+
+def told(name, content, size=None):
+    """Return the description of a file."""
+    return OutputFile(name, "text/plain", len(content or "") if size is None else size, content)
+
+
+def test_a_text_file_is_told_with_its_content():
+    """When that is wanted."""
+    file = output_file(collected("out/a.csv", b"x,y\n", media_type="text/csv"), inline=True)
+    assert file == OutputFile("out/a.csv", "text/csv", 4, "x,y\n", truncated=False)
+
+
+@pytest.mark.parametrize(
+    ("data", "media_type", "inline"),
+    [
+        (b"abc", "text/plain", False),
+        (b"abc", "application/pdf", True),
+        (b"a\0c", "text/plain", True),
+        (b"a\xffc", "text/plain", True),
+    ],
+    ids=["not wanted", "no text", "NUL", "no UTF-8"],
+)
+def test_other_files_are_told_without_content(data, media_type, inline):
+    """Name, type and size are all."""
+    file = output_file(collected("out/a", data, media_type=media_type), inline=inline)
+    assert (file.content, file.size_bytes, file.mime_type) == (None, 3, media_type)
+
+
+def test_a_truncated_text_ends_with_a_whole_character():
+    """It would not be text otherwise."""
+    file = output_file(collected("out/a.txt", "añ".encode()[:2], size=90), inline=True)
+    assert (file.content, file.truncated, file.size_bytes) == ("a", True, 90)
+
+
+def test_a_character_that_is_broken_in_the_file_itself_makes_it_no_text():
+    """Only a cut is forgiven."""
+    file = output_file(collected("out/a.txt", "añ".encode()[:2]), inline=True)
+    assert (file.content, file.truncated) == (None, False)
+
+
+def test_a_file_cannot_hide_text_either():
+    """Its exact bytes are in the workspace."""
+    file = output_file(collected("out/a.txt", b"a\x1b[8mb\r\n"), inline=True)
+    assert (file.content, file.size_bytes) == ("a[8mb\n", 8)
+
+
+def test_the_primary_output_is_the_first_short_text_by_name():
+    """Not empty, not binary, not too long, in whatever order they come."""
+    files = [
+        told("out/z.txt", "z"),
+        told("out/a.txt", ""),
+        told("out/b.png", None, size=9),
+        told("out/c.txt", "long", size=(32 << 10) + 1),
+        told("out/d.txt", "short", size=32 << 10),
+    ]
+    assert primary_output(files).name == "out/d.txt"
+    assert primary_output(files[1:4]) is None
+
+
+def test_empty_files_of_a_failed_run_are_left_out_with_a_warning():
+    """It names five of them, and says how many there are more."""
+    empty = [collected(f"out/{number}", b"") for number in range(7)]
+    full = [collected("out/full", b"x")]
+    named = ", ".join(f"'out/{number}'" for number in range(5))
+    warning = f"The command failed, so empty files are left out: {named} and 2 more."
+    assert without_empty([*empty, *full]) == (full, [warning])
+    assert without_empty(full) == (full, [])
+
+
+def test_a_file_name_cannot_break_a_warning():
+    """It is one line, whatever it is called."""
+    _, (warning,) = without_empty([collected("out/a\nb\x1b[2J", b"")])
+    assert warning.endswith(r": 'out/a\nb\x1b[2J'.")
+
+
+def test_problems_and_truncated_streams_are_warnings():
+    """In this order, a line each."""
+    finished = Finished(b"", b"", 3, 4, 0, False, 5, problems=("two\nlines",))
+    assert run_warnings(finished) == ["two lines", "stdout truncated", "stderr truncated"]
+    assert run_warnings(Finished(b"", b"", 0, 0, 0, False, 5)) == []

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.errors import WorkspaceError
-from skillsearch.execution import tree
-from skillsearch.execution.staging import folder_name, stage_skill
-from skillsearch.execution.tree import digest_tree, list_tree
+from skillsearch.execution.files import COPY_LIMITS, CopyLimits
+from skillsearch.execution.staging import digest_tree, folder_name, list_tree, stage_skill
 from skillsearch.execution.workspace import Workspace
 from skillsearch.files.openat import open_folder, using
 
@@ -24,6 +23,9 @@ FILES = {
     "a/b.txt": b"b\0b",
     "scripts/brew.sh": b"#!/bin/sh\necho tea\n",
 }
+
+SMALL = 4096
+"""Bytes that are read of what is not copied, at most."""
 
 
 @pytest.fixture
@@ -45,17 +47,22 @@ def skill(tmp_path):
 
 @pytest.fixture
 def reads(monkeypatch):
-    """Take time stamps for settled at once, and count what is read."""
-    monkeypatch.setattr(tree, "_SETTLED_NS", -(1 << 62))
+    """Count the reads of files that are copied or hashed."""
     seen = []
-    read = tree.chunks_of
+    read = os.read
 
-    def counted(fd, limit):
-        seen.append(fd)
-        return read(fd, limit)
+    def counted(fd, size):
+        if size > SMALL:
+            seen.append(fd)
+        return read(fd, size)
 
-    monkeypatch.setattr(tree, "chunks_of", counted)
+    monkeypatch.setattr(os, "read", counted)
     return seen
+
+
+def stage_settled(workspace, name, skill):
+    """Stage a skill and trust its time stamps at once."""
+    return stage_skill(workspace, name, skill, settled_ns=-(1 << 62))
 
 
 def folder_digest(folder):
@@ -275,29 +282,28 @@ def test_staging_is_recorded(workspace, skill):
 @pytest.mark.parametrize(
     ("limit", "value", "message"),
     [
-        ("MAX_ENTRIES", 5, "more than 5 files and folders"),
-        ("MAX_DEPTH", 0, "more than 0 folders deep"),
-        ("MAX_FILE_BYTES", 4, "too large for a file"),
-        ("MAX_TOTAL_BYTES", 40, "The skill is larger than"),
+        ("entries", 5, "more than 5 files and folders"),
+        ("depth", 0, "more than 0 folders deep"),
+        ("file_bytes", 4, "too large for a file"),
+        ("total_bytes", 40, "The skill is larger than"),
     ],
 )
-def test_a_skill_that_is_too_large_is_refused(workspace, skill, monkeypatch, limit, value, message):
+def test_a_skill_that_is_too_large_is_refused(workspace, skill, limit, value, message):
     """The message names the limit; nothing of it is left in the workspace."""
-    monkeypatch.setattr(tree, limit, value)
     with pytest.raises(WorkspaceError, match=message):
-        stage_skill(workspace, "tea", skill)
+        stage_skill(workspace, "tea", skill, limits=CopyLimits(**{limit: value}))
     assert list(workspace.skills.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("limit", "value"),
-    [("MAX_ENTRIES", 6), ("MAX_DEPTH", 1), ("MAX_FILE_BYTES", 19), ("MAX_TOTAL_BYTES", 41)],
+    [("entries", 6), ("depth", 1), ("file_bytes", 19), ("total_bytes", 41)],
 )
-def test_a_skill_that_is_as_large_as_can_be_is_staged(workspace, skill, monkeypatch, limit, value):
+def test_a_skill_that_is_as_large_as_can_be_is_staged(workspace, skill, limit, value):
     """The limits count what a skill holds, and nothing else."""
     assert sum(map(len, FILES.values())) == 41
-    monkeypatch.setattr(tree, limit, value)
-    assert stage_skill(workspace, "tea", skill).digest == hashed(FILES)
+    staged = stage_skill(workspace, "tea", skill, limits=CopyLimits(**{limit: value}))
+    assert staged.digest == hashed(FILES)
 
 
 @pytest.mark.timeout(10)
@@ -330,19 +336,18 @@ def test_an_unchanged_skill_is_not_copied_again(workspace, skill):
 
 def test_an_unchanged_skill_is_not_read_again(workspace, skill, reads):
     """Once its time stamps can be relied on."""
-    stage_skill(workspace, "tea", skill)
+    stage_settled(workspace, "tea", skill)
     assert reads
     reads.clear()
-    assert not stage_skill(workspace, "tea", skill).is_new
+    assert not stage_settled(workspace, "tea", skill).is_new
     assert not reads
 
 
-def test_what_changed_just_now_is_read_again(workspace, skill, reads, monkeypatch):
+def test_what_changed_just_now_is_read_again(workspace, skill, reads):
     """A change in the same tick of the clock would not show."""
-    monkeypatch.setattr(tree, "_SETTLED_NS", 1 << 62)
-    stage_skill(workspace, "tea", skill)
+    stage_skill(workspace, "tea", skill, settled_ns=1 << 62)
     reads.clear()
-    assert not stage_skill(workspace, "tea", skill).is_new
+    assert not stage_skill(workspace, "tea", skill, settled_ns=1 << 62).is_new
     assert reads
 
 
@@ -363,11 +368,11 @@ def test_a_skill_that_was_only_touched_is_not_copied_again(workspace, skill):
         lambda skill: (skill / "scripts" / "brew.sh").chmod(0o644),
     ],
 )
-def test_a_changed_skill_is_copied_again(workspace, skill, reads, change):
+def test_a_changed_skill_is_copied_again(workspace, skill, change):
     """Also where only the permission to execute changed."""
-    stage_skill(workspace, "tea", skill)
+    stage_settled(workspace, "tea", skill)
     change(skill)
-    staged = stage_skill(workspace, "tea", skill)
+    staged = stage_settled(workspace, "tea", skill)
     assert staged.is_new
     assert contents(staged.path) == contents(skill)
     for name in contents(skill):
@@ -376,13 +381,13 @@ def test_a_changed_skill_is_copied_again(workspace, skill, reads, change):
         )
 
 
-def test_a_change_that_keeps_size_and_time_is_seen(workspace, skill, reads):
+def test_a_change_that_keeps_size_and_time_is_seen(workspace, skill):
     """The system keeps a time that nobody can set."""
-    stage_skill(workspace, "tea", skill)
+    stage_settled(workspace, "tea", skill)
     status = (skill / "a.txt").stat()
     (skill / "a.txt").write_bytes(b"A")
     os.utime(skill / "a.txt", ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert stage_skill(workspace, "tea", skill).is_new
+    assert stage_settled(workspace, "tea", skill).is_new
 
 
 def unlock(path):
@@ -411,7 +416,7 @@ def relink(path):
 def add_many(path):
     """Fill a copy with more than a skill may hold."""
     unlock(path)
-    for number in range(tree.MAX_ENTRIES + 1):
+    for number in range(COPY_LIMITS.entries + 1):
         (path / f"f{number}").touch()
 
 
@@ -444,11 +449,11 @@ def deepen(path):
         lambda path: (path.rename(path.parent / "away"), os.mkfifo(path)),
     ],
 )
-def test_a_copy_that_a_command_changed_is_made_anew(workspace, skill, reads, damage):
+def test_a_copy_that_a_command_changed_is_made_anew(workspace, skill, damage):
     """Whatever the command did to it."""
-    path = stage_skill(workspace, "tea", skill).path
+    path = stage_settled(workspace, "tea", skill).path
     damage(path)
-    staged = stage_skill(workspace, "tea", skill)
+    staged = stage_settled(workspace, "tea", skill)
     assert staged.is_new
     assert staged.path == path
     assert not path.is_symlink()

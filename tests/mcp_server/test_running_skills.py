@@ -12,9 +12,9 @@ import pytest
 
 from skillsearch.agents.tools.tool import Deferred, Tool, ToolArguments, Toolset
 from skillsearch.errors import ConfigError
-from skillsearch.execution.local import LocalExecutor
+from skillsearch.execution.executors import LocalExecutor
 from skillsearch.execution.runner import SkillRunner
-from skillsearch.execution.workspaces import Workspaces
+from skillsearch.execution.workspace import Workspaces
 from skillsearch.mcp_server.calls import ERROR_KEY, Calls
 from skillsearch.mcp_server.served_library import LibraryThread
 from skillsearch.mcp_server.session_tools import Offer

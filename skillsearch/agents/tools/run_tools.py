@@ -21,12 +21,13 @@ from pydantic.alias_generators import to_pascal
 
 from skillsearch.agents.tools.tool import Deferred, Tool, ToolArguments, with_names
 from skillsearch.errors import SkillNotLoadedError
-from skillsearch.execution.program import DEFAULT_TIMEOUT, MAX_TIMEOUT
-from skillsearch.execution.request import (
+from skillsearch.execution.types import (
     CEILINGS,
+    DEFAULT_TIMEOUT,
     MAX_COMMAND_BYTES,
     MAX_FILE_BYTES,
     MAX_FILES,
+    MAX_TIMEOUT,
     MAX_TOTAL_BYTES,
     ArtifactRef,
     InputMode,

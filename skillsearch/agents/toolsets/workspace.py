@@ -35,7 +35,7 @@ from skillsearch.errors import (
     SkillSearchError,
     VersionNotFoundError,
 )
-from skillsearch.execution.request import ArtifactRef
+from skillsearch.execution.types import ArtifactRef
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.setting_values import MAX_N
 from skillsearch.text.safe_text import listed, one_line

@@ -8,11 +8,10 @@ from skillsearch.agents.tools.run_tools import MAX_ITEMS, MAX_TEXT_CHARS, run_to
 from skillsearch.agents.tools.tool import Toolset
 from skillsearch.errors import SkillNotFoundError
 from skillsearch.execution.artifacts import FolderArtifacts
-from skillsearch.execution.choosing import choose
-from skillsearch.execution.program import MAX_TIMEOUT
-from skillsearch.execution.request import MAX_COMMAND_BYTES, ArtifactRef
+from skillsearch.execution.executors import select_executor
 from skillsearch.execution.runner import SkillRunner
-from skillsearch.execution.workspaces import Workspaces
+from skillsearch.execution.types import MAX_COMMAND_BYTES, MAX_TIMEOUT, ArtifactRef
+from skillsearch.execution.workspace import Workspaces
 
 MIB = 1 << 20
 
@@ -38,7 +37,7 @@ def artifacts(tmp_path):
 def runner(tmp_path, host, artifacts):
     """What runs commands: in processes of this machine."""
     runner = SkillRunner(
-        choose("local"),
+        select_executor("local"),
         workspaces=Workspaces(tmp_path / "workspaces"),
         artifacts=artifacts,
         host_folders=(host,),

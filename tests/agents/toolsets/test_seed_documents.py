@@ -25,10 +25,10 @@ from skillsearch.agents.toolsets.environment_skills import (
 from skillsearch.agents.toolsets.environments import Environment, ServerEnvironment
 from skillsearch.agents.toolsets.workspace import WorkspaceToolset
 from skillsearch.execution.artifacts import FolderArtifacts
-from skillsearch.execution.choosing import choose
-from skillsearch.execution.program import DEFAULT_TIMEOUT
+from skillsearch.execution.executors import select_executor
 from skillsearch.execution.runner import SkillRunner
-from skillsearch.execution.workspaces import Workspaces
+from skillsearch.execution.types import DEFAULT_TIMEOUT
+from skillsearch.execution.workspace import Workspaces
 from skillsearch.library.skill_library import SkillLibrary
 
 REQUIRED = inspect.Parameter.empty
@@ -260,7 +260,7 @@ def runner(tmp_path, host):
     artifacts = FolderArtifacts(tmp_path / "artifacts")
     artifacts.save("kept.txt", b"from the store", "text/plain")
     runner = SkillRunner(
-        choose("local"),
+        select_executor("local"),
         workspaces=Workspaces(tmp_path / "workspaces"),
         artifacts=artifacts,
         host_folders=(host,),

@@ -13,9 +13,9 @@ from skillsearch.agents.tools.tool import Toolset
 from skillsearch.agents.toolsets.disclosure import MAX_NAMED
 from skillsearch.agents.toolsets.workspace import GUIDANCE, MAX_DOCS, RUN_GUIDANCE, WorkspaceToolset
 from skillsearch.execution.artifacts import FolderArtifacts
-from skillsearch.execution.choosing import choose
+from skillsearch.execution.executors import select_executor
 from skillsearch.execution.runner import SkillRunner
-from skillsearch.execution.workspaces import Workspaces
+from skillsearch.execution.workspace import Workspaces
 from skillsearch.library.skill_library import SkillLibrary
 
 MATH = "Small Python utilities for math and text files."
@@ -611,7 +611,7 @@ def test_a_body_that_imitates_the_message_is_marked(workspace, root, make_skill)
 def runner(tmp_path):
     """What runs commands: in processes of this machine."""
     runner = SkillRunner(
-        choose("local"),
+        select_executor("local"),
         workspaces=Workspaces(tmp_path / "workspaces"),
         artifacts=FolderArtifacts(tmp_path / "artifacts"),
     )

@@ -19,12 +19,15 @@ import skillsearch
 from skillsearch.agents.tools.failures import failure_of
 from skillsearch.config import cache_dir
 from skillsearch.errors import WorkspaceError
-from skillsearch.execution import workspace as workspace_module
 from skillsearch.execution.artifacts import FolderArtifacts
-from skillsearch.execution.ownership import prepare, safe_id, sweep
 from skillsearch.execution.staging import stage_skill
-from skillsearch.execution.workspace import Workspace
-from skillsearch.execution.workspaces import Workspaces
+from skillsearch.execution.workspace import (
+    Workspace,
+    Workspaces,
+    make_base,
+    remove_abandoned,
+    safe_id,
+)
 from skillsearch.files.openat import open_folder
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
@@ -34,7 +37,7 @@ ENV = {"PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
 HOLD = """
 import sys
 from pathlib import Path
-from skillsearch.execution.workspaces import Workspaces
+from skillsearch.execution.workspace import Workspaces
 for session in sys.argv[2:]:
     print(Workspaces(Path(sys.argv[1])).of(session).path, flush=True)
 sys.stdin.read()
@@ -171,17 +174,16 @@ def test_each_run_has_a_folder_of_its_own(workspace):
     assert names(workspace.runs) == sorted(path.name for path in paths)
 
 
-def test_a_moment_has_room_for_so_many_runs(workspace, monkeypatch):
+def test_a_moment_has_room_for_so_many_runs(workspace):
     """A command may have taken the names before."""
-    monkeypatch.setattr(workspace_module, "_MAX_SAME_TIME", 0)
     with pytest.raises(WorkspaceError, match="is full of runs of this moment"):
-        workspace.new_run_dir()
+        workspace.new_run_dir(same_time=0)
 
 
 @pytest.mark.parametrize("call", ["mkdir", "rename"])
 def test_a_workspace_that_cannot_be_made_leaves_nothing(base, monkeypatch, call):
     """On a full disk, at the beginning or in the middle."""
-    prepare(base)
+    make_base(base)
 
     def refuse(*args, **kwargs):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -295,7 +297,7 @@ def test_no_session_has_a_workspace_elsewhere(base, session):
 
 def test_the_folder_of_the_workspaces_is_the_users_alone(tmp_path):
     """It is made with all above it."""
-    base = prepare(tmp_path / "a" / "b")
+    base = make_base(tmp_path / "a" / "b")
     assert base.stat().st_mode & 0o777 == 0o700
 
 
@@ -430,13 +432,13 @@ def test_what_a_killed_process_left_is_swept_and_a_live_one_is_not(base):
                 name for path in (kept, mine) for name in (path.name, f"{path.name}.lock")
             )
             assert (kept / "out").is_dir()
-    sweep(base)
+    remove_abandoned(base)
     assert names(base) == []
 
 
 def test_workspaces_of_this_process_are_not_swept(workspace, base):
     """Their locks are taken, by whomever."""
-    sweep(base)
+    remove_abandoned(base)
     assert workspace.exists()
     assert len(names(base)) == 2
 
@@ -444,7 +446,7 @@ def test_workspaces_of_this_process_are_not_swept(workspace, base):
 @pytest.mark.slow
 def test_several_processes_may_sweep_at_once(base):
     """All that is left goes, and all that they make stays."""
-    prepare(base)
+    make_base(base)
     for number in range(40):
         name = f"ws_left_{number:016x}"
         (base / name / "out").mkdir(parents=True)
@@ -465,7 +467,7 @@ def test_a_sweep_leaves_alone_what_is_not_ours(base, tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "kept.txt").touch()
-    prepare(base)
+    make_base(base)
     for name in ("ws_frontend", "ws_a_0123456789abcdef", "notes"):
         (base / name).mkdir()
     for name in ("ws_frontend.lock", "other.lock", "notes.lock"):
@@ -475,13 +477,13 @@ def test_a_sweep_leaves_alone_what_is_not_ours(base, tmp_path):
     (base / "ws_c_0123456789abcdef").symlink_to(outside)
     (base / "ws_c_0123456789abcdef.lock").touch()
     before = set(names(base))
-    sweep(base)
+    remove_abandoned(base)
     assert before - set(names(base)) == {"ws_c_0123456789abcdef", "ws_c_0123456789abcdef.lock"}
     assert names(outside) == ["kept.txt"]
 
 
 def test_what_cannot_be_removed_keeps_its_lock(base, caplog, monkeypatch):
-    """The next sweep tries again."""
+    """The next remove_abandoned tries again."""
     workspace = Workspace.create(base, "s")
 
     def refuse(*args, **kwargs):
@@ -492,7 +494,7 @@ def test_what_cannot_be_removed_keeps_its_lock(base, caplog, monkeypatch):
         workspace.close()
     assert f"{workspace.path.name}.lock" in names(base)
     assert caplog.messages == [f"The workspace {workspace.path} could not be removed."]
-    sweep(base)
+    remove_abandoned(base)
     assert names(base) == []
 
 
@@ -517,7 +519,7 @@ def test_where_nothing_can_be_locked_no_file_stays_open(tmp_path, monkeypatch):
     before = len(list(Path("/dev/fd").iterdir()))
     with pytest.raises(WorkspaceError, match="No locks available"):
         Workspace.create(tmp_path / "base", "s")
-    sweep(tmp_path / "base")
+    remove_abandoned(tmp_path / "base")
     assert len(list(Path("/dev/fd").iterdir())) == before
 
 
