@@ -16,7 +16,7 @@ from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import count_needed_by, expects_others, possible_models
 from skillsearch.index.documents import KNOWN
 from skillsearch.index.fields import FieldTexts
-from skillsearch.index.indexed_roots import resolve_roots
+from skillsearch.index.request import resolve_roots
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.skills.discovery import discover
 

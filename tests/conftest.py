@@ -56,7 +56,7 @@ def home(tmp_path_factory, monkeypatch):
 @pytest.fixture
 def rot():
     """Flip a bit of a part of an index as a failing disk does: no stat tells of it."""
-    from skillsearch.index.storage.sealed_parts import seal_parts, trusted_parts
+    from skillsearch.index.storage.generation_parts import trust_parts, trusted_parts
 
     def flip(path, place=-1, bit=0):
         trusted = trusted_parts(path.parent)
@@ -65,7 +65,7 @@ def rot():
         before = path.stat()
         path.write_bytes(data)
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-        seal_parts(path.parent, trusted)
+        trust_parts(path.parent, trusted)
 
     return flip
 

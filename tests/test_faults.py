@@ -306,10 +306,12 @@ def test_a_flipped_bit_beside_the_parts_costs_only_time(root, folder):
 def content(folder):
     """Return the bytes of the parts of an index and of its manifest, by name."""
     parts = IndexFolder(folder).open().folder
-    return {path.name: path.read_bytes() for path in parts.iterdir() if path.name != "seal.json"}
+    return {
+        path.name: path.read_bytes() for path in parts.iterdir() if path.name != "stat-cache.json"
+    }
 
 
-def seal(folder):
+def trust(folder):
     """Have all parts of an index trusted by their stat: what was only just written is not."""
     hour_ago = time.time() - 3600
     current = folder / "generations" / IndexFolder(folder).current()
@@ -328,7 +330,7 @@ def test_rot_is_found_in_every_part_and_healed(root, folder, tmp_path, rot, roun
     fresh = build(root, tmp_path / "fresh")
     expected, whole = everything(fresh), content(tmp_path / "fresh")
     build(root, folder)
-    seal(folder)
+    trust(folder)
     parts = IndexFolder(folder).open().folder
     files = [name for name, data in whole.items() if data]
     assert len(files) == 29
@@ -347,7 +349,7 @@ def test_rot_is_found_in_every_part_and_healed(root, folder, tmp_path, rot, roun
             assert "skillsearch index --verify" in first.detail
             seen["found"] += 1
             (parts / name).write_bytes(whole[name])
-            seal(folder)
+            trust(folder)
         for damaged in (["manifest.json"], sorted(set(files) - {"manifest.json"})):
             for name in damaged:
                 damage(name)
@@ -358,7 +360,7 @@ def test_rot_is_found_in_every_part_and_healed(root, folder, tmp_path, rot, roun
             assert content(folder) == whole
             assert everything(index) == expected
             seen["healed"] += len(damaged)
-            seal(folder)
+            trust(folder)
     assert seen.keys() <= {"a miss", "right", "wrong", "an error that names it", "found", "healed"}
     assert seen["found"] == seen["healed"] == 29 * rounds
     assert seen["an error that names it"] > 0
@@ -368,7 +370,7 @@ def test_rot_is_found_in_every_part_and_healed(root, folder, tmp_path, rot, roun
 def test_rot_is_not_carried_over_into_the_next_generation(root, folder, tmp_path, rot):
     """Postings of skills that did not change are copied, but not damaged ones."""
     before = build(root, folder).generation
-    seal(folder)
+    trust(folder)
     postings = IndexFolder(folder).open().folder / "lexical-full-frequencies.npy"
     rot(postings)
     write_skill(root, "new", "Mend a bicycle.")
@@ -421,7 +423,7 @@ def test_a_damaged_file_beside_the_parts_is_told_by_doctor_and_healed(root, fold
 def test_rot_that_is_met_by_a_command_is_a_line_and_healed_by_the_next(root, folder, rot, cli):
     """The line names the part and the command that heals it; the tools of an agent say so too."""
     build(root, folder)
-    seal(folder)
+    trust(folder)
     records = IndexFolder(folder).open().folder / "documents-records.npy"
     rot(records, 128)
     for command in (["list"], ["query", "water the plants", "--no-refresh"], ["show", "pdf-forms"]):
@@ -441,7 +443,7 @@ def test_rot_that_is_met_by_a_command_is_a_line_and_healed_by_the_next(root, fol
 def test_rot_is_healed_by_the_runs_that_follow(root, folder, rot):
     """Each run reads some parts again, whatever else it finds; a few do for a small index."""
     generation = build(root, folder).generation
-    seal(folder)
+    trust(folder)
     part = IndexFolder(folder).open().folder / "dense-0-metadata.npy"
     whole = part.read_bytes()
     rot(part)
@@ -458,7 +460,7 @@ def everything(index):
 
 
 def what_is_read(folder, name, expected):
-    """Say what a reader gets who trusts the seal; fail if that is another error than ours."""
+    """Say what a reader gets who trusts the stat cache; fail if that is another error than ours."""
     opened = open_current(IndexFolder(folder))
     if opened is None:
         return "a miss"
@@ -516,7 +518,7 @@ def test_nothing_is_pickled(folder):
             assert head.startswith(b"\x93NUMPY")
         elif path.suffix == ".faiss":
             assert head.startswith(b"Ix")
-        elif path.name == "seal.json":
+        elif path.name == "stat-cache.json":
             json.loads(path.read_bytes().partition(b"\n")[2])
         else:
             json.loads(path.read_bytes())

@@ -199,8 +199,7 @@ def choose_request(
         UsageError: When there is nothing to index.
         RootError: When a root cannot be indexed; says what to type instead.
     """
-    from skillsearch.index.indexed_roots import join_roots
-    from skillsearch.index.request import IndexRequest
+    from skillsearch.index.request import IndexRequest, join_roots
 
     before = None if apart else _request_before(settings, adds=bool(given) or examples)
     earlier = before.named if before and not replace else ()
@@ -254,7 +253,7 @@ def _folders(
 
     If one cannot be indexed all are refused, and told what to type instead.
     """
-    from skillsearch.index.indexed_roots import resolve_roots
+    from skillsearch.index.request import resolve_roots
     from skillsearch.roots.bundles import local_root
     from skillsearch.roots.sources import is_bundle, source_of
 
@@ -292,7 +291,7 @@ def _way_on(
     Returns:
         A sentence.
     """
-    from skillsearch.index.indexed_roots import replace_command
+    from skillsearch.index.request import replace_command
     from skillsearch.roots.sources import archive_url
 
     if root in earlier:

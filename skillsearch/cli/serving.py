@@ -111,8 +111,7 @@ def mcp_command(
 
 def _check_own(roots: Sequence[Root], folder: Path) -> None:
     """Refuse to make the index of other roots one of these."""
-    from skillsearch.index.indexed_roots import join_roots
-    from skillsearch.index.request import IndexRequest
+    from skillsearch.index.request import IndexRequest, join_roots
 
     request = IndexRequest.load(folder)
     held = request.named if request else ()

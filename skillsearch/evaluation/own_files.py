@@ -12,8 +12,8 @@ from skillsearch.evaluation.trigger_evals import is_eval_file
 from skillsearch.evaluation.types import Collection
 from skillsearch.files.paths import printable
 from skillsearch.index.documents import Document
-from skillsearch.index.indexed_roots import resolve_roots
-from skillsearch.index.precedence import find_shadowed
+from skillsearch.index.names import find_shadowed
+from skillsearch.index.request import resolve_roots
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.skills.discovery import discover
 from skillsearch.skills.frontmatter import load_yaml

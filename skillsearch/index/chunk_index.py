@@ -1,4 +1,4 @@
-"""The chunks of an indexed corpus: which chunk of a document fits a query best.
+"""Finds the chunk of a document that matches a query best.
 
 Documents are ranked without it; it only tells where in a hit to read. A corpus without chunks has
 no such part.
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 LEAST_COSINE = 0.3
-"""From this trusted similarity on a chunk is named that holds no term of the query."""
+"""A chunk without any term of the query needs this trusted similarity to be named."""
 _SCORE_DIGITS = 6
-"""Products of equal vectors can differ in their last bits, and ties must not."""
+"""Products of equal vectors can differ in their last bits; round so that ties stay ties."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class ChunkIndex:
     """The chunks of all documents, one row each; the arrays may be memory-mapped.
 
     Attributes:
-        starts: Row of each document's first chunk, int64, shape (documents + 1,).
+        starts: Row of each document's first chunk, int64, (documents + 1,).
         vectors: Embedded text of each chunk, unit length or zero, float16.
-        term_starts: Where each chunk's terms begin, int64, shape (chunks + 1,).
+        term_starts: Start of each chunk's terms, int64, (chunks + 1,).
         terms: Hashes of the distinct terms, uint64, ascending within a chunk.
     """
 
@@ -54,20 +54,19 @@ class ChunkIndex:
     def best(
         self, query: NDArray[np.float32], shares: TermShares, document: int, trust: float
     ) -> int | None:
-        """Find the chunk of a document that fits a query best.
+        """Return the place of the chunk of a document that matches best, the first on a tie.
 
-        Its score is the trusted cosine similarity plus the share of the query's terms, by their
-        weight, that it holds.
+        Its score is the trusted cosine plus the weighted share of the query's terms that it
+        holds. It must hold such a term or be similar to the query.
 
         Args:
-            query: Vector of the query, float32, (dimensions,).
+            query: Unit vector of the query, float32.
             shares: `term_shares` of the query.
             document: Number of the document.
             trust: How far the vectors of query and document can be trusted, 0 to 1.
 
         Returns:
-            Its place in the document, the first on a tie; None where no chunk holds a term of the
-            query or is similar to it.
+            Its place in the document, or None.
         """
         begin, end = self.starts[document : document + 2].tolist()
         cosines = trust * (self.vectors[begin:end].astype(np.float32) @ query)
@@ -84,17 +83,9 @@ class ChunkIndex:
 
     @classmethod
     def load(cls, folder: Path, prefix: str = "") -> ChunkIndex | None:
-        """Map the arrays that a `ChunkWriter` wrote.
+        """Map the arrays that a `ChunkWriter` wrote; None if there are none.
 
-        Args:
-            folder: Where they were written.
-            prefix: Stands before the file names.
-
-        Returns:
-            The index; None where there is none.
-
-        Raises:
-            CacheError: When an array is missing or does not fit the others.
+        Raises CacheError when an array is missing or does not fit the others.
         """
         paths = [folder / f"{prefix}chunks-{field.name}.npy" for field in fields(cls)]
         if not any(path.exists() for path in paths):
@@ -105,7 +96,7 @@ class ChunkIndex:
         return index
 
     def _is_consistent(self) -> bool:
-        """Tell whether types and shapes are what the searches rely on."""
+        """Return whether types and shapes are what the searches rely on."""
         types = (np.int64, np.float16, np.int64, np.uint64)
         arrays = [getattr(self, field.name) for field in fields(self)]
         return (
@@ -117,11 +108,10 @@ class ChunkIndex:
         )
 
     def _terms(self, row: int) -> NDArray[np.uint64]:
-        """Return the terms of a chunk."""
         return self.terms[self.term_starts[row] : self.term_starts[row + 1]]
 
     def _shares_held(self, begin: int, end: int, shares: TermShares) -> NDArray[np.float64]:
-        """Return the sum of the shares of the terms that each of some chunks holds."""
+        """Return the total share of the query's terms that each of some chunks holds."""
         if not len(shares.hashes):
             return np.zeros(end - begin)
         starts = self.term_starts[begin : end + 1]
@@ -137,13 +127,7 @@ class ChunkWriter:
     """Writes a `ChunkIndex`: the terms of the chunks first, their vectors in the same order."""
 
     def __init__(self, folder: Path, dimensions: int, prefix: str = "") -> None:
-        """Prepare to write; without any chunk there will be no file.
-
-        Args:
-            folder: Where `ChunkIndex.load` is to find the files.
-            dimensions: Length of a vector.
-            prefix: Stands before the file names.
-        """
+        """Prepare to write files with a prefix; without any chunk there will be none."""
         self._folder = folder
         self._dimensions = dimensions
         self._prefix = prefix
@@ -153,15 +137,7 @@ class ChunkWriter:
         self._vectors: ArrayWriter | None = None
 
     def add(self, document: int, term_sets: Sequence[NDArray[np.uint64]]) -> None:
-        """Write the terms of the chunks of a document.
-
-        Args:
-            document: Its number, above that of the one before.
-            term_sets: `term_set` of each of its chunks; none is allowed.
-
-        Raises:
-            OSError: When they cannot be written.
-        """
+        """Write the `term_set` of each chunk of a document; numbers ascend."""
         if not len(term_sets):
             return
         if self._terms is None:
@@ -172,7 +148,7 @@ class ChunkWriter:
             self._terms.append(terms)
 
     def add_vectors(self, rows: NDArray[np.float32]) -> None:
-        """Write the vectors of the chunks that follow, float32, (chunks, dimensions)."""
+        """Write the vectors of the next chunks, float32, (chunks, dimensions)."""
         if len(rows):
             if self._vectors is None:
                 path = self._path("vectors")
@@ -180,20 +156,13 @@ class ChunkWriter:
             self._vectors.append(rows.astype(np.float16))
 
     def close(self) -> None:
-        """Close what is open, as where the rest is not to be written."""
+        """Close the open files, finished or not."""
         for writer in (self._terms, self._vectors):
             if writer is not None:
                 writer.close()
 
     def finish(self, size: int) -> None:
-        """Write the rest.
-
-        Args:
-            size: Number of documents.
-
-        Raises:
-            OSError: When it cannot be written whole.
-        """
+        """Write the rest for a number of documents."""
         if self._terms is None or self._vectors is None:
             return
         self._terms.close()
@@ -204,16 +173,15 @@ class ChunkWriter:
         save_array(self._path("term_starts"), _starts(np.array(self._lengths, np.int64)))
 
     def _path(self, name: str) -> Path:
-        """Return the file of an array."""
         return self._folder / f"{self._prefix}chunks-{name}.npy"
 
 
 class TermShares(NamedTuple):
-    """The distinct terms of a query, and the part that each has in the weight of all.
+    """The distinct terms of a query, each with its share of the total weight.
 
     Attributes:
         hashes: Hash of each term, uint64, ascending.
-        shares: Its part, float64, above 0; their sum is 1.
+        shares: Its share, float64, above 0; they sum to 1.
     """
 
     hashes: NDArray[np.uint64]
@@ -221,15 +189,7 @@ class TermShares(NamedTuple):
 
 
 def term_shares(terms: Iterable[str], field: LexicalField) -> TermShares:
-    """Weigh terms by Lucene's idf, which stays above 0 for one that most documents have.
-
-    Args:
-        terms: Distinct terms.
-        field: Knows how many documents have each.
-
-    Returns:
-        Their shares; those of unknown terms too.
-    """
+    """Weigh distinct terms by Lucene's idf, which is above 0 even for very common ones."""
     wanted = field.weigh(Counter(dict.fromkeys(sorted(terms, key=term_hash), 1)))
     frequencies = wanted.document_frequencies
     count = field.statistics.documents
@@ -243,5 +203,5 @@ def term_set(terms: Iterable[str]) -> NDArray[np.uint64]:
 
 
 def _starts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where each of some runs begins, given their lengths, and where the last ends."""
+    """Return the start of each run, given their lengths, and the end of the last."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])

@@ -14,11 +14,11 @@ from skillsearch.index.dense.channel import DenseChannel
 from skillsearch.index.dense.channels import ChannelSettings
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.segments import DELTA, FULL, METADATA, Revision, Segment, lexical_field
+from skillsearch.index.segments import DELTA, FULL, METADATA, Segment, Tombstones, lexical_field
 from skillsearch.index.storage.cache import Generation, IndexFolder
 from skillsearch.index.storage.document_store import DocumentStore
+from skillsearch.index.storage.generation_parts import DamageGuard
 from skillsearch.index.storage.numbering import locate
-from skillsearch.index.storage.sealed_parts import DamageGuard
 from skillsearch.types import LANGUAGES, Diagnostic, JsonValue, Languages, Root
 
 logger = logging.getLogger(__name__)
@@ -28,15 +28,15 @@ _DIAGNOSTICS = "diagnostics.json"
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """What decides an index beside the skills in it.
+    """What decides an index besides the skills in it.
 
     Attributes:
-        roots: The roots, in the order of the user.
+        roots: The roots, in order of precedence.
         channels: Its dense channels, that of its model first.
-        languages: Which languages it was asked for.
-        could_add: Whether it could have had another channel, and was found to need none.
+        languages: The languages it was asked for.
+        could_add: Whether it could have had another channel, and did not need it.
         with_body: False for an index of metadata alone.
-        analysis: Versions of the tokenizer and of the field rules.
+        analysis: Versions of the tokenizer and of the fields.
     """
 
     roots: tuple[Root, ...]
@@ -47,7 +47,7 @@ class IndexSettings:
     analysis: tuple[int, int]
 
     def request(self) -> IndexRequest:
-        """Return what makes an index of these settings."""
+        """Return a request for an index of these settings."""
         roots = tuple(root.path for root in self.roots)
         model = self.channels[0].model
         return IndexRequest(roots, model, self.with_body, languages=self.languages)
@@ -65,17 +65,7 @@ class IndexSettings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, JsonValue]) -> IndexSettings:
-        """Read the JSON form.
-
-        Args:
-            values: What `to_dict` gave.
-
-        Returns:
-            The settings.
-
-        Raises:
-            CacheError: When it has another form.
-        """
+        """Read the JSON form; raises CacheError if it is another."""
         try:
             channels = tuple(map(ChannelSettings.from_dict, values["channels"]))
             first, second = values["analysis"]
@@ -95,17 +85,14 @@ class IndexSettings:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The parts of an opened index.
-
-    All parts number documents alike, through one segment, or through a large one and a small one
-    of what changed since the large one was made.
+    """The parts of an opened index, which number documents alike through one or two segments.
 
     Attributes:
         documents: All documents.
         lexical_metadata: BM25 over the metadata.
         lexical_full: BM25 over metadata and body; None in an index of metadata alone.
         dense: Vectors of each dense channel, that of the index's model first.
-        chunks: The chunks of the bodies, one part a segment, None where no skill of it has any.
+        chunks: The chunks of the bodies of each segment; None if it has no chunks.
     """
 
     documents: DocumentStore
@@ -120,17 +107,7 @@ class Corpus:
     ) -> Corpus:
         """Map the parts of a generation.
 
-        Args:
-            folder: Where they lie.
-            channels: How many dense channels there are.
-            with_body: False for an index of metadata alone.
-            guard: What documents are read in; None for no guard.
-
-        Returns:
-            The corpus.
-
-        Raises:
-            CacheError: When a part is missing, damaged, or of another size than the others.
+        Raises CacheError when a part is missing, damaged, or of another size than the others.
         """
         names = [""]
         if (folder / f"{DELTA}documents-starts.npy").exists():
@@ -138,45 +115,33 @@ class Corpus:
         segments = [
             Segment.load(folder, name, channels=channels, with_body=with_body) for name in names
         ]
-        has_revision = len(segments) > 1 or Revision.is_in(folder)
-        revision = Revision.load(folder, with_body=with_body) if has_revision else None
-        return cls.of(segments, revision, guard)
+        has_tombstones = len(segments) > 1 or Tombstones.is_in(folder)
+        tombstones = Tombstones.load(folder, with_body=with_body) if has_tombstones else None
+        return cls.of(segments, tombstones, guard)
 
     @classmethod
     def of(
         cls,
         segments: Sequence[Segment],
-        revision: Revision | None = None,
+        tombstones: Tombstones | None = None,
         guard: DamageGuard | None = None,
     ) -> Corpus:
-        """Put segments together.
-
-        Args:
-            segments: One, or a large one and a small one.
-            revision: What does not count of them; None if all does.
-            guard: As in `load`.
-
-        Returns:
-            The corpus.
-
-        Raises:
-            CacheError: When the revision does not fit the segments.
-        """
+        """Combine segments; raises CacheError if the tombstones do not fit them."""
         documents = [segment.documents for segment in segments]
         store = DocumentStore(documents, guard=guard)
-        if revision is not None:
+        if tombstones is not None:
             store = DocumentStore(
-                documents, revision.gone, revision.places, revision.shadowed, guard
+                documents, tombstones.deleted, tombstones.places, tombstones.shadowed, guard
             )
-            if len(revision.places) != sum(segment.size for segment in documents[1:]):
-                raise CacheError("the small segment of the index does not fit its revision")
+            if len(tombstones.places) != sum(segment.size for segment in documents[1:]):
+                raise CacheError("the delta segment of the index does not fit its tombstones")
             if not ((store.left_out >= 0) & (store.left_out < store.size)).all():
-                raise CacheError("the revision of the index does not fit its documents")
+                raise CacheError("the tombstones of the index does not fit its documents")
         full = FULL in segments[0].lexical
         return cls(
             store,
-            lexical_field(METADATA, segments, revision),
-            lexical_field(FULL, segments, revision) if full else None,
+            lexical_field(METADATA, segments, tombstones),
+            lexical_field(FULL, segments, tombstones) if full else None,
             tuple(
                 DenseChannel(fields)
                 for fields in zip(*(segment.dense for segment in segments), strict=True)
@@ -192,13 +157,7 @@ class Corpus:
 
 @dataclass(frozen=True, slots=True)
 class OpenedIndex:
-    """A generation with its settings and parts.
-
-    Attributes:
-        generation: The generation.
-        settings: What it was made with.
-        corpus: Its parts.
-    """
+    """A generation with its settings and parts."""
 
     generation: Generation
     settings: IndexSettings
@@ -216,17 +175,7 @@ class OpenedIndex:
 
     @classmethod
     def load(cls, generation: Generation) -> OpenedIndex:
-        """Open the parts of a checked generation.
-
-        Args:
-            generation: The generation.
-
-        Returns:
-            The opened index.
-
-        Raises:
-            CacheError: When they are not what this version of the package writes.
-        """
+        """Open a checked generation; raises CacheError if another version wrote it."""
         settings = IndexSettings.from_dict(generation.settings)
         with generation.guard:
             corpus = Corpus.load(
@@ -239,17 +188,13 @@ class OpenedIndex:
 
     @property
     def guard(self) -> DamageGuard:
-        """What to read the corpus in, so that damage is told as such."""
+        """A context in which to read the corpus, so that damage is reported as such."""
         return self.generation.guard
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """Read what was reported when this generation was made.
+        """Read what was reported when this generation was made, by path.
 
-        Returns:
-            The diagnostics, by path.
-
-        Raises:
-            CacheError: When the part is missing or has another form.
+        Raises CacheError when the part is missing or has another form.
         """
         try:
             with self.guard:
@@ -260,7 +205,7 @@ class OpenedIndex:
 
 
 def open_current(folder: IndexFolder) -> OpenedIndex | None:
-    """Open the generation in use, or None where there is none that can be used."""
+    """Open the generation in use; None if there is none that can be used."""
     while True:
         stamp = folder.stamp()
         try:
@@ -273,14 +218,7 @@ def open_current(folder: IndexFolder) -> OpenedIndex | None:
 
 
 def last_request(folder: IndexFolder) -> IndexRequest | None:
-    """Return what an index was last asked to hold, as its own settings say if that record is gone.
-
-    Args:
-        folder: Its folder.
-
-    Returns:
-        The request; None if there is no index.
-    """
+    """Return the last request for an index, reconstructed from its settings if need be."""
     request = IndexRequest.load(folder.path)
     if request is None and (opened := open_current(folder)):
         return opened.settings.request()
@@ -288,15 +226,7 @@ def last_request(folder: IndexFolder) -> IndexRequest | None:
 
 
 def save_diagnostics(folder: Path, diagnostics: tuple[Diagnostic, ...]) -> None:
-    """Write the diagnostics of a generation.
-
-    Args:
-        folder: Where its parts lie.
-        diagnostics: What was reported, by path.
-
-    Raises:
-        OSError: When they cannot be written.
-    """
+    """Write the diagnostics of a generation beside its parts."""
     records = [diagnostic.to_dict() for diagnostic in diagnostics]
     data = json.dumps(records, separators=(",", ":"))
     (folder / _DIAGNOSTICS).write_text(data, encoding="utf-8")

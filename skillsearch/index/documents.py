@@ -9,7 +9,7 @@ from skillsearch.text.tokenizer import normalized, term_hash
 from skillsearch.types import Skill
 
 KNOWN = 0.5
-"""A skill of less fluency is in a language that a model for English does not know."""
+"""Below this fluency, a skill is in a language that a model for English does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,12 @@ class Document:
         path: The SKILL.md file.
         root: The root it was found under.
         content_hash: sha256 of the file, hexadecimal.
-        body_hash: Digest of the body alone, empty for a body too short to tell skills apart.
-        hidden: True where hosts are asked not to offer the skill.
+        body_hash: Digest of the body, empty if it is too short to tell skills apart.
+        hidden: Whether hosts are asked not to offer the skill.
         keys: Keys of the embedded texts, hexadecimal, a pair for each dense channel: metadata and
-            head of the body, the latter empty where none is embedded.
-        trust: How far the embedder of the first channel can judge this skill, 0 to 1.
-        language: What it is written in, as `skillsearch.text.languages.language_of` tells it.
+            head of the body, the latter empty if it is not embedded.
+        trust: How well the embedder of the first channel can read this skill, 0 to 1.
+        language: Code from `language_of`.
         version: Version as written, or empty.
         requires: Skills that this one needs, as in `SkillMetadata.requires`.
         chunks: Id, description and key of the embedded text, hexadecimal, of each indexed chunk.
@@ -50,14 +50,14 @@ class Document:
     chunks: tuple[tuple[str, str, str], ...] = ()
 
     def __post_init__(self) -> None:
-        """Make tuples of the lists that JSON gave."""
+        """Turn the lists that JSON gave into tuples."""
         object.__setattr__(self, "keys", tuple(map(tuple, self.keys)))
         object.__setattr__(self, "requires", tuple(self.requires))
         object.__setattr__(self, "chunks", tuple(map(tuple, self.chunks)))
 
     @classmethod
     def listed(cls, skill: Skill) -> Document:
-        """Return the record of a skill, without what only a search needs."""
+        """Return the record of a skill without what only a search needs."""
         return cls(
             doc_id=skill.doc_id,
             name=skill.name,
@@ -80,16 +80,16 @@ class Document:
 
     @property
     def fluency(self) -> float:
-        """How well a model that knows English alone can judge this skill, 0 to 1."""
+        """How well a model that only knows English can judge this skill, 0 to 1."""
         return self.trust if is_english(self.language) else 0.0
 
 
 def is_english(language: str) -> bool:
-    """Tell whether a text may be English: it was told to be, or its language cannot be told."""
+    """Return whether a text is English, or its language is unknown."""
     return language in ("", "en")
 
 
 def name_hash(name: str) -> int:
-    """Return a number equal for names that look the same, but for case, hyphens and spaces."""
+    """Return a number equal for names that differ only in case, hyphens and spaces."""
     folded = normalized(visible(name)).casefold().replace("-", " ").replace("_", " ")
     return term_hash(" ".join(folded.split()))

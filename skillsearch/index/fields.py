@@ -1,4 +1,4 @@
-"""A skill → the texts of its fields: what is counted and what is embedded; pure."""
+"""Splits a skill into the texts that are counted and embedded; pure."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from skillsearch.embedders.embedding_keys import text_key
-from skillsearch.index.documents import Document
+from skillsearch.index.documents import Document, is_english
 from skillsearch.text.languages import language_of
 from skillsearch.text.scripts import readable, trust
 from skillsearch.text.tokenizer import document_terms
 from skillsearch.types import Skill
 
 VERSION = 3
-"""Bump when a skill would give other texts; an index made of the old ones is rebuilt."""
+"""Bump when the texts of a skill change; an index made of the old ones is rebuilt."""
 
 DENSE_CHANNELS = (
     ("cosine_metadata",),
@@ -32,7 +32,7 @@ drown them. The name has `NAME_WEIGHT` repeats in both fields."""
 METADATA_CHARS = 8_192
 _BODY_CHARS = 200_000
 _BODY_HEAD_CHARS = 4_096
-"""Of the body only the head is embedded, and no embedder reads further than this."""
+"""Only the head of the body is embedded; no embedder reads further than this."""
 _MAX_CHUNKS = 200
 """Chunks of one skill that a search can name; a megabyte could hold a hundred thousand."""
 _DISTINCT_BODY_CHARS = 200
@@ -40,12 +40,7 @@ _DISTINCT_BODY_CHARS = 200
 
 
 class EmbeddedTexts(NamedTuple):
-    """What one dense channel embeds of a skill.
-
-    Attributes:
-        metadata: Its metadata.
-        body_head: The head of its body; empty where nothing is readable, or none is embedded.
-    """
+    """The metadata and the head of the body, maybe empty, that one dense channel embeds."""
 
     metadata: str
     body_head: str
@@ -55,9 +50,9 @@ class ChunkTexts(NamedTuple):
     """The texts of one chunk.
 
     Attributes:
-        record: What the document keeps of it.
+        record: `Document.chunks` of it.
         terms: Terms of its id, its description and its text.
-        head: What the first dense channel embeds; empty where there is nothing readable.
+        head: What the first dense channel embeds; empty if nothing is readable.
     """
 
     record: tuple[str, str, str]
@@ -71,8 +66,8 @@ class FieldTexts:
 
     Attributes:
         document: What the index keeps of the skill.
-        metadata_terms: Terms of the metadata field, repeats by weight.
-        full_terms: Terms of metadata and body together, repeats by weight.
+        metadata_terms: Terms of the metadata field, repeated by weight.
+        full_terms: Terms of metadata and body together, repeated by weight.
         embedded: What is embedded, for each dense channel.
         chunks: The texts of each of the document's chunks.
     """
@@ -87,28 +82,26 @@ class FieldTexts:
 def embeds_body(channel: int, *, with_body: bool) -> bool:
     """Return whether the dense channel of this number embeds the heads of bodies.
 
-    Only a channel whose body cosine is weighed does; chunks are embedded apart from this.
+    Only a channel whose body cosine has a weight does; chunks are another matter.
     """
     return with_body and len(DENSE_CHANNELS[channel]) > 1
+
+
+def fluency(skill: Skill, scripts: frozenset[str] | None, *, with_body: bool) -> float:
+    """Return `Document.fluency` of a skill, given the scripts that the first channel reads."""
+    if not is_english(_language(skill, with_body=with_body)):
+        return 0.0
+    return trust(_metadata_text(skill), scripts)
 
 
 def field_texts(
     skill: Skill, scripts: Sequence[frozenset[str] | None], *, with_body: bool = True
 ) -> FieldTexts:
-    """Split a skill into the texts of its fields.
-
-    Args:
-        skill: The skill.
-        scripts: Scripts that the embedder of each dense channel reads, None for all.
-        with_body: False to index the metadata alone.
-
-    Returns:
-        The texts, and the record that the index keeps.
-    """
+    """Return the texts of a skill, given the scripts that each dense channel reads (None: all)."""
     name, about = skill.name[:METADATA_CHARS], about_text(skill)
-    metadata_text = f"{name}: {about}"
+    metadata_text = _metadata_text(skill)
     head = skill.body[:_BODY_HEAD_CHARS] if with_body else ""
-    language = language_of(f"{metadata_text}\n{head}")
+    language = _language(skill, with_body=with_body)
     name_terms, about_terms = document_terms(name, language), document_terms(about, language)
     body_terms = document_terms(skill.body[:_BODY_CHARS], language) if with_body else []
     has_body = [embeds_body(channel, with_body=with_body) for channel in range(len(scripts))]
@@ -146,10 +139,20 @@ def field_texts(
 
 
 def about_text(skill: Skill) -> str:
-    """Return all that the metadata says beside the name."""
+    """Return everything the metadata says besides the name."""
     metadata = skill.metadata
     parts = (metadata.description, metadata.when_to_use, *metadata.triggers, *metadata.tags)
     return "\n".join(part for part in parts if part)[:METADATA_CHARS]
+
+
+def _metadata_text(skill: Skill) -> str:
+    return f"{skill.name[:METADATA_CHARS]}: {about_text(skill)}"
+
+
+def _language(skill: Skill, *, with_body: bool) -> str:
+    """Return the language of the metadata and the head of the body together."""
+    head = skill.body[:_BODY_HEAD_CHARS] if with_body else ""
+    return language_of(f"{_metadata_text(skill)}\n{head}")
 
 
 def _chunk_texts(
@@ -169,7 +172,7 @@ def _chunk_texts(
 
 
 def _body_hash(body: str) -> str:
-    """Digest a body, white space aside; empty where it is too short to tell skills apart."""
+    """Digest a body, ignoring white space; empty if it is too short to tell skills apart."""
     text = " ".join(body.split())
     if len(text) < _DISTINCT_BODY_CHARS:
         return ""

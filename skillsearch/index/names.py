@@ -1,12 +1,16 @@
-"""Names → documents, and documents → the skills as they are on disk now."""
+"""Finds documents by name, and the skills that other skills of the same name shadow."""
 
 from __future__ import annotations
 
 import difflib
 import heapq
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from skillsearch.errors import AmbiguousNameError, SkillNotFoundError, VersionNotFoundError
 from skillsearch.index.documents import Document
@@ -15,6 +19,9 @@ from skillsearch.skills.resources import read_skill_md
 from skillsearch.skills.versions import newest, satisfies, split_requirement
 from skillsearch.text.safe_text import one_line
 from skillsearch.types import Skill
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _NEAREST_NAMES = 5
 _NEAREST_CUTOFF = 0.4
@@ -31,19 +38,18 @@ def find_by_name(
     """Find the document that a name means.
 
     Args:
-        name: A name in any case, ``root:name``, or the id of a document; each also with a
-            constraint on the version, such as ``pdf@>=1.2``, unless a skill is named just that.
+        name: A name in any case, ``root:name``, or the id of a document; each also with a version
+            constraint, such as ``pdf@>=1.2``, unless a skill has just that name.
         documents: All documents.
         roots: Paths of the roots, in order of precedence.
-        suggest: False to leave out the nearest names of an error, whose search looks at every
-            document.
+        suggest: False to leave similar names out of an error: finding them reads all documents.
 
     Returns:
         The document; of several that fit, the newest in the first root that has any.
 
     Raises:
-        SkillNotFoundError: When there is none; names the nearest.
-        VersionNotFoundError: When there are some, but none whose version fits; names the versions.
+        SkillNotFoundError: When there is none; lists similar names.
+        VersionNotFoundError: When no version fits; lists the versions.
         VersionConstraintError: When there are some, but the constraint cannot be read.
         AmbiguousNameError: When one root has several that versions do not tell apart.
     """
@@ -64,15 +70,10 @@ def find_by_name(
 
 
 def preferred(documents: Sequence[Document], roots: Sequence[str]) -> list[Document]:
-    """Return those of the documents of one name that it means.
+    """Return the documents, of several with one name, that the name means.
 
-    Args:
-        documents: The documents, at least one.
-        roots: Paths of the roots, in order of precedence.
-
-    Returns:
-        The newest document of the first root that has any; all documents of that root where a
-        version cannot be read or several are the newest.
+    It is the newest of the first root that has any; or all of that root if a version cannot be
+    read, or several are the newest.
     """
     order = {root: place for place, root in enumerate(roots)}
     first = min(order.get(document.root, len(order)) for document in documents)
@@ -82,7 +83,7 @@ def preferred(documents: Sequence[Document], roots: Sequence[str]) -> list[Docum
 
 
 def _versions(documents: Sequence[Document]) -> tuple[str, ...]:
-    """Return the first versions among some documents, each once and fit to be shown."""
+    """Return the first versions of some documents, each once and fit for display."""
     shown = (one_line(document.version, _SHOWN_VERSION_CHARS) for document in documents)
     return tuple(dict.fromkeys(shown))[:_SHOWN_VERSIONS]
 
@@ -106,16 +107,7 @@ def _meant(name: str, documents: DocumentStore) -> list[Document]:
 def nearest_names(
     name: str, documents: Iterable[Document], *, cutoff: float = _NEAREST_CUTOFF
 ) -> tuple[str, ...]:
-    """Find the names of documents that look most like a name.
-
-    Args:
-        name: The name.
-        documents: The documents; all of them are looked at.
-        cutoff: Least similarity, 0 to 1.
-
-    Returns:
-        Up to five names, nearest first.
-    """
+    """Return up to five names of documents that look most like a name, nearest first."""
     folded = {document.name.casefold(): document.name for document in documents}
     wanted = name[:_COMPARED_CHARS].casefold()
     close = difflib.get_close_matches(
@@ -125,9 +117,9 @@ def nearest_names(
 
 
 def _sharing_most(wanted: str, names: Iterable[str]) -> list[str]:
-    """Return the names that share the most pairs of letters with one (Dice's coefficient).
+    """Return the names that share the most letter pairs with one (Dice's coefficient).
 
-    To compare thousands of names letter by letter takes seconds; to count their pairs does not.
+    Comparing thousands of names letter by letter takes seconds; counting their pairs does not.
     """
     pairs = _pairs(wanted)
 
@@ -139,25 +131,61 @@ def _sharing_most(wanted: str, names: Iterable[str]) -> list[str]:
 
 
 def _pairs(text: str) -> set[tuple[str, str]]:
-    """Return the pairs of neighbouring letters of a text, its edges included."""
+    """Return the pairs of adjacent letters of a text, its edges included."""
     return set(itertools.pairwise(f"^{text[:_COMPARED_CHARS]}$"))
 
 
 def read_skill(document: Document) -> Skill:
-    """Read a document's skill from disk, as it is now.
-
-    Args:
-        document: The document.
-
-    Returns:
-        The skill.
-
-    Raises:
-        ParseError: When its file can no longer be read as a skill.
-    """
+    """Read a document's skill as it is on disk now; raises ParseError if it is not one any more."""
     # A search reads no skill unless it explains: the parser and its YAML are imported only here.
     from skillsearch.skills.parser import parse_skill
 
     path = Path(document.path)
     data, _ = read_skill_md(path)
     return parse_skill(data, doc_id=document.doc_id, path=path, root=Path(document.root))[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Shadowed:
+    """A skill that a plain name does not mean, and the one that it means instead."""
+
+    document: Document
+    by: Document
+
+
+def find_shadowed(documents: DocumentStore, roots: Sequence[str]) -> tuple[Shadowed, ...]:
+    """Find the skills that others of the same name take precedence over, by id.
+
+    Skills that neither a root nor a version tells apart do not shadow each other: their name is
+    ambiguous.
+    """
+    found = (shadowed for _, shadowed in _shadowed(documents, roots))
+    return tuple(sorted(found, key=lambda shadowed: shadowed.document.doc_id))
+
+
+def shadowed_numbers(documents: DocumentStore, roots: Sequence[str]) -> NDArray[np.int64]:
+    """Return the numbers of what `find_shadowed` finds, int64, ascending."""
+    return np.array(sorted(number for number, _ in _shadowed(documents, roots)), np.int64)
+
+
+def _shadowed(documents: DocumentStore, roots: Sequence[str]) -> Iterator[tuple[int, Shadowed]]:
+    """Yield the shadowed skills with their numbers."""
+    for numbers in _namesakes(documents):
+        namesakes = [documents[number] for number in numbers]
+        best = preferred(namesakes, roots)
+        meant = {document.doc_id for document in best}
+        for number, document in zip(numbers, namesakes, strict=True):
+            if document.doc_id not in meant:
+                yield number, Shadowed(document, best[0])
+
+
+def _namesakes(documents: DocumentStore) -> Iterator[list[int]]:
+    """Yield the numbers of the documents of each name that several have, in order of their ids."""
+    living = documents.living
+    order = living[np.argsort(documents.names[living], kind="stable")]
+    names = documents.names[order]
+    is_other = np.concatenate(([True], names[1:] != names[:-1], [True]))[: len(names) + 1]
+    bounds = np.flatnonzero(is_other)
+    is_shared = np.diff(bounds) > 1
+    for begin, end in zip(bounds[:-1][is_shared], bounds[1:][is_shared], strict=True):
+        yield order[begin:end].tolist()

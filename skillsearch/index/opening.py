@@ -10,7 +10,7 @@ from skillsearch.config import Settings, index_option
 from skillsearch.errors import IndexNotFoundError, LockTimeoutError, RootError, SkillSearchError
 
 if TYPE_CHECKING:
-    from skillsearch.index.build.freshness import Differences
+    from skillsearch.index.build.changes import FileChanges
     from skillsearch.index.skill_index import SkillIndex
 
 MAX_CHECKED_SKILLS = 20_000
@@ -68,7 +68,7 @@ def bring_up_to_date(index: SkillIndex) -> str:
     return _refresh(index, differences)
 
 
-def _obstacle(index: SkillIndex, differences: Differences) -> str:
+def _obstacle(index: SkillIndex, differences: FileChanges) -> str:
     """Return what speaks against refreshing now and what to do about it; empty for nothing."""
     if differences.missing_roots:
         missing = differences.missing_roots[0]
@@ -97,8 +97,7 @@ def _state_of(root: str) -> str:
 
 def _way_on(folder: Path, option: str) -> str:
     """Say how to go on with an index some of whose roots cannot be indexed."""
-    from skillsearch.index.indexed_roots import replace_command, usable_roots
-    from skillsearch.index.request import IndexRequest
+    from skillsearch.index.request import IndexRequest, replace_command, usable_roots
 
     request = IndexRequest.load(folder)
     named = request.named if request else ()
@@ -108,7 +107,7 @@ def _way_on(folder: Path, option: str) -> str:
     return f"Bring it back, or leave its skills out: {replace_command(usable, option)}"
 
 
-def _refresh(index: SkillIndex, differences: Differences) -> str:
+def _refresh(index: SkillIndex, differences: FileChanges) -> str:
     """Refresh an index unless another process is at it, and say what changed."""
     from skillsearch.index.storage.cache import IndexFolder
 

@@ -1,14 +1,20 @@
-"""What an index folder was asked to hold, kept apart from the index so that it outlives damage."""
+"""What an index was asked to hold, kept apart so that it survives damage, and its roots."""
 
 from __future__ import annotations
 
 import logging
+import os
+import shlex
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
-from skillsearch.errors import CacheError
+from skillsearch.errors import CacheError, RootError
 from skillsearch.files.atomic_files import read_record, write_record
-from skillsearch.types import LANGUAGES, Languages
+from skillsearch.roots.sources import is_bundle, place_of, shown, source_of
+from skillsearch.skills.discovery import make_roots
+from skillsearch.types import LANGUAGES, Diagnostic, Languages, Root
 
 logger = logging.getLogger(__name__)
 
@@ -21,11 +27,11 @@ class IndexRequest:
 
     Attributes:
         roots: Folders of skills, in order of precedence.
-        model: What the embedder is loaded by.
+        model: Model spec of the embedder.
         with_body: False for an index of metadata alone.
-        sources: The roots as they were named, one for each where any is an archive or a URL; to
-            index them again is to look at these again.
-        languages: Which languages it is for; see `skillsearch.types.LANGUAGES`.
+        sources: The roots as they were named, if any is an archive or a URL; indexing again looks
+            at these again.
+        languages: One of `skillsearch.types.LANGUAGES`.
     """
 
     roots: tuple[Path, ...]
@@ -40,14 +46,7 @@ class IndexRequest:
         return self.sources or self.roots
 
     def save(self, folder: Path) -> None:
-        """Write the request into an index folder.
-
-        Args:
-            folder: The index folder.
-
-        Raises:
-            OSError: When it cannot be written; the one before stays.
-        """
+        """Write the request into an index folder; if that fails, the one before stays."""
         record = {
             "roots": [str(root) for root in self.roots],
             "model": self.model,
@@ -59,7 +58,7 @@ class IndexRequest:
 
     @classmethod
     def load(cls, folder: Path) -> IndexRequest | None:
-        """Read the request of an index folder; None where there is none that can be read."""
+        """Read the request of an index folder; None if none can be read."""
         try:
             record = read_record(folder / REQUEST_FILE)
             roots = tuple(Path(root) for root in record["roots"])
@@ -71,3 +70,38 @@ class IndexRequest:
         except (CacheError, ValueError, KeyError, TypeError) as exc:
             logger.info("no request in %s: %s", folder, exc)
             return None
+
+
+def resolve_roots(paths: Sequence[Path]) -> tuple[tuple[Root, ...], tuple[Diagnostic, ...]]:
+    """Check the folders to index, and return the roots and what is odd about them.
+
+    Raises RootError when one is missing, not a folder, or unreadable: an index that silently lacks
+    all skills of a folder would be worse than none.
+    """
+    roots, diagnostics = make_roots(paths)
+    for diagnostic in diagnostics:
+        if diagnostic.severity == "error":
+            raise RootError(f"{diagnostic.path}: {diagnostic.message} Nothing was changed.")
+    return tuple(roots), tuple(diagnostics)
+
+
+def join_roots(*groups: Iterable[Path | str]) -> tuple[Path | str, ...]:
+    """Join lists of roots; a root that is named twice, in any spelling, keeps its first place."""
+    found: dict[str, Path | str] = {}
+    for root in chain.from_iterable(groups):
+        found.setdefault(os.path.realpath(place_of(root)), root)
+    return tuple(found.values())
+
+
+def usable_roots(roots: Iterable[Path | str]) -> list[Path | str]:
+    """Return the roots that can be indexed; archives and URLs are not looked at."""
+    return [root for root in roots if is_bundle(root) or make_roots([place_of(root)])[0]]
+
+
+def replace_command(roots: Iterable[Path | str], option: str = "") -> str:
+    """Return the command that makes an index hold exactly some roots, without secrets in URLs.
+
+    It asks for a folder if there is no root; `option` is appended as it is.
+    """
+    names = " ".join(shlex.quote(shown(source_of(root))) for root in roots)
+    return f"skillsearch index --replace {names or 'FOLDER'}{option}"

@@ -1,11 +1,11 @@
-"""The segments of a corpus: one that holds all of it, or a large one and what changed since.
+"""The segments of a corpus: one that holds all skills, or a base segment and a delta segment.
 
-To write a hundred thousand skills anew takes minutes, to write down that one of them changed a
-moment. So a small segment (its files begin with ``delta-``) holds the skills that came or changed,
-and a `Revision` says which of the large one are gone, and what the whole corpus has become to BM25.
+Rewriting a hundred thousand skills takes minutes, writing down that one changed a moment. So a
+delta segment (its files begin with ``delta-``) holds the skills that came or changed, and
+`Tombstones` name the ones of the base that are gone and adjust the statistics of BM25.
 
-A corpus with shadowed skills has a `Revision` too, be it of one segment or of two: they count for
-nothing, so that copies in a later root change no score.
+A corpus with shadowed skills has `Tombstones` too: shadowed skills count for nothing, so that
+copies in a later root change no score.
 """
 
 from __future__ import annotations
@@ -25,15 +25,14 @@ from skillsearch.index.fields import embeds_body
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.okapi import average_idf
 from skillsearch.index.lexical.postings import LexicalSegment, LexicalStatistics, TermTally
-from skillsearch.index.precedence import shadowed_numbers
-from skillsearch.index.storage.document_segment import DocumentSegment
-from skillsearch.index.storage.document_store import DocumentStore
+from skillsearch.index.names import shadowed_numbers
+from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DELTA = "delta-"
-"""What the names of the files of the small segment begin with."""
+"""Prefix of the files of the delta segment."""
 METADATA, FULL = "lexical-metadata", "lexical-full"
 
 
@@ -43,9 +42,9 @@ class Segment:
 
     Attributes:
         documents: Its documents.
-        lexical: Postings by field, `METADATA` and, unless the index is of metadata alone, `FULL`.
+        lexical: Postings by field: `METADATA` and, unless the index is of metadata alone, `FULL`.
         dense: Its vectors in each dense channel.
-        chunks: The chunks of its bodies; None where there are none.
+        chunks: The chunks of its bodies; None without any.
     """
 
     documents: DocumentSegment
@@ -55,19 +54,9 @@ class Segment:
 
     @classmethod
     def load(cls, folder: Path, prefix: str, *, channels: int, with_body: bool) -> Segment:
-        """Map the parts of a segment.
+        """Map the parts of a segment, whose file names begin with a prefix.
 
-        Args:
-            folder: Where they lie.
-            prefix: What their names begin with.
-            channels: How many dense channels there are.
-            with_body: False for an index of metadata alone.
-
-        Returns:
-            The segment.
-
-        Raises:
-            CacheError: When a part is missing, damaged, or of another size than the others.
+        Raises CacheError when a part is missing, damaged, or of another size than the others.
         """
         fields = lexical_fields(with_body=with_body)
         segment = cls(
@@ -93,103 +82,76 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Revision:
-    """Which documents of a corpus do not count, and what all others are to BM25.
+class Tombstones:
+    """The documents of a corpus that do not count, and the BM25 statistics of the others.
 
     Attributes:
-        gone: Numbers of the documents of the large segment that changed or were removed, int64,
-            ascending.
-        places: For each document of the small one, how many ids of the large one come before its
-            own, int64; none in a corpus of one segment.
+        deleted: Numbers of the base documents that changed or were removed, int64, ascending.
+        places: `DocumentStore.places`; empty for one segment.
         shadowed: Numbers of the living documents that their name does not mean, int64, ascending.
-        statistics: What all documents that are searched are to BM25, by lexical field.
-        corrections: For each term of the documents that are not searched, less than 0, how many
-            documents fewer have it, by lexical field.
+        statistics: BM25 statistics of all searched documents, by lexical field.
+        adjustments: Document-frequency adjustments for the documents that are not searched, below
+            0, by lexical field.
     """
 
-    gone: NDArray[np.int64]
+    deleted: NDArray[np.int64]
     places: NDArray[np.int64]
     shadowed: NDArray[np.int64]
     statistics: Mapping[str, LexicalStatistics]
-    corrections: Mapping[str, TermTally]
+    adjustments: Mapping[str, TermTally]
 
     @classmethod
     def of(
         cls,
         documents: DocumentStore,
         fields: Mapping[str, Sequence[LexicalSegment]],
-        corrections: Mapping[str, TermTally],
-    ) -> Revision:
-        """Take the documents of a corpus, its postings, and the corrections of these."""
+        adjustments: Mapping[str, TermTally],
+    ) -> Tombstones:
+        """Compute them for documents, their postings, and the adjustments of these."""
         statistics = {
-            name: _statistics(segments, documents, corrections[name])
+            name: _statistics(segments, documents, adjustments[name])
             for name, segments in fields.items()
         }
-        gone, places, shadowed = documents.gone, documents.places, documents.shadowed
-        return cls(gone, places, shadowed, statistics, corrections)
+        deleted, places, shadowed = documents.deleted, documents.places, documents.shadowed
+        return cls(deleted, places, shadowed, statistics, adjustments)
 
     def save(self, folder: Path) -> None:
-        """Write the arrays as ``delta-*.npy`` files.
-
-        Args:
-            folder: Where to write.
-
-        Raises:
-            OSError: When one cannot be written whole.
-        """
-        save_array(folder / f"{DELTA}gone.npy", self.gone)
+        """Write the arrays as ``delta-*.npy`` files."""
+        save_array(folder / f"{DELTA}deleted.npy", self.deleted)
         save_array(folder / f"{DELTA}places.npy", self.places)
         save_array(folder / f"{DELTA}shadowed.npy", self.shadowed)
         for name, known in self.statistics.items():
             values = [known.documents, known.mean_length, known.average_idf]
             save_array(folder / f"{DELTA}{name}-all.npy", np.array(values, np.float64))
-            tally = self.corrections[name]
-            save_array(folder / f"{DELTA}{name}-corrected.npy", tally.hashes)
-            save_array(folder / f"{DELTA}{name}-corrections.npy", tally.counts)
+            tally = self.adjustments[name]
+            save_array(folder / f"{DELTA}{name}-adjusted.npy", tally.hashes)
+            save_array(folder / f"{DELTA}{name}-adjustments.npy", tally.counts)
 
     @classmethod
-    def load(cls, folder: Path, *, with_body: bool) -> Revision:
-        """Read what `save` wrote.
-
-        Args:
-            folder: Where it was written.
-            with_body: False for an index of metadata alone.
-
-        Returns:
-            The revision.
-
-        Raises:
-            CacheError: When an array is missing or has another form.
-        """
-        statistics, corrections = {}, {}
+    def load(cls, folder: Path, *, with_body: bool) -> Tombstones:
+        """Read what `save` wrote; raises CacheError if an array is missing or malformed."""
+        statistics, adjustments = {}, {}
         for name in lexical_fields(with_body=with_body):
             count, mean_length, mean_idf = _read(folder, f"{name}-all", np.float64, 3)
             statistics[name] = LexicalStatistics(int(count), float(mean_length), float(mean_idf))
-            hashes = _read(folder, f"{name}-corrected", np.uint64)
-            counts = _read(folder, f"{name}-corrections", np.int64, len(hashes))
-            corrections[name] = TermTally(hashes, counts)
-        gone, places, shadowed = (
-            _read(folder, part, np.int64) for part in ("gone", "places", "shadowed")
+            hashes = _read(folder, f"{name}-adjusted", np.uint64)
+            counts = _read(folder, f"{name}-adjustments", np.int64, len(hashes))
+            adjustments[name] = TermTally(hashes, counts)
+        deleted, places, shadowed = (
+            _read(folder, part, np.int64) for part in ("deleted", "places", "shadowed")
         )
-        return cls(gone, places, shadowed, statistics, corrections)
+        return cls(deleted, places, shadowed, statistics, adjustments)
 
     @staticmethod
     def is_in(folder: Path) -> bool:
-        """Return whether a generation has one."""
-        return (folder / f"{DELTA}gone.npy").exists()
+        """Return whether a generation has tombstones."""
+        return (folder / f"{DELTA}deleted.npy").exists()
 
 
 def save_shadowed(folder: Path, roots: Sequence[str], *, with_body: bool) -> None:
-    """Write what the shadowed skills of a corpus of one segment make of it; nothing without any.
+    """Write the tombstones of a corpus of one segment, if it has shadowed skills.
 
-    Args:
-        folder: Where its documents and postings lie.
-        roots: Paths of the roots, in order of precedence.
-        with_body: False for an index of metadata alone.
-
-    Raises:
-        OSError: When a file cannot be written whole.
-        CacheError: When what lies there is damaged.
+    `roots` are the paths of the roots in order of precedence.
     """
     documents = [DocumentSegment.load(folder)]
     shadowed = shadowed_numbers(DocumentStore(documents), roots)
@@ -200,28 +162,19 @@ def save_shadowed(folder: Path, roots: Sequence[str], *, with_body: bool) -> Non
     fields = {
         name: (LexicalSegment.load(folder, name),) for name in lexical_fields(with_body=with_body)
     }
-    corrections = {name: segments[0].tally(signs) for name, segments in fields.items()}
+    adjustments = {name: segments[0].tally(signs) for name, segments in fields.items()}
     store = DocumentStore(documents, shadowed=shadowed)
-    Revision.of(store, fields, corrections).save(folder)
+    Tombstones.of(store, fields, adjustments).save(folder)
 
 
 def lexical_field(
-    name: str, segments: Sequence[Segment], revision: Revision | None
+    name: str, segments: Sequence[Segment], tombstones: Tombstones | None
 ) -> LexicalField:
-    """Return a lexical field of a corpus.
-
-    Args:
-        name: Which.
-        segments: The segments of the corpus.
-        revision: What does not count of them; None if all does.
-
-    Returns:
-        The field.
-    """
+    """Return a lexical field of a corpus; all documents count if there are no tombstones."""
     postings = tuple(segment.lexical[name] for segment in segments)
-    if revision is None:
+    if tombstones is None:
         return LexicalField.of(postings[0])
-    return LexicalField(postings, revision.statistics[name], revision.corrections[name])
+    return LexicalField(postings, tombstones.statistics[name], tombstones.adjustments[name])
 
 
 def lexical_fields(*, with_body: bool) -> tuple[str, ...]:
@@ -230,9 +183,9 @@ def lexical_fields(*, with_body: bool) -> tuple[str, ...]:
 
 
 def _statistics(
-    segments: Sequence[LexicalSegment], documents: DocumentStore, corrections: TermTally
+    segments: Sequence[LexicalSegment], documents: DocumentStore, adjustments: TermTally
 ) -> LexicalStatistics:
-    """Return what all documents that are searched are to BM25."""
+    """Return the BM25 statistics of all searched documents."""
     lengths = np.concatenate([segment.lengths for segment in segments])
     length = int(lengths.sum(dtype=np.int64))
     length -= int(lengths[documents.left_out].sum(dtype=np.int64))
@@ -242,14 +195,14 @@ def _statistics(
         np.add.at(frequencies, rows[rows >= 0], own[rows >= 0])
         hashes = np.concatenate([hashes, segment.hashes[rows < 0]])
         frequencies = np.concatenate([frequencies, own[rows < 0]])
-    frequencies = frequencies + corrections.of(hashes)
+    frequencies = frequencies + adjustments.of(hashes)
     count = documents.searched_size
     mean = average_idf(frequencies[frequencies > 0], count)
     return LexicalStatistics(count, length / max(count, 1), mean)
 
 
 def _read(folder: Path, name: str, dtype: type, length: int | None = None) -> NDArray[Any]:
-    """Map an array of a revision and check its form."""
+    """Map an array of the tombstones and check its form."""
     array = map_array(folder / f"{DELTA}{name}.npy")
     if array.dtype != dtype or array.ndim != 1 or (length is not None and len(array) != length):
         raise CacheError(f"the part {name!r} of the index has an unknown form")

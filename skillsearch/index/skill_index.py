@@ -12,7 +12,7 @@ from typing import Unpack
 from skillsearch import config
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.errors import CacheError, IndexNotFoundError, SkillSearchError
-from skillsearch.index.build.freshness import Differences, compare, is_up_to_date
+from skillsearch.index.build.changes import FileChanges, compare, is_up_to_date
 from skillsearch.index.corpus import OpenedIndex, last_request, open_current
 from skillsearch.index.dense.channel_embedders import ChannelEmbedders
 from skillsearch.index.documents import Document
@@ -236,7 +236,7 @@ class SkillIndex:
         """Tell, by the stat of every folder and file, whether the disk is what was indexed."""
         return is_up_to_date(self._opened, self._folder)
 
-    def differences(self, *, verify: bool = False) -> Differences:
+    def differences(self, *, verify: bool = False) -> FileChanges:
         """Compare the index with the disk.
 
         Args:

@@ -1,32 +1,54 @@
-"""Making the index of a library: while its caller waits, or beside it in an executor."""
+"""Makes the index of a library, in an executor if there is one; until then words are searched."""
 
 from __future__ import annotations
 
 import logging
+import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol, Self
 
+import numpy as np
+
+from skillsearch.embedders.embedding_keys import text_key
 from skillsearch.errors import IndexingError, QueryError
+from skillsearch.index.corpus import Corpus
+from skillsearch.index.documents import Document
+from skillsearch.index.fields import METADATA_CHARS, NAME_WEIGHT
+from skillsearch.index.lexical.builder import LexicalWriter
+from skillsearch.index.lexical.field import LexicalField
+from skillsearch.index.lexical.postings import LexicalSegment
+from skillsearch.index.names import find_shadowed
+from skillsearch.index.search.fitted import default_calibration
+from skillsearch.index.search.query_form import QueryForm, QueryView
+from skillsearch.index.search.search import SearchRequest, run
+from skillsearch.index.segments import METADATA
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.types import IndexProgress, Progress, SearchResult
+from skillsearch.index.storage.document_store import DocumentStore
+from skillsearch.text.languages import language_of
+from skillsearch.text.tokenizer import document_terms, terms
+from skillsearch.types import IndexProgress, Progress, Root, SearchResult
 
 ANY_QUERY = "a task"
-"""Searched for where all that counts is that the first search, which is slow, is done."""
+"""A query that only warms up an index, whose first search is slow."""
 WORDS_AFTER = 1.0
-"""Seconds after which words are counted: an index that is up to date is there before that."""
+"""Seconds after which a `WordIndex` is built; an index that is up to date opens sooner."""
 _STEADY_AFTER = 0.5
-"""Seconds of embedding after which its pace tells how long the rest will take."""
+"""Seconds of embedding after which its pace predicts the rest."""
+
+_NO_VOTE = (QueryView(np.zeros(0, np.float32), 0.0),)
 
 logger = logging.getLogger(__name__)
 
 
 class Searchable(Protocol):
-    """What answers the searches of a library; `SkillIndex.search` explains the arguments."""
+    """An index that a library can search; arguments as in `SkillIndex.search`."""
 
     def search(
         self,
@@ -36,41 +58,36 @@ class Searchable(Protocol):
         *,
         include_hidden: bool = True,
     ) -> SearchResult:
-        """Find the skills that fit a request, or none."""
+        """Find the skills that match a request."""
 
 
 class Indexer:
-    """Makes the index of one state of a library after the other, and keeps the last one.
+    """Makes an index for each state of a library, and keeps the last one.
 
-    It belongs to the thread of its library; only what makes an index runs in the executor.
+    It belongs to the thread of its library; only `make` and `count_words` run in the executor.
     """
 
     def __init__(
         self, executor: Executor | None = None, first: tuple[object, SkillIndex] | None = None
     ) -> None:
-        """Say who makes the indexes.
-
-        Args:
-            executor: Makes them while the library goes on; None for the caller, who waits.
-            first: A state whose index is there already.
-        """
+        """Take an executor, None to make the caller wait, and a state that has an index already."""
         self._executor = executor
         self._last = first
         self._job: _Job | None = None
 
     @property
     def is_busy(self) -> bool:
-        """Whether an index is being made, or was made and not yet asked for."""
+        """Whether an index is being made, or was made and not yet taken."""
         return self._job is not None
 
     @property
     def words(self) -> Searchable | None:
-        """What can be searched until the first index is made, once it is there."""
+        """The index of words to search until the first index is made, if it exists yet."""
         return self._job.words if self._job else None
 
     @property
     def progress(self) -> IndexProgress | None:
-        """How far the first index is; None if it is made or not begun."""
+        """Progress of the first index; None if it is made or not begun."""
         return self._job.progress() if self._job and self._last is None else None
 
     def index_of(
@@ -82,31 +99,32 @@ class Indexer:
         """Return the index of a state.
 
         Args:
-            state: What is indexed, told from others by its identity.
-            make: Makes the index; called where that of the state is not there yet.
+            state: The state, told from others by identity.
+            make: Makes its index.
             count_words: Makes what `words` returns if the first index takes long.
 
         Returns:
-            The index; with an executor, until it is made, that of the state before.
+            The index; with an executor, that of the state before until it is made.
 
         Raises:
-            IndexingError: When the first one is still being made.
-            SkillSearchError: When it could not be made; asked again, it is tried again.
+            IndexingError: When the first index is still being made.
+            SkillSearchError: When it could not be made; the next call tries again.
         """
         self._take_finished()
         if self._last is not None and self._last[0] is state:
             return self._last[1]
         if self._executor is None:
-            self._last = (state, make(_untold))
+            self._last = (state, make(_silent))
         elif self._job is None:
             self._job = _Job(state)
-            self._job.start(self._executor, make, None if self._last else count_words)
+            count_words = None if self._last else count_words
+            self._job.future = self._executor.submit(self._job.run, make, count_words)
         if self._last is None:
             raise IndexingError(self.progress or IndexProgress())
         return self._last[1]
 
     def _take_finished(self) -> None:
-        """Take the index that was made meanwhile."""
+        """Take an index that was finished meanwhile."""
         job = self._job
         if job is not None and job.future.done():
             self._job = None
@@ -115,7 +133,7 @@ class Indexer:
 
 @dataclass(slots=True)
 class _Job:
-    """An index that is being made: of what, how far it is, and what comes of it."""
+    """An index that is being made for a state."""
 
     state: object
     words: Searchable | None = None
@@ -124,29 +142,20 @@ class _Job:
     _embedded: tuple[int, int] = (0, 0)
     _embedding_since: float = 0.0
 
-    def start(
-        self,
-        executor: Executor,
-        make: Callable[[Progress], SkillIndex],
-        count_words: Callable[[], Searchable] | None,
-    ) -> None:
-        """Have the index made, and its first search, which is slow, done."""
-        self.future = executor.submit(self._run, make, count_words)
-
     def progress(self) -> IndexProgress:
-        """Return how far it is."""
+        """Return the progress so far."""
         embedded, texts = self._embedded
         taken = time.monotonic() - self._embedding_since
         is_steady = embedded and taken > _STEADY_AFTER
         left = taken / embedded * (texts - embedded) if is_steady else None
         return IndexProgress(*self._read, embedded, texts, left)
 
-    def _run(
+    def run(
         self,
         make: Callable[[Progress], SkillIndex],
         count_words: Callable[[], Searchable] | None,
     ) -> SkillIndex:
-        """Make the index, and beside it words if it takes long."""
+        """Make the index and warm it up; if it takes long, make an index of words meanwhile."""
         timer = threading.Timer(WORDS_AFTER, self._count, (count_words,))
         timer.daemon = True
         if count_words:
@@ -160,14 +169,14 @@ class _Job:
         return index
 
     def _count(self, count_words: Callable[[], Searchable]) -> None:
-        """Make what is searched until the index is there."""
+        """Make the index of words."""
         try:
             self.words = count_words()
         except OSError as exc:
             logger.warning("Skills cannot be searched by words while they are indexed: %s", exc)
 
     def _tell(self, stage: str, done: int, total: int) -> None:
-        """Keep how far it is."""
+        """Record the progress."""
         if stage == "read":
             self._read = (done, total)
         elif stage == "embed":
@@ -175,5 +184,67 @@ class _Job:
             self._embedded = (done, total)
 
 
-def _untold(stage: str, done: int, total: int) -> None:
-    """Tell nobody."""
+class WordIndex:
+    """BM25 over the metadata of skills, ready long before any vector.
+
+    It scores like a `SkillIndex` whose embedders cannot read the query.
+    """
+
+    def __init__(self, corpus: Corpus, roots: Sequence[str]) -> None:
+        """Wrap a corpus; use `build` instead."""
+        self._corpus = corpus
+        self._roots = roots
+
+    @classmethod
+    def build(
+        cls, documents: DocumentStore, about: Mapping[str, str], roots: Sequence[Root]
+    ) -> Self:
+        """Index the metadata of all documents that are not shadowed, in a temporary folder.
+
+        `about` is the metadata besides the name, by path, if it differs from the description.
+        """
+        paths = [str(root.path) for root in roots]
+        shadowed = find_shadowed(documents, paths)
+        left_out = {one.document.doc_id for one in shadowed}
+        found: list[Document] = []
+        with tempfile.TemporaryDirectory(prefix="skillsearch-") as folder:
+            writer = LexicalWriter(Path(folder), METADATA)
+            meant = (one for one in documents if one.doc_id not in left_out)
+            for number, document in enumerate(meant):
+                name = document.name[:METADATA_CHARS]
+                text = about.get(document.path, document.description)[:METADATA_CHARS]
+                language = language_of(f"{name}: {text}")
+                named = document_terms(name, language) * NAME_WEIGHT
+                writer.add(number, named + document_terms(text, language))
+                key = text_key(f"{name}: {text}").hex()
+                found.append(replace(document, keys=((key, ""),), language=language))
+            writer.finish(len(found))
+            field = LexicalField.of(LexicalSegment.load(Path(folder), METADATA))
+        return cls(Corpus(DocumentStore.build(found), field, None, (), (None,)), paths)
+
+    def search(
+        self,
+        query: str,
+        n: int = 5,
+        threshold: float | None = None,
+        *,
+        include_hidden: bool = True,
+        exclude: Collection[str] = (),
+    ) -> SearchResult:
+        """Find the skills that match a request by its words, as `SkillIndex.search` does."""
+        started = time.perf_counter()
+        request = SearchRequest.of(
+            query, n=n, threshold=threshold, include_hidden=include_hidden, exclude=exclude
+        )
+        language = language_of(query)
+        form = QueryForm(query, language, Counter(terms(query, language)), _NO_VOTE)
+        calibration = default_calibration()
+        is_empty = not len(self._corpus.documents)
+        hits = () if is_empty else run(request, self._corpus, form, calibration, self._roots)
+        seconds = time.perf_counter() - started
+        cut = request.cut(calibration)
+        return SearchResult(query, cut, hits, not hits, seconds, words_only=True)
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    """Ignore progress."""

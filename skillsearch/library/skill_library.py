@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
+from skillsearch.errors import ParseError
 from skillsearch.index.documents import Document
-from skillsearch.index.precedence import Shadowed
+from skillsearch.index.names import Shadowed
 from skillsearch.index.search.fitted import default_calibration
 from skillsearch.index.search.search import SearchRequest
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.library.naming import Naming
-from skillsearch.library.order import LoadOrder, load_order
-from skillsearch.library.reader import LoadedSkill, SkillReader
+from skillsearch.library.naming import LoadOrder, Naming, load_order
 from skillsearch.library.source import Changes, IndexSource, ScannedSource, Source
 from skillsearch.roots.bundles import local_root
 from skillsearch.skills.listing import list_files
-from skillsearch.skills.parser import decode_skill_md
+from skillsearch.skills.parser import decode_skill_md, parse_skill
+from skillsearch.skills.resources import content_hash as hash_of
 from skillsearch.skills.resources import read_page, read_skill_md, script_path
 from skillsearch.types import (
     Diagnostic,
@@ -31,22 +34,20 @@ from skillsearch.types import (
 )
 
 _DOC_SUFFIXES = (".md", ".txt")
+MAX_PRELOADED_SKILLS = 1_000
+_KEPT_SKILLS = 32
 
 
 class SkillLibrary:
     """All skills of an environment.
 
-    It shows the skills as they were when it was made, until `refresh`; what it loads is always
-    read from the disk. Of several skills with one name, that of the first root is meant, and
-    within a root the newest version. One library belongs to one thread.
+    It shows the skills as of its creation or its last `refresh`; what it loads is always read from
+    the disk. If several skills share a name, the first root wins, and within a root the newest
+    version. One library belongs to one thread.
     """
 
     def __init__(self, source: Source) -> None:
-        """Wrap a source of skills; use `from_roots` or `open` instead.
-
-        Args:
-            source: Where the skills come from.
-        """
+        """Wrap a source of skills; use `from_roots` or `open` instead."""
         self._source = source
         self._reader = SkillReader()
         self._known = Naming(source.documents, source.roots)
@@ -63,15 +64,15 @@ class SkillLibrary:
     ) -> SkillLibrary:
         """Read the metadata of all skills below some folders.
 
-        The first search makes the index, or brings it up to date. A folder that is missing is a
-        diagnostic, and looked for again by `refresh`.
+        The first search makes the index, or brings it up to date. A missing folder becomes a
+        diagnostic, and `refresh` looks for it again.
 
         Args:
             roots: Folders, archives, and URLs of an archive or a SKILL.md, in order of precedence.
             index_dir: Folder of the index; by default one for these roots in the user's cache.
-            model: What to load the embedder by, as in `SkillIndex.from_roots`.
-            languages: Which languages to index for, likewise.
-            executor: Makes the index; until then searches use that before, or else words alone.
+            model: Model spec of the embedder, as in `SkillIndex.from_roots`.
+            languages: The languages to index for, likewise.
+            executor: Makes the index; until then searches use the previous one, or words alone.
 
         Returns:
             The library.
@@ -88,24 +89,18 @@ class SkillLibrary:
     def open(
         cls, index_dir: str | Path | None = None, *, executor: Executor | None = None
     ) -> SkillLibrary:
-        """Take the skills of an index that was built before.
+        """Take the skills of an existing index, by default the one that the settings name.
 
-        Args:
-            index_dir: Folder of the index; by default the one that the settings name.
-            executor: As in `from_roots`; then `refresh` begins to bring the index up to date, and
-                a later one shows what it found.
+        With an executor, `refresh` begins to bring the index up to date, and a later one shows
+        what it found.
 
-        Returns:
-            The library.
-
-        Raises:
-            IndexNotFoundError: When there is none, and nothing says what it should hold.
+        Raises IndexNotFoundError when there is none, and nothing says what it should hold.
         """
         return cls(IndexSource(SkillIndex.open(index_dir), executor))
 
     @classmethod
     def of_index(cls, index: SkillIndex) -> SkillLibrary:
-        """Take the skills of an opened index, which `refresh` brings up to date as well."""
+        """Take the skills of an opened index, which `refresh` brings up to date."""
         return cls(IndexSource(index))
 
     def __len__(self) -> int:
@@ -118,135 +113,72 @@ class SkillLibrary:
 
     @property
     def is_indexing(self) -> bool:
-        """Whether its executor makes an index that is not searched yet."""
+        """Whether the executor is making an index that is not searched yet."""
         return self._source.is_indexing
 
     @property
     def progress(self) -> IndexProgress | None:
-        """How far the first index is, if its executor makes one; None once it is searched."""
+        """Progress of the first index in the executor; None once it is searched."""
         return self._source.progress
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """What could not be read or is odd, by path."""
+        """Everything that could not be read or is odd, by path."""
         return self._source.diagnostics
 
     def list(self, *, include_hidden: bool = False) -> tuple[Document, ...]:
-        """List the skills that names mean.
+        """List the skills that names mean, by name, ties by id; shadowed ones are left out.
 
-        Args:
-            include_hidden: True to list skills that ask not to be offered to models as well.
-
-        Returns:
-            The skills by name, ties by id; those that others shadow are left out.
+        Skills that ask not to be offered to models are only listed with `include_hidden`.
         """
         listed = self._names.listed
         return listed if include_hidden else tuple(d for d in listed if not d.hidden)
 
     def shadowed(self) -> tuple[Shadowed, ...]:
-        """Return the skills that a plain name does not mean, each with the one it means instead."""
+        """Return the skills that a plain name does not mean, each with the one it means."""
         return self._names.shadowed
 
     def find(self, name: str) -> Document:
         """Find the skill that a name means.
 
-        Args:
-            name: A name in any case; ``root:name`` or an id where several skills share it;
-                ``name@constraint`` for a version, such as ``pdf@>=1.2,<2``.
+        `name` is a name in any case; ``root:name`` or an id if several skills share it; or
+        ``name@constraint`` for a version, such as ``pdf@>=1.2,<2``.
 
-        Returns:
-            Its document.
-
-        Raises:
-            SkillNotFoundError: When there is none; names up to five that come near.
-            AmbiguousNameError: When one root has several that no version tells apart.
+        Raises SkillNotFoundError when there is none; lists up to five similar names;
+        AmbiguousNameError when one root has several that no version tells apart.
         """
         return self._names.find(name)
 
     def in_folder(self, folder: str) -> Document | None:
-        """Return the first skill whose folder has a name, in any case; None where none has."""
+        """Return the first skill whose folder has a name, in any case; None if there is none."""
         return self._names.in_folder(folder)
 
     def handle(self, found: Document | Hit | Skill) -> str:
-        """Return what to show as the name of a skill: `find` takes it and finds no other.
+        """Return the name to show for a skill: `find` takes it and finds this skill.
 
-        Args:
-            found: The skill.
-
-        Returns:
-            Its name, on one line and without hidden characters; its id where that would mean
-            another skill or none.
+        It is the skill's name on one line, without hidden characters, or its id if that name
+        would mean another skill or none.
         """
         return self._names.handle(found)
 
     def get(self, name: str) -> Skill:
-        """Read a skill as it is on disk now.
-
-        Args:
-            name: As in `find`.
-
-        Returns:
-            The skill; the same object as before while its file has the same bytes.
-
-        Raises:
-            SkillError: As `find`, or when its file can no longer be read as a skill.
-        """
+        """Read a skill as it is on disk now; the same object while its bytes are the same."""
         return self._reader.read(self.find(name))
 
     def load(self, name: str) -> LoadedSkill:
-        """Read a skill and list its files.
-
-        Args:
-            name: As in `find`.
-
-        Returns:
-            The skill, flagged ``stale`` where it has changed since the library looked.
-
-        Raises:
-            SkillError: As `get`.
-        """
+        """Read a skill and list its files; ``stale`` tells that it changed meanwhile."""
         return self._reader.load(self.find(name))
 
     def source(self, name: str) -> str:
-        """Return the whole SKILL.md of a skill as text, frontmatter included.
-
-        Args:
-            name: As in `find`.
-
-        Returns:
-            The text, decoded as the parser does.
-
-        Raises:
-            SkillError: As `get`.
-        """
+        """Return the whole SKILL.md of a skill as text, frontmatter included."""
         return decode_skill_md(read_skill_md(Path(self.find(name).path))[0])[0]
 
     def files(self, name: str) -> tuple[tuple[str, ...], bool]:
-        """List the files of a skill, SKILL.md aside.
-
-        Args:
-            name: As in `find`.
-
-        Returns:
-            Paths below the skill folder, sorted, and whether some are missing from them.
-
-        Raises:
-            SkillError: When there is no such skill, or its folder cannot be read.
-        """
+        """List the files of a skill besides SKILL.md, sorted, and whether the list is truncated."""
         return list_files(self._folder(name))
 
     def doc_files(self, name: str) -> tuple[str, ...]:
-        """List the documents of a skill: its ``.md`` and ``.txt`` files, SKILL.md aside.
-
-        Args:
-            name: As in `find`.
-
-        Returns:
-            Paths below the skill folder, sorted.
-
-        Raises:
-            SkillError: When there is no such skill, or its folder cannot be read.
-        """
+        """List the ``.md`` and ``.txt`` files of a skill besides SKILL.md, sorted."""
         files, _ = self.files(name)
         return tuple(file for file in files if file.lower().endswith(_DOC_SUFFIXES))
 
@@ -265,16 +197,16 @@ class SkillLibrary:
         Args:
             name: As in `find`.
             path: Path below the skill folder, not trusted.
-            offset: Byte at which to begin.
-            limit: Bytes to return at most; None for all.
-            content_hash: Hash that an earlier page told; another one now is flagged ``stale``.
-            folders: Where given, the only folders of the skill that may be read from.
+            offset: First byte.
+            limit: Most bytes to return; None for all.
+            content_hash: Hash from an earlier page; if it is another now, the page is ``stale``.
+            folders: If given, the only folders of the skill that may be read from.
 
         Returns:
-            The page: text, or base64 where the file is no UTF-8 text.
+            The page: text, or base64 if the file is not UTF-8 text.
 
         Raises:
-            UnsafePathError: When the path leads out of the skill or to something that is no file.
+            UnsafePathError: When the path leads out of the skill or is not a file.
             SkillError: When there is no such skill or file, or offset or limit cannot be used.
         """
         return read_page(
@@ -287,18 +219,12 @@ class SkillLibrary:
         )
 
     def script_path(self, name: str, script: str) -> Path:
-        """Return the absolute path of a script of a skill.
+        """Return the absolute path of a script in the ``scripts`` folder of a skill.
 
-        Args:
-            name: As in `find`.
-            script: Path below its ``scripts`` folder, not trusted.
+        `script` is not trusted: it is checked as if it were opened.
 
-        Returns:
-            The path, checked as if it were opened.
-
-        Raises:
-            UnsafePathError: When the path leads out of the folder or to something that is no file.
-            SkillError: When there is no such skill or file.
+        Raises UnsafePathError when the path leads out of the folder or is not a file; SkillError
+        when there is no such skill or file.
         """
         return script_path(self._folder(name), script)
 
@@ -310,21 +236,13 @@ class SkillLibrary:
         *,
         include_hidden: bool = False,
     ) -> SearchResult:
-        """Find the skills that fit a request, or none, as `SkillIndex.search` does.
+        """Find the skills that match a request, or none, as `SkillIndex.search` does.
 
-        Args:
-            query: What is to be done, in words.
-            n: How many hits at most.
-            threshold: Lowest accepted score; by default that of `SkillIndex.search`.
-            include_hidden: True to find skills that ask not to be offered to models as well.
+        `SearchResult.words_only` says that the first index is still being made.
 
-        Returns:
-            The hits, best first; `SearchResult.words_only` says whether that is final.
-
-        Raises:
-            QueryError: When the query is empty or too long, or n or threshold cannot be used.
-            IndexingError: When an executor has just begun to make the first index.
-            StorageError: When the index has to be made and cannot be written.
+        Raises QueryError when the query is empty or too long, or n or threshold cannot be used;
+        IndexingError when an executor has just begun to make the first index; StorageError when the
+        index cannot be written.
         """
         request = SearchRequest(query, n, threshold, "hybrid", False, include_hidden)
         index = self._source.index()
@@ -333,72 +251,39 @@ class SkillLibrary:
         return index.search(query, n, threshold, include_hidden=include_hidden)
 
     def is_current(self) -> bool:
-        """Tell, by the stat of every folder and file, whether the disk still looks the same."""
+        """Return, by the stat of every folder and file, whether the disk still looks the same."""
         return self._source.is_current()
 
     def refresh(self) -> Changes:
-        """Look at the disk again; with nothing changed, no file is opened.
-
-        Returns:
-            What came, changed and went.
-
-        Raises:
-            SkillSearchError: When a saved index cannot be brought up to date.
-        """
+        """Look at the disk again; with nothing changed, no file is opened."""
         before = self._source.documents
         self._source.refresh()
         return Changes.between(before, self._source.documents)
 
     def register(self, content: str) -> Document:
-        """Add a skill that lies in no root, for as long as this library lives.
+        """Add a skill, given as a whole SKILL.md, for the lifetime of this library.
 
-        It comes before all roots, and replaces a registered skill of the same name.
+        It takes precedence over all roots, and replaces a registered skill of the same name.
 
-        Args:
-            content: A whole SKILL.md.
-
-        Returns:
-            Its document.
-
-        Raises:
-            ParseError: When it is no skill.
-            SkillError: When the library is one over a saved index.
+        Raises ParseError when it is not a skill; SkillError when the library is over a saved index.
         """
         return self._source.register(content)
 
     def add_root(self, root: str | Path) -> None:
-        """Add a folder of skills behind all others.
+        """Add a folder of skills after all others; if it is missing, `refresh` looks for it.
 
-        Args:
-            root: The folder; one that is missing is looked for by `refresh`.
-
-        Raises:
-            SkillError: When the library is one over a saved index.
+        Raises SkillError when the library is over a saved index.
         """
         self._source.add_root(Path(root).expanduser().absolute())
 
     def load_order(self, names: Iterable[str]) -> LoadOrder:
-        """Order skills and all that they need so that each comes after what it needs.
-
-        Args:
-            names: Skills, each as in `find`.
-
-        Returns:
-            The order, with what is missing and what needs itself in a circle.
-        """
+        """Order skills and everything they need so that each comes after what it needs."""
         return load_order(list(names), self._names.resolve)
 
     def preload(self, names: Iterable[str] | None = None) -> tuple[str, ...]:
-        """Read skills ahead of their use and keep them, so that getting them parses nothing.
+        """Read skills, by default all, ahead of their use, so that getting them parses nothing.
 
-        Args:
-            names: Skills, each as in `find`; None for all. Of over 1,000 the first are read.
-
-        Returns:
-            Ids of the skills that were read; one that cannot be read stops nothing.
-
-        Raises:
-            SkillNotFoundError: When a name is unknown.
+        At most 1,000 are read; one that cannot be read is skipped. Returns the ids of those read.
         """
         return self._reader.preload(
             self.list() if names is None else [self.find(name) for name in names]
@@ -406,7 +291,7 @@ class SkillLibrary:
 
     @property
     def _names(self) -> Naming:
-        """What names mean now; made anew when the documents are others."""
+        """The meaning of names, recomputed if the documents have changed."""
         if self._known.documents is not self._source.documents:
             self._known = Naming(self._source.documents, self._source.roots)
         return self._known
@@ -414,3 +299,69 @@ class SkillLibrary:
     def _folder(self, name: str) -> Path:
         """Return the folder of a skill."""
         return Path(self.find(name).path).parent
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSkill:
+    """A skill with everything an agent needs to follow it.
+
+    Attributes:
+        document: The skill as the library knows it.
+        skill: The skill as it is on disk now.
+        stale: Whether its SKILL.md changed since the library looked.
+        files: Its other files, sorted.
+        files_truncated: Whether there are more files than are listed.
+    """
+
+    document: Document
+    skill: Skill
+    stale: bool
+    files: tuple[str, ...]
+    files_truncated: bool
+
+    @property
+    def folder(self) -> Path:
+        """The skill folder."""
+        return self.skill.path.parent
+
+
+class SkillReader:
+    """Reads skills, and keeps the most recent ones while their bytes are the same."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._kept = _KEPT_SKILLS
+        self._parsed: OrderedDict[tuple[str, str], Skill] = OrderedDict()
+
+    def preload(self, documents: Sequence[Document]) -> tuple[str, ...]:
+        """Read skills and keep that many from now on; return the ids of those that can be read."""
+        wanted = documents[:MAX_PRELOADED_SKILLS]
+        self._kept = max(self._kept, len(wanted))
+        read = []
+        for document in wanted:
+            with suppress(ParseError):
+                self.read(document)
+                read.append(document.doc_id)
+        return tuple(read)
+
+    def read(self, document: Document) -> Skill:
+        """Read a skill from disk; raises ParseError if it is not one any more."""
+        path = Path(document.path)
+        data, _ = read_skill_md(path)
+        key = (document.doc_id, hash_of(data))
+        skill = self._parsed.get(key)
+        if skill is None:
+            root = Path(document.root)
+            skill, _ = parse_skill(data, doc_id=document.doc_id, path=path, root=root)
+            self._parsed[key] = skill
+        self._parsed.move_to_end(key)
+        while len(self._parsed) > self._kept:
+            self._parsed.popitem(last=False)
+        return skill
+
+    def load(self, document: Document) -> LoadedSkill:
+        """Read a skill and list its files."""
+        skill = self.read(document)
+        files, truncated = list_files(skill.path.parent)
+        stale = skill.content_hash != document.content_hash
+        return LoadedSkill(document, skill, stale, files, truncated)

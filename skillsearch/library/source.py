@@ -1,14 +1,15 @@
-"""Where a library has its skills from: a scan of folders, or an index built before."""
+"""Where a library gets its skills from: a scan of folders, or an existing index."""
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 import tempfile
 import weakref
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -18,9 +19,8 @@ from skillsearch.index.documents import Document, name_hash
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
-from skillsearch.library.catalogue import scan
-from skillsearch.library.indexing import Indexer, Searchable
-from skillsearch.library.words import WordIndex
+from skillsearch.library.indexing import Indexer, Searchable, WordIndex
+from skillsearch.library.scan import scan
 from skillsearch.skills.parser import parse_skill
 from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
 from skillsearch.types import Diagnostic, IndexProgress, JsonValue, Languages, Progress, Root
@@ -31,13 +31,7 @@ _FOLDER_CHARS = 64
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a refresh found, as ids of documents, sorted.
-
-    Attributes:
-        added: Skills that were not there.
-        changed: Skills whose SKILL.md has other bytes.
-        removed: Skills that are gone.
-    """
+    """Ids of the documents that were added, removed, or whose bytes changed, sorted."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -48,11 +42,7 @@ class Changes:
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form."""
-        return {
-            "added": list(self.added),
-            "changed": list(self.changed),
-            "removed": list(self.removed),
-        }
+        return {name: list(ids) for name, ids in asdict(self).items()}
 
     @classmethod
     def between(cls, before: DocumentStore, after: DocumentStore) -> Changes:
@@ -82,42 +72,37 @@ class Source(Protocol):
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """What is wrong or odd, by path."""
+        """Everything that is wrong or odd, by path."""
 
     def is_current(self) -> bool:
-        """Tell by stat alone whether the disk still is what `documents` tells of."""
+        """Return, by stat alone, whether the disk still is what `documents` shows."""
 
     def refresh(self) -> None:
         """Bring `documents` up to date with the disk."""
 
     def index(self) -> Searchable | None:
-        """Return an index of `documents`, made if need be; None where there is no root."""
+        """Return an index of `documents`, made if necessary; None if there is no root."""
 
     @property
     def is_indexing(self) -> bool:
-        """Whether an index is being made beside the library."""
+        """Whether an index is being made in the executor."""
 
     @property
     def progress(self) -> IndexProgress | None:
-        """How far the first index is; None if there is one."""
+        """Progress of the first index; None if there is one."""
 
     def add_root(self, path: Path) -> None:
-        """Add a root behind all others."""
+        """Add a root after all others."""
 
     def register(self, content: str) -> Document:
-        """Add a skill that lies in no root."""
+        """Add a skill that lies in no root, given as a whole SKILL.md."""
 
 
 class IndexSource:
-    """The skills of an index that was built before."""
+    """The skills of an existing index."""
 
     def __init__(self, index: SkillIndex, executor: Executor | None = None) -> None:
-        """Take an opened index.
-
-        Args:
-            index: The index.
-            executor: Brings it up to date while it is searched as it is; None for the caller.
-        """
+        """Take an opened index; an executor updates it while it is searched as it is."""
         self._index = index
         self._executor = executor
         self._state = object()
@@ -139,13 +124,13 @@ class IndexSource:
         return self._index.diagnostics()
 
     def is_current(self) -> bool:
-        """Tell by stat alone whether the disk still is what was indexed."""
+        """Return, by stat alone, whether the disk still is what was indexed."""
         return self._index.is_current()
 
     def refresh(self) -> None:
-        """Bring the index up to date with the disk; with an executor, that is only begun here.
+        """Bring the index up to date with the disk; with an executor, only begin to.
 
-        What it has made by then is taken by the next call.
+        The next call takes the index that it has made by then.
         """
         if self._executor is None:
             self._index.refresh()
@@ -161,7 +146,7 @@ class IndexSource:
 
     @property
     def is_indexing(self) -> bool:
-        """Whether the index is being brought up to date beside the library."""
+        """Whether the index is being updated in the executor."""
         return self._indexer.is_busy
 
     @property
@@ -169,20 +154,20 @@ class IndexSource:
         """None: there is an index."""
 
     def _renew(self, progress: Progress) -> SkillIndex:
-        """Bring the index up to date, while the one that is searched stays as it is."""
+        """Update a copy of the index, while the one that is searched stays as it is."""
         index = SkillIndex.open(self._index.folder)
         index.refresh(progress=progress)
         return index
 
     def add_root(self, path: Path) -> None:
-        """Refuse: what a saved index holds is decided by who made it."""
+        """Refuse: whoever made a saved index decides what it holds."""
         raise SkillError(
             f"A library over a saved index takes no further root, such as {str(path)!r}; index it "
             "with the others, or make the library with SkillLibrary.from_roots."
         )
 
     def register(self, content: str) -> Document:
-        """Refuse: what a saved index holds is decided by its roots."""
+        """Refuse: the roots of a saved index decide what it holds."""
         raise SkillError(
             "A library over a saved index takes no further skills; write the skill into one of "
             "its roots and refresh, or make the library with SkillLibrary.from_roots."
@@ -201,56 +186,47 @@ class ScannedSource:
         *,
         languages: Languages = "auto",
     ) -> None:
-        """Scan the folders.
+        """Scan folders, given as absolute paths in order of precedence.
 
-        Args:
-            paths: Absolute paths, in order of precedence.
-            index_dir: Folder of the index; None for one of its own in the user's cache.
-            model: What to load the embedder by.
-            executor: Makes the index; None for the caller.
-            languages: Which languages to index for.
+        Without an `index_dir` the index lies in the user's cache.
         """
         self._paths = tuple(paths)
         self._chosen_index_dir = index_dir
         self._model = model
         self._languages = languages
-        self._catalogue = scan(self._paths)
+        self._scan = scan(self._paths)
         self._indexer = Indexer(executor)
         self._private: Path | None = None
 
     @property
     def documents(self) -> DocumentStore:
-        """All skills, by id; what only a search needs of them is empty."""
-        return self._catalogue.documents
+        """All skills by id, without what only a search needs of them."""
+        return self._scan.documents
 
     @property
     def roots(self) -> tuple[Root, ...]:
         """The roots that exist, in order of precedence."""
-        return self._catalogue.roots
+        return self._scan.roots
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """What could not be read or is odd, by path."""
-        return self._catalogue.diagnostics
+        """Everything that could not be read or is odd, by path."""
+        return self._scan.diagnostics
 
     def is_current(self) -> bool:
-        """Tell by stat alone whether the disk still is what was scanned."""
-        return self._catalogue.is_current()
+        """Return, by stat alone, whether the disk still is what was scanned."""
+        return self._scan.is_current()
 
     def refresh(self) -> None:
-        """Scan again what changed; the index follows when it is next asked for."""
+        """Scan again if anything changed; the index follows when it is next asked for."""
         if not self.is_current():
-            self._catalogue = scan(self._paths, self._catalogue)
+            self._scan = scan(self._paths, self._scan)
 
     def index(self) -> Searchable | None:
-        """Return the index of these skills, brought up to date after a change.
+        """Return an up-to-date index, or one of words while an executor makes the first one.
 
-        Returns:
-            The index; words alone if an executor still makes the first one.
-
-        Raises:
-            IndexingError: When that has just begun.
-            SkillSearchError: When the index cannot be made.
+        Raises IndexingError when that has just begun; SkillSearchError when the index cannot be
+        made.
         """
         if not self.roots:
             return None
@@ -259,16 +235,14 @@ class ScannedSource:
         index_dir = self._index_dir()
 
         def make(progress: Progress) -> SkillIndex:
-            """Index these roots."""
             return SkillIndex.build(request, index_dir, progress=progress)[0]
 
         def count_words() -> WordIndex:
-            """Make what is searched until then."""
-            return WordIndex.build(catalogue.documents, catalogue.about, catalogue.roots)
+            return WordIndex.build(scanned.documents, scanned.about, scanned.roots)
 
-        catalogue = self._catalogue
+        scanned = self._scan
         try:
-            return self._indexer.index_of(catalogue, make, count_words)
+            return self._indexer.index_of(scanned, make, count_words)
         except IndexingError:
             if self._indexer.words is None:
                 raise
@@ -276,33 +250,25 @@ class ScannedSource:
 
     @property
     def is_indexing(self) -> bool:
-        """Whether the index is being made beside the library."""
+        """Whether the index is being made in the executor."""
         return self._indexer.is_busy
 
     @property
     def progress(self) -> IndexProgress | None:
-        """How far the first index is; None if there is one."""
+        """Progress of the first index; None if there is one."""
         return self._indexer.progress
 
     def add_root(self, path: Path) -> None:
-        """Scan a further folder."""
+        """Scan another folder."""
         self._paths = (*self._paths, path)
-        self._catalogue = scan(self._paths, self._catalogue)
+        self._scan = scan(self._paths, self._scan)
 
     def register(self, content: str) -> Document:
-        """Write a skill into a private root, which comes before all others.
+        """Write a skill into a private root, which takes precedence over all others.
 
-        The index of a library with such skills lies beside that root: it would be of no use to
-        another process.
+        The index then lies beside that root, since it is of no use to another process.
 
-        Args:
-            content: A whole SKILL.md; it replaces a registered skill of the same name.
-
-        Returns:
-            Its document.
-
-        Raises:
-            ParseError: When it is no skill.
+        Raises ParseError when it is not a skill.
         """
         data = content.encode("utf-8", "surrogatepass")
         if len(data) > MAX_SKILL_MD_BYTES:
@@ -317,17 +283,17 @@ class ScannedSource:
         folder.mkdir(exist_ok=True)
         path = folder / "SKILL.md"
         path.write_bytes(data)
-        self._catalogue = scan(self._paths, self._catalogue)
+        self._scan = scan(self._paths, self._scan)
         return next(document for document in self.documents if document.path == str(path))
 
     def _index_dir(self) -> Path:
-        """Return the folder of the index; that of registered skills goes with them."""
+        """Return the folder of the index."""
         if self._private is not None:
             return self._private.parent / "index"
         return self._chosen_index_dir or config.index_dir_for(self._paths, self._model)
 
     def _private_root(self) -> Path:
-        """Return the root of registered skills, made at the first of them."""
+        """Return the root of registered skills, creating it for the first one."""
         if self._private is None:
             base = Path(tempfile.mkdtemp(prefix="skillsearch-")).resolve()
             weakref.finalize(self, shutil.rmtree, base, ignore_errors=True)
@@ -337,16 +303,12 @@ class ScannedSource:
         return self._private
 
     def _folder_for(self, name: str) -> str:
-        """Return the folder of the registered skill of a name, or a new one."""
+        """Return the folder of the registered skill of a name, or an unused one."""
         registered = [d for d in self.documents if Path(d.root) == self._private]
         for document in registered:
             if name_hash(document.name) == name_hash(name):
                 return Path(document.path).parent.name
         plain = re.sub(r"[^\w-]+", "-", name).strip("-")[:_FOLDER_CHARS] or "skill"
         taken = {Path(document.path).parent.name for document in registered}
-        count = 1
-        folder = plain
-        while folder in taken:
-            count += 1
-            folder = f"{plain}-{count}"
-        return folder
+        numbered = (f"{plain}-{count}" for count in itertools.count(2))
+        return next(folder for folder in itertools.chain([plain], numbered) if folder not in taken)

@@ -1,4 +1,4 @@
-"""Tells when skills below some folders may have changed."""
+"""Watches folders and tells when skills below them may have changed."""
 
 from __future__ import annotations
 
@@ -14,26 +14,19 @@ from skillsearch.errors import MissingDependencyError, SkillSearchError
 from skillsearch.skills.listing import SKIPPED_FOLDERS
 
 DEBOUNCE_MS = 300
-"""How long nothing may change before what changed is told."""
+"""Quiet time before changes are reported."""
 MAX_WAIT_MS = 10_000
-"""How long a change is kept back at most while others follow it."""
+"""Longest delay of a change while others follow it."""
 TICK_MS = 500
-"""How often is looked whether a root came or went."""
+"""How often to check whether a root came or went."""
 POLL_MS = 2_000
-"""How often all files are looked at where the system cannot tell of changes."""
+"""How often to look at all files if the system cannot report changes."""
 
 logger = logging.getLogger(__name__)
 
 
 def require_watchfiles() -> ModuleType:
-    """Import watchfiles.
-
-    Returns:
-        The module.
-
-    Raises:
-        MissingDependencyError: When it is not installed.
-    """
+    """Import watchfiles; raises MissingDependencyError if it is not installed."""
     try:
         import watchfiles
     except ImportError as exc:
@@ -51,18 +44,17 @@ def watch(
 ) -> None:
     """Call a function whenever skills below some folders may have changed, until told to stop.
 
-    It is called once for all changes that follow each other closely, in the thread that watches;
-    also once when the watch over the folders begins, for what happened before and nobody saw.
-    What it raises of ours or of the system is logged, and the watch goes on. A folder that is
-    missing or vanishes is waited for.
+    Changes that follow each other closely lead to one call, in the watching thread. It is also
+    called once when the watch over the folders begins, for anything that happened unseen. Its
+    `SkillSearchError` and `OSError` are logged. A missing folder is waited for.
 
     Args:
         paths: The roots.
-        on_change: What to call with the SKILL.md files and folders that changed; None where it
-            has to find out for itself.
+        on_change: Called with the SKILL.md files and folders that changed; with None if it has to
+            find out for itself.
         stop: Ends the watch when it is set.
-        leave_out: A folder whose changes do not count, such as that of the index.
-        debounce_ms: How long nothing may change, in milliseconds, before `on_change` is called.
+        leave_out: A folder whose changes do not count, such as the index folder.
+        debounce_ms: How long to wait for further changes, in milliseconds.
 
     Raises:
         MissingDependencyError: When watchfiles is not installed.
@@ -73,7 +65,7 @@ def watch(
 
 
 class _Present(NamedTuple):
-    """A root that is there: its real path, and what tells it from another of that path."""
+    """A root that exists: its real path, and what tells it from another folder at that path."""
 
     path: str
     device: int
@@ -100,7 +92,7 @@ class _Watch:
         self._polls = False
 
     def run(self) -> None:
-        """Follow the roots that are there, and begin anew whenever one came or went."""
+        """Watch the roots that exist, and start over whenever one comes or goes."""
         before: list[_Present] | None = None
         while not self._stop.is_set():
             present = _present(self._paths)
@@ -113,14 +105,14 @@ class _Watch:
             before = present
 
     def _follow(self, roots: list[_Present]) -> None:
-        """Tell of changes until a root comes or goes."""
+        """Report changes until a root comes or goes."""
         places = {root.path for root in roots}
         sieve = _Sieve([Path(place) for place in places], self._leave_out)
         is_new = True
         for changed in self._batches(places):
             if changed & places or _present(self._paths) != roots:
                 return
-            # All of them pass the sieve: it keeps account of the folders.
+            # Every path goes through the sieve, which keeps track of the folders.
             matter = frozenset(path for path in map(Path, changed) if sieve.matters(path))
             if matter or is_new:
                 self._tell(None if is_new else matter)
@@ -143,11 +135,11 @@ class _Watch:
             ):
                 yield {path for _, path in changes}
         except FileNotFoundError:
-            self._stop.wait(TICK_MS / 1000)  # A root went away this very moment.
+            self._stop.wait(TICK_MS / 1000)  # A root has just gone away.
         except OSError as exc:
             if not self._polls:
                 logger.warning(
-                    "The system cannot tell of changes (%s); looking every %g s instead.",
+                    "The system cannot report changes (%s); looking every %g s instead.",
                     exc,
                     POLL_MS / 1000,
                 )
@@ -155,7 +147,7 @@ class _Watch:
             self._stop.wait(TICK_MS / 1000)
 
     def _tell(self, changed: frozenset[Path] | None) -> None:
-        """Call what was asked for."""
+        """Call `on_change`."""
         if self._stop.is_set():
             return
         try:
@@ -165,16 +157,16 @@ class _Watch:
 
 
 class _Sieve:
-    """Knows which changed paths can matter: a SKILL.md, or a folder that comes or goes."""
+    """Tells which changed paths matter: a SKILL.md, or a folder that comes or goes."""
 
     def __init__(self, roots: Sequence[Path], leave_out: Path | None) -> None:
         self._roots = roots
         self._leave_out = leave_out
-        # What is gone cannot be asked whether it was a folder.
+        # Once a path is gone, only this set tells that it was a folder.
         self._folders = {folder for root in roots for folder in self._walk(root)}
 
     def matters(self, path: Path) -> bool:
-        """Tell whether a change of a path can change the skills."""
+        """Return whether a change of a path can change the skills."""
         if not any(self._reaches(root, path) for root in self._roots):
             return False
         if path.name.lower() == "skill.md":
@@ -188,7 +180,7 @@ class _Sieve:
         return False
 
     def _reaches(self, root: Path, path: Path) -> bool:
-        """Tell whether the search for skills below a root comes to a path."""
+        """Return whether the search for skills below a root reaches a path."""
         if not path.is_relative_to(root):
             return False
         left_out = self._leave_out
@@ -197,7 +189,7 @@ class _Sieve:
         return not SKIPPED_FOLDERS.intersection(path.relative_to(root).parts)
 
     def _walk(self, folder: Path) -> Iterator[Path]:
-        """Yield a folder and all below it in which skills are looked for."""
+        """Yield a folder and all folders below it in which skills are looked for."""
         for place, names, _ in os.walk(folder):
             here = Path(place)
             names[:] = (
@@ -207,7 +199,7 @@ class _Sieve:
 
 
 def _present(paths: Iterable[Path]) -> list[_Present]:
-    """Return those of some roots that are folders now, in a stable order."""
+    """Return the roots that are folders now, sorted."""
     found = set()
     for path in paths:
         try:

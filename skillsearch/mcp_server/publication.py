@@ -12,7 +12,7 @@ from typing import NamedTuple
 from skillsearch.errors import SkillError
 from skillsearch.files.paths import shown
 from skillsearch.index.documents import Document
-from skillsearch.index.precedence import Shadowed
+from skillsearch.index.names import Shadowed
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.manifest import (
     SKILL_MD,

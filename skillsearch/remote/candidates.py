@@ -23,8 +23,7 @@ from skillsearch.index.documents import Document
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.okapi import damping, saturation
 from skillsearch.index.lexical.postings import LexicalSegment, TermTally
-from skillsearch.index.storage.document_segment import DocumentSegment
-from skillsearch.index.storage.document_store import DocumentStore
+from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore
 from skillsearch.remote.client import Row
 from skillsearch.remote.counted import CountedTerms
 from skillsearch.remote.head import Head

@@ -29,7 +29,7 @@ from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.dense.channels import ChannelSettings, count_needed, possible_models
 from skillsearch.index.documents import Document
 from skillsearch.index.fields import FieldTexts, field_texts
-from skillsearch.index.precedence import find_shadowed
+from skillsearch.index.names import find_shadowed
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.remote.claims import Claim

@@ -21,13 +21,13 @@ from skillsearch.embedders.multilingual import source as weights
 from skillsearch.environ import install_extra, pip_install
 from skillsearch.errors import CacheError, ConfigError, EmbedderError, IndexNotFoundError
 from skillsearch.execution.executors import executor_statuses as describe_executors
-from skillsearch.index.build.reuse import count_lost
+from skillsearch.index.build.embedding_queue import count_lost
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import MULTILINGUAL
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.index.storage.sealed_parts import describe_damage
+from skillsearch.index.storage.generation_parts import describe_damage
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.publication import describe as describe_publication
 from skillsearch.reports.languages import advice, count_languages, in_words, install_line

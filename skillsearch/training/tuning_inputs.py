@@ -16,7 +16,7 @@ from skillsearch.embedders.embedding import Role, embed
 from skillsearch.errors import SkillError, TrainingError
 from skillsearch.index.build.reading import read_file
 from skillsearch.index.fields import field_texts
-from skillsearch.index.indexed_roots import resolve_roots
+from skillsearch.index.request import resolve_roots
 from skillsearch.skills.discovery import discover
 from skillsearch.skills.listing import list_files
 from skillsearch.skills.resources import read_file as read_skill_file

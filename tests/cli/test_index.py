@@ -13,7 +13,7 @@ import pytest
 from skillsearch.cli import indexing
 from skillsearch.config import cache_dir
 from skillsearch.files.own_folder import own_folder
-from skillsearch.index.build import amending
+from skillsearch.index.build import delta_writer
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.storage.cache import IndexFolder
 
@@ -649,7 +649,7 @@ def test_a_bad_setting_in_a_project_file_is_named(cli, tmp_path, drinks):
 
 def test_only_what_is_named_is_looked_at_in_a_large_index(index, drinks, make_skill, monkeypatch):
     """A file that changed and one that is gone; what else changed waits."""
-    monkeypatch.setattr(amending, "LEAST_DOCUMENTS", 2)
+    monkeypatch.setattr(delta_writer, "LEAST_DOCUMENTS", 2)
     index(drinks)
     first, second, third = sorted(path.parent.name for path in drinks.glob("*/SKILL.md"))
     for name in (first, second):
@@ -665,7 +665,7 @@ def test_only_what_is_named_is_looked_at_in_a_large_index(index, drinks, make_sk
 
 def test_only_a_path_in_no_root_changes_nothing(index, drinks, tmp_path, monkeypatch):
     """There is nothing of it in the index, and nothing comes."""
-    monkeypatch.setattr(amending, "LEAST_DOCUMENTS", 2)
+    monkeypatch.setattr(delta_writer, "LEAST_DOCUMENTS", 2)
     _, before = index(drinks)
     code, report = index(drinks, "--only", tmp_path / "elsewhere")
     assert code == 0
@@ -674,7 +674,7 @@ def test_only_a_path_in_no_root_changes_nothing(index, drinks, tmp_path, monkeyp
 
 def test_only_keeps_to_what_was_indexed(cli, index, drinks, make_skill, index_dir, monkeypatch):
     """Though the settings name other roots as well."""
-    monkeypatch.setattr(amending, "LEAST_DOCUMENTS", 2)
+    monkeypatch.setattr(delta_writer, "LEAST_DOCUMENTS", 2)
     index(drinks)
     others = index_dir.parent / "others"
     make_skill(others, "play-chess")

@@ -11,7 +11,7 @@ import pytest
 
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import EmbedderError
-from skillsearch.index.build import builder, reuse
+from skillsearch.index.build import builder
 from skillsearch.index.dense import channel_embedders, channels
 from skillsearch.index.skill_index import SkillIndex
 
@@ -118,7 +118,7 @@ def polyglot(monkeypatch):
 
     for module in (builder, channel_embedders):
         monkeypatch.setattr(module, "load_embedder", load)
-    for module in (reuse, channels):
+    for module in (builder, channels):
         monkeypatch.setattr(module, "model_identity", str)
     for module in (channels, channel_embedders):
         monkeypatch.setattr(module, "multilingual_is_installed", lambda: second.is_installed)
@@ -165,11 +165,11 @@ def index(root, build):
 
 @pytest.fixture
 def files_of():
-    """Return the bytes of every file below a folder, but of seals, by relative path."""
+    """Return the bytes of every file below a folder, except for stat caches, by relative path."""
 
     def files_of(folder):
         files = (path for path in Path(folder).rglob("*") if path.is_file())
-        paths = (path for path in files if path.name != "seal.json")
+        paths = (path for path in files if path.name != "stat-cache.json")
         return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
     return files_of

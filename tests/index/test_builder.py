@@ -14,10 +14,9 @@ from skillsearch.embedders import embedding_cache
 from skillsearch.embedders.embedder import HashingEmbedder
 from skillsearch.errors import EmbedderError, RootError, StorageError
 from skillsearch.index import fields
-from skillsearch.index.build import builder, indexing_pass, reading, reuse, text_embedding
+from skillsearch.index.build import builder, changes, embedding_queue, full_writer, reading
 from skillsearch.index.build.builder import Builder
-from skillsearch.index.indexed_roots import resolve_roots
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.request import IndexRequest, resolve_roots
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.text import tokenizer
@@ -82,8 +81,8 @@ def test_an_unchanged_run_opens_no_file(root, run, monkeypatch):
         raise AssertionError("looked closer than needed")
 
     monkeypatch.setattr(reading, "read_skill_md", refuse)
-    for name in ("discover", "load_embedder"):
-        monkeypatch.setattr(builder, name, refuse)
+    monkeypatch.setattr(changes, "discover", refuse)
+    monkeypatch.setattr(builder, "load_embedder", refuse)
     second = run(root)
     assert summary(second) == (5, 0, 5, 0, 0)
     assert (second.generation, second.diagnostics) == (first.generation, first.diagnostics)
@@ -131,7 +130,7 @@ def test_files_are_gone_through_in_blocks_of_any_size(root, run, fresh, add_skil
     edit(root / "key-rotation" / "SKILL.md", "leaked", "were lost")
     spoil(root)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(indexing_pass, "_BLOCK", block)
+        patch.setattr(full_writer, "_BLOCK", block)
         report = run(root)
     assert summary(report) == (5, 2, 3, 1, 1)
     assert report.generation == fresh(root).generation
@@ -428,7 +427,7 @@ def test_a_killed_run_keeps_all_but_the_last_vectors_it_made(tmp_path, run, add_
     assert not IndexFolder(tmp_path / "index").exists()
     report = run(tmp_path / "s")
     assert report.indexed == 200
-    assert 200 - report.embedded >= 100 - text_embedding._FLUSHED
+    assert 200 - report.embedded >= 100 - embedding_queue._FLUSHED
 
 
 def test_progress_tells_the_stage_and_how_far_it_is(root, run):
@@ -563,7 +562,7 @@ def test_other_settings_give_another_index(tmp_path, root, run, add_skill, chang
     """Fields, model, roots and their order; and back again gives the first."""
     models = {"hashing": HashingEmbedder(), "hashing-64": HashingEmbedder(64)}
     monkeypatch.setattr(builder, "load_embedder", lambda spec, **_: models[spec])
-    monkeypatch.setattr(reuse, "model_identity", str)
+    monkeypatch.setattr(builder, "model_identity", str)
     other = tmp_path / "other"
     add_skill(other / "plants", "plants", "Water the plants.")
     roots = {"both": (root, other), "turned": (other, root)}
@@ -581,7 +580,7 @@ def test_another_analysis_rebuilds_the_index(root, run, module, monkeypatch):
     """Terms of two analyses are never mixed; equal texts need no new vectors."""
     first = run(root)
     versions = {tokenizer: tokenizer.VERSION, fields: fields.VERSION, module: 99}
-    monkeypatch.setattr(reuse, "ANALYSIS", tuple(versions.values()))
+    monkeypatch.setattr(builder, "ANALYSIS", tuple(versions.values()))
     second = run(root)
     assert summary(second) == (5, 0, 0, 0, 0)
     assert second.generation != first.generation

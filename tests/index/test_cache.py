@@ -20,7 +20,7 @@ from skillsearch.files.atomic_files import write_atomically
 from skillsearch.index.corpus import OpenedIndex, open_current
 from skillsearch.index.storage import cache
 from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.index.storage.sealed_parts import trusted_parts
+from skillsearch.index.storage.generation_parts import trusted_parts
 
 SETTINGS = {"model": "数据", "numbers": [1, 2]}
 
@@ -46,7 +46,7 @@ def folder(tmp_path):
 def parts(generation):
     """Read the parts of a generation."""
     files = sorted(generation.folder.iterdir())
-    beside = ("manifest.json", "seal.json")
+    beside = ("manifest.json", "stat-cache.json")
     return {file.name: file.read_text() for file in files if file.name not in beside}
 
 
@@ -78,7 +78,7 @@ def test_an_empty_folder_holds_no_index(tmp_path):
 def test_equal_content_has_an_equal_name_and_nothing_is_written_again(folder, tmp_path):
     """Neither the parts nor CURRENT."""
     name = folder.current()
-    files = (path for path in folder.path.rglob("*") if path.name != "seal.json")
+    files = (path for path in folder.path.rglob("*") if path.name != "stat-cache.json")
     before = {path: path.stat().st_mtime_ns for path in files if path.is_file()}
     assert folder.write(saver(two="second", one="first part"), dict(SETTINGS)) == name
     assert {path: path.stat().st_mtime_ns for path in before} == before
@@ -166,7 +166,7 @@ def changed(path):
 
 def every_file(index):
     """Return CURRENT and all files of the generation in use."""
-    parts = (path for path in index.opened.folder.iterdir() if path.name != "seal.json")
+    parts = (path for path in index.opened.folder.iterdir() if path.name != "stat-cache.json")
     return [index.folder / "CURRENT", *sorted(parts)]
 
 

@@ -13,13 +13,7 @@ from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import embed
 from skillsearch.errors import CacheError
 from skillsearch.index.build import reading
-from skillsearch.index.chunk_index import (
-    ChunkIndex,
-    ChunkWriter,
-    TermShares,
-    term_set,
-    term_shares,
-)
+from skillsearch.index.chunk_index import ChunkIndex, ChunkWriter, TermShares, term_set, term_shares
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import LexicalField

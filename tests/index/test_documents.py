@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from skillsearch.errors import CacheError
 from skillsearch.index.documents import Document, name_hash
-from skillsearch.index.storage.document_segment import DocumentSegment, DocumentWriter
-from skillsearch.index.storage.document_store import DocumentStore
+from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore, DocumentWriter
 
 DOCUMENT = Document(
     doc_id="team:pdf/forms",

@@ -6,7 +6,8 @@ import time
 import pytest
 import xxhash
 
-from skillsearch.index.build.snapshot import FileStat, SeenFile, Snapshot
+from skillsearch.files.file_stat import FileStat
+from skillsearch.index.build.snapshot import SeenFile, Snapshot
 
 STAT = FileStat(size=12, mtime_ns=1_700_000_000_123_456_789, inode=2**63 + 5)
 SNAPSHOT = Snapshot(

@@ -11,7 +11,7 @@ import pytest
 from skillsearch.embedders.embedding import HashingEmbedder, embed
 from skillsearch.environ import install_extra
 from skillsearch.errors import EmbedderError
-from skillsearch.index.build import builder, reading
+from skillsearch.index.build import builder, changes, reading
 from skillsearch.index.build.builder import Builder
 from skillsearch.index.fields import field_texts
 from skillsearch.index.request import IndexRequest
@@ -127,6 +127,36 @@ def test_chunks_are_embedded_by_the_first_channel_alone(root, run, add_skill, po
     assert len(polyglot.asked) == 12
 
 
+def test_skills_are_read_once_though_their_languages_decide_on_the_channels(
+    root, run, opened, add_chinese, monkeypatch
+):
+    """They are counted before anything is embedded, and what was read is kept."""
+    read = []
+    original = reading.read_skill_md
+    monkeypatch.setattr(reading, "read_skill_md", lambda path: read.append(path) or original(path))
+    add_chinese(root)
+    embedded = []
+    run(root, progress=lambda stage, done, total: embedded.append(total) if stage == "embed" else 0)
+    assert models(opened()) == ["hashing", "multilingual"]
+    assert len(read) == len(set(read)) == 7
+    assert set(embedded) == {20}
+
+
+def test_the_languages_of_a_change_count_with_those_of_the_other_skills(
+    root, run, opened, add_chinese, add_skill, polyglot
+):
+    """A channel that could not be had is added when the skills that need it are not read again."""
+    add_chinese(root)
+    polyglot.is_damaged = True
+    run(root)
+    assert not opened().opened.settings.could_add
+    polyglot.is_damaged = False
+    add_skill(root / "new", "new", "Water the plants.")
+    report = run(root)
+    assert models(opened()) == ["hashing", "multilingual"]
+    assert report.generation == run(root, index_dir="fresh").generation
+
+
 def test_a_channel_that_is_there_is_kept(root, run, opened, add_chinese, files_of):
     """Though the last skill that needed it is gone; without it the first run would have none."""
     add_chinese(root)
@@ -178,8 +208,8 @@ def test_an_unchanged_run_loads_no_embedder(root, run, add_chinese, settle, monk
         raise AssertionError("looked closer than needed")
 
     monkeypatch.setattr(reading, "read_skill_md", refuse)
-    for name in ("discover", "load_embedder"):
-        monkeypatch.setattr(builder, name, refuse)
+    monkeypatch.setattr(changes, "discover", refuse)
+    monkeypatch.setattr(builder, "load_embedder", refuse)
     second = run(root)
     assert (second.reused, second.embedded, second.generation) == (7, 0, first.generation)
 

@@ -15,7 +15,7 @@ from skillsearch.errors import (
     UnsafePathError,
 )
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.library.order import Missing
+from skillsearch.library.naming import Missing
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.library.source import Changes
 

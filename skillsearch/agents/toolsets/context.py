@@ -18,7 +18,7 @@ from skillsearch.agents.tools.failures import MAX_MESSAGE_CHARS, DiagnosticLog
 from skillsearch.agents.tools.library_tools import MAX_DESCRIPTION_CHARS
 from skillsearch.errors import SkillError, SkillNotFoundError
 from skillsearch.index.documents import Document
-from skillsearch.library.order import LoadOrder
+from skillsearch.library.naming import LoadOrder
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.library.source import Changes
 from skillsearch.skills.parser import decode_skill_md

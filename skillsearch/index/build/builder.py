@@ -1,45 +1,46 @@
-"""Roots → a new generation of the index, doing again only what changed.
+"""Indexing: finds out what changed below the roots, and writes a new generation of the index.
 
-A skill whose file is unchanged keeps its postings, every vector comes from the cache by the text
-that it embeds, and all is put in one order; so an index brought up to date is equal, byte for byte,
-to one built from scratch with the same dense channels. A channel that is there is kept.
+An unchanged skill keeps its postings, every vector comes from the cache by the text it embeds, and
+all is put in one order; so an updated index equals, byte for byte, one built from scratch with the
+same dense channels. A channel that is there is kept.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeVar
 
-from skillsearch.embedders.embedder import load_embedder, require_device
+import numpy as np
+
+from skillsearch.embedders.embedder import load_embedder, model_identity, require_device
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.embedders.embedding_cache import EmbeddingCache
 from skillsearch.errors import CacheError, StorageError
-from skillsearch.index.build import reuse
-from skillsearch.index.build.amending import can_amend, ids_in
-from skillsearch.index.build.amending_pass import AmendingPass
+from skillsearch.index import fields
+from skillsearch.index.build.changes import ChangeDetector, FileChanges
 from skillsearch.index.build.channel_choice import ChannelChoice
-from skillsearch.index.build.diagnostics import in_order
-from skillsearch.index.build.freshness import known_files, snapshot_of
-from skillsearch.index.build.indexing_pass import IndexingPass, diagnostics_by_path
-from skillsearch.index.build.looking import look, store
-from skillsearch.index.build.reading import Comparison, compare_files
-from skillsearch.index.build.run_reports import report_of, report_unchanged
-from skillsearch.index.build.snapshot import SeenFiles, Snapshot
-from skillsearch.index.build.sweep import Sweep, scopes_of, sweep
-from skillsearch.index.build.text_embedding import Channel
-from skillsearch.index.corpus import IndexSettings, OpenedIndex, save_diagnostics
-from skillsearch.index.dense.channels import ChannelSettings, expects_others
-from skillsearch.index.indexed_roots import resolve_roots
-from skillsearch.index.request import REQUEST_FILE, IndexRequest
+from skillsearch.index.build.delta_writer import DeltaWriter, can_write_delta
+from skillsearch.index.build.diagnostics import count_skipped, in_order
+from skillsearch.index.build.embedding_queue import Channel, count_lost
+from skillsearch.index.build.full_writer import FullWriter
+from skillsearch.index.build.reading import FileReader
+from skillsearch.index.build.snapshot import SeenFile, save_snapshot
+from skillsearch.index.corpus import IndexSettings, OpenedIndex, open_current, save_diagnostics
+from skillsearch.index.dense.channels import ChannelSettings, channels_fit, expects_others
+from skillsearch.index.documents import KNOWN
+from skillsearch.index.request import REQUEST_FILE, IndexRequest, resolve_roots
 from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.skills.discovery import Discovery, Scope, discover, discover_in, inside, scopes_at
-from skillsearch.types import Diagnostic, IndexReport, JsonValue, Progress
+from skillsearch.text import tokenizer
+from skillsearch.types import Diagnostic, IndexReport, Progress
 
 logger = logging.getLogger(__name__)
+
+ANALYSIS = (tokenizer.VERSION, fields.VERSION)
+"""Versions of the tokenizer and the fields; an index made by others is not searched with these."""
 
 Written = TypeVar("Written")
 
@@ -48,8 +49,8 @@ class Builder:
     """One run of indexing.
 
     Attributes:
-        embedders: The embedders that are loaded, by what they are loaded by.
-        unchanged: The opened and checked index, where the run left it as it was.
+        embedders: The loaded embedders, by model spec.
+        unchanged: The opened and checked index, if the run left it as it was.
     """
 
     def __init__(
@@ -69,183 +70,128 @@ class Builder:
         Args:
             folder: Where the index lies.
             request: What to index, and how.
-            verify: Hash every file, those of the index too, whatever its stat says.
+            verify: Hash every file, those of the index too, whatever their stat.
             keep_channels: Add no dense channel, for which all skills would have to be embedded.
-            only: The SKILL.md files and folders that may have changed since the run before; none
-                where that is to be found out. In a small index all are looked at.
+            only: The SKILL.md files and folders that may have changed since the last run; none to
+                find out. In a small index all are looked at.
             device: Where the model runs, as in `load_embedder`.
-            embedders: Embedders that are loaded already, by what they are loaded by; with
-                `verify` they are loaded anew.
+            embedders: Embedders that are loaded already, by model spec; ignored with `verify`.
             progress: Told how far the run is.
 
         Raises:
             RootError: When a root cannot be indexed.
-            ConfigError: When the model runs on the CPU only and another device is asked for.
+            ConfigError: When the model only runs on the CPU and another device is asked for.
         """
         require_device(request.model, device)
         self._started = time.monotonic()
         self._folder = folder
         self._request = request
         self._roots, self._root_diagnostics = resolve_roots(request.roots)
-        self._with_body = request.with_body
         self.embedders: dict[str, Embedder] = {} if verify else dict(embedders or {})
         self.unchanged: OpenedIndex | None = None
         self._verify = verify
         self._keep_channels = keep_channels
         self._only = tuple(only)
-        self._embedded = self._truncated = 0
         self._damaged: tuple[str, ...] = ()
         self._device = device
         self._progress: Progress = progress or _silent
 
     def run(self) -> IndexReport:
-        """Bring the index up to date.
+        """Bring the index up to date; with nothing changed, its generation stays as it is.
 
-        Returns:
-            What was done; with nothing changed, the index and its generation stay as they are.
-
-        Raises:
-            EmbedderError: When the embedder cannot be loaded or gives unusable vectors.
-            StorageError: When the index cannot be written; the one before is unchanged.
-            LockTimeoutError: When another process does not finish writing it.
+        Raises EmbedderError when the embedder cannot be loaded or gives unusable vectors;
+        StorageError when the index cannot be written; the one before is unchanged; LockTimeoutError
+        when another process does not finish writing it.
         """
+        detector = None
         if not self._only:
             self._damaged = self._folder.damage(everything=self._verify)
-        before = None if self._only else self._reusable()
-        swept = self._sweep(before) if before else None
-        if before and swept is not None and not swept:
-            return self._unchanged(before)
+            index = self._reusable()
+            detector = self._detector(index) if index else None
+            if index and detector and detector.is_unchanged():
+                return self._report_unchanged(index)
         with self._folder.lock():
             previous = self._reusable()
-            if previous is None:
-                return self._guarded(lambda: self._rebuild(None))
-            if before is None or before.name != previous.name:
-                swept = None
-            return self._guarded(lambda: self._renew_whole(previous, swept))
+            if (
+                detector is None
+                or detector.index is None
+                or previous is None
+                or detector.index.name != previous.name
+            ):
+                detector = self._detector(previous)
+            return self._guarded(lambda: self._update(detector))
 
-    def _renew_whole(self, previous: OpenedIndex, swept: Sweep | None) -> IndexReport:
-        """Bring an index up to date as `_renew` does, or build it anew if it is damaged."""
-        try:
-            with previous.guard:
-                return self._renew(previous, swept)
-        except CacheError as exc:
-            logger.warning("building the index anew: %s", exc)
-            self._damaged = self._folder.damage(everything=True)
-            return self._rebuild(None)
+    def _update(self, detector: ChangeDetector) -> IndexReport:
+        """Bring the index up to date, or build it anew if it turns out to be damaged."""
+        if detector.index is not None:
+            try:
+                with detector.index.guard:
+                    changes = self._detect(detector, detector.index)
+                    if changes is None:
+                        return self._report_unchanged(detector.index)
+                    return self._apply(changes, detector.index)
+            except CacheError as exc:
+                logger.warning("building the index anew: %s", exc)
+                self._damaged = self._folder.damage(everything=True)
+        return self._apply(self._detector(None).walk(), None)
 
-    def _renew(self, previous: OpenedIndex, swept: Sweep | None) -> IndexReport:
-        """Bring an index up to date, looking at no more than has to be looked at.
+    def _detect(self, detector: ChangeDetector, index: OpenedIndex) -> FileChanges | None:
+        """Find out what changed, looking at no more than necessary; None for nothing."""
+        changes = None
+        if self._only and can_write_delta(index.corpus, len(self._only)):
+            changes = detector.at(self._only)
+        if changes is None or not self._fits_delta(changes, index):
+            if detector.is_unchanged():
+                return None
+            changes = detector.by_stat() if can_write_delta(index.corpus, 1) else None
+        if changes is None or not self._fits_delta(changes, index):
+            changes = detector.walk()
+        return changes
 
-        Args:
-            previous: The index.
-            swept: What changed since it was made, where that is known.
+    def _fits_delta(self, changes: FileChanges, index: OpenedIndex) -> bool:
+        """Return whether changes are few enough for a delta segment of an index."""
+        count = len(changes.to_read) + len(changes.removed_ids(self._roots))
+        return can_write_delta(index.corpus, count)
 
-        Returns:
-            What was done.
-        """
-        if self._only and can_amend(previous.corpus, len(self._only)):
-            snapshot = snapshot_of(previous, self._folder)
-            report = self._update(previous, scopes_at(self._roots, self._only), snapshot)
-            if report is not None:
-                return report
-        swept = swept or self._sweep(previous)
-        if swept is not None and not swept:
-            return self._unchanged(previous)
-        if swept is not None and can_amend(previous.corpus, 1):
-            reported = previous.diagnostics()
-            scopes = scopes_of(swept, self._roots, reported, self._folder.path)
-            report = None if scopes is None else self._update(previous, scopes, swept.snapshot)
-            if report is not None:
-                return report
-        return self._rebuild(previous)
-
-    def _sweep(self, index: OpenedIndex) -> Sweep | None:
-        """Find out by stat what changed since an index was made; None where that tells nothing."""
-        snapshot = None if self._verify else snapshot_of(index, self._folder)
-        return sweep(snapshot) if snapshot else None
-
-    def _guarded(self, write: Callable[[], Written]) -> Written:
-        """Call what writes the index, and say what to do where it cannot be written."""
-        try:
-            return write()
-        except OSError as exc:
-            raise StorageError.unwritten(self._folder.path, exc) from exc
-
-    def _reusable(self) -> OpenedIndex | None:
-        """Open the index in use if parts of it can be used again."""
-        return reuse.open_reusable(
-            self._folder,
-            self._request,
-            self._roots,
-            keep_channels=self._keep_channels,
-        )
-
-    def _unchanged(self, index: OpenedIndex) -> IndexReport:
-        """Report a run that found nothing to do."""
-        self.unchanged = index
-        if REQUEST_FILE in self._damaged:
-            self._guarded(lambda: self._request.save(self._folder.path))
-        return report_unchanged(index, self._damaged, self._started)
-
-    def _rebuild(self, previous: OpenedIndex | None) -> IndexReport:
-        """Find out what changed; write a new generation unless it would equal the one before."""
-        seen_at_ns = time.time_ns()
-        discovery = discover(self._roots, leave_out=self._folder.path)
+    def _apply(self, changes: FileChanges, previous: OpenedIndex | None) -> IndexReport:
+        """Write a new generation, unless it would equal the one before."""
+        reader = FileReader()
         with ExitStack() as stack:
-            choice = self._choose_channels(previous, stack)
-            if previous and not choice.fits(previous.settings.channels):
-                previous = None
-                choice.start_over()
-            # What was taken over unread would lack the texts of a further channel.
-            if previous and choice.adds_one(*reuse.count_others(previous)):
-                previous = None
-            while True:
-                comparison = self._compare(previous, discovery)
-                if previous and self._is_same(previous, comparison, discovery, choice):
-                    seen = comparison.all_seen()
-                    self._remember(previous.name, discovery, seen, seen_at_ns)
-                    return self._unchanged(previous)
-                if previous and can_amend(previous.corpus, comparison.count):
-                    reported = comparison.diagnostics(diagnostics_by_path(previous))
-                    amending = AmendingPass(
-                        previous,
-                        choice.channels,
-                        self._diagnostics(discovery, reported),
-                        with_body=self._with_body,
-                        progress=self._progress,
-                    )
-                    amending.read([discovery.files[place] for place in comparison.changed])
-                    report = self._amend(amending, choice, comparison.gone_ids(self._roots))
-                    if report is not None:
-                        seen = comparison.all_seen(amending.seen)
-                        self._remember(report.generation, discovery, seen, seen_at_ns)
-                        return report
-                    previous = None
-                    continue
-                if previous and previous.generation.has_damage():
-                    raise CacheError("a part of the index before is damaged")
-                run = IndexingPass(
-                    comparison,
+            choice = self._choose_channels(changes, previous, reader, stack)
+            channels = choice.channels
+            if previous and (not choice.fits or len(channels) > len(previous.settings.channels)):
+                # What is taken over unread would lack the texts of another channel.
+                walked = changes if changes.scopes is None else self._detector(None).walk()
+                changes, previous = walked.all_new(), None
+            if previous and self._is_same(changes, previous):
+                return self._remember(self._report_unchanged(previous), changes, {})
+            writer: DeltaWriter | FullWriter
+            if previous and self._fits_delta(changes, previous):
+                writer = DeltaWriter(changes, previous, channels, reader, progress=self._progress)
+                found = self._diagnostics(changes, previous, writer.diagnostics)
+                if writer.is_empty and found == previous.diagnostics():
+                    return self._remember(self._report_unchanged(previous), changes, writer.seen)
+            else:
+                writer = FullWriter(
+                    changes,
                     previous,
-                    choice.channels,
-                    self._roots,
-                    with_body=self._with_body,
+                    channels,
+                    reader,
+                    roots=self._roots,
+                    with_body=self._request.with_body,
                     progress=self._progress,
                 )
-                report = self._write(run, choice, discovery)
-                if report is not None:
-                    self._remember(report.generation, discovery, run.seen, seen_at_ns)
-                    return report
-                previous = None
+            report = self._write(writer, changes, previous, choice)
+            return self._remember(report, changes, writer.seen)
 
-    def _remember(
-        self, generation: str, discovery: Discovery, seen: SeenFiles, seen_at_ns: int
-    ) -> None:
-        """Record what the disk looked like; without it the next run only takes longer."""
-        store(look(generation, discovery, seen, seen_at_ns), self._folder.path)
-
-    def _choose_channels(self, previous: OpenedIndex | None, stack: ExitStack) -> ChannelChoice:
-        """Open the channels that the run begins with."""
+    def _choose_channels(
+        self,
+        changes: FileChanges,
+        previous: OpenedIndex | None,
+        reader: FileReader,
+        stack: ExitStack,
+    ) -> ChannelChoice:
+        """Open the channels that the index needs with its changed skills."""
 
         def open_channel(model: str) -> Channel:
             """Load an embedder and open the cache of its vectors."""
@@ -254,149 +200,199 @@ class Builder:
             cache = EmbeddingCache(self._folder.path, embedder.fingerprint, embedder.dimensions)
             return Channel(model, embedder, stack.enter_context(cache))
 
-        return ChannelChoice(
+        choice = ChannelChoice(
             self._request,
             open_channel,
+            previous.settings.channels if previous else (),
             expected=expects_others(self._folder.path),
-            before=previous.settings.channels if previous else (),
             keep=self._keep_channels,
         )
+        counted = (0, 0)
+        if choice.depends_on_skills:
+            counted = self._count_others(changes, previous, reader, choice)
+        choice.decide(*counted)
+        return choice
 
-    def _compare(self, previous: OpenedIndex | None, discovery: Discovery) -> Comparison:
-        """Find out which files changed."""
-        known = known_files(previous, self._folder) if previous else {}
-        return compare_files(discovery.files, known, verify=self._verify, progress=self._progress)
-
-    def _is_same(
+    def _count_others(
         self,
-        previous: OpenedIndex,
-        comparison: Comparison,
-        discovery: Discovery,
+        changes: FileChanges,
+        previous: OpenedIndex | None,
+        reader: FileReader,
         choice: ChannelChoice,
-    ) -> bool:
-        """Tell whether a new generation would equal the one before."""
-        if not comparison.is_same():
+    ) -> tuple[int, int]:
+        """Count the skills that a model for English does not know, and all skills.
+
+        It stops as soon as there are enough for a second channel.
+        """
+        others = size = 0
+        to_read = changes.to_read
+        if previous:
+            documents = previous.corpus.documents
+            replaced = {file.doc_id for file in to_read} | changes.removed_ids(self._roots)
+            numbers = (documents.number_of(doc_id) for doc_id in replaced)
+            left = np.setdiff1d(documents.living, [n for n in numbers if n is not None])
+            others, size = int(np.sum(documents.fluency[left] < KNOWN)), len(left)
+        scripts, with_body = choice.channels[0].embedder.scripts, self._request.with_body
+        for done, file in enumerate(to_read, start=1):
+            skill = reader.read(file).skill
+            if skill is not None:
+                size += 1
+                others += fields.fluency(skill, scripts, with_body=with_body) < KNOWN
+            self._progress("read", done, len(to_read))
+            most = size + len(to_read) - done
+            if choice.is_enough(others, most):
+                return others, most
+        return others, size
+
+    def _is_same(self, changes: FileChanges, previous: OpenedIndex) -> bool:
+        """Return whether a new generation would equal the one before."""
+        if changes.to_read or changes.removed_ids(self._roots):
             return False
-        reported = diagnostics_by_path(previous)
-        if self._diagnostics(discovery, comparison.diagnostics(reported)) != previous.diagnostics():
+        if self._diagnostics(changes, previous, ()) != previous.diagnostics():
             return False
-        # Vectors that were lost are not needed before the next writing, but looked for on demand.
-        return not self._verify or not reuse.count_lost(previous, self._folder.path)
-
-    def _update(
-        self, previous: OpenedIndex, scopes: Sequence[Scope], snapshot: Snapshot | None
-    ) -> IndexReport | None:
-        """Look at some folders alone; None where all must be looked at."""
-        seen_at_ns = time.time_ns()
-        discovery = discover_in(self._roots, scopes, leave_out=self._folder.path)
-        is_inside = inside(scopes)
-        asked = {str(scope.root.path / scope.relative) for scope in scopes}
-        if not all(path in asked or is_inside(path) for path, _ in discovery.folders):
-            return None  # A link led to where only a walk knows whether it comes anyway.
-        found = {file.doc_id for file in discovery.files}
-        gone = ids_in(previous.corpus.documents, scopes) - found
-        if len(gone) == len(previous.corpus.documents):
-            return None  # That a root is empty is reported by a walk.
-        if not can_amend(previous.corpus, len(discovery.files) + len(gone)):
-            return None
-        outside = (one for one in previous.diagnostics() if not is_inside(one.path))
-        with ExitStack() as stack:
-            choice = self._choose_channels(previous, stack)
-            if not choice.fits(previous.settings.channels):
-                return None
-            amending = AmendingPass(
-                previous,
-                choice.channels,
-                in_order([*outside, *discovery.diagnostics]),
-                with_body=self._with_body,
-                progress=self._progress,
-            )
-            amending.read(discovery.files)
-            report = self._amend(amending, choice, gone)
-        if report is not None and snapshot is not None:
-            looked = look(report.generation, discovery, amending.seen, seen_at_ns)
-            store(snapshot.amended(scopes, looked), self._folder.path)
-        return report
-
-    def _amend(
-        self, run: AmendingPass, choice: ChannelChoice, gone: Collection[str]
-    ) -> IndexReport | None:
-        """Write what changed beside an index; None where that needs a further channel."""
-        others, size = reuse.count_others(run.previous)
-        if choice.adds_one(others + run.others, size + run.read_count):
-            return None
-        changes = run.changes(gone)
-        diagnostics = in_order([*run.reported, *run.diagnostics])
-        if not len(changes) and diagnostics == run.previous.diagnostics():
-            return self._unchanged(run.previous)
-
-        settings = self._settings(choice).to_dict()
-        generation = run.publish(self._folder, settings, changes, diagnostics)
-        return report_of(run, generation, diagnostics, self._damaged, self._started)
+        # Lost vectors are only needed for the next writing, and looked for on demand.
+        return not self._verify or not count_lost(previous, self._folder.path)
 
     def _write(
-        self, run: IndexingPass, choice: ChannelChoice, discovery: Discovery
-    ) -> IndexReport | None:
-        """Save a generation; None where a further channel came, for which all must be read."""
-        settings: dict[str, JsonValue] = {}
+        self,
+        writer: DeltaWriter | FullWriter,
+        changes: FileChanges,
+        previous: OpenedIndex | None,
+        choice: ChannelChoice,
+    ) -> IndexReport:
+        """Save a generation and report it."""
+        before = previous.generation if previous else None
+        if before and before.has_damage(writer.kept):
+            raise CacheError("a part of the index before is damaged")
         diagnostics: tuple[Diagnostic, ...] = ()
 
-        def check(others: int, size: int) -> None:
-            """End the pass where it needs a further channel."""
-            if choice.adds_one(others, size):
-                raise _AnotherChannelError
-
         def save(folder: Path) -> None:
-            """Write all parts; only then is it known what the settings are."""
+            """Write all parts that are not kept."""
             nonlocal diagnostics
-            run.write(folder, check)
-            diagnostics = self._diagnostics(discovery, run.diagnostics)
+            writer.write(folder)
+            diagnostics = self._diagnostics(changes, previous, writer.diagnostics)
             save_diagnostics(folder, diagnostics)
-            settings.update(self._settings(choice).to_dict())
             self._request.save(self._folder.path)
 
+        settings = IndexSettings(
+            roots=self._roots,
+            channels=tuple(ChannelSettings.of(one.model, one.embedder) for one in choice.channels),
+            languages=self._request.languages,
+            could_add=choice.could_add,
+            with_body=self._request.with_body,
+            analysis=ANALYSIS,
+        ).to_dict()
+        shared = before if writer.kept else None
         try:
-            generation = self._folder.write(save, settings)
-        except _AnotherChannelError:
-            return None
+            name = self._folder.write(save, settings, before=shared, kept=writer.kept)
         except KeyError as exc:
             raise StorageError(
                 f"A vector in {self._folder.path} was damaged or removed meanwhile; "
                 "run it again, and only that one is made anew."
             ) from exc
-        finally:
-            self._embedded += run.embedded
-            self._truncated += run.truncated
-        run.embedded, run.truncated = self._embedded, self._truncated
-        return report_of(run, generation, diagnostics, self._damaged, self._started)
+        return self._report(
+            name,
+            diagnostics,
+            indexed=writer.size,
+            embedded=writer.embedded,
+            reused=writer.reused,
+            removed=writer.removed,
+            truncated=writer.truncated,
+        )
 
-    def _settings(self, choice: ChannelChoice) -> IndexSettings:
-        """Return what decides the index beside its skills."""
-        return IndexSettings(
-            roots=self._roots,
-            channels=tuple(ChannelSettings.of(one.model, one.embedder) for one in choice.channels),
-            languages=self._request.languages,
-            could_add=choice.could_add,
-            with_body=self._with_body,
-            analysis=reuse.ANALYSIS,
+    def _remember(
+        self, report: IndexReport, changes: FileChanges, read: Mapping[str, SeenFile]
+    ) -> IndexReport:
+        """Save the state of the disk; without it the next run only takes longer."""
+        snapshot = changes.snapshot(report.generation, read)
+        if snapshot is not None:
+            save_snapshot(snapshot, self._folder.path)
+        return report
+
+    def _report_unchanged(self, index: OpenedIndex) -> IndexReport:
+        """Report a run that found nothing to do."""
+        self.unchanged = index
+        if REQUEST_FILE in self._damaged:
+            self._guarded(lambda: self._request.save(self._folder.path))
+        count = len(index.corpus.documents)
+        return self._report(index.name, index.diagnostics(), indexed=count, reused=count)
+
+    def _report(
+        self,
+        generation: str,
+        diagnostics: tuple[Diagnostic, ...],
+        *,
+        indexed: int,
+        reused: int,
+        embedded: int = 0,
+        removed: int = 0,
+        truncated: int = 0,
+    ) -> IndexReport:
+        """Report what the run did."""
+        return IndexReport(
+            indexed=indexed,
+            embedded=embedded,
+            reused=reused,
+            removed=removed,
+            skipped=count_skipped(diagnostics),
+            truncated=truncated,
+            diagnostics=diagnostics,
+            generation=generation,
+            healed=self._damaged,
+            seconds=time.monotonic() - self._started,
         )
 
     def _diagnostics(
-        self, discovery: Discovery, of_files: Iterable[Diagnostic]
+        self,
+        changes: FileChanges,
+        previous: OpenedIndex | None,
+        of_read: Sequence[Diagnostic],
     ) -> tuple[Diagnostic, ...]:
         """Gather everything worth reporting, by path."""
-        found = [*self._root_diagnostics, *discovery.diagnostics, *of_files]
-        if not discovery.files:
-            message = "No SKILL.md lies below this root; check the path."
-            found += [
-                Diagnostic("root-empty", "warning", message, str(root.path)) for root in self._roots
-            ]
+        reported = previous.diagnostics() if previous else ()
+        found = [*changes.discovery.diagnostics, *changes.diagnostics(reported), *of_read]
+        if changes.scopes is None:
+            found += self._root_diagnostics
+            if not changes.files:
+                message = "No SKILL.md lies below this root; check the path."
+                found += [
+                    Diagnostic("root-empty", "warning", message, str(root.path))
+                    for root in self._roots
+                ]
         return in_order(found)
 
+    def _detector(self, index: OpenedIndex | None) -> ChangeDetector:
+        return ChangeDetector(
+            index, self._folder.path, self._roots, verify=self._verify, progress=self._progress
+        )
 
-class _AnotherChannelError(Exception):
-    """A pass cannot end, for its skills need a channel that it had not."""
+    def _guarded(self, write: Callable[[], Written]) -> Written:
+        """Turn an error of the system into one that says what to do."""
+        try:
+            return write()
+        except OSError as exc:
+            raise StorageError.unwritten(self._folder.path, exc) from exc
+
+    def _reusable(self) -> OpenedIndex | None:
+        """Open the index in use; None if there is none, or it was made in another way."""
+        index = open_current(self._folder)
+        if index is None:
+            return None
+        settings, request = index.settings, self._request
+        wanted = (self._roots, request.with_body, request.languages, ANALYSIS)
+        found = (settings.roots, settings.with_body, settings.languages, settings.analysis)
+        if found != wanted or settings.channels[0].model != request.model:
+            return None
+        if any(model_identity(one.model) != one.model_identity for one in settings.channels):
+            return None
+        fits = self._keep_channels or channels_fit(
+            settings.channels,
+            request.languages,
+            settings.could_add,
+            expected=expects_others(self._folder.path),
+        )
+        return index if fits else None
 
 
 def _silent(stage: str, done: int, total: int) -> None:
-    """Take no notice of progress."""
+    """Ignore progress."""

@@ -1,4 +1,4 @@
-"""What a run reports, put in order and counted; pure."""
+"""Ordering and counting what a run reports; pure."""
 
 from __future__ import annotations
 
@@ -9,27 +9,13 @@ from skillsearch.types import Diagnostic
 
 
 def in_order(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """Sort diagnostics by path; what was reported twice counts once.
-
-    Args:
-        found: The diagnostics.
-
-    Returns:
-        They, in order: what discovery says of a file is also among what is taken over with it.
-    """
+    """Sort diagnostics by path and drop duplicates."""
     return tuple(
         sorted(set(found), key=lambda item: (item.path, item.line or 0, item.code, item.message))
     )
 
 
 def count_skipped(diagnostics: Sequence[Diagnostic]) -> int:
-    """Count the SKILL.md files that could not be indexed.
-
-    Args:
-        diagnostics: What was reported.
-
-    Returns:
-        How many of them have an error.
-    """
+    """Count the SKILL.md files that could not be indexed."""
     errors = {d.path for d in diagnostics if d.severity == "error"}
     return sum(Path(path).name.casefold() == "skill.md" for path in errors)

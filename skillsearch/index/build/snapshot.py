@@ -1,13 +1,14 @@
-"""How the folders looked when they were last compared with the index.
+"""The stat of every folder and SKILL.md when they were last compared with the index.
 
 A folder's modification time changes when an entry is added, removed or renamed in it, and a
-file's stat when its content is written. So as long as every folder and every SKILL.md still has
-the stat recorded here, nothing has to be listed, opened or hashed.
+file's stat when it is written. While all of them are as recorded here, nothing has to be listed,
+opened or hashed.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,35 +21,16 @@ import numpy as np
 import xxhash
 
 from skillsearch.files.atomic_files import read_with_digest, write_atomically
-from skillsearch.skills.discovery import Scope, inside
+from skillsearch.files.file_stat import UNKNOWN_STAT, FileStat, is_racy
+from skillsearch.skills.discovery import Discovery, Scope, inside
+
+logger = logging.getLogger(__name__)
 
 _FILE = "snapshot.bin"
-_RACY_NS = 2_000_000_000
-"""A change this close before a look may share the timestamp of a change after it: clocks of
-file systems tick every few milliseconds, some every two seconds. Such an entry is looked at
-again."""
 _UNKNOWN = -1
 _HASH_BYTES = 32
 _INODES = 1 << 64
 _HAS_HASH, _IS_INDEXED = 1, 2
-
-
-class FileStat(NamedTuple):
-    """What tells cheaply whether a file may have changed.
-
-    Attributes:
-        size: Bytes.
-        mtime_ns: Modification time, nanoseconds since the epoch.
-        inode: Inode number.
-    """
-
-    size: int
-    mtime_ns: int
-    inode: int
-
-
-UNKNOWN_STAT = FileStat(_UNKNOWN, _UNKNOWN, _UNKNOWN)
-"""The stat of no file: what has it is looked at again."""
 
 
 class SeenFile(NamedTuple):
@@ -56,8 +38,8 @@ class SeenFile(NamedTuple):
 
     Attributes:
         stat: Its stat.
-        content_hash: sha256 of its bytes, hexadecimal; empty where it could not be read.
-        is_indexed: False where no document could be made of it.
+        content_hash: sha256 of its bytes, hexadecimal; empty if it could not be read.
+        is_indexed: False if it could not be indexed.
     """
 
     stat: FileStat
@@ -66,10 +48,7 @@ class SeenFile(NamedTuple):
 
 
 class SeenFiles(Mapping[str, SeenFile]):
-    """Files by path, in columns: 57 bytes each beside the path.
-
-    Added in any order; a path is added once.
-    """
+    """Files by path, in columns: 57 bytes each besides the path. A path is added once."""
 
     def __init__(self) -> None:
         """Begin with no files."""
@@ -109,7 +88,7 @@ class SeenFiles(Mapping[str, SeenFile]):
         return self._at(self._rows[path])
 
     def changed(self) -> Iterator[str]:
-        """Yield the files whose stat is not the one recorded, those that are gone included."""
+        """Yield the files whose stat differs, deleted ones included."""
         look = os.stat  # twice as fast as Path.stat
         expected = zip(self._paths, self._sizes, self._mtimes, self._inodes, strict=True)
         for path, size, mtime_ns, inode in expected:
@@ -122,24 +101,17 @@ class SeenFiles(Mapping[str, SeenFile]):
                 yield path
 
     def without_racy(self, seen_at_ns: int) -> SeenFiles:
-        """Return these files, those that changed just before a time with unknown stat."""
+        """Return these files; those whose stat is racy at a time get an unknown one."""
         careful = SeenFiles()
         for row, path in enumerate(self._paths):
             seen = self._at(row)
-            is_racy = _is_racy(seen.stat.mtime_ns, seen_at_ns)
-            careful.add(path, seen._replace(stat=UNKNOWN_STAT) if is_racy else seen)
+            if is_racy(seen.stat.mtime_ns, seen_at_ns):
+                seen = seen._replace(stat=UNKNOWN_STAT)
+            careful.add(path, seen)
         return careful
 
     def amended(self, gone: Callable[[str], bool], files: Mapping[str, SeenFile]) -> SeenFiles:
-        """Return these files with some exchanged.
-
-        Args:
-            gone: Tells of a path whether its file is there no more.
-            files: Files that were looked at, by path.
-
-        Returns:
-            The files.
-        """
+        """Return these files without those that are gone, and with others added or replaced."""
         kept = [row for row, path in enumerate(self._paths) if path not in files and not gone(path)]
         renewed = SeenFiles()
         rows = np.array(kept, np.int64)
@@ -163,18 +135,7 @@ class SeenFiles(Mapping[str, SeenFile]):
 
     @classmethod
     def from_bytes(cls, paths: list[str], data: bytes) -> SeenFiles:
-        """Rebuild the columns.
-
-        Args:
-            paths: The paths.
-            data: What `to_bytes` gave.
-
-        Returns:
-            The files.
-
-        Raises:
-            ValueError: When there is not one row for each path.
-        """
+        """Read what `to_bytes` returned; raises ValueError unless there is a row for each path."""
         files, count = cls(), len(paths)
         ends = [8 * count, 16 * count, 24 * count, (24 + _HASH_BYTES) * count]
         if len(data) != ends[-1] + count:
@@ -200,19 +161,19 @@ class SeenFiles(Mapping[str, SeenFile]):
 
 
 def _column(typecode: Literal["q", "Q"], data: bytes) -> array[int]:
-    """Return numbers that were saved with the least significant byte first."""
+    """Return numbers that were saved in little-endian order."""
     saved = np.frombuffer(data, "<i8" if typecode == "q" else "<u8")
     return array(typecode, saved.astype(typecode).tobytes())
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All folders listed and all SKILL.md seen under some roots.
+    """All folders and SKILL.md files below some roots.
 
     Attributes:
         generation: The index generation that was made of them.
-        folders: Modification time of each folder that was listed, nanoseconds.
-        files: Every SKILL.md, by path, those that could not be indexed included.
+        folders: Modification time in nanoseconds of each folder that was listed, by path.
+        files: Every SKILL.md by path, including those that could not be indexed.
     """
 
     generation: str
@@ -220,11 +181,11 @@ class Snapshot:
     files: Mapping[str, SeenFile]
 
     def is_current(self) -> bool:
-        """Tell whether every folder and file still has the stat that was recorded."""
+        """Return whether every folder and file still has its recorded stat."""
         return next(chain(self.changed_folders(), self.changed_files()), None) is None
 
     def changed_folders(self) -> Iterator[str]:
-        """Yield the folders whose time is not the one recorded, those that are gone included."""
+        """Yield the folders whose time differs, deleted ones included."""
         look = os.stat
         for path, mtime_ns in self.folders.items():
             try:
@@ -235,49 +196,27 @@ class Snapshot:
                 yield path
 
     def changed_files(self) -> Iterator[str]:
-        """Yield the files whose stat is not the one recorded, those that are gone included."""
+        """Yield the files whose stat differs, deleted ones included."""
         return SeenFiles.of(self.files).changed()
 
     def without_racy(self, seen_at_ns: int) -> Snapshot:
-        """Return this snapshot with the entries that changed just before it was taken unknown.
-
-        Args:
-            seen_at_ns: When the look began, nanoseconds since the epoch.
-
-        Returns:
-            The snapshot to save.
-        """
+        """Return this snapshot with unknown stats for what changed just before `seen_at_ns`."""
         folders = {
-            path: _UNKNOWN if _is_racy(mtime, seen_at_ns) else mtime
+            path: _UNKNOWN if is_racy(mtime, seen_at_ns) else mtime
             for path, mtime in self.folders.items()
         }
         files = SeenFiles.of(self.files).without_racy(seen_at_ns)
         return Snapshot(self.generation, folders, files)
 
-    def amended(self, scopes: Sequence[Scope], looked: Snapshot) -> Snapshot:
-        """Return this snapshot after some folders were looked at again.
-
-        Args:
-            scopes: The folders.
-            looked: What was seen there, and the generation that was made of it.
-
-        Returns:
-            The snapshot to save.
-        """
+    def amended(self, scopes: Sequence[Scope], newer: Snapshot) -> Snapshot:
+        """Return this snapshot with what is below some folders replaced by a newer snapshot."""
         is_deep_in = inside(scope for scope in scopes if scope.is_deep)
         folders = {path: at for path, at in self.folders.items() if not is_deep_in(path)}
-        files = SeenFiles.of(self.files).amended(inside(scopes), dict(looked.files.items()))
-        return Snapshot(looked.generation, folders | dict(looked.folders), files)
+        files = SeenFiles.of(self.files).amended(inside(scopes), dict(newer.files.items()))
+        return Snapshot(newer.generation, folders | dict(newer.folders), files)
 
     def save(self, folder: Path) -> None:
-        """Replace the snapshot of an index folder.
-
-        Args:
-            folder: The index folder.
-
-        Raises:
-            OSError: When it cannot be written; the snapshot before stays.
-        """
+        """Replace the snapshot of an index folder."""
         parts = (
             "\0".join(self.folders).encode("utf-8", "surrogatepass"),
             "\0".join(self.files).encode("utf-8", "surrogatepass"),
@@ -291,7 +230,7 @@ class Snapshot:
 
     @classmethod
     def load(cls, folder: Path) -> Snapshot | None:
-        """Read the snapshot of an index folder; None where it is missing or damaged."""
+        """Read the snapshot of an index folder; None if it is missing or damaged."""
         try:
             return cls._from_bytes(read_with_digest(folder / _FILE))
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -320,6 +259,21 @@ def _split(joined: bytes) -> list[str]:
     return joined.decode("utf-8", "surrogatepass").split("\0") if joined else []
 
 
-def _is_racy(mtime_ns: int, seen_at_ns: int) -> bool:
-    """Tell whether a change came too shortly before a look to be told from one after it."""
-    return abs(mtime_ns - seen_at_ns) <= _RACY_NS
+def take_snapshot(
+    generation: str, discovery: Discovery, seen: Mapping[str, SeenFile], seen_at_ns: int
+) -> Snapshot:
+    """Record the state of the disk that an index generation was made of.
+
+    What changed just before `seen_at_ns` may change once more unseen, so its stat is unknown.
+    """
+    unreadable = {d.path for d in discovery.diagnostics if d.code == "folder-unreadable"}
+    folders = {path: -1 if path in unreadable else at for path, at in discovery.folders}
+    return Snapshot(generation, folders, seen).without_racy(seen_at_ns)
+
+
+def save_snapshot(snapshot: Snapshot, folder: Path) -> None:
+    """Save a snapshot in an index folder; if that fails, the next run only takes longer."""
+    try:
+        snapshot.save(folder)
+    except OSError as exc:
+        logger.warning("the snapshot of %s was not saved: %s", folder, exc)

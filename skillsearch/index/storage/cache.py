@@ -2,14 +2,14 @@
 
     INDEX_DIR/
       CURRENT              name of the generation in use, replaced atomically
-      generations/NAME/    one index: manifest.json, its parts, their seal (see `sealed_parts`)
-      snapshot.bin         how the folders looked when they were last compared (see `snapshot`)
-      embeddings-*         vectors by the text that they embed (see `embedding_cache`)
+      generations/NAME/    one index: manifest.json, its parts, their stat cache
+      snapshot.bin         the stats of folders and files when they were last compared
+      embeddings-*         vectors by the text that they embed
       lock                 held by the one process that writes
 
-A generation is named by the digest of its manifest, and the manifest holds the digest of every
-part: equal indexes have equal names, and a part that was changed is found before it is searched.
-Digests are XXH3-128, which guards against damage; someone who may write here needs no collision.
+A generation is named by the digest of its manifest, which holds the digest of every part: equal
+indexes have equal names, and a damaged part is found before it is searched. The digests (XXH3-128)
+guard against damage; an attacker who may write here needs no collision.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from skillsearch.errors import (
 )
 from skillsearch.files import own_folder
 from skillsearch.files.atomic_files import is_record, sync_file, sync_folder, write_atomically
-from skillsearch.index.storage.sealed_parts import (
+from skillsearch.index.storage.generation_parts import (
     EVERYTHING,
     REREAD_BYTES,
     DamageGuard,
@@ -47,8 +47,8 @@ from skillsearch.index.storage.sealed_parts import (
     describe_damage,
     describe_parts,
     different_parts,
-    seal_parts,
     share_parts,
+    trust_parts,
     trusted_parts,
 )
 from skillsearch.text.safe_text import listed
@@ -56,31 +56,31 @@ from skillsearch.types import JsonValue
 
 logger = logging.getLogger(__name__)
 
-FORMAT_VERSION = 7
-"""Bump when a part's form or meaning changes; an index of another version is rebuilt."""
+FORMAT_VERSION = 8
+"""Bump when a part changes in form or meaning; an index of another version is rebuilt."""
 LOCK_TIMEOUT = 600.0
 """Seconds to wait for another writer; embedding 10,000 new skills takes a few minutes."""
 _MANIFEST = "manifest.json"
 _RECORDS = ("request.json", "snapshot.bin")
 """Files of an index folder that carry their own digest."""
 _REPLACED = ("CURRENT", *_RECORDS, "embeddings-*")
-"""Files of an index folder that are replaced in one step, by way of a file beside them."""
+"""Files of an index folder that are replaced atomically, through a temporary file beside them."""
 _OURS = ("lock", "generations", own_folder.PREFIX, *(name.rstrip("*") for name in _REPLACED))
-"""What the names of the entries of an index folder begin with, or of a project's folder of them."""
+"""Prefixes of the entries of an index folder, or of a project's folder of indexes."""
 _UNFINISHED = ".new-"
-"""What the names of generations begin with that are being written."""
+"""Prefix of the generations that are being written."""
 _MANIFEST_LIMIT = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One saved index that has been checked.
+    """One saved index.
 
     Attributes:
         name: Digest of the manifest.
         folder: Where the parts lie.
         settings: What the index was made with, as its builder wrote it.
-        parts: Bytes and digest of each part, by file name.
+        parts: Size and digest of each part, by file name.
     """
 
     name: str
@@ -90,18 +90,11 @@ class Generation:
 
     @property
     def guard(self) -> DamageGuard:
-        """What to read the parts in, so that damage is told as such."""
+        """A context in which to read the parts, so that damage is reported as such."""
         return DamageGuard(self.folder, self.parts)
 
     def has_damage(self, kept: Collection[str] = ()) -> bool:
-        """Hash the parts before they are copied from.
-
-        Args:
-            kept: Names of parts that are not copied from.
-
-        Returns:
-            Whether any of the others is damaged.
-        """
+        """Hash all parts except those `kept`, and return whether any is damaged."""
         read = {name: part for name, part in self.parts.items() if name not in kept}
         return bool(different_parts(self.folder, read))
 
@@ -110,7 +103,7 @@ class Generation:
 class IndexFolder:
     """The folder that holds the generations of one index.
 
-    Below our own cache folder, which nobody named, an index of another user is refused.
+    In our own cache folder, which nobody named, an index of another user is refused.
     """
 
     path: Path
@@ -127,18 +120,11 @@ class IndexFolder:
                 )
 
     def exists(self) -> bool:
-        """Return whether some index was ever finished here."""
+        """Return whether an index was ever finished here."""
         return (self.path / "CURRENT").is_file()
 
     def not_found(self, settings: Settings | None = None) -> IndexNotFoundError:
-        """Return the error for a folder in which no index was ever finished.
-
-        Args:
-            settings: Those of the caller; by default those of the working folder.
-
-        Returns:
-            The error.
-        """
+        """Return the error for a folder in which no index was ever finished."""
         try:
             (self.path / "CURRENT").stat()
         except PermissionError as exc:
@@ -151,13 +137,9 @@ class IndexFolder:
         return IndexNotFoundError(config.no_index(self.path, settings))
 
     def open(self) -> Generation:
-        """Open the generation in use after checking every part of it.
+        """Open the generation in use after checking its parts; mapped files outlive its removal.
 
-        Returns:
-            The generation; its files stay readable for as long as they are open or mapped.
-
-        Raises:
-            CacheError: When there is none, or it is damaged or of another version.
+        Raises CacheError when there is none, or it is damaged or of another version.
         """
         while True:
             stamp = self.stamp()
@@ -173,17 +155,10 @@ class IndexFolder:
                     raise
 
     def damage(self, *, everything: bool) -> tuple[str, ...]:
-        """Hash files of the index again, whatever their stat says.
+        """Hash files of the index again, whatever their stat, and return the names of damaged ones.
 
-        A damaged part is not trusted any more, so that the next `open` finds it too.
-
-        Args:
-            everything: False for the parts that were not read for longest, as many as are hashed
-                in a moment.
-
-        Returns:
-            The names of those that are damaged; none if there is no index, or one of another
-            version.
+        A damaged part is no longer trusted, so the next `open` finds it too. Unless `everything` is
+        set, only the parts that were hashed longest ago are, as many as take a moment.
         """
         while True:
             stamp = self.stamp()
@@ -194,7 +169,7 @@ class IndexFolder:
         return (*found, *(path.name for path in records if path.exists() and not is_record(path)))
 
     def _damaged_parts(self, reread: int) -> tuple[str, ...]:
-        """Return what is damaged of the generation in use, after hashing some bytes of it."""
+        """Return the damaged parts of the generation in use after hashing some bytes of it."""
         name = self.current()
         folder = self.path / "generations" / (name or "")
         if name is None or not folder.is_dir():
@@ -210,7 +185,7 @@ class IndexFolder:
         return damaged_parts(folder, parts, reread=reread)
 
     def stamp(self) -> tuple[int, ...]:
-        """Return what changes whenever a generation is published, the same one once more too."""
+        """Return a value that changes whenever a generation is published."""
         try:
             status = (self.path / "CURRENT").stat()
         except OSError:
@@ -225,15 +200,15 @@ class IndexFolder:
         before: Generation | None = None,
         kept: Collection[str] = (),
     ) -> str:
-        """Write a new generation and make it the one in use.
+        """Write a new generation and make it the one in use; call it under `lock`.
 
-        Call it under `lock`. The generation before stays on disk for readers that just opened it.
+        The generation before stays on disk for readers that have just opened it.
 
         Args:
             save: Writes all parts but those kept into the folder it is given.
             settings: What the index is made with; part of its identity.
-            before: The generation that parts are kept of.
-            kept: Names of its parts that are parts of the new one as they are.
+            before: The generation whose parts are kept.
+            kept: Names of its parts that the new generation shares.
 
         Returns:
             The name of the generation, the same for the same parts and settings.
@@ -260,15 +235,11 @@ class IndexFolder:
 
     @contextmanager
     def lock(self, timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
-        """Keep other writers out, waiting for one that is at work.
+        """Keep other writers out, waiting up to `timeout` seconds for one at work.
 
-        Args:
-            timeout: Seconds to wait.
-
-        Raises:
-            ConfigError: When the folder holds other files, and no index.
-            LockTimeoutError: When the other writer does not finish in time.
-            StorageError: When the folder cannot be made or written.
+        Raises ConfigError when the folder holds other files, and no index; LockTimeoutError when
+        the other writer does not finish in time; StorageError when the folder cannot be made or
+        written.
         """
         from filelock import FileLock, Timeout
 
@@ -290,13 +261,13 @@ class IndexFolder:
                 "Choose another --index-dir."
             ) from exc
         try:
-            self._remove_litter()
+            self._remove_stale_files()
             yield
         finally:
             lock.release()
 
     def _refuse_other_folders(self) -> None:
-        """Refuse a folder that holds nothing of an index, but other files; hidden ones aside."""
+        """Refuse a folder that holds other files, hidden ones aside, and no index."""
         names = sorted(entry.name for entry in self.path.iterdir()) if self.path.is_dir() else []
         names = [name for name in names if not name.startswith(".")]
         if names and not any(name.startswith(_OURS) for name in names):
@@ -311,7 +282,7 @@ class IndexFolder:
         return sum({(one.st_dev, one.st_ino): one.st_size for one in files}.values())
 
     def _current(self) -> str:
-        """Read which generation is in use."""
+        """Read the name of the generation in use."""
         try:
             name = (self.path / "CURRENT").read_text(encoding="ascii").removesuffix("\n")
         except (OSError, UnicodeDecodeError) as exc:
@@ -321,7 +292,7 @@ class IndexFolder:
         return name
 
     def _described(self, name: str) -> Generation:
-        """Return a generation as its manifest describes it."""
+        """Read the manifest of a generation."""
         folder = self.path / "generations" / name
         try:
             manifest = _read_manifest(folder, name)
@@ -353,20 +324,17 @@ class IndexFolder:
         write_atomically(self.path / "CURRENT", name.encode("ascii") + b"\n")
         self._remove_generations(keep={name, before})
         with contextlib.suppress(OSError):
-            seal_parts(target, trusted)  # Links of theirs were removed.
+            trust_parts(target, trusted)  # Removing links changed their ctime.
 
     def current(self) -> str | None:
-        """Return the name of the generation in use, or None where there is none."""
+        """Return the name of the generation in use, or None if there is none."""
         try:
             return self._current()
         except CacheError:
             return None
 
-    def _remove_litter(self) -> None:
-        """Remove the beginnings of files and of generations that killed writers left.
-
-        A run that finds nothing to do publishes no generation, so it is not left to that.
-        """
+    def _remove_stale_files(self) -> None:
+        """Remove the files and generations that killed writers left unfinished."""
         for name in _REPLACED:
             for file in self.path.glob(f".{name}-*"):
                 with contextlib.suppress(OSError):
@@ -375,7 +343,7 @@ class IndexFolder:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _remove_generations(self, keep: set[str | None]) -> None:
-        """Remove generations nobody opens any more, and what killed writers left."""
+        """Remove the generations that nobody opens any more."""
         for folder in (self.path / "generations").iterdir():
             if folder.name not in keep:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -387,17 +355,7 @@ def _write_manifest(
     known: Mapping[str, Part],
     trusted: Collection[str],
 ) -> str:
-    """Describe all parts of a folder in its manifest.
-
-    Args:
-        folder: The folder.
-        settings: What the index is made with.
-        known: Parts that are shared with a generation before.
-        trusted: Names of those that were trusted there.
-
-    Returns:
-        The digest of the manifest.
-    """
+    """Describe all parts of a folder in its manifest, and return the manifest's digest."""
     parts = describe_parts(folder, known)
     described = {name: {"bytes": part.size, "xxh3": part.digest} for name, part in parts.items()}
     manifest = {"format": FORMAT_VERSION, "settings": dict(settings), "parts": described}
@@ -405,13 +363,13 @@ def _write_manifest(
     path = folder / _MANIFEST
     path.write_bytes(data)
     sync_file(path)
-    seal_parts(folder, [*trusted, *(part for part in parts if part not in known)])
+    trust_parts(folder, [*trusted, *(part for part in parts if part not in known)])
     sync_folder(folder)
     return xxhash.xxh3_128_hexdigest(data)
 
 
 def _read_manifest(folder: Path, name: str) -> dict[str, JsonValue]:
-    """Read a manifest whose digest is its generation's name."""
+    """Read a manifest whose digest is the name of its generation."""
     path = folder / _MANIFEST
     try:
         with path.open("rb") as file:

@@ -1,38 +1,47 @@
 """The documents of a corpus.
 
-Documents have numbers, through all segments; those that are gone keep theirs. Within a segment
+Documents are numbered through all segments; deleted ones keep their numbers. Within a segment
 numbers follow the order of ids.
 """
 
 from __future__ import annotations
 
+import json
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, fields
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skillsearch.index.documents import KNOWN, Document
-from skillsearch.index.storage.document_segment import DocumentSegment
+from skillsearch.errors import CacheError
+from skillsearch.files.arrays import ArrayWriter, map_array, save_array
+from skillsearch.index.documents import KNOWN, Document, name_hash
 from skillsearch.index.storage.numbering import locate, numbered
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from skillsearch.index.storage.sealed_parts import DamageGuard
+    from skillsearch.index.storage.generation_parts import DamageGuard
+
+
+_FIELDS = tuple(field.name for field in fields(Document))
 
 
 class DocumentStore(Iterable[Document]):
-    """The documents of a corpus of one segment, or of two: a large one and what changed since.
+    """The documents of a corpus of one segment, or of two: a base and a delta.
 
-    Its length and iteration are of the living documents alone; every number and array is of all.
+    Its length and iteration cover the living documents; every number and array covers all.
 
     Attributes:
         segments: The segments.
-        gone: Numbers of documents that are there no more, int64, ascending.
-        places: For each document of the second segment, how many ids of the first, those that are
-            gone included, come before its own, int64.
+        deleted: Numbers of deleted documents, int64, ascending.
+        places: For each document of the delta, how many ids of the base, deleted ones included,
+            come before its own, int64.
         shadowed: Numbers of living documents that their name does not mean, int64, ascending; no
             search finds them.
     """
@@ -40,22 +49,14 @@ class DocumentStore(Iterable[Document]):
     def __init__(
         self,
         segments: Sequence[DocumentSegment],
-        gone: NDArray[np.int64] | None = None,
+        deleted: NDArray[np.int64] | None = None,
         places: NDArray[np.int64] | None = None,
         shadowed: NDArray[np.int64] | None = None,
         guard: DamageGuard | None = None,
     ) -> None:
-        """Take the segments.
-
-        Args:
-            segments: One, or two.
-            gone: Numbers of documents that are there no more, ascending.
-            places: As the attribute; none for one segment.
-            shadowed: Numbers of documents that their name does not mean, ascending.
-            guard: What the segments are read in; None if they lie in memory.
-        """
+        """Take the segments and attributes; documents are read in the `guard`, if any."""
         self.segments = tuple(segments)
-        self.gone = np.zeros(0, np.int64) if gone is None else gone
+        self.deleted = np.zeros(0, np.int64) if deleted is None else deleted
         self.places = np.zeros(0, np.int64) if places is None else places
         self.shadowed = np.zeros(0, np.int64) if shadowed is None else shadowed
         self._guard = guard or nullcontext()
@@ -67,11 +68,11 @@ class DocumentStore(Iterable[Document]):
 
     @property
     def size(self) -> int:
-        """How many numbers there are; one more than the highest."""
+        """Number of documents, deleted ones included."""
         return sum(segment.size for segment in self.segments)
 
     def __len__(self) -> int:
-        return self.size - len(self.gone)
+        return self.size - len(self.deleted)
 
     @cached_property
     def trust(self) -> NDArray[np.float32]:
@@ -95,18 +96,18 @@ class DocumentStore(Iterable[Document]):
 
     @cached_property
     def living(self) -> NDArray[np.int64]:
-        """Numbers of the documents that are there, in order of their ids, int64."""
+        """Numbers of the documents that are not deleted, in order of their ids, int64."""
         numbers = np.arange(self.segments[0].size)
         if len(self.segments) > 1:
             added = len(numbers) + np.arange(self.segments[1].size)
             with self._guard:
                 numbers = np.insert(numbers, self.places, added)
-        return numbers[~np.isin(numbers, self.gone)] if len(self.gone) else numbers
+        return numbers[~np.isin(numbers, self.deleted)] if len(self.deleted) else numbers
 
     @cached_property
     def left_out(self) -> NDArray[np.int64]:
-        """Numbers of the documents that no search finds, those gone included, int64, ascending."""
-        return np.sort(np.concatenate([self.gone, self.shadowed]))
+        """Numbers of the documents that no search finds, also deleted ones, int64, ascending."""
+        return np.sort(np.concatenate([self.deleted, self.shadowed]))
 
     @cached_property
     def searched(self) -> NDArray[np.int64]:
@@ -116,12 +117,12 @@ class DocumentStore(Iterable[Document]):
 
     @property
     def searched_size(self) -> int:
-        """How many documents searches can find."""
+        """Number of documents that searches can find."""
         return len(self) - len(self.shadowed)
 
     @cached_property
     def by_body(self) -> Mapping[str, Sequence[int]]:
-        """Numbers by `Document.body_hash`, where there is one; reads every document."""
+        """Numbers by `Document.body_hash`, if not empty; reads every document."""
         found: dict[str, list[int]] = {}
         for number in self.living.tolist():
             if body_hash := self[number].body_hash:
@@ -130,29 +131,18 @@ class DocumentStore(Iterable[Document]):
 
     @cached_property
     def other_share(self) -> float:
-        """Share of what is searched in languages that a model for English does not know."""
+        """Share of the searched documents in languages that a model for English does not know."""
         searched = self.searched
         return float(np.mean(self.fluency[searched] < KNOWN)) if len(searched) else 0.0
 
     @cached_property
     def mean_trust(self) -> float:
-        """Mean of the trust of what is searched; 1 without any."""
+        """Mean trust of the searched documents; 1 without any."""
         searched = self.searched
         return float(np.mean(self.trust[searched], dtype=np.float64)) if len(searched) else 1.0
 
     def __getitem__(self, number: int) -> Document:
-        """Read one document.
-
-        Args:
-            number: Its number; it may be one that is gone.
-
-        Returns:
-            The document.
-
-        Raises:
-            IndexError: When there is no such number.
-            CacheError: When its record is damaged.
-        """
+        """Read one document, maybe deleted; raises IndexError if there is no such number."""
         at, place = locate(self.segments, number)
         with self._guard:
             return self.segments[at].read(place)
@@ -161,7 +151,7 @@ class DocumentStore(Iterable[Document]):
         return (self[number] for number in self.living.tolist())
 
     def in_order(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return keys that sort documents by their ids, int64, one for each number."""
+        """Return a key for each number that sorts documents by their ids, int64."""
         if len(self.segments) == 1:
             return numbers
         first, second = (segment.size for segment in self.segments)
@@ -171,46 +161,183 @@ class DocumentStore(Iterable[Document]):
         return np.where(is_added, places, numbers) * (second + 1) + added
 
     def named(self, name: str) -> list[int]:
-        """Return the documents that have a name, in any spelling of case, hyphens and spaces."""
+        """Return the documents with a name, ignoring case, hyphens and spaces."""
         with self._guard:
             found = np.concatenate(
                 [segment.named(name) + first for first, segment in numbered(self.segments)]
             )
-        if len(self.gone):
-            found = found[~np.isin(found, self.gone)]
+        if len(self.deleted):
+            found = found[~np.isin(found, self.deleted)]
         if len(self.segments) > 1:
             found = found[np.argsort(self.in_order(found), kind="stable")]
         numbers: list[int] = found.tolist()
         return numbers
 
     def number_of(self, doc_id: str) -> int | None:
-        """Return the number of the document with an id, or None where there is none."""
+        """Return the number of the living document with an id, or None."""
         with self._guard:
             for first, segment in numbered(self.segments):
                 place = segment.number_of(doc_id)
-                if place is not None and not self.is_gone(first + place):
+                if place is not None and not self.is_deleted(first + place):
                     return first + place
         return None
 
-    def ids_with(self, prefix: str) -> Iterator[str]:
-        """Yield the ids of the documents that begin with a prefix, segment by segment."""
+    def with_prefix(self, prefix: str) -> Iterator[Document]:
+        """Yield the living documents whose ids begin with a prefix, segment by segment."""
         for first, segment in numbered(self.segments):
             with self._guard:
                 begin = segment.place_of(prefix)
             for number in range(first + begin, first + segment.size):
-                doc_id = self[number].doc_id
-                if not doc_id.startswith(prefix):
+                document = self[number]
+                if not document.doc_id.startswith(prefix):
                     break
-                if not self.is_gone(number):
-                    yield doc_id
+                if not self.is_deleted(number):
+                    yield document
 
-    def is_gone(self, number: int) -> bool:
-        """Tell whether the document of a number is there no more."""
-        place = int(np.searchsorted(self.gone, number))
-        return place < len(self.gone) and int(self.gone[place]) == number
+    def is_deleted(self, number: int) -> bool:
+        """Return whether the document of a number is deleted."""
+        place = int(np.searchsorted(self.deleted, number))
+        return place < len(self.deleted) and int(self.deleted[place]) == number
 
     def _joined(self, name: str) -> NDArray[Any]:
-        """Return an array of all segments, without a copy where there is one."""
+        """Return an array of all segments, without a copy if there is one."""
         arrays = [getattr(segment, name) for segment in self.segments]
         joined: NDArray[Any] = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
         return joined
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentSegment:
+    """Documents in order of their ids; the arrays may be memory-mapped.
+
+    Attributes:
+        records: The documents as JSON, concatenated, uint8.
+        starts: Start of each record, and the end of the last, int64, (documents + 1,).
+        trust: `Document.trust` of each, float32.
+        fluency: `Document.fluency` of each, float32.
+        hidden: `Document.hidden` of each, bool.
+        names: `name_hash` of each, uint64.
+        by_name: Numbers in ascending order of `names`, ties by number, int32.
+    """
+
+    records: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    trust: NDArray[np.float32]
+    fluency: NDArray[np.float32]
+    hidden: NDArray[np.bool_]
+    names: NDArray[np.uint64]
+    by_name: NDArray[np.int32]
+
+    @classmethod
+    def build(cls, documents: Sequence[Document]) -> DocumentSegment:
+        """Store documents that are sorted by id."""
+        columns = _Columns()
+        lines = [columns.add(document) for document in documents]
+        return cls(np.frombuffer(b"".join(lines), np.uint8), **columns.arrays())
+
+    @property
+    def size(self) -> int:
+        """Number of documents."""
+        return len(self.starts) - 1
+
+    def read(self, number: int) -> Document:
+        """Read one document by its number; raises CacheError if its record has an unknown form."""
+        record = self.records[self.starts[number] : self.starts[number + 1]].tobytes()
+        try:
+            return Document(*json.loads(record))
+        except (TypeError, ValueError) as exc:
+            raise CacheError(f"document {number} has an unknown form") from exc
+
+    def place_of(self, doc_id: str) -> int:
+        """Return the number of documents whose ids come before this one."""
+        return bisect_left(range(self.size), doc_id, key=lambda number: self.read(number).doc_id)
+
+    def number_of(self, doc_id: str) -> int | None:
+        """Return the number of the document with an id, or None."""
+        place = self.place_of(doc_id)
+        return place if place < self.size and self.read(place).doc_id == doc_id else None
+
+    def named(self, name: str) -> NDArray[np.int64]:
+        """Return the documents with a name, compared by `name_hash`, ascending."""
+        wanted = name_hash(name)
+        # NumPy would convert all of `by_name` to search through it.
+        begin, end = (
+            bisect(self.by_name, wanted, key=lambda number: int(self.names[number]))
+            for bisect in (bisect_left, bisect_right)
+        )
+        return self.by_name[begin:end].astype(np.int64)
+
+    def save(self, folder: Path, prefix: str = "") -> None:
+        """Write the arrays as ``{prefix}documents-{array}.npy`` files."""
+        for field in fields(self):
+            path = folder / f"{prefix}documents-{field.name}.npy"
+            save_array(path, getattr(self, field.name))
+
+    @classmethod
+    def load(cls, folder: Path, prefix: str = "") -> DocumentSegment:
+        """Map what `save` or a `DocumentWriter` wrote.
+
+        Raises CacheError when a file is missing or does not fit the others.
+        """
+        names = [field.name for field in fields(cls)]
+        arrays = [map_array(folder / f"{prefix}documents-{name}.npy") for name in names]
+        types = (np.uint8, np.int64, np.float32, np.float32, np.bool_, np.uint64, np.int32)
+        are_right = (a.dtype == t and a.ndim == 1 for a, t in zip(arrays, types, strict=True))
+        if not all(are_right) or {len(one) for one in arrays[2:]} != {len(arrays[1]) - 1}:
+            raise CacheError("the arrays of the documents do not fit each other")
+        return cls(*arrays)
+
+
+class DocumentWriter:
+    """Writes a `DocumentSegment` one document at a time, keeping only the short arrays."""
+
+    def __init__(self, folder: Path) -> None:
+        """Begin to write where `DocumentSegment.load` is to find the files."""
+        self._folder = folder
+        self._columns = _Columns()
+        self._records = ArrayWriter(folder / "documents-records.npy", np.uint8)
+
+    def add(self, document: Document) -> None:
+        """Write the document whose id follows those written before."""
+        self._records.append(np.frombuffer(self._columns.add(document), np.uint8))
+
+    def close(self) -> None:
+        """Close the open file, finished or not."""
+        self._records.close()
+
+    def finish(self) -> None:
+        """Write the rest."""
+        self._records.close()
+        for name, column in self._columns.arrays().items():
+            save_array(self._folder / f"documents-{name}.npy", column)
+
+
+class _Columns:
+    """Gathers the arrays of a segment besides its records, 41 bytes a document."""
+
+    def __init__(self) -> None:
+        self._starts = array("q", [0])
+        self._trust, self._fluency = array("f"), array("f")
+        self._hidden, self._names = array("b"), array("Q")
+
+    def add(self, document: Document) -> bytes:
+        """Take a document and return its record."""
+        # `astuple` would copy everything, which takes longer than all else here.
+        record = json.dumps([getattr(document, name) for name in _FIELDS]).encode()
+        self._starts.append(self._starts[-1] + len(record))
+        self._trust.append(document.trust)
+        self._fluency.append(document.fluency)
+        self._hidden.append(document.hidden)
+        self._names.append(name_hash(document.name))
+        return record
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        names = np.array(self._names, np.uint64)
+        return {
+            "starts": np.array(self._starts, np.int64),
+            "trust": np.array(self._trust, np.float32),
+            "fluency": np.array(self._fluency, np.float32),
+            "hidden": np.array(self._hidden, np.bool_),
+            "names": names,
+            "by_name": np.argsort(names, kind="stable").astype(np.int32),
+        }

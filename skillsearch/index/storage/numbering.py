@@ -1,4 +1,4 @@
-"""How documents are numbered through the segments of a corpus; pure."""
+"""Numbering documents through the segments of a corpus; pure."""
 
 from __future__ import annotations
 
@@ -30,17 +30,9 @@ def numbered(parts: Iterable[Part]) -> Iterator[tuple[int, Part]]:
 
 
 def locate(parts: Sequence[Sized], number: int) -> tuple[int, int]:
-    """Return which part a document lies in, and its number there.
+    """Return the place of the part that holds a document, and its number in that part.
 
-    Args:
-        parts: One part of each segment.
-        number: Number of the document.
-
-    Returns:
-        Place among the parts, and number in it.
-
-    Raises:
-        IndexError: When there is no such number.
+    Raises IndexError when there is no such number.
     """
     for place, (first, part) in enumerate(numbered(parts)):
         if first <= number < first + part.size:
@@ -49,6 +41,6 @@ def locate(parts: Sequence[Sized], number: int) -> tuple[int, int]:
 
 
 def within(documents: NDArray[np.int64], first: int, part: Sized) -> slice:
-    """Return where documents of a part stand among documents given ascending."""
+    """Return the slice of ascending document numbers that lie in a part."""
     begin, end = documents.searchsorted((first, first + part.size)).tolist()
     return slice(begin, end)

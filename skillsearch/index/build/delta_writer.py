@@ -1,123 +1,135 @@
-"""A few changed skills → the small segment beside a large one, which is not written again.
+"""Writes a few changed skills as a delta segment beside the base segment, which is kept.
 
-The small segment is written whole each time; with what is gone from the large one it stays small:
-beyond `MOST_CHANGED` skills the two become one.
+The delta segment is written whole each time. After `MOST_CHANGED` changes the two are merged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skillsearch.embedders.embedding_cache import EmbeddingCache
+from skillsearch.index.build.changes import FileChanges
+from skillsearch.index.build.embedding_queue import Channel, EmbeddingQueue
+from skillsearch.index.build.reading import FileReader
+from skillsearch.index.build.snapshot import SeenFile
 from skillsearch.index.chunk_index import ChunkWriter, term_set
-from skillsearch.index.corpus import Corpus
+from skillsearch.index.corpus import Corpus, OpenedIndex
 from skillsearch.index.dense.vectors import DenseFields, DenseWriter
-from skillsearch.index.documents import Document
 from skillsearch.index.fields import FieldTexts
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import LexicalSegment, TermTally
-from skillsearch.index.precedence import shadowed_numbers
-from skillsearch.index.segments import DELTA, FULL, METADATA, Revision
-from skillsearch.index.storage.document_segment import DocumentSegment
-from skillsearch.index.storage.document_store import DocumentStore
-from skillsearch.skills.discovery import Scope
+from skillsearch.index.names import shadowed_numbers
+from skillsearch.index.segments import DELTA, FULL, METADATA, Tombstones
+from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore
+from skillsearch.types import Diagnostic, Progress
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LEAST_DOCUMENTS = 20_000
-"""Skills of a corpus from which on a change is written beside it. Fewer are written anew within
-seconds, and stay one segment."""
+"""A smaller corpus is rewritten within seconds, and stays one segment."""
 MOST_CHANGED = 5_000
-"""Skills that came, changed or went since the large segment was written, before all are written
-anew; to write so many takes half a second."""
+"""Skills that came, changed or went since the base segment was written, before all is rewritten;
+a delta of this size is written in half a second."""
 MOST_AT_ONCE = 1_000
 """Skills that may come, change or go in one run; their terms are held in memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """What is to become of a corpus.
-
-    Attributes:
-        texts: Skills that came or changed, by document id.
-        removed: Ids of skills that are gone.
-    """
-
-    texts: Mapping[str, FieldTexts]
-    removed: frozenset[str]
-
-    def __len__(self) -> int:
-        return len(self.texts) + len(self.removed)
-
-
-def can_amend(corpus: Corpus, changes: int) -> bool:
-    """Tell whether a number of changes is better written beside a corpus than into it.
-
-    Args:
-        corpus: As it is.
-        changes: How many skills came, changed or went.
-
-    Returns:
-        False where the corpus is small, or too much has changed since it was written.
-    """
+def can_write_delta(corpus: Corpus, changes: int) -> bool:
+    """Return whether so many changes are better written as a delta than into the corpus."""
     store = corpus.documents
     base = store.segments[0].size
-    changed = store.size - base + len(store.gone)
+    changed = store.size - base + len(store.deleted)
     fits = changes <= MOST_AT_ONCE and changed + 2 * changes <= MOST_CHANGED
     return base >= LEAST_DOCUMENTS and fits
 
 
-class Amender:
-    """Writes the small segment of a corpus, and what it makes of the large one."""
+class DeltaWriter:
+    """Applies changes to an index by writing a delta segment and tombstones.
 
-    def __init__(self, corpus: Corpus, changes: Changes, roots: Sequence[str]) -> None:
-        """Decide which documents the small segment will hold.
+    Attributes:
+        seen: The files that were read, by path.
+        diagnostics: What was reported of them.
+        is_empty: Whether no document came, changed or went.
+        size: How many documents the index has then.
+        reused: How many of them are unchanged.
+        removed: How many documents are gone.
+        embedded: How many texts were embedded.
+        truncated: How many of them were cut at the token limit.
+        kept: The parts of the generation before that stay as they are.
+    """
 
-        Args:
-            corpus: As it is, of one segment or of two.
-            changes: What is to become of it; every key of its texts is in the embedding caches.
-            roots: Paths of the roots, in order of precedence.
-        """
-        self._corpus = corpus
-        self._texts = changes.texts
-        self._base = corpus.documents.segments[0]
-        before = corpus.documents
-        added = before.segments[1:]
-        replaced = changes.removed | changes.texts.keys()
-        kept: list[tuple[Document, int]] = []
-        for number in range(self._base.size, self._base.size + sum(one.size for one in added)):
+    def __init__(
+        self,
+        changes: FileChanges,
+        previous: OpenedIndex,
+        channels: Sequence[Channel],
+        reader: FileReader,
+        *,
+        progress: Progress,
+    ) -> None:
+        """Read the files that came or changed."""
+        self.embedded = self.truncated = 0
+        self.seen: dict[str, SeenFile] = {}
+        self.diagnostics: list[Diagnostic] = []
+        self.kept = [
+            part
+            for part in previous.generation.parts
+            if not part.startswith(DELTA) and part != "diagnostics.json"
+        ]
+        self._corpus = previous.corpus
+        self._roots = [str(root.path) for root in previous.settings.roots]
+        self._channels = channels
+        self._progress = progress
+        self._texts: dict[str, FieldTexts] = {}
+        gone = changes.removed_ids(previous.settings.roots)
+        scripts = [channel.embedder.scripts for channel in channels]
+        files = changes.to_read
+        for done, file in enumerate(files, start=1):
+            found = reader.read(file)
+            self.seen[str(file.path)] = found.seen
+            self.diagnostics.extend(found.diagnostics)
+            texts = found.texts(scripts, with_body=previous.settings.with_body)
+            if texts is None:
+                gone.add(file.doc_id)
+            else:
+                self._texts[file.doc_id] = texts
+            progress("read", done, len(files))
+        documents = previous.corpus.documents
+        gone = {doc_id for doc_id in gone if documents.number_of(doc_id) is not None}
+        self._choose_members(gone)
+        self.removed = len(gone)
+        self.is_empty = not gone and not self._texts
+        self.size = self._base.size - len(self._deleted) + len(self._members)
+        self.reused = self.size - len(self._texts)
+
+    def _choose_members(self, gone: Collection[str]) -> None:
+        """Decide which documents the delta has, each with its number in the one before or -1."""
+        before = self._corpus.documents
+        self._base = before.segments[0]
+        replaced = gone | self._texts.keys()
+        members = [(texts.document, -1) for texts in self._texts.values()]
+        for number in range(self._base.size, before.size):
             document = before[number]
             if document.doc_id not in replaced:
-                kept.append((document, number - self._base.size))
-        fresh = [(texts.document, -1) for texts in changes.texts.values()]
-        self._members = sorted([*kept, *fresh], key=lambda member: member[0].doc_id)
+                members.append((document, number - self._base.size))
+        self._members = sorted(members, key=lambda member: member[0].doc_id)
         found = {self._base.number_of(doc_id) for doc_id in replaced}
         newly = [number for number in found if number is not None]
-        self._gone = np.union1d(before.gone, np.array(newly, np.int64))
-        self._roots = roots
+        self._deleted = np.union1d(before.deleted, np.array(newly, np.int64))
 
-    @property
-    def size(self) -> int:
-        """Number of documents once it is done."""
-        return self._base.size - len(self._gone) + len(self._members)
-
-    def save(self, folder: Path, caches: Sequence[EmbeddingCache]) -> None:
-        """Write the small segment and the revision.
-
-        Args:
-            folder: Where to write.
-            caches: The vectors of each dense channel.
-
-        Raises:
-            OSError: When a file cannot be written whole.
-        """
+    def write(self, folder: Path) -> None:
+        """Embed what is new, and write the delta segment and the tombstones."""
+        with EmbeddingQueue(self._channels, self._progress) as queue:
+            for done, texts in enumerate(self._texts.values(), start=1):
+                queue.add(texts, done / len(self._texts))
+            queue.finish()
+            self.embedded, self.truncated = queue.embedded, queue.truncated
         added = DocumentSegment.build([document for document, _ in self._members])
         added.save(folder, DELTA)
         fields = {METADATA: self._corpus.lexical_metadata}
@@ -127,10 +139,10 @@ class Amender:
             name: (field.segments[0], self._write_lexical(folder, name, field))
             for name, field in fields.items()
         }
-        for number, cache in enumerate(caches):
-            self._write_dense(folder, number, cache)
+        for number, channel in enumerate(self._channels):
+            self._write_dense(folder, number, channel.cache)
         if FULL in fields:
-            self._write_chunks(folder, caches[0])
+            self._write_chunks(folder, self._channels[0].cache)
         known = self._corpus.documents.places
         places = np.array(
             [
@@ -139,13 +151,13 @@ class Amender:
             ],
             np.int64,
         )
-        store = DocumentStore([self._base, added], self._gone, places)
+        store = DocumentStore([self._base, added], self._deleted, places)
         shadowed = shadowed_numbers(store, self._roots)
-        store = DocumentStore([self._base, added], self._gone, places, shadowed)
-        corrections = {
-            name: self._correct(field, written[name][1], store) for name, field in fields.items()
+        store = DocumentStore([self._base, added], self._deleted, places, shadowed)
+        adjustments = {
+            name: self._adjust(field, written[name][1], store) for name, field in fields.items()
         }
-        Revision.of(store, written, corrections).save(folder)
+        Tombstones.of(store, written, adjustments).save(folder)
 
     def _write_lexical(self, folder: Path, name: str, field: LexicalField) -> LexicalSegment:
         """Write the postings of a field."""
@@ -164,10 +176,10 @@ class Amender:
         writer.finish(len(self._members))
         return LexicalSegment.load(folder, f"{DELTA}{name}")
 
-    def _correct(
+    def _adjust(
         self, field: LexicalField, added: LexicalSegment, documents: DocumentStore
     ) -> TermTally:
-        """Count how many documents fewer have each term of those that are not searched."""
+        """Return the document-frequency adjustments for the documents that are not searched."""
         base = field.segments[0]
         before = _signs(self._corpus.documents)
         now = _signs(documents)
@@ -217,13 +229,8 @@ class Amender:
         writer.finish(len(self._members))
 
 
-def kept_parts(parts: Collection[str]) -> list[str]:
-    """Return the parts of a generation that its amended form has as they are."""
-    return [part for part in parts if not part.startswith(DELTA) and part != "diagnostics.json"]
-
-
 def _signs(documents: DocumentStore) -> NDArray[np.int8]:
-    """Return -1 for each document that is not searched, else 0."""
+    """Return -1 for each document that is excluded from searches, else 0."""
     signs = np.zeros(documents.size, np.int8)
     signs[documents.left_out] = -1
     return signs
@@ -233,24 +240,3 @@ def _rows_of(fields: DenseFields, number: int) -> list[NDArray[Any]]:
     """Return the vectors of one document, each as a matrix of one row."""
     both = (fields.metadata, fields.body)
     return [rows[number : number + 1] for rows in both if rows is not None]
-
-
-def ids_in(documents: DocumentStore, scopes: Iterable[Scope]) -> set[str]:
-    """Return the ids of the documents that lie where was looked.
-
-    Args:
-        documents: All documents.
-        scopes: The folders that were looked at.
-
-    Returns:
-        Their ids.
-    """
-    found: set[str] = set()
-    for scope in scopes:
-        own = f"{scope.root.alias}:{scope.relative or '.'}"
-        if documents.number_of(own) is not None:
-            found.add(own)
-        if scope.is_deep:
-            folder = f"{scope.relative}/" if scope.relative else ""
-            found.update(documents.ids_with(f"{scope.root.alias}:{folder}"))
-    return found

@@ -1,8 +1,8 @@
-"""Texts that the caches lack → vectors in the caches, in batches, beside whoever reads the texts.
+"""Embeds the texts that the caches lack, in batches, while the caller goes on reading files.
 
-While one batch is embedded the next is gathered, and no more: memory stays flat. An embedder uses
-all cores by itself; what is gained is that it need not wait for the reading, a tenth of the time on
-a CPU and more on a GPU.
+While one batch is embedded the next is gathered, and no more, so memory stays flat. An embedder
+uses all cores by itself; not waiting for the reading saves a tenth of the time on a CPU and more
+on a GPU.
 """
 
 from __future__ import annotations
@@ -10,13 +10,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.embedders.embedding_cache import EmbeddingCache
+from skillsearch.index.corpus import OpenedIndex
 from skillsearch.index.documents import Document
 from skillsearch.index.fields import FieldTexts
 from skillsearch.types import Progress
@@ -25,26 +29,28 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 BATCH = 2_048
-"""Texts of a channel that are embedded in one go: a GPU sorts them by length and pads little."""
+"""Texts of a channel embedded at once: an embedder sorts them by length, to pad little."""
 _SIFTED = 512
-"""Texts that are looked up in a cache at once."""
+"""Texts looked up in a cache at once."""
 _FLUSHED = 32
-"""Vectors after which they are handed to the system, so that a kill loses no more."""
+"""Vectors after which the cache is flushed, so that a kill loses no more."""
+_BLOCK = 4_096
+"""Documents whose vectors are looked up at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A dense channel at work: what its embedder is loaded by, the embedder, its vectors."""
+    """A dense channel: the model spec, its embedder, and the cache of its vectors."""
 
     model: str
     embedder: Embedder
     cache: EmbeddingCache
 
 
-class TextEmbedding:
+class EmbeddingQueue:
     """Embeds the texts of documents for all channels.
 
-    Use it as a context manager: leaving it stops what is under way. `finish` waits for it instead.
+    Use it as a context manager: leaving it stops the batch under way, `finish` waits for it.
 
     Attributes:
         embedded: How many texts were embedded.
@@ -54,10 +60,8 @@ class TextEmbedding:
     def __init__(self, channels: Sequence[Channel], progress: Progress) -> None:
         """Begin with no texts.
 
-        Args:
-            channels: The dense channels; others may use their caches again once it is left.
-            progress: Told how many texts are embedded, of how many; as long as texts come, the
-                latter is extrapolated. It is called from another thread.
+        `progress` is called from another thread; as long as texts come, the total it is told is
+        extrapolated.
         """
         self.embedded = self.truncated = 0
         self._channels = channels
@@ -85,15 +89,9 @@ class TextEmbedding:
         self._executor.shutdown()
 
     def add(self, texts: FieldTexts, share: float) -> None:
-        """Take the texts of a document.
+        """Take the texts of a document, after which a `share` of all documents has been read.
 
-        Args:
-            texts: They.
-            share: Which part of all documents has been read, this one included, above 0.
-
-        Raises:
-            EmbedderError: When a batch before could not be embedded.
-            OSError: When its vectors could not be written.
+        An error of an earlier batch is raised here.
         """
         self._share = share
         for number, (fresh, keys, embedded) in enumerate(
@@ -110,17 +108,12 @@ class TextEmbedding:
             self._start()
 
     def lacking(self, documents: Sequence[Document]) -> list[bool]:
-        """Return of each document whether it has texts that must be embedded first."""
+        """Return for each document whether one of its vectors is missing."""
         with self._caches:
             return lacking_vectors(documents, [channel.cache for channel in self._channels])
 
     def finish(self) -> None:
-        """Wait until all texts are embedded.
-
-        Raises:
-            EmbedderError: When one could not be embedded.
-            OSError: When a vector could not be written.
-        """
+        """Wait until all texts are embedded."""
         for number in range(len(self._channels)):
             self._sift(number)
         self._share = 1.0
@@ -128,7 +121,7 @@ class TextEmbedding:
         self._wait()
 
     def _sift(self, number: int) -> None:
-        """Keep those of the texts that came last that the cache of a channel lacks."""
+        """Keep the latest texts of a channel that its cache lacks."""
         fresh, self._fresh[number] = self._fresh[number], {}
         keys = list(fresh)
         with self._caches:
@@ -140,14 +133,13 @@ class TextEmbedding:
                 self._found += 1
 
     def _start(self) -> None:
-        """Have the missing texts embedded once those before are."""
+        """Embed the missing texts once the batch under way is done."""
         self._wait()
         self._running, self._missing = self._missing, [{} for _ in self._channels]
         if any(self._running):
             self._job = self._executor.submit(self._embed, self._running)
 
     def _wait(self) -> None:
-        """Wait for what is under way."""
         if self._job is not None:
             self._job.result()
             self._job = None
@@ -173,14 +165,9 @@ class TextEmbedding:
 
 
 def lacking_vectors(documents: Sequence[Document], caches: Sequence[EmbeddingCache]) -> list[bool]:
-    """Look for the vectors of documents in the caches, by reading all.
+    """Return for each document whether one of its vectors is missing or damaged, by reading all.
 
-    Args:
-        documents: The documents.
-        caches: One for each dense channel.
-
-    Returns:
-        For each document, whether one of its vectors is missing or damaged.
+    There is one cache for each dense channel.
     """
     found = np.zeros(len(documents), np.bool_)
     for number, cache in enumerate(caches):
@@ -189,6 +176,19 @@ def lacking_vectors(documents: Sequence[Document], caches: Sequence[EmbeddingCac
         owners = np.repeat(np.arange(len(documents)), list(map(len, keys)))
         found[owners[~is_there]] = True
     return found.tolist()
+
+
+def count_lost(index: OpenedIndex, folder: Path) -> int:
+    """Count the documents of an index with a vector that its caches lack, by reading all."""
+    documents, lost = iter(index.corpus.documents), 0
+    with ExitStack() as stack:
+        caches = [
+            stack.enter_context(EmbeddingCache(folder, one.fingerprint, one.dimensions))
+            for one in index.settings.channels
+        ]
+        while block := list(islice(documents, _BLOCK)):
+            lost += sum(lacking_vectors(block, caches))
+    return lost
 
 
 def keys_of(document: Document, channel: int) -> list[bytes]:

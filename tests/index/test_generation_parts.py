@@ -1,4 +1,4 @@
-"""Parts of a generation: described, shared, sealed and checked."""
+"""Parts of a generation: described, shared, trusted and checked."""
 
 import os
 import time
@@ -7,15 +7,15 @@ import pytest
 import xxhash
 
 from skillsearch.errors import CacheError, QueryError
-from skillsearch.index.storage import sealed_parts
-from skillsearch.index.storage.sealed_parts import (
+from skillsearch.index.storage import generation_parts
+from skillsearch.index.storage.generation_parts import (
     EVERYTHING,
     DamageGuard,
     Part,
     damaged_parts,
     describe_parts,
-    seal_parts,
     share_parts,
+    trust_parts,
     trusted_parts,
 )
 
@@ -34,13 +34,13 @@ def folder(tmp_path):
 @pytest.fixture
 def read(monkeypatch):
     """Names of the parts that were read through, in order."""
-    names, whole = [], sealed_parts._digest
+    names, whole = [], generation_parts._digest
 
     def counted(path):
         names.append(path.name)
         return whole(path)
 
-    monkeypatch.setattr(sealed_parts, "_digest", counted)
+    monkeypatch.setattr(generation_parts, "_digest", counted)
     return names
 
 
@@ -72,7 +72,7 @@ def test_what_is_known_of_a_part_is_not_read_again(folder, read):
     assert read == ["b.npy"]
 
 
-def test_a_sealed_part_is_not_read_again(folder, read):
+def test_a_trusted_part_is_not_read_again(folder, read):
     """But the first time, and when it is to be verified."""
     parts = describe_parts(folder, {})
     read.clear()
@@ -94,7 +94,7 @@ def test_a_sealed_part_is_not_read_again(folder, read):
         lambda path: path.write_bytes(b""),
     ],
 )
-def test_a_part_that_changed_after_it_was_sealed_is_damaged(folder, change):
+def test_a_part_that_changed_after_it_was_trusted_is_damaged(folder, change):
     """Another byte, the same with the old modification time, one byte less, gone, emptied."""
     parts = describe_parts(folder, {})
     assert damaged_parts(folder, parts) == ()
@@ -103,7 +103,7 @@ def test_a_part_that_changed_after_it_was_sealed_is_damaged(folder, change):
     assert trusted_parts(folder) == ["b.npy"]
 
 
-def test_a_part_that_was_replaced_by_its_equal_is_read_and_sealed_again(folder, read):
+def test_a_part_that_was_replaced_by_its_equal_is_read_and_trusted_again(folder, read):
     """One of them, or all as after an index was copied to another disk."""
     parts = describe_parts(folder, {})
     assert damaged_parts(folder, parts) == ()
@@ -119,21 +119,21 @@ def test_a_part_that_was_replaced_by_its_equal_is_read_and_sealed_again(folder, 
         assert sorted(read) == replaced
 
 
-def test_a_part_that_was_just_written_is_not_sealed_yet(folder, read):
+def test_a_part_that_was_just_written_is_not_trusted_yet(folder, read):
     """It could change once more within the same tick of the clock."""
     (folder / "a.npy").write_bytes(b"new")
     parts = describe_parts(folder, {})
-    seal_parts(folder, parts)
+    trust_parts(folder, parts)
     read.clear()
     assert damaged_parts(folder, parts) == ()
     assert read == ["a.npy"]
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"abc\n{}", b"\xff" * 50])
-def test_a_damaged_seal_seals_nothing(folder, read, data):
-    """All is read, and sealed anew."""
+def test_with_a_damaged_stat_cache_nothing_is_trusted(folder, read, data):
+    """All is read, and trusted again."""
     parts = describe_parts(folder, {})
-    (folder / "seal.json").write_bytes(data)
+    (folder / "stat-cache.json").write_bytes(data)
     read.clear()
     assert damaged_parts(folder, parts) == ()
     assert damaged_parts(folder, parts) == ()
@@ -148,7 +148,7 @@ def test_where_nothing_can_be_written_all_is_read_each_time(folder, read, monkey
     def refuse(*_, **__):
         raise PermissionError(30, "Read-only file system")
 
-    monkeypatch.setattr(sealed_parts, "write_record", refuse)
+    monkeypatch.setattr(generation_parts, "write_record", refuse)
     assert damaged_parts(folder, parts) == ()
     assert damaged_parts(folder, parts) == ()
     assert sorted(read) == ["a.npy", "a.npy", "b.npy", "b.npy"]
@@ -175,7 +175,7 @@ def test_trusted_parts_are_read_again_in_turn(tmp_path, read, limit):
 
 
 def test_rot_is_found_by_reading_again_and_stays_found(folder, rot):
-    """The seal spares a part of which no stat tells; once it was read, it spares it no more."""
+    """A part whose stat tells nothing is trusted until it is read again."""
     parts = describe_parts(folder, {})
     damaged_parts(folder, parts)
     rot(folder / "a.npy")
@@ -184,9 +184,9 @@ def test_rot_is_found_by_reading_again_and_stays_found(folder, rot):
     assert damaged_parts(folder, parts) == ("a.npy",)
 
 
-def test_a_part_that_is_written_while_it_is_hashed_is_not_sealed(folder, monkeypatch):
-    """The stat that is sealed is that of before."""
-    whole = sealed_parts._digest
+def test_a_part_that_is_written_while_it_is_hashed_is_not_trusted(folder, monkeypatch):
+    """The recorded stat is the one from before the hashing."""
+    whole = generation_parts._digest
 
     def disturbed(path):
         digest = whole(path)
@@ -194,7 +194,7 @@ def test_a_part_that_is_written_while_it_is_hashed_is_not_sealed(folder, monkeyp
         return digest
 
     parts = describe_parts(folder, {})
-    monkeypatch.setattr(sealed_parts, "_digest", disturbed)
+    monkeypatch.setattr(generation_parts, "_digest", disturbed)
     assert damaged_parts(folder, parts) == ()
     assert trusted_parts(folder) == []
 

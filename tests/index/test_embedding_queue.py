@@ -9,8 +9,8 @@ from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.embedders.embedding_cache import EmbeddingCache
 from skillsearch.embedders.embedding_keys import text_key
 from skillsearch.errors import EmbedderError
-from skillsearch.index.build import text_embedding
-from skillsearch.index.build.text_embedding import Channel, TextEmbedding, keys_of
+from skillsearch.index.build import embedding_queue
+from skillsearch.index.build.embedding_queue import Channel, EmbeddingQueue, keys_of
 from skillsearch.index.fields import field_texts
 from skillsearch.types import Skill, SkillMetadata
 
@@ -77,7 +77,7 @@ def steps():
 @pytest.fixture
 def start(channel, steps):
     """Begin to embed for the channel."""
-    return lambda: TextEmbedding([channel], lambda *step: steps.append(step))
+    return lambda: EmbeddingQueue([channel], lambda *step: steps.append(step))
 
 
 def test_every_text_that_is_missing_is_embedded_once(start, channel, embedder, steps):
@@ -114,7 +114,7 @@ def test_bodies_are_embedded_by_the_second_channel_alone(channel, embedder, tmp_
     other = Recorder()
     with EmbeddingCache(tmp_path, "other", other.dimensions) as cache:
         channels = [channel, Channel("other", other, cache)]
-        with TextEmbedding(channels, lambda *step: None) as embedding:
+        with EmbeddingQueue(channels, lambda *step: None) as embedding:
             embedding.add(texts, 1.0)
             embedding.finish()
             assert embedding.lacking([texts.document]) == [False]
@@ -125,8 +125,8 @@ def test_bodies_are_embedded_by_the_second_channel_alone(channel, embedder, tmp_
 
 def test_batches_are_bounded_and_no_text_is_embedded_twice(start, embedder, monkeypatch):
     """Not even one that is under way in the batch before."""
-    monkeypatch.setattr(text_embedding, "BATCH", 8)
-    monkeypatch.setattr(text_embedding, "_SIFTED", 4)
+    monkeypatch.setattr(embedding_queue, "BATCH", 8)
+    monkeypatch.setattr(embedding_queue, "_SIFTED", 4)
     with start() as embedding:
         for number in range(50):
             embedding.add(texts_of(f"skill-{number // 2}"), 0.5)
@@ -138,8 +138,8 @@ def test_batches_are_bounded_and_no_text_is_embedded_twice(start, embedder, monk
 
 def test_texts_are_gathered_while_others_are_embedded(start, embedder, monkeypatch):
     """A whole batch of them, and then the reader waits."""
-    monkeypatch.setattr(text_embedding, "BATCH", 4)
-    monkeypatch.setattr(text_embedding, "_SIFTED", 1)
+    monkeypatch.setattr(embedding_queue, "BATCH", 4)
+    monkeypatch.setattr(embedding_queue, "_SIFTED", 1)
     embedder.gate.clear()
     with start() as embedding:
         for number in range(7):
@@ -157,8 +157,8 @@ def test_texts_are_gathered_while_others_are_embedded(start, embedder, monkeypat
 
 def test_the_total_is_extrapolated_until_all_is_read(start, monkeypatch, steps):
     """From the share that was read, and exact in the end."""
-    monkeypatch.setattr(text_embedding, "BATCH", 4)
-    monkeypatch.setattr(text_embedding, "_SIFTED", 1)
+    monkeypatch.setattr(embedding_queue, "BATCH", 4)
+    monkeypatch.setattr(embedding_queue, "_SIFTED", 1)
     with start() as embedding:
         for number in range(4):
             embedding.add(texts_of(f"skill-{number}"), (number + 1) / 20)
@@ -183,8 +183,8 @@ def test_an_error_of_the_embedder_reaches_the_reader(start, embedder, channel):
 
 def test_leaving_stops_what_is_under_way(start, embedder, monkeypatch):
     """After the text that is being embedded."""
-    monkeypatch.setattr(text_embedding, "BATCH", 10)
-    monkeypatch.setattr(text_embedding, "_SIFTED", 1)
+    monkeypatch.setattr(embedding_queue, "BATCH", 10)
+    monkeypatch.setattr(embedding_queue, "_SIFTED", 1)
     embedder.gate.clear()
 
     def interrupted(embedding):

@@ -1,4 +1,4 @@
-"""Small changes of a large index, written beside it."""
+"""Small changes of a large index, written as a delta segment."""
 
 import random
 import shutil
@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from skillsearch.index.build import amending
+from skillsearch.index.build import delta_writer
 from skillsearch.index.dense import vectors
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.types import SYSTEMS
@@ -21,8 +21,8 @@ QUERIES = ("rotate the secret key", "tea kettle", "merge a release branch", "con
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Take four skills for many, and forty changes."""
-    monkeypatch.setattr(amending, "LEAST_DOCUMENTS", 4)
-    monkeypatch.setattr(amending, "MOST_CHANGED", 40)
+    monkeypatch.setattr(delta_writer, "LEAST_DOCUMENTS", 4)
+    monkeypatch.setattr(delta_writer, "MOST_CHANGED", 40)
     monkeypatch.setattr(vectors, "FLAT_LIMIT", 10)
 
 
@@ -70,15 +70,15 @@ def answers(index):
     ]
 
 
-def is_amended(index):
-    """Tell whether an index has a small segment beside the large one."""
+def has_delta(index):
+    """Return whether an index has a delta segment."""
     return len(index.opened.corpus.documents.segments) == 2
 
 
 def assert_equal_to_new(index, build, root):
     """Compare an index with one built anew from the same skills."""
     new = build(root, index_dir="new")
-    assert not is_amended(new)
+    assert not has_delta(new)
     assert list(index.documents()) == list(new.documents())
     assert len(index) == len(new)
     assert answers(index) == answers(new)
@@ -89,15 +89,15 @@ def assert_equal_to_new(index, build, root):
 
 
 def test_a_change_is_written_beside_what_stays(skills, build):
-    """The parts of the large segment are the same files; the answers are those of a new index."""
+    """The parts of the base segment are the same files; the answers are those of a new index."""
     before = build(skills.root)
     skills.write("s07")
     skills.write("extra")
     skills.remove("s21")
     skills.settle()
     index = build(skills.root)
-    assert is_amended(index)
-    assert index.opened.corpus.documents.gone.tolist() == [7, 21]
+    assert has_delta(index)
+    assert index.opened.corpus.documents.deleted.tolist() == [7, 21]
     for part in before.opened.generation.parts:
         if part != "diagnostics.json":
             inodes = [(one.opened.folder / part).stat().st_ino for one in (before, index)]
@@ -106,14 +106,14 @@ def test_a_change_is_written_beside_what_stays(skills, build):
     assert index.is_current()
 
 
-def test_two_channels_are_amended_as_they_are_built(skills, build, polyglot):
-    """The second alone has bodies, in the small segment as in the large one."""
+def test_a_delta_of_two_channels_equals_a_new_index(skills, build, polyglot):
+    """The second alone has bodies, in the delta segment as in the base."""
     build(skills.root, languages="all")
     skills.write("s07")
     skills.write("extra")
     skills.settle()
     index = build(skills.root, languages="all")
-    assert is_amended(index)
+    assert has_delta(index)
     bodies = [part for part in index.opened.generation.parts if part.endswith("-body.npy")]
     assert sorted(bodies) == ["delta-dense-1-body.npy", "dense-1-body.npy"]
     new = build(skills.root, index_dir="new", languages="all")
@@ -130,7 +130,7 @@ def test_after_any_changes_an_index_answers_as_a_new_one(
     monkeypatch, skills, build, seed, with_body
 ):
     """Added, changed, removed, put back, nested, broken; until the segments become one again."""
-    monkeypatch.setattr(amending, "MOST_CHANGED", 20)
+    monkeypatch.setattr(delta_writer, "MOST_CHANGED", 20)
     rng = skills.rng = random.Random(seed)
     names = [f"s{number:02}" for number in range(30)]
     index = build(skills.root, with_body=with_body)
@@ -147,7 +147,7 @@ def test_after_any_changes_an_index_answers_as_a_new_one(
                 skills.write(name)
         skills.settle()
         index = build(skills.root, with_body=with_body)
-        forms.add(is_amended(index))
+        forms.add(has_delta(index))
         new = build(skills.root, index_dir="new", with_body=with_body)
         assert list(index.documents()) == list(new.documents())
         assert answers(index) == answers(new)
@@ -178,7 +178,7 @@ def test_what_is_shadowed_follows_every_change(skills, build, is_first):
         skills.settle()
         index, new = build(*roots), build(*roots, index_dir="new")
         found, expected = (one.opened.corpus for one in (index, new))
-        forms.add(is_amended(index))
+        forms.add(has_delta(index))
         seen.add(len(found.documents.shadowed))
         assert list(index.documents()) == list(new.documents())
         assert found.lexical_full.statistics == expected.lexical_full.statistics
@@ -196,12 +196,12 @@ def test_an_unchanged_index_is_not_written_again(skills, build):
     first = build(skills.root)
     (skills.root / "s08" / "SKILL.md").touch()
     second = build(skills.root)
-    assert is_amended(first)
+    assert has_delta(first)
     assert second.generation == first.generation
 
 
 def test_what_was_undone_leaves_nothing_but_what_is_gone(skills, build):
-    """A skill that is as it was before lies in the small segment, and only there."""
+    """A skill that is as it was before lies in the delta segment, and only there."""
     path = skills.root / "s07" / "SKILL.md"
     build(skills.root)
     text = path.read_text()
@@ -221,23 +221,23 @@ def test_beyond_so_many_changes_all_is_written_anew(skills, build, files_of):
     for number in range(15):
         skills.write(f"s{number:02}")
     skills.settle()
-    assert is_amended(build(skills.root))
+    assert has_delta(build(skills.root))
     for number in range(15, 30):
         skills.write(f"s{number:02}")
     skills.settle()
     index, new = build(skills.root), build(skills.root, index_dir="new")
-    assert not is_amended(index)
+    assert not has_delta(index)
     assert index.generation == new.generation
     assert files_of(index.opened.folder) == files_of(new.opened.folder)
 
 
 def test_a_small_corpus_stays_one_segment(monkeypatch, skills, build):
     """It is written anew in no time."""
-    monkeypatch.setattr(amending, "LEAST_DOCUMENTS", 31)
+    monkeypatch.setattr(delta_writer, "LEAST_DOCUMENTS", 31)
     build(skills.root)
     skills.write("s07")
     skills.settle()
-    assert not is_amended(build(skills.root))
+    assert not has_delta(build(skills.root))
 
 
 def test_only_what_is_named_is_looked_at(skills, build):
@@ -256,7 +256,7 @@ def test_only_what_is_named_is_looked_at(skills, build):
             skills.root / "s03",
         ]
     )
-    assert is_amended(index)
+    assert has_delta(index)
     assert (report.indexed, report.removed) == (30, 1)
     assert report.reused == 28
     ids = {document.doc_id for document in index.documents()}
@@ -296,6 +296,32 @@ def test_a_file_that_cannot_be_read_goes_and_is_told(skills, build):
     assert (report.indexed, report.skipped, report.diagnostics) == (30, 0, ())
 
 
+def test_a_broken_file_that_stays_broken_writes_nothing(skills, build):
+    """Named or found by its stat, it is read again and reported again."""
+    index = build(skills.root)
+    path = skills.root / "s05" / "SKILL.md"
+    path.write_text("")
+    skills.settle()
+    first = index.refresh(only=[path])
+    path.write_text("still broken")
+    skills.settle()
+    for only in ([path], []):
+        report = index.refresh(only=only)
+        assert (report.generation, report.diagnostics) == (first.generation, first.diagnostics)
+    assert index.is_current()
+
+
+def test_a_named_file_whose_name_changed_its_case_is_found_by_its_new_path(skills, build):
+    """Its bytes and its id are the same."""
+    index = build(skills.root)
+    path = skills.root / "s05" / "SKILL.md"
+    path.rename(path.with_name("skill.md"))
+    skills.settle()
+    index.refresh(only=[path.parent])
+    assert index.find("many:s05").path == str(path.with_name("skill.md"))
+    assert_equal_to_new(index, build, skills.root)
+
+
 def test_nothing_is_written_where_what_is_named_did_not_change(skills, build):
     """Nor where it lies in no root."""
     index = build(skills.root)
@@ -308,7 +334,7 @@ def test_nothing_is_written_where_what_is_named_did_not_change(skills, build):
 
 def test_in_a_small_index_all_is_looked_at(monkeypatch, skills, build):
     """Whatever is named: that takes no time."""
-    monkeypatch.setattr(amending, "LEAST_DOCUMENTS", 31)
+    monkeypatch.setattr(delta_writer, "LEAST_DOCUMENTS", 31)
     index = build(skills.root)
     skills.write("s01")
     skills.write("s02")

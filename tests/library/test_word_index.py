@@ -8,8 +8,8 @@ from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import QueryError
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.library.catalogue import scan
-from skillsearch.library.words import WordIndex
+from skillsearch.library.indexing import WordIndex
+from skillsearch.library.scan import scan
 
 WORDS = (
     "steep brew green tea coffee lemons espresso kettle 회의 表格 moon the sour rotate-keys".split()

@@ -1,0 +1,201 @@
+"""The parts of a generation: described in its manifest, and checked before they are read.
+
+Hashing a million skills before each search would take seconds. So a stat cache records the stat
+each part had when it was last hashed, and a part that still has it is trusted. That misses rot on
+the disk, so each run of indexing hashes some trusted parts again, the longest unread first. A
+generation shares its unchanged parts with the one before by hard links.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import xxhash
+
+from skillsearch.errors import CacheError, SkillSearchError
+from skillsearch.files.atomic_files import read_record, sync_file, write_record
+from skillsearch.files.file_stat import FileStat, is_racy
+from skillsearch.types import JsonValue
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_STAT_CACHE = "stat-cache.json"
+_READ_BLOCK = 1 << 20
+_TICK_NS = 50_000_000
+"""We alone write parts, so a tick of the usual clock is enough; a part that was written so shortly
+before is only trusted once it is hashed again."""
+REREAD_BYTES = 8 << 20
+"""Bytes of trusted parts that a run of indexing hashes again, in 2 ms of CPU; of larger parts one
+a run."""
+EVERYTHING = 1 << 62
+"""More bytes than an index has."""
+
+
+class Part(NamedTuple):
+    """Size in bytes and XXH3-128 digest of a part, as in the manifest."""
+
+    size: int
+    digest: str
+
+
+def share_parts(folder: Path, parts: Mapping[str, Part], target: Path) -> dict[str, Part]:
+    """Link or copy parts of a generation into another folder, and return those that were linked."""
+    shared = {}
+    for name, part in parts.items():
+        try:
+            (target / name).hardlink_to(folder / name)
+            shared[name] = part
+        except OSError:  # Not every file system has hard links.
+            shutil.copyfile(folder / name, target / name)
+    return shared
+
+
+def describe_parts(folder: Path, known: Mapping[str, Part]) -> dict[str, Part]:
+    """Digest and sync all files of a folder, except for those known already."""
+    parts = {}
+    for file in sorted(folder.iterdir()):
+        if file.name in known:
+            parts[file.name] = known[file.name]
+            continue
+        parts[file.name] = Part(file.stat().st_size, _digest(file))
+        sync_file(file)
+    return parts
+
+
+def damaged_parts(folder: Path, parts: Mapping[str, Part], *, reread: int = 0) -> tuple[str, ...]:
+    """Hash the parts that are not trusted, and return the names of missing or damaged ones, sorted.
+
+    Intact parts are trusted from then on, and damaged ones no longer. Of the trusted parts the
+    longest unread are hashed too, up to `reread` bytes, but at least one unless it is 0.
+    """
+    cached = _read_stat_cache(folder)
+    stats = {name: _stat_of(folder / name) for name in parts}
+    trusted = [name for name in cached if name in parts and cached[name] == stats[name]]
+    again = _first_of(trusted, parts, reread)
+    wanted = [*(name for name in parts if cached.get(name) != stats[name]), *again]
+    damaged = different_parts(folder, {name: parts[name] for name in wanted})
+    order = [*trusted[len(again) :], *wanted]
+    if damaged or order != trusted:
+        # Readers without write permission hash these parts on every open.
+        with contextlib.suppress(OSError):
+            _write_stat_cache(folder, {name: stats[name] for name in order if name not in damaged})
+    return damaged
+
+
+def different_parts(folder: Path, parts: Mapping[str, Part]) -> tuple[str, ...]:
+    """Hash parts and return the names of missing or damaged ones, sorted."""
+    return tuple(sorted(name for name in parts if not _is_intact(folder / name, parts[name])))
+
+
+def trust_parts(folder: Path, names: Iterable[str]) -> None:
+    """Record the stat of intact parts, the longest unread first."""
+    _write_stat_cache(folder, {name: _stat_of(folder / name) for name in names})
+
+
+def trusted_parts(folder: Path) -> list[str]:
+    """Return the names of the parts that still have their recorded stat, in the recorded order.
+
+    Adding or removing a hard link changes the ctime; trust the same parts again after it.
+    """
+    cached = _read_stat_cache(folder)
+    return [name for name in cached if cached[name] == _stat_of(folder / name)]
+
+
+def describe_damage(index_dir: Path, names: Sequence[str]) -> str:
+    """Name the damaged files of an index, and the command that repairs it."""
+    are = "is" if len(names) == 1 else "are"
+    return (
+        f"{', '.join(names)} of the index in {index_dir} {are} damaged. "
+        f"To fix: run `skillsearch index --verify --index-dir {index_dir}`"
+    )
+
+
+class DamageGuard:
+    """A context manager that turns any error caused by a damaged part into a CacheError.
+
+    Only when an error is raised are the parts hashed; if all are intact, it is passed on.
+    """
+
+    def __init__(self, folder: Path, parts: Mapping[str, Part]) -> None:
+        """Take the folder of a generation and the parts of its manifest."""
+        self._folder = folder
+        self._parts = parts
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        is_ours = isinstance(error, SkillSearchError) and not isinstance(error, CacheError)
+        # A generation that was removed meanwhile is not damaged.
+        if not isinstance(error, Exception) or is_ours or not self._folder.is_dir():
+            return
+        damaged = different_parts(self._folder, self._parts)
+        if damaged:
+            raise CacheError(describe_damage(self._folder.parents[1], damaged)) from error
+
+
+def _first_of(trusted: Sequence[str], parts: Mapping[str, Part], limit: int) -> list[str]:
+    """Return the first parts that fit into a number of bytes, at least one."""
+    first: list[str] = []
+    for name in trusted:
+        if limit <= 0 or (first and parts[name].size > limit):
+            break
+        first.append(name)
+        limit -= parts[name].size
+    return first
+
+
+def _read_stat_cache(folder: Path) -> dict[str, JsonValue]:
+    """Read the recorded stats; none if the file is damaged."""
+    try:
+        return dict(read_record(folder / _STAT_CACHE))
+    except (CacheError, TypeError, ValueError):
+        return {}
+
+
+def _write_stat_cache(folder: Path, stats: Mapping[str, Sequence[int]]) -> None:
+    """Record the stats of parts, except for those that were only just written."""
+    now = time.time_ns()
+    settled = {
+        name: list(stat)
+        for name, stat in stats.items()
+        if stat and not is_racy(FileStat(*stat[:3]).mtime_ns, now, _TICK_NS)
+    }
+    write_record(folder / _STAT_CACHE, settled, sync=False)
+
+
+def _stat_of(path: Path) -> list[int]:
+    """Return the stat of a file with its ctime, which nobody can reset; empty if missing."""
+    try:
+        status = path.stat()
+    except OSError:
+        return []
+    return [*FileStat.of(status), status.st_ctime_ns]
+
+
+def _is_intact(path: Path, part: Part) -> bool:
+    """Return whether a part has the size and digest of the manifest."""
+    try:
+        return path.stat().st_size == part.size and _digest(path) == part.digest
+    except OSError:
+        return False
+
+
+def _digest(path: Path) -> str:
+    """Digest a file without mapping it, so that its pages do not count as our memory."""
+    digest = xxhash.xxh3_128()
+    with path.open("rb", buffering=0) as file:
+        while block := file.read(_READ_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
