@@ -37,8 +37,8 @@ import skillsearch
 from skillsearch.embedders.embedder import load_embedder, multilingual_is_installed
 from skillsearch.embedders.embedding import embed
 from skillsearch.index.fields import field_texts
-from skillsearch.index.search.fitted import default_calibration
-from skillsearch.index.search.query_form import QueryForm, QueryView
+from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
 from skillsearch.index.search.ranker import best_first, find_candidates, score
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
@@ -110,10 +110,11 @@ def bench_search(index: SkillIndex) -> Record:
 
     def without_embedding(query: str) -> None:
         view = QueryView(vectors[query], 1.0)
-        form = QueryForm(query, "en", Counter(terms(query)), (view,))
-        candidates = find_candidates(corpus, form, 5)
-        scores = score(corpus, form, candidates, "hybrid", default_calibration())
-        best_first(scores, corpus.documents.in_order(candidates.documents))
+        counts = Counter(terms(query))
+        form = QueryForm(query, "en", counts, (view,), weigh_terms(corpus, counts))
+        (candidates,) = find_candidates(corpus, [form], 5)
+        scored = score(corpus, form, candidates, "hybrid", default_calibration())
+        best_first(scored.scores, corpus.documents.in_order(candidates.documents))
 
     return {
         "all": time_calls(lambda query: index.search(query), QUERIES, SEARCH_ROUNDS),

@@ -16,8 +16,7 @@ import numpy as np
 from bench_measures import available_memory
 from rank_bm25 import BM25Okapi
 
-from skillsearch.index.lexical.field import LexicalField
-from skillsearch.index.lexical.top_documents import top_documents
+from skillsearch.index.lexical.field import LexicalField, top_documents
 from skillsearch.text.tokenizer import terms
 
 try:

@@ -11,22 +11,23 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from skillsearch.index.dense.channel import DenseChannel
+from skillsearch.index.dense.vectors import DenseChannel
 from skillsearch.index.lexical.field import LexicalField, LexicalMatches
-from skillsearch.index.search import query_analysis, ranker, search
+from skillsearch.index.search import query as query_module
+from skillsearch.index.search import search
 from skillsearch.index.skill_index import SkillIndex
 
 STEPS: tuple[tuple[str, object, str], ...] = (
-    ("embed the query", query_analysis, "embed"),
+    ("embed the query", query_module, "embed"),
     ("analyse the query", SkillIndex, "analyse_many"),
     ("lexical", LexicalField, "weigh"),
     ("lexical", LexicalField, "best"),
     ("lexical", LexicalMatches, "scores_of"),
     ("dense", DenseChannel, "nearest_to_each"),
-    ("dense", ranker, "_cosines"),
+    ("dense", DenseChannel, "cosines"),
     ("features and fusion", search, "find_candidates"),
     ("features and fusion", search, "score"),
-    ("hits", search, "_hits"),
+    ("hits", search._Search, "_ranked"),
 )
 """What counts as which step, without the time of other steps inside it."""
 NEAREST = 10

@@ -18,9 +18,8 @@ from bench_corpus import Copy, Text, copies, skill_md, write_skills
 from numpy.typing import NDArray
 
 from skillsearch.embedders.embedder import load_embedder
-from skillsearch.embedders.embedding import Embedder, embed
+from skillsearch.embedders.embedding import Embedder, embed, text_key
 from skillsearch.embedders.embedding_cache import EmbeddingCache
-from skillsearch.embedders.embedding_keys import text_key
 from skillsearch.index.fields import field_texts
 from skillsearch.skills.parser import parse_skill
 from skillsearch.text.scripts import readable

@@ -23,20 +23,25 @@ from onnx import TensorProto, helper
 
 from skillsearch.embedders.embedding import embed
 from skillsearch.embedders.model_files import sha256_of
-from skillsearch.embedders.multilingual.conversion import (
-    DIMENSIONS,
-    INNER,
-    LAYERS,
-    MATRICES,
-    MAX_TOKENS,
+from skillsearch.embedders.multilingual.model import (
+    GRAPH_NAME,
+    NEUTRAL_NAME,
+    ROLES,
+    MultilingualEmbedder,
+    Neutrality,
 )
-from skillsearch.embedders.multilingual.model import GRAPH_NAME, NEUTRAL_NAME, MultilingualEmbedder
-from skillsearch.embedders.multilingual.neutrality import ROLES, Neutrality
 from skillsearch.embedders.multilingual.source import (
     NAME,
     WEIGHTS_NAME,
     WEIGHTS_SHA256,
     require_weights,
+)
+from skillsearch.embedders.multilingual.weights import (
+    DIMENSIONS,
+    INNER,
+    LAYERS,
+    MATRICES,
+    MAX_TOKENS,
 )
 
 REPOSITORY = Path(__file__).resolve().parents[1]

@@ -41,19 +41,18 @@ from skillsearch.evaluation.abstention import auroc, expected_calibration_error
 from skillsearch.evaluation.collection import load_collection
 from skillsearch.evaluation.types import Collection, JudgedQuery
 from skillsearch.index.search.calibration import (
-    CLUES,
     DENSE_FEATURES,
     EVIDENCE,
     FEATURES,
+    LANGUAGE_FEATURES,
     LEXICAL_FEATURES,
     OPPOSING,
     SUPPORTING,
     Calibration,
 )
-from skillsearch.index.search.evidence import find_evidence
-from skillsearch.index.search.fitted import PACKAGED, load_calibration
-from skillsearch.index.search.fluency import query_clues
-from skillsearch.index.search.ranker import best_first
+from skillsearch.index.search.calibration_file import PACKAGED, load_calibration
+from skillsearch.index.search.query import language_features
+from skillsearch.index.search.ranker import best_first, find_evidence
 from skillsearch.text.languages import language_of
 
 Matrix = NDArray[np.float64]
@@ -515,14 +514,14 @@ def fit_all(
     weights = fit_ranking(list(data.values()), (), first).round(2)
     answers = Answers.of(samples, weights)
     confidence = fit_confidence(samples, answers, every, (), first)
-    lags = {"lag": confidence.lag, "lag_multilingual": confidence.lag}
+    slopes = {"slope": confidence.lag, "slope_multilingual": confidence.lag}
     calibration = Calibration(
         dict(zip(FEATURES, weights.tolist(), strict=True)),
         dict(zip(EVIDENCE, confidence.coefficients.round(3).tolist(), strict=True)),
         round(confidence.intercept, 3),
         threshold=threshold,
-        clues=clues,
-        **(lags if first is None else {**lags, "lag": first.lag}),
+        language=clues,
+        **(slopes if first is None else {**slopes, "slope": first.slope}),
     )
     used = {name: (block, weights) for name, block in data.items()}
     scores = confidence.scores(answers)
@@ -536,11 +535,12 @@ def fit_clues(found: Iterable[tuple[JudgedQuery, float]]) -> dict[str, float]:
         found: Queries of a known language, and how much of each its corpus knows.
 
     Returns:
-        Log-odds of each of `CLUES`, and the intercept, by logistic regression under a light ridge.
+        Log-odds of each of `LANGUAGE_FEATURES` and of the intercept, by logistic regression under
+        a light ridge.
     """
     pairs = list(found)
-    clues = [query_clues(q.text, language_of(q.text), overlap) for q, overlap in pairs]
-    rows = np.array([[one[name] for name in CLUES] + [1.0] for one in clues])
+    clues = [language_features(q.text, language_of(q.text), overlap) for q, overlap in pairs]
+    rows = np.array([[one[name] for name in LANGUAGE_FEATURES] + [1.0] for one in clues])
     english = np.array([q.language.split("-")[0] == "en" for q, _ in pairs], float)
     share = english.mean() if len(english) else 0.0
     if share in (0.0, 1.0):
@@ -557,7 +557,7 @@ def fit_clues(found: Iterable[tuple[JudgedQuery, float]]) -> dict[str, float]:
     values = minimize(loss, np.zeros(rows.shape[1]), jac=True, method="L-BFGS-B").x
     wrong = ((rows @ values > 0) != (english > 0)).mean()
     print(f"\nof {len(pairs)} queries, {wrong:.1%} are taken for English wrongly, or for other")
-    return dict(zip((*CLUES, "intercept"), values.round(2).tolist(), strict=True))
+    return dict(zip((*LANGUAGE_FEATURES, "intercept"), values.round(2).tolist(), strict=True))
 
 
 def frequent(samples: Sequence[Sample]) -> list[Sample]:
@@ -630,13 +630,13 @@ def fit_first(collections: Sequence[Collection], args: argparse.Namespace) -> No
     before = load_calibration(args.output)
     provenance = json.loads(args.output.read_text(encoding="utf-8"))["provenance"]
     samples = Sampler(collections, args.work, "english").samples()
-    fitted = fit_part(samples, before.clues, ablation=args.ablation)
+    fitted = fit_part(samples, before.language, ablation=args.ablation)
     first = fitted.calibration
     calibration = replace(
         first,
         weights={n: (before if n in SECOND else first).weights[n] for n in FEATURES},
         evidence={n: (before if n in SECOND else first).evidence[n] for n in EVIDENCE},
-        lag_multilingual=before.lag_multilingual,
+        slope_multilingual=before.slope_multilingual,
     )
     provenance["first channel"] = today()
     left_out = {name: round(value, 4) for name, value in means(fitted.left_out).items()}

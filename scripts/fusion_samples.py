@@ -27,7 +27,7 @@ from skillsearch.evaluation.types import Collection, JudgedQuery
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.search.duplicates import copies
-from skillsearch.index.search.query_form import QueryForm
+from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.ranker import Candidates, find_candidates
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
@@ -280,7 +280,7 @@ class Sampler:
             lexical = corpus.lexical_full or corpus.lexical_metadata
             for query in _spread([q for q in collection.queries if q.language], QUERIES):
                 counts = Counter(terms(query.text, language_of(query.text)))
-                found.append((query, lexical.overlap(lexical.weigh(counts))))
+                found.append((query, lexical.weigh(counts).overlap))
         return found
 
     def _index(self, collection: Collection) -> tuple[SkillIndex, Mapping[str, str]]:
@@ -339,7 +339,7 @@ class _Searched:
         """Search one query."""
         corpus, form = self.index.opened.corpus, self.index.analyse(text)
         excluded = np.array(sorted(hidden), np.int64)
-        found = find_candidates(corpus, form, HITS_WANTED, excluded)
+        (found,) = find_candidates(corpus, [form], HITS_WANTED, excluded)
         mask = np.isin(found.documents, sorted(relevant))
         count = len(relevant - hidden)
         return Sample("", self._variant, kind, source, corpus, form, found, mask, count)

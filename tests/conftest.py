@@ -156,7 +156,7 @@ def extra(monkeypatch):
     from skillsearch.embedders.embedding import HashingEmbedder
     from skillsearch.embedders.multilingual import source
     from skillsearch.index.build import builder
-    from skillsearch.index.dense import channel_embedders
+    from skillsearch.index.dense import channels
 
     latin = HashingEmbedder(512, frozenset({"Latin"}))
 
@@ -166,7 +166,7 @@ def extra(monkeypatch):
             return HashingEmbedder(256)
         return latin
 
-    for module in (builder, channel_embedders, answers):
+    for module in (builder, channels, answers):
         monkeypatch.setattr(module, "load_embedder", load)
     monkeypatch.setattr(source, "looks_known", lambda path: path == Path("known"))
 

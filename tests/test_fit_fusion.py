@@ -15,15 +15,15 @@ from skillsearch.embedders.embedder import multilingual_is_installed
 from skillsearch.evaluation.collection import save_collection
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 from skillsearch.index.search.calibration import (
-    CLUES,
     EVIDENCE,
     FEATURES,
+    LANGUAGE_FEATURES,
     OPPOSING,
     SUPPORTING,
     Calibration,
 )
-from skillsearch.index.search.fitted import load_calibration
-from skillsearch.index.search.query_form import QueryForm
+from skillsearch.index.search.calibration_file import load_calibration
+from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.ranker import Candidates
 
 SCRIPTS = Path(__file__).parent.parent / "scripts"
@@ -185,10 +185,10 @@ FIRST = Calibration(
     weights={name: 2.0 for name in FEATURES},
     evidence={name: -1.0 if name in OPPOSING else 1.0 for name in EVIDENCE},
     intercept=-4.0,
-    lag=0.5,
-    lag_multilingual=0.5,
+    slope=0.5,
+    slope_multilingual=0.5,
     threshold=0.3,
-    clues={name: 0.0 for name in (*CLUES, "intercept")},
+    language={name: 0.0 for name in (*LANGUAGE_FEATURES, "intercept")},
 )
 
 
@@ -224,15 +224,17 @@ def test_clues_tell_english_queries_from_others(fusion):
         (JudgedQuery("4", "请把这封信翻译成英文", language="zh-CN"), 0.0),
     ]
     clues = fusion.fit_clues(known * 10)
-    assert set(clues) == {*CLUES, "intercept"}
-    calibration = replace(FIRST, clues=clues)
+    assert set(clues) == {*LANGUAGE_FEATURES, "intercept"}
+    calibration = replace(FIRST, language=clues)
 
-    def fluency(text, overlap):
-        return calibration.fluency(fusion.query_clues(text, fusion.language_of(text), overlap))
+    def p_english(text, overlap):
+        return calibration.p_english(
+            fusion.language_features(text, fusion.language_of(text), overlap)
+        )
 
-    assert fluency("send this report to all of the customers", 0.9) > 0.9
-    assert fluency("envía este informe a todos los clientes", 0.3) < 0.1
-    assert fluency("把报告发给所有客户", 0.0) < 0.1
+    assert p_english("send this report to all of the customers", 0.9) > 0.9
+    assert p_english("envía este informe a todos los clientes", 0.3) < 0.1
+    assert p_english("把报告发给所有客户", 0.0) < 0.1
 
 
 @pytest.mark.parametrize("language", ["en", "es", ""])
@@ -328,7 +330,7 @@ def test_it_writes_a_calibration_that_loads(fusion, tmp_path, monkeypatch, capsy
     assert "second channel, left out" in printed
     assert "kitchen" in printed
     calibration = load_calibration(output)
-    assert calibration.lag > 0
+    assert calibration.slope > 0
     assert b'"garage": {' in first
     fusion.main()
     assert output.read_bytes() == first

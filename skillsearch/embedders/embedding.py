@@ -1,4 +1,4 @@
-"""What an embedder is, and the one that needs no model: unit vectors, one for each text."""
+"""The interface of embedders, their building blocks, and the hashing embedder."""
 
 from __future__ import annotations
 
@@ -20,30 +20,29 @@ from skillsearch.errors import EmbedderError
 if TYPE_CHECKING:
     from skillsearch.types import EmbeddingMatrix
 
+# Bump if our own steps change vectors, so that saved ones are not mixed with new ones.
 VERSION = 1
-"""Raise where our own steps change vectors, so that saved ones are not mixed with new ones."""
 
+# Text beyond this many characters per token of the limit is cut before it is tokenized, so that a
+# megabyte costs 2 ms. At half of it, no vector of 2,502 real SKILL.md bodies changed.
 CHARACTERS_PER_TOKEN = 16
-"""Text beyond this many characters for each token of the limit is cut before it is tokenized, so
-that a megabyte costs 2 ms. At half of it, no vector of 2,502 real SKILL.md bodies changed."""
+
+KEY_BYTES = 16
 
 WORD = re.compile(r"\w+")
+# Of a hashed character trigram, against 1 for a whole word.
 TRIGRAM_WEIGHT = 0.5
-"""Of a hashed character trigram, against 1 for a whole word."""
 
 Row = NDArray[np.float32]
 
+# The side of a comparison that a text is on; some models embed the two differently.
 Role = Literal["query", "passage"]
-"""What a text is to the other side of a comparison; some models embed the two differently."""
 
 
 class EmbeddedText(NamedTuple):
-    """The embedding of one text.
+    """The embedding of the text at a position; all zero for a text without any token.
 
-    Attributes:
-        position: Index of the text in the sequence that was given.
-        vector: float32, shape (dimensions,), unit length; all zero for a text without any token.
-        truncated: True where the text went beyond the token limit and its tail was ignored.
+    It is truncated if the tail of the text was beyond the token limit and ignored.
     """
 
     position: int
@@ -53,12 +52,7 @@ class EmbeddedText(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Embedded:
-    """The embeddings of several texts.
-
-    Attributes:
-        vectors: One row a text, in the order of the texts; see `EmbeddedText.vector`.
-        truncated: How many texts were cut at the token limit.
-    """
+    """One row a text, as in `EmbeddedText.vector`, and how many texts were cut."""
 
     vectors: EmbeddingMatrix
     truncated: int
@@ -69,7 +63,7 @@ class Embedder(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Short hexadecimal id; vectors are comparable only where it is the same."""
+        """Short hexadecimal id; vectors are comparable only if it is the same."""
 
     @property
     def name(self) -> str:
@@ -81,7 +75,7 @@ class Embedder(Protocol):
 
     @property
     def scripts(self) -> frozenset[str] | None:
-        """Unicode scripts whose text it understands, such as ``Latin``; None for all."""
+        """Unicode scripts that it understands, such as ``Latin``; None for all."""
 
     def embed_stream(
         self, texts: Sequence[str], *, role: Role = "passage"
@@ -96,17 +90,7 @@ def embed(
     role: Role = "passage",
     progress: Callable[[int], None] | None = None,
 ) -> Embedded:
-    """Embed `texts` and wait for all of them.
-
-    Args:
-        embedder: What to embed with.
-        texts: Any strings; the empty one too.
-        role: What all of them are; most embedders embed queries and passages alike.
-        progress: Called with the number of texts done so far, after each.
-
-    Returns:
-        Unit rows in the order of `texts`; shape (0, dimensions) for no text.
-    """
+    """Embed texts, all in the same role; `progress` gets the number done so far after each."""
     vectors = np.zeros((len(texts), embedder.dimensions), dtype=np.float32)
     truncated = 0
     for done, text in enumerate(embedder.embed_stream(texts, role=role), start=1):
@@ -121,7 +105,7 @@ def embed(
 class HashingEmbedder:
     """Hashed words and character trigrams: no model, no understanding, the same everywhere.
 
-    Texts are similar where they share words and parts of words (the hashing trick of Weinberger et
+    Texts are similar if they share words and parts of words (the hashing trick of Weinberger et
     al., 2009, with signs). For tests, and for machines that cannot run a model.
     """
 
@@ -141,7 +125,7 @@ class HashingEmbedder:
     def embed_stream(
         self, texts: Sequence[str], *, role: Role = "passage"
     ) -> Iterator[EmbeddedText]:
-        """Embed `texts` in order, whatever their role; nothing is ever cut."""
+        """Embed `texts` in order, whatever their role; nothing is cut."""
         for position, text in enumerate(texts):
             vector = np.zeros(self.dimensions, dtype=np.float64)
             for feature, weight in _weigh_features(text).items():
@@ -163,18 +147,22 @@ def _weigh_features(text: str) -> dict[str, float]:
 
 @lru_cache(maxsize=1 << 16)
 def _hash(feature: str) -> int:
-    """Return 64 bits of a feature, the same in every process."""
     digest = hashlib.blake2b(feature.encode("utf-8", "replace"), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
 
 def fingerprint_of(*settings: str | int) -> str:
-    """Return a short id of what decides an embedder's vectors."""
+    """Return a short id of the settings that decide an embedder's vectors."""
     return hashlib.sha256(json.dumps([VERSION, *settings]).encode()).hexdigest()[:16]
 
 
+def text_key(text: str) -> bytes:
+    """Return the key under which the vector of a text is kept: the head of its sha256."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:KEY_BYTES]
+
+
 def head_of(text: str, max_tokens: int) -> tuple[str, bool]:
-    """Return what a tokenizer gets of a text, and whether its tail was cut off.
+    """Return the part of a text that is tokenized, and whether a tail was cut off.
 
     Lone surrogates and NUL, which some tokenizers refuse, become a question mark and a space.
     """
@@ -185,7 +173,7 @@ def head_of(text: str, max_tokens: int) -> tuple[str, bool]:
 
 
 def unit_row(vector: NDArray[np.floating], embedder: Embedder) -> Row:
-    """Return a vector at unit length, float32; refuse one that is no direction in our space."""
+    """Return a vector at unit length; an EmbedderError if it is not one of finite numbers."""
     if vector.shape != (embedder.dimensions,) or not np.isfinite(vector).all():
         raise EmbedderError(
             f"Embedder {embedder.name!r} gave a vector of shape {vector.shape} or with NaN or "

@@ -1,12 +1,12 @@
-"""Vectors by the text that they embed, in append-only files for each embedder.
+"""Vectors by the text that they embed, in append-only files per embedder.
 
     embeddings-FINGERPRINT-N.keys      the key of each text and the digest of its vector
     embeddings-FINGERPRINT-N.vectors   the vectors, in the same order
 
-The keys are read when the cache is opened, a vector only when it is asked for. Each has a digest
-of its own, so that a torn or damaged one is only a miss, and an interrupted run keeps all that was
-flushed. Compaction writes the files of the next number, the keys last: those of the highest number
-that has keys count. Only the process that holds the index lock appends.
+The keys are read when the cache is opened, a vector only when it is asked for. Each has its own
+digest, so that a torn or damaged one is only a miss, and an interrupted run keeps all that was
+flushed. Compaction writes the files of the next number, the keys last: the highest number that has
+keys counts. Only the process that holds the index lock appends.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import contextlib
 import io
 import logging
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import xxhash
 
-from skillsearch.embedders.embedding_keys import WORDS, KeyTable, key_array
 from skillsearch.files.atomic_files import write_atomically
 
 if TYPE_CHECKING:
@@ -29,38 +29,29 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skillsearch.embedders.embedding_keys import Keys
     from skillsearch.types import EmbeddingMatrix
+
+    Keys: TypeAlias = Sequence[bytes] | NDArray[np.uint64]
+    """Keys of texts, as `text_key` or as `key_array` gives them."""
 
 logger = logging.getLogger(__name__)
 
+# Vectors that are held in memory at a time.
 _BLOCK = 1 << 12
-"""Vectors that are held in memory while many are gone through."""
+# Rewrite the files once they hold this many times the vectors in use, and some slack.
 _COMPACT_FACTOR = 2
-"""Rewrite the files once they hold this many times the vectors in use, and some slack."""
 _COMPACT_SLACK = 2_000
+# Words of 64 bits in a record: two of the key, one of the digest.
+WORDS = 3
+# Added keys that a dictionary finds, before they are sorted in among the others.
+_RECENT = 1 << 16
 
 
 class EmbeddingCache:
-    """The saved vectors of one embedder.
-
-    Use it as a context manager: leaving it closes the files, whatever happened.
-
-    Attributes:
-        dimensions: Length of the vectors.
-    """
+    """The saved vectors of one embedder; a context manager that closes the files."""
 
     def __init__(self, folder: Path, fingerprint: str, dimensions: int) -> None:
-        """Open the cache of an embedder, empty where there is none.
-
-        Args:
-            folder: The index folder.
-            fingerprint: The embedder's fingerprint.
-            dimensions: Length of its vectors.
-
-        Raises:
-            OSError: When there is one that cannot be read.
-        """
+        """Open the cache of an embedder in an index folder, empty if there is none."""
         self._folder = folder
         self._name = f"embeddings-{fingerprint[:16]}"
         self.dimensions = dimensions
@@ -85,18 +76,11 @@ class EmbeddingCache:
         return self._keys.living
 
     def rows_of(self, keys: Keys) -> NDArray[np.int64]:
-        """Find keys without reading their vectors.
-
-        Args:
-            keys: Keys of texts.
-
-        Returns:
-            Where the vector of each lies, the last one not known to be damaged; -1 for none.
-        """
+        """Return the row of each key, -1 for none, without reading the vectors."""
         return self._keys.rows_of(keys)
 
     def has(self, keys: Keys) -> NDArray[np.bool_]:
-        """Tell of which keys there is a vector that can be read, by reading them."""
+        """Return for which keys there is an intact vector, by reading them."""
         wanted = key_array(keys)
         found = np.zeros(len(wanted), np.bool_)
         for begin in range(0, len(wanted), _BLOCK):
@@ -105,22 +89,12 @@ class EmbeddingCache:
         return found
 
     def get(self, key: bytes) -> NDArray[np.float32] | None:
-        """Return the vector of a text's key, or None where it must be embedded."""
+        """Return the vector of a text's key, or None if it must be embedded."""
         vectors, are_intact = self._read(self.rows_of([key]))
         return vectors[0] if are_intact[0] else None
 
     def matrix(self, keys: Keys) -> EmbeddingMatrix:
-        """Return the vectors of keys that are all present, one row each.
-
-        Args:
-            keys: Keys of texts.
-
-        Returns:
-            float32, shape (keys, dimensions), in the order of the keys.
-
-        Raises:
-            KeyError: When one of them is missing.
-        """
+        """Return the vectors of keys, one row each; a KeyError if one is missing."""
         wanted = key_array(keys)
         vectors, are_intact = self._read(self.rows_of(wanted))
         if not are_intact.all():
@@ -128,15 +102,7 @@ class EmbeddingCache:
         return vectors
 
     def add(self, key: bytes, vector: NDArray[np.float32]) -> None:
-        """Keep a vector under its text's key; it outlives the process from the next `flush` on.
-
-        Args:
-            key: Key of the text.
-            vector: Its embedding, float32, shape (dimensions,).
-
-        Raises:
-            OSError: When it cannot be written; what was kept before stays readable.
-        """
+        """Keep a vector under its text's key; it outlives the process from the next `flush` on."""
         data = np.asarray(vector, "<f4")
         head, tail = key_array([key])[0].tolist()
         record = np.array([head, tail, _digest(head, data)], "<u8")
@@ -146,11 +112,7 @@ class EmbeddingCache:
         self._keys.add(record)
 
     def flush(self) -> None:
-        """Hand what was added to the system, so that a kill does not lose it.
-
-        Raises:
-            OSError: When it cannot be written.
-        """
+        """Hand what was added to the system, so that a kill does not lose it."""
         for file in self._appending:
             file.flush()
 
@@ -163,14 +125,7 @@ class EmbeddingCache:
                 stack.callback(file.close)
 
     def compact(self, keys: Keys) -> None:
-        """Forget vectors that are not among the keys in use, once they outweigh those that are.
-
-        Args:
-            keys: The keys in use, all present.
-
-        Raises:
-            OSError: When the smaller files cannot be written; the larger ones stay.
-        """
+        """Drop vectors that are not among the keys in use, once they outweigh those that are."""
         rows, first = np.unique(self.rows_of(keys), return_index=True)
         if len(self) <= _COMPACT_FACTOR * len(rows) + _COMPACT_SLACK:
             return
@@ -186,7 +141,6 @@ class EmbeddingCache:
         self._remove_outdated()
 
     def _path(self, kind: str, number: int) -> Path:
-        """Return the keys or vectors of a number."""
         return self._folder / f"{self._name}-{number}.{kind}"
 
     def _files(self, kind: str) -> dict[int, Path]:
@@ -199,7 +153,7 @@ class EmbeddingCache:
         return found
 
     def _remove_outdated(self) -> None:
-        """Remove what compactions left, those that were killed included."""
+        """Remove what compactions left, killed ones too."""
         for kind in ("keys", "vectors"):
             for number, path in self._files(kind).items():
                 if number != self._number:
@@ -225,7 +179,7 @@ class EmbeddingCache:
         return self._appending
 
     def _read(self, rows: NDArray[np.int64]) -> tuple[EmbeddingMatrix, NDArray[np.bool_]]:
-        """Read vectors, and tell which are as they were written; a row of -1 is not."""
+        """Return vectors, and which are as they were written; a row of -1 is not."""
         vectors = np.zeros((len(rows), self.dimensions), np.float32)
         are_intact = np.zeros(len(rows), np.bool_)
         places = np.argsort(rows, kind="stable")[np.count_nonzero(rows < 0) :]
@@ -242,7 +196,7 @@ class EmbeddingCache:
         return vectors, are_intact
 
     def _read_ascending(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Read vectors in the order of the file, those that lie side by side in one go."""
+        """Read vectors in the order of the file, adjacent ones in one go."""
         found = np.zeros((len(rows), self.dimensions), "<f4")
         if not len(rows):
             return found
@@ -257,5 +211,87 @@ class EmbeddingCache:
 
 
 def _digest(head: int, vector: NDArray[np.float32]) -> int:
-    """Return the checksum of a vector that belongs to a key with this first word."""
     return xxhash.xxh3_64_intdigest(vector.data, seed=head)
+
+
+def key_array(keys: Keys) -> NDArray[np.uint64]:
+    """Return keys as an array of two words each, shape (keys, 2)."""
+    if isinstance(keys, np.ndarray):
+        return keys
+    return np.frombuffer(b"".join(keys), "<u8").reshape(-1, 2)
+
+
+class KeyTable:
+    """Records of keys and digests, found by key; 40 bytes each, and no Python object."""
+
+    def __init__(self, records: NDArray[np.uint64]) -> None:
+        """Take records: two words of key and one of digest each, uint64, shape (records, 3)."""
+        self._damaged: set[int] = set()
+        self._sort(records)
+
+    @property
+    def size(self) -> int:
+        """Number of records."""
+        return len(self._records) + self._added
+
+    @property
+    def living(self) -> int:
+        """Number of records that are not damaged."""
+        return self.size - len(self._damaged)
+
+    def rows_of(self, keys: Keys) -> NDArray[np.int64]:
+        """Return the last row of each key that is not damaged, -1 for none."""
+        wanted = key_array(keys)
+        found = self._sorted_rows(wanted)
+        if self._recent:
+            for place, key in enumerate(wanted):
+                found[place] = self._recent.get(key.tobytes(), found[place])
+        return found
+
+    def records_of(self, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Return the records of rows."""
+        found = np.empty((len(rows), WORDS), np.uint64)
+        sorted_in = len(self._records)
+        is_recent = rows >= sorted_in
+        found[~is_recent] = self._records[rows[~is_recent]]
+        found[is_recent] = self._recent_records[rows[is_recent] - sorted_in]
+        return found
+
+    def add(self, record: NDArray[np.uint64]) -> None:
+        """Add a record behind all others."""
+        self._recent[record[:2].tobytes()] = self.size
+        self._recent_records[self._added] = record
+        self._added += 1
+        if self._added == _RECENT:
+            self._sort(np.concatenate([self._records, self._recent_records]))
+
+    def mark_damaged(self, row: int) -> bool:
+        """Never find a row again; return whether it could be found before."""
+        is_new = row not in self._damaged
+        self._damaged.add(row)
+        return is_new
+
+    def _sort(self, records: NDArray[np.uint64]) -> None:
+        self._records = records
+        self._order = np.argsort(records[:, 0])
+        self._heads = records[self._order, 0]
+        self._recent: dict[bytes, int] = {}
+        self._recent_records = np.zeros((_RECENT, WORDS), np.uint64)
+        self._added = 0
+
+    def _sorted_rows(self, wanted: NDArray[np.uint64]) -> NDArray[np.int64]:
+        found = np.full(len(wanted), -1, np.int64)
+        places = np.searchsorted(self._heads, wanted[:, 0])
+        asked = np.arange(len(wanted))
+        while len(asked):
+            # All records with the same first word are compared: a key has two if the first was
+            # damaged.
+            asked = asked[places[asked] < len(self._heads)]
+            asked = asked[self._heads[places[asked]] == wanted[asked, 0]]
+            rows = self._order[places[asked]]
+            fits = self._records[rows, 1] == wanted[asked, 1]
+            if self._damaged:
+                fits &= ~np.isin(rows, list(self._damaged))
+            found[asked[fits]] = np.maximum(found[asked[fits]], rows[fits])
+            places[asked] += 1
+        return found

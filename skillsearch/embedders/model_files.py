@@ -15,21 +15,21 @@ from skillsearch.environ import install_again
 from skillsearch.errors import EmbedderError
 
 DEFAULT_MAX_TOKENS = 256
+# Some tokenizers write 1e30 for "no limit"; nothing above this is taken for a limit.
 LARGEST_MAX_TOKENS = 32_768
-"""Some tokenizers write 1e30 for "no limit"; nothing above this is taken for a limit."""
 
 POOLING_NAMES = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
 KNOWN_MODULES = frozenset({"Transformer", "Pooling", "Normalize"})
 
 PICKLE_SUFFIXES = frozenset({".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth"})
+# The files of a sentence-transformers model that decide its vectors.
 MODEL_SUFFIXES = frozenset({".json", ".model", ".safetensors", ".txt"})
-"""The files of a sentence-transformers model that decide its vectors."""
 
+# What comes before the name of an external file in an ONNX model: field 13 of a TensorProto, an
+# entry with the key "location" and a value of the length in the group (both lengths below 2^14).
 EXTERNAL_NAME = re.compile(
     rb"j[\x00-\xff]{1,2}\n\x08location\x12([\x01-\x7f]|[\x80-\xff][\x01-\x7f])"
 )
-"""What comes before the name of an external file in an ONNX model: field 13 of a TensorProto, an
-entry with the key "location" and a value of the length in the group (both lengths below 2^14)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,7 @@ class ModelConfig:
     """What the files beside an ONNX model say about it.
 
     Attributes:
-        name: Name for people.
-        max_tokens: Tokens of a text that count.
-        pooling: ``mean`` or ``cls``; anything else is beyond us.
+        pooling: ``mean`` or ``cls``; anything else is not supported.
         scripts: Unicode scripts that the model understands; None for all.
         sha256: Digests that files of the folder must have, by file name.
     """
@@ -52,18 +50,11 @@ class ModelConfig:
 
     @classmethod
     def read(cls, folder: Path, *, manifest_sha256: str | None = None, stem: str = "model") -> Self:
-        """Read our model.json where there is one, else the files of sentence-transformers.
+        """Read our model.json if there is one, else the files of sentence-transformers.
 
-        Args:
-            folder: The model's folder.
-            manifest_sha256: Digest that model.json must have.
-            stem: What it is called instead of ``model``, where a folder holds several models.
-
-        Returns:
-            The settings; 256 tokens and mean pooling where no file says otherwise.
-
-        Raises:
-            EmbedderError: When a file is damaged or lacks a value.
+        256 tokens and mean pooling unless a file says otherwise; an EmbedderError if one is damaged
+        or lacks a value. `manifest_sha256` is the digest that model.json must have; `stem` stands
+        for ``model`` if a folder holds several models.
         """
         manifest = folder / f"{stem}.json"
         if manifest_sha256 is not None:
@@ -85,17 +76,7 @@ class ModelConfig:
 
 
 def sha256_of(path: Path) -> str:
-    """Return the sha256 of a file, hexadecimal.
-
-    Args:
-        path: The file.
-
-    Returns:
-        64 hexadecimal digits.
-
-    Raises:
-        EmbedderError: When it cannot be read.
-    """
+    """Return the sha256 of a file, hexadecimal; an EmbedderError if it cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -104,18 +85,7 @@ def sha256_of(path: Path) -> str:
 
 
 def require_sha256(path: Path, expected: str) -> str:
-    """Return the sha256 of a file that must be `expected`.
-
-    Args:
-        path: The file.
-        expected: 64 hexadecimal digits.
-
-    Returns:
-        The same digits.
-
-    Raises:
-        EmbedderError: When the file has another digest or cannot be read.
-    """
+    """Return the sha256 of a file; an EmbedderError if it is not the expected one."""
     found = sha256_of(path)
     if found != expected:
         raise EmbedderError(
@@ -126,21 +96,12 @@ def require_sha256(path: Path, expected: str) -> str:
 
 
 def weight_files(model: Path) -> list[Path]:
-    """Find the files in which an ONNX model keeps weights outside itself, its "external data".
+    """Return the files in which an ONNX model keeps weights outside itself, sorted by name.
 
-    Any name is possible, and one file for all weights as well as one for each. So the names are
-    taken from the model, by the bytes around them: no parser of ONNX is needed, and other files of
-    the folder do not count.
-
-    Args:
-        model: The ONNX file.
-
-    Returns:
-        The files, sorted by name; none for a model that is complete in itself.
-
-    Raises:
-        EmbedderError: When the model cannot be read, or a file of it is missing or outside the
-            folder of the model, links resolved. (ONNX Runtime 1.20 would read any file.)
+    Any name is possible, and one file for all weights as well as one for each. The names are found
+    in the model by the bytes around them, so that no ONNX parser is needed and other files of the
+    folder do not count. An EmbedderError if the model cannot be read, or one of its files is
+    missing or outside the model's folder, links resolved. (ONNX Runtime 1.20 would read any file.)
     """
     try:
         files = [model.parent / name for name in _external_names(model)]
@@ -185,14 +146,7 @@ def digest_of(folder: Path) -> str:
 
 
 def require_safetensors(folder: Path) -> None:
-    """Refuse a folder with weights that are a pickle only, which can run code when loaded.
-
-    Args:
-        folder: The model's folder.
-
-    Raises:
-        EmbedderError: When a folder in it has a pickle but no safetensors, or none has weights.
-    """
+    """Raise an EmbedderError if weights in a folder are a pickle only, which can run code."""
     safe = {path.parent for path in folder.rglob("*.safetensors")}
     pickles = (path for path in sorted(folder.rglob("*")) if path.suffix in PICKLE_SUFFIXES)
     unsafe = next((path for path in pickles if path.parent not in safe), None)
@@ -203,7 +157,6 @@ def require_safetensors(folder: Path) -> None:
 
 
 def _max_tokens(folder: Path) -> int:
-    """Return the token limit, from where sentence-transformers wrote it before and since 5."""
     places = (
         ("sentence_bert_config.json", "max_seq_length"),
         ("tokenizer_config.json", "model_max_length"),
@@ -216,7 +169,7 @@ def _max_tokens(folder: Path) -> int:
 
 
 def _pooling(folder: Path) -> str:
-    """Return the pooling, with what follows it beyond `KNOWN_MODULES` appended."""
+    """Return the pooling, followed by unknown modules that come after it."""
     config = _read_json(folder / "1_Pooling" / "config.json", {})
     modes = [key for key, value in config.items() if key.startswith("pooling_mode_") and value]
     mode = config.get("pooling_mode") or "+".join(POOLING_NAMES.get(key, key) for key in modes)
@@ -225,13 +178,12 @@ def _pooling(folder: Path) -> str:
 
 
 def _module_types(folder: Path) -> list[Any]:
-    """Return the class names in modules.json, empty where there is none."""
     modules = _read_json(folder / "modules.json", [])
     return [module.get("type") for module in modules if isinstance(module, dict)]
 
 
 def _read_json(path: Path, default: Any) -> Any:
-    """Return the value in a JSON file, of the type of `default`, which stands for no file."""
+    """Return the value in a JSON file, which must have the type of `default`; that if no file."""
     if not path.is_file():
         return default
     try:

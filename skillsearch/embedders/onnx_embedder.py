@@ -20,9 +20,8 @@ from skillsearch.embedders.embedding import (
     head_of,
     unit_row,
 )
-from skillsearch.embedders.model_calls import errors_of, map_ahead
 from skillsearch.embedders.model_files import ModelConfig, weight_files
-from skillsearch.embedders.onnx_runtime import open_session
+from skillsearch.embedders.runtime import errors_of, map_ahead, open_session
 from skillsearch.errors import EmbedderError
 
 MODEL_FILES = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx")
@@ -36,13 +35,13 @@ KNOWN_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 class OnnxEmbedder:
     """A transformer in ONNX form, on the CPU.
 
-    Each text is run by itself, several side by side in threads. A vector then does not depend on
-    the texts around it, as it would in a batch, which shares the scale of its 8-bit activations;
-    and no time goes into padding (as fast as batches of 16 in float32, faster in int8).
+    Each text is run by itself, several side by side in threads. In a batch a vector would depend on
+    the texts around it, which share the scale of its 8-bit activations; and no time goes into
+    padding (as fast as batches of 16 in float32, faster in int8).
 
     On one machine with one ONNX Runtime a text has one vector, bit for bit. Elsewhere float
     rounding may tip the rounding to 8 bits: between ONNX Runtime 1.20 and 1.31, cosine 0.999 on
-    average and 0.996 at least, which is less than the quantisation itself costs (0.993).
+    average and 0.996 at least, less than the quantisation itself costs (0.993).
     """
 
     fingerprint: str
@@ -57,30 +56,20 @@ class OnnxEmbedder:
     def load(cls, folder: Path, *, manifest_sha256: str | None = None, stem: str = "model") -> Self:
         """Load a model of one of `MODEL_FILES` and a tokenizer.json from a local folder.
 
-        Weights in files of their own ("external data") belong to the model: they are verified, and
-        count in the fingerprint, as its other files do.
+        Settings come from our model.json or the files of sentence-transformers; without either, 256
+        tokens and mean pooling. Weights outside the model ("external data") are verified and count
+        in the fingerprint like its other files, which must have the digests that model.json lists.
 
-        Settings come from our model.json, or from the files that sentence-transformers writes;
-        without either, 256 tokens and mean pooling.
-
-        Args:
-            folder: The model's folder.
-            manifest_sha256: Digest that model.json must have; the files that it lists must always
-                have the digests that it gives.
-            stem: What model.onnx and model.json are called instead, where a folder holds several.
-
-        Returns:
-            The embedder.
-
-        Raises:
-            EmbedderError: When a file is missing, damaged, or not what it has to be.
+        `manifest_sha256` is the digest that model.json must have; `stem` stands for ``model`` in
+        model.onnx and model.json, if a folder holds several. An EmbedderError if a file is missing,
+        damaged, or not what it has to be.
         """
         config = ModelConfig.read(folder, manifest_sha256=manifest_sha256, stem=stem)
         names = MODEL_FILES if stem == "model" else (f"{stem}.onnx",)
         path = next((folder / name for name in names if (folder / name).is_file()), None)
         if path is None or not (folder / "tokenizer.json").is_file():
             raise EmbedderError(
-                f"{folder} is no ONNX model: it needs tokenizer.json and one of "
+                f"{folder} is not an ONNX model: it needs tokenizer.json and one of "
                 f"{', '.join(MODEL_FILES)}; load a sentence-transformers folder as st:{folder}"
             )
         digests = [config.verify(path), config.verify(folder / "tokenizer.json")]
@@ -119,17 +108,9 @@ class OnnxEmbedder:
 
 
 def load_tokenizer(path: Path, max_tokens: int | None = None) -> Any:
-    """Load a tokenizer that does not pad.
+    """Load a ``tokenizers.Tokenizer`` that does not pad from a verified tokenizer.json.
 
-    Args:
-        path: Its tokenizer.json; the caller has verified it.
-        max_tokens: Where it cuts a text; None for nowhere.
-
-    Returns:
-        A ``tokenizers.Tokenizer``.
-
-    Raises:
-        EmbedderError: When the file is none.
+    It cuts texts at `max_tokens`, if given.
     """
     import tokenizers
 
@@ -152,7 +133,7 @@ def _load_session(path: Path, pooling: str) -> Callable[[Any], Row]:
         raise EmbedderError(f"{path} needs {pooling!r} after it; load it as st:{path.parent}")
 
     def run(encoding: Any) -> Row:
-        """Run one text; no row is padding, so that the mean is over all of them."""
+        """Run one text; no row is padding, so the mean is over all of them."""
         tokens = (encoding.ids, encoding.attention_mask, encoding.type_ids)
         names = ("input_ids", "attention_mask", "token_type_ids")
         values = dict(zip(names, np.array(tokens, dtype=np.int64)[:, None], strict=True))
@@ -167,8 +148,8 @@ def _load_session(path: Path, pooling: str) -> Callable[[Any], Row]:
 
 
 def _choose_output(path: Path, inputs: Sequence[str], outputs: Sequence[str]) -> str:
-    """Return the output to use: sentences where the model pools, else tokens."""
+    """Return the output to use: sentences if the model pools, else tokens."""
     known = [name for name in (POOLED_OUTPUT, *TOKEN_OUTPUTS) if name in outputs]
     if not known or not KNOWN_INPUTS.issuperset(inputs):
-        raise EmbedderError(f"{path} is no text encoder we know: {inputs} to {outputs}")
+        raise EmbedderError(f"{path} is not a text encoder we know: {inputs} to {outputs}")
     return known[0]

@@ -21,23 +21,23 @@ from skillsearch.embedders.embedding import (
     head_of,
     unit_row,
 )
-from skillsearch.embedders.model_calls import errors_of
 from skillsearch.embedders.model_files import (
     LARGEST_MAX_TOKENS,
     MODEL_SUFFIXES,
     digest_of,
     require_safetensors,
 )
+from skillsearch.embedders.runtime import errors_of
 from skillsearch.environ import Variables, forbid_telemetry
 from skillsearch.errors import EmbedderError, MissingDependencyError
 
+# Tokens in one batch on a CPU, padding included: 16 texts of 256 tokens. One of twice the size took
+# a third more time with all-MiniLM-L6-v2.
 CPU_BATCH_TOKENS = 4_096
-"""Tokens in one batch on a CPU, padding included: 16 texts of 256 tokens. One of twice the size
-took a third more time with all-MiniLM-L6-v2."""
+# The same on any other device, which a small batch leaves idle: 256 texts of 256 tokens.
 ACCELERATOR_BATCH_TOKENS = 65_536
-"""The same on any other device, which a small batch leaves idle: 256 texts of 256 tokens."""
+# Texts in one batch, however short.
 MAX_BATCH = 1_024
-"""Texts in one batch, however short."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,19 +59,10 @@ class SentenceTransformerEmbedder:
         """Load a model from a folder, or by its name on the Hugging Face hub.
 
         A name downloads what the hub's cache lacks, unless ``HF_HUB_OFFLINE`` is set; a folder
-        never touches the network. Code of the model's own is not run, and weights are read from
-        safetensors only, since the other forms are pickles: such a model, or one that is nowhere,
-        is an `EmbedderError`.
-
-        Args:
-            name_or_path: A local folder, or a name such as ``sentence-transformers/LaBSE``.
-            device: ``cpu``, ``cuda``, ``cuda:1``, ``mps``; ``auto`` for the best that torch sees.
-
-        Returns:
-            The embedder.
-
-        Raises:
-            MissingDependencyError: When sentence-transformers is not installed.
+        never touches the network. The model's own code is not run, and weights are read from
+        safetensors only, since the other forms are pickles: a model without them, or one that is
+        not found, is an EmbedderError. The device is ``cpu``, ``cuda``, ``cuda:1``, ``mps``, or
+        ``auto`` for the best that torch sees.
         """
         folder = Path(name_or_path)
         if folder.is_dir():
@@ -116,7 +107,6 @@ class SentenceTransformerEmbedder:
                 yield EmbeddedText(position, vector, cut or over)
 
     def _batch_tokens(self) -> int:
-        """Return how many tokens a batch may have on the device of the model."""
         is_cpu = self._model.device.type == "cpu"
         return CPU_BATCH_TOKENS if is_cpu else ACCELERATOR_BATCH_TOKENS
 
@@ -132,17 +122,12 @@ class SentenceTransformerEmbedder:
 
 
 def length_batches(lengths: Sequence[int], limit: int | None, tokens: int) -> Iterator[list[int]]:
-    """Split texts into batches of similar length, short ones first.
+    """Yield the positions of texts in batches of similar length, short ones first.
 
-    A character is taken for a token, which few texts exceed: real batches are smaller.
+    A character is taken for a token, which few texts exceed, so real batches are smaller.
 
-    Args:
-        lengths: Characters of each text.
-        limit: Tokens at which the model cuts a text, None where it does not.
-        tokens: Most tokens that a batch may have, padding included; a text alone may have more.
-
-    Yields:
-        The positions of the texts of a batch.
+    Texts have `lengths` in characters; the model cuts them at `limit` tokens, if any. A batch has
+    at most so many `tokens`, padding included; a text alone may have more.
     """
     batch: list[int] = []
     for position in sorted(range(len(lengths)), key=lengths.__getitem__):

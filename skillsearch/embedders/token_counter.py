@@ -11,44 +11,32 @@ from skillsearch.embedders.embedder import PACKAGED_MODEL, PACKAGED_NAME, PACKAG
 from skillsearch.embedders.model_files import ModelConfig
 from skillsearch.embedders.onnx_embedder import load_tokenizer
 
+# Named beside every count: tokenizers of other models differ by some tens of percent.
 COUNTED_BY = f"the packaged tokenizer (WordPiece of {PACKAGED_NAME})"
-"""Named beside every count: the tokenizer of another model differs by some tens of percent."""
 
+# A run without blanks and ASCII punctuation, at which the tokenizer always splits words.
 _WORD = re.compile(r"[^ \t\n\r!-/:-@\[-`{-~]+")
-"""What stands between blanks and ASCII punctuation, which the tokenizer always parts words at."""
+# Characters counted at a time, which bounds the memory for a long text.
 _SLICE_CHARS = 1 << 20
-"""Characters looked at together, which bounds the memory that a long text takes."""
 _KEPT_WORDS = 1 << 18
+# Longer words are mostly lines of a script without blanks, and are not seen again.
 _KEPT_CHARS = 40
-"""Longer words are mostly lines of a script without blanks, and do not come again."""
 
 
 class TokenCounter:
     """Counts the tokens of texts; each word is given to the tokenizer once.
 
-    Words come again and again, so this takes a fifth of the time of the tokenizer alone. The count
-    is the same as its own without special tokens; a text that names one, such as ``[MASK]``, is
-    taken as text.
+    Words repeat, so this takes a fifth of the time of the tokenizer alone. The count is the same
+    without special tokens; a name of one in the text, such as ``[MASK]``, counts as text.
     """
 
     def __init__(self, tokenizer: Any) -> None:
-        """Wrap a WordPiece tokenizer of the BERT family that neither cuts nor pads.
-
-        Args:
-            tokenizer: A ``tokenizers.Tokenizer``.
-        """
+        """Wrap a WordPiece tokenizer of the BERT family that neither cuts nor pads."""
         self._pieces = _Pieces(tokenizer)
 
     @classmethod
     def load(cls) -> Self:
-        """Load the packaged tokenizer, verified; the model's weights are not opened.
-
-        Returns:
-            The counter.
-
-        Raises:
-            EmbedderError: When a file is missing or damaged.
-        """
+        """Load the packaged tokenizer, verified, without opening the model's weights."""
         config = ModelConfig.read(PACKAGED_MODEL, manifest_sha256=PACKAGED_SHA256)
         path = PACKAGED_MODEL / "tokenizer.json"
         config.verify(path)

@@ -15,7 +15,7 @@ from skillsearch.evaluation.runs import read_run
 from skillsearch.evaluation.systems import SystemSpec
 from skillsearch.evaluation.types import Answers, Collection, JudgedQuery, Ranking, SystemAnswers
 from skillsearch.index.search.calibration import Calibration
-from skillsearch.index.search.fitted import default_calibration, load_calibration
+from skillsearch.index.search.calibration_file import default_calibration, load_calibration
 from skillsearch.text.tokenizer import terms
 from skillsearch.types import Languages, Progress
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from skillsearch.errors import CacheError
 from skillsearch.index.chunk_index import ChunkIndex
-from skillsearch.index.dense.channel import DenseChannel
 from skillsearch.index.dense.channels import ChannelSettings
+from skillsearch.index.dense.vectors import DenseChannel
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.segments import DELTA, FULL, METADATA, Segment, Tombstones, lexical_field

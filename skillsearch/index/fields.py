@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from skillsearch.embedders.embedding_keys import text_key
+from skillsearch.embedders.embedding import text_key
 from skillsearch.index.documents import Document, is_english
 from skillsearch.text.languages import language_of
 from skillsearch.text.scripts import readable, trust

@@ -1,4 +1,7 @@
-"""Open the index that is to be searched, and bring it up to date where that is cheap."""
+"""Open the index that is to be searched, and bring it up to date if that is cheap.
+
+Every face asks in the same three steps: `open_index`, `bring_up_to_date`, `SkillIndex.search`.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +16,16 @@ if TYPE_CHECKING:
     from skillsearch.index.build.changes import FileChanges
     from skillsearch.index.skill_index import SkillIndex
 
+# The stat of more files than this takes longer than the search itself.
 MAX_CHECKED_SKILLS = 20_000
-"""Looking at the stat of more files than this takes longer than the search itself."""
+# More new skills than this take seconds to embed.
 MAX_REFRESHED_FILES = 32
-"""More new skills than this take seconds to embed."""
 
 
 def open_index(settings: Settings) -> SkillIndex:
-    """Open the index that the settings name; a damaged one is built anew.
+    """Open the index that the settings name; a damaged one is rebuilt.
 
-    Args:
-        settings: The settings.
-
-    Returns:
-        The index.
-
-    Raises:
-        IndexNotFoundError: When there is none, or it is damaged and its roots are gone.
+    An IndexNotFoundError if there is none, or it is damaged and its roots are gone.
     """
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.index.storage.cache import IndexFolder
@@ -49,26 +45,24 @@ def open_index(settings: Settings) -> SkillIndex:
 
 
 def bring_up_to_date(index: SkillIndex) -> str:
-    """Refresh an index of which little has changed.
+    """Refresh an index if little has changed, or if its model has, without which it is no use.
 
-    Whatever goes wrong, the index that is open can still be searched.
-
-    Args:
-        index: The opened index.
-
-    Returns:
-        What to tell the user: what changed, or why the index stays as it was; empty for nothing.
+    Whatever goes wrong, the open index can still be searched. Returns a message for the user: what
+    changed, or why the index stays as it was; empty for nothing.
     """
-    if len(index) > MAX_CHECKED_SKILLS or index.is_current():
+    has_changed_model = index.has_changed_model()
+    if not has_changed_model and (len(index) > MAX_CHECKED_SKILLS or index.is_current()):
         return ""
     differences = index.differences()
-    obstacle = _obstacle(index, differences)
+    obstacle = _obstacle(index, differences, may_be_many=has_changed_model)
     if obstacle:
         return f"warning: {obstacle}"
-    return _refresh(index, differences)
+    changes = [str(differences)] if len(differences) else []
+    changes += ["its model has changed"] if has_changed_model else []
+    return _refresh(index, ", ".join(changes))
 
 
-def _obstacle(index: SkillIndex, differences: FileChanges) -> str:
+def _obstacle(index: SkillIndex, differences: FileChanges, *, may_be_many: bool) -> str:
     """Return what speaks against refreshing now and what to do about it; empty for nothing."""
     if differences.missing_roots:
         missing = differences.missing_roots[0]
@@ -76,7 +70,7 @@ def _obstacle(index: SkillIndex, differences: FileChanges) -> str:
             f"the folder {missing} {_state_of(missing)}; searching the index as it was. "
             f"{_way_on(index.folder, index_option(index.folder))}"
         )
-    if len(differences.added) + len(differences.changed) > MAX_REFRESHED_FILES:
+    if len(differences.added) + len(differences.changed) > MAX_REFRESHED_FILES and not may_be_many:
         return (
             f"much has changed ({differences}); searching the index as it was. "
             f"To fix: run `skillsearch index{index_option(index.folder)}`"
@@ -96,7 +90,7 @@ def _state_of(root: str) -> str:
 
 
 def _way_on(folder: Path, option: str) -> str:
-    """Say how to go on with an index some of whose roots cannot be indexed."""
+    """Say how to go on with an index that has roots that cannot be indexed."""
     from skillsearch.index.request import IndexRequest, replace_command, usable_roots
 
     request = IndexRequest.load(folder)
@@ -107,8 +101,8 @@ def _way_on(folder: Path, option: str) -> str:
     return f"Bring it back, or leave its skills out: {replace_command(usable, option)}"
 
 
-def _refresh(index: SkillIndex, differences: FileChanges) -> str:
-    """Refresh an index unless another process is at it, and say what changed."""
+def _refresh(index: SkillIndex, changes: str) -> str:
+    """Refresh an index unless another process is writing it, and say what changed."""
     from skillsearch.index.storage.cache import IndexFolder
 
     try:
@@ -119,4 +113,4 @@ def _refresh(index: SkillIndex, differences: FileChanges) -> str:
         return "warning: another process is writing the index; searching it as it was"
     except SkillSearchError as exc:
         return f"warning: the index was not refreshed, searching it as it was: {exc}"
-    return f"index refreshed: {differences}" if len(differences) else ""
+    return f"index refreshed: {changes}" if changes else ""

@@ -11,19 +11,18 @@ from typing import Unpack
 
 from skillsearch import config
 from skillsearch.embedders.embedding import Embedder
-from skillsearch.errors import CacheError, IndexNotFoundError, SkillSearchError
+from skillsearch.errors import CacheError, IndexNotFoundError
 from skillsearch.index.build.changes import FileChanges, compare, is_up_to_date
 from skillsearch.index.corpus import OpenedIndex, last_request, open_current
-from skillsearch.index.dense.channel_embedders import ChannelEmbedders
+from skillsearch.index.dense.channels import QueryEmbedders
 from skillsearch.index.documents import Document
 from skillsearch.index.names import find_by_name, read_skill
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration import Calibration
+from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.duplicates import copies
-from skillsearch.index.search.fitted import default_calibration
-from skillsearch.index.search.query_analysis import ChannelChangedError, analyse_queries
-from skillsearch.index.search.query_form import QueryForm
-from skillsearch.index.search.search import SearchOptions, SearchRequest, answer
+from skillsearch.index.search.query import QueryForm, analyse_queries
+from skillsearch.index.search.search import SearchOptions, SearchRequest, answer, read_body
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.roots.sources import note_index
 from skillsearch.types import (
@@ -42,8 +41,8 @@ logger = logging.getLogger(__name__)
 class SkillIndex:
     """An index of skills on disk, opened for searching.
 
-    Searches see the generation that was opened, whatever other processes write, until `refresh`.
-    One index belongs to one thread at a time.
+    Searches see the generation that was opened, whatever other processes write, until `refresh`;
+    they write nothing themselves. One index belongs to one thread at a time.
     """
 
     def __init__(
@@ -57,17 +56,12 @@ class SkillIndex:
     ) -> None:
         """Wrap an opened index; use `from_roots` or `open` instead.
 
-        Args:
-            folder: Where the index lies.
-            opened: The generation in use.
-            embedders: Embedders that are loaded already, by what they are loaded by.
-            calibration: What weighs features and evidence; by default that of the package.
-            device: Where a model of sentence-transformers runs; None for what the settings say.
+        `embedders` are those that are loaded already, by model spec.
         """
         self._folder = folder
         self._opened = opened
         self._device = device
-        self._embedders = ChannelEmbedders(embedders, device=device)
+        self._embedders = QueryEmbedders(embedders, device=device)
         self._calibration = calibration or default_calibration()
 
     @classmethod
@@ -86,23 +80,22 @@ class SkillIndex:
 
         Args:
             roots: One folder, or several in order of precedence; each may be an archive, or the
-                URL of one or of a SKILL.md, which is looked at anew each time.
+                URL of one or of a SKILL.md, which is fetched anew each time.
             index_dir: Folder of the index; by default one for these roots in the user's cache.
-            model: What to load the embedder by: ``onnx``, ``hashing``, ``st:NAME``, a folder.
+            model: Model spec: ``onnx``, ``hashing``, ``st:NAME``, a folder.
             with_body: False to index names and descriptions alone.
             languages: Which languages to index for; see `skillsearch.types.LANGUAGES`.
             device: Where a model of sentence-transformers runs: ``cpu``, ``cuda``, ``cuda:1``,
-                ``mps``, ``auto``; None for what the settings say. Vectors mean the same on all.
+                ``mps``, ``auto``; None to ask the settings. Vectors mean the same on all.
             progress: Called with the stage, how many are done, and how many there are.
 
         Returns:
             The opened index.
 
         Raises:
-            ConfigError: When a device is given and the model runs on the CPU only.
-            RootError: When a root is missing, no folder, or unreadable, or cannot be unpacked.
-            EmbedderError: When the embedder cannot be loaded.
-            StorageError: When the index cannot be written.
+            RootError: If a root is missing, unreadable or not a folder, or cannot be unpacked.
+            EmbedderError: If the embedder cannot be loaded.
+            StorageError: If the index cannot be written.
         """
         # As with the builder below, a search needs none of it.
         from skillsearch.roots.bundles import local_roots
@@ -131,28 +124,12 @@ class SkillIndex:
         embedders: Mapping[str, Embedder] | None = None,
         progress: Progress | None = None,
     ) -> tuple[SkillIndex, IndexReport]:
-        """Bring the index of a folder up to date and open it.
+        """Bring the index in a folder up to date, open it, and report what was done.
 
-        Args:
-            request: What to index, and how.
-            index_dir: Folder of the index.
-            verify: As in `refresh`.
-            keep_channels: As in `refresh`.
-            only: As in `refresh`.
-            device: As in `from_roots`.
-            embedders: Embedders that are loaded already, by what they are loaded by.
-            progress: As in `from_roots`.
-
-        Returns:
-            The opened index, and what was done.
-
-        Raises:
-            ConfigError: When a device is given and the model runs on the CPU only.
-            RootError: When a root is missing, no folder, or unreadable.
-            EmbedderError: When the embedder cannot be loaded.
-            StorageError: When the index cannot be written.
+        The options are those of `from_roots` and `refresh`, and fail as they do; `embedders` are
+        those that are loaded already, by model spec.
         """
-        # A search needs neither the parser nor what builds an index: import them only here.
+        # A search needs neither the parser nor the builder: import them only here.
         from skillsearch.index.build.builder import Builder
 
         for root in request.roots:
@@ -179,16 +156,10 @@ class SkillIndex:
 
     @classmethod
     def open(cls, index_dir: str | Path | None = None) -> SkillIndex:
-        """Open an index that was built before, rebuilding it where it is damaged.
+        """Open an index that was built before, by default the one that the settings name.
 
-        Args:
-            index_dir: Folder of the index; by default the one that the settings name.
-
-        Returns:
-            The opened index.
-
-        Raises:
-            IndexNotFoundError: When there is none, and nothing says what it should hold.
+        A damaged one is rebuilt. An IndexNotFoundError if there is none, or it cannot be rebuilt
+        because nothing says what it should hold.
         """
         place = Path(index_dir) if index_dir else config.load_settings().index_dir
         folder = IndexFolder(place.absolute())
@@ -224,26 +195,26 @@ class SkillIndex:
         return iter(self._opened.corpus.documents)
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """Return what was reported when the index was made, by path."""
+        """Return what was reported when the index was built, by path."""
         try:
             return self._opened.diagnostics()
         except CacheError:
-            # This generation was removed after newer ones; theirs is what is left to tell.
+            # This generation was removed after newer ones were written; report theirs.
             current = open_current(self._folder)
             return current.diagnostics() if current else ()
 
     def is_current(self) -> bool:
-        """Tell, by the stat of every folder and file, whether the disk is what was indexed."""
+        """Return whether, by the stat of every folder and file, the disk is what was indexed."""
         return is_up_to_date(self._opened, self._folder)
 
+    def has_changed_model(self) -> bool:
+        """Return whether the files of a model are not those that the index was built with."""
+        return any(channel.has_changed() for channel in self._opened.settings.channels)
+
     def differences(self, *, verify: bool = False) -> FileChanges:
-        """Compare the index with the disk.
+        """Return the files that differ between index and disk.
 
-        Args:
-            verify: Hash every file instead of trusting an unchanged stat.
-
-        Returns:
-            The files that came, changed and went.
+        With `verify`, hash every file instead of trusting an unchanged stat.
         """
         return compare(self._opened, self._folder, verify=verify)
 
@@ -260,20 +231,22 @@ class SkillIndex:
         Args:
             verify: Hash every file, those of the index too, whatever its stat says.
             keep_channels: Add no dense channel, for which all skills would have to be embedded.
-            only: SKILL.md files and folders, maybe gone, to look at; none for all. In a large
-                index that is much faster than to find out what changed; other changes are left
-                for the next look at all.
+            only: SKILL.md files and folders to look at, deleted ones too; empty for all. In a large
+                index that is much faster than finding out what changed; other changes wait for the
+                next full look.
             progress: Called with the stage, how many are done, and how many there are.
 
         Returns:
             What was done.
 
         Raises:
-            RootError: When a root is gone; the index stays as it is.
-            EmbedderError: When the embedder cannot be loaded.
-            StorageError: When the index cannot be written; it stays as it is.
+            RootError: If a root is gone; the index stays as it is.
+            EmbedderError: If the embedder cannot be loaded.
+            StorageError: If the index cannot be written; it stays as it is.
         """
         request = last_request(self._folder) or self._opened.settings.request()
+        changed = {one.model for one in self._opened.settings.channels if one.has_changed()}
+        loaded = self._embedders.loaded.items()
         renewed, report = self.build(
             request,
             self.folder,
@@ -281,7 +254,7 @@ class SkillIndex:
             keep_channels=keep_channels,
             only=only,
             device=self._device,
-            embedders=self._embedders.loaded,
+            embedders={model: one for model, one in loaded if model not in changed},
             progress=progress,
         )
         self._opened = renewed._opened
@@ -299,12 +272,12 @@ class SkillIndex:
         include_hidden: bool = True,
         exclude: Collection[str] = (),
     ) -> SearchResult:
-        """Find the skills that fit a request, or none.
+        """Find the skills that fit a request, or none; nothing is written.
 
-        A skill that its name does not mean, because another of that name lies in an earlier root
-        or is a newer version in the same root, is never a hit and counts for nothing: no score
-        depends on it. `find` still takes its id, ``root:name`` or ``name@constraint``. Copies under
-        other names take one place: that of the one in the first root, which names the others.
+        A shadowed skill, which its plain name does not mean because another of that name is in an
+        earlier root or is a newer version in the same root, is never a hit and changes no score.
+        `find` still takes its id, ``root:name`` or ``name@constraint``. Copies under other names
+        take one place: the one in the first root names the others.
 
         Args:
             query: What is to be done, in words.
@@ -312,16 +285,18 @@ class SkillIndex:
             threshold: Lowest accepted score; by default 0.3 for ``hybrid``, whose score is a
                 probability, and 0 for the other systems.
             system: How to rank; see `skillsearch.types.SYSTEMS`.
-            explain: Add why each hit has its score, and which channels had a say in a hybrid one.
+            explain: Add why each hit has its score, and which channels voted in a hybrid one.
             include_hidden: False to leave out skills that ask not to be offered to models.
             exclude: Ids of documents to leave out, such as skills that are in use already.
 
         Returns:
-            The hits, best first, ties by document id; no hit where none reaches the threshold.
+            The hits, best first, ties by document id; none if none reaches the threshold.
 
         Raises:
-            QueryError: When the query is empty or too long, or n or threshold cannot be used.
-            CacheError: When a part of the index is found to be damaged; names it.
+            QueryError: If the query is empty or too long, or n or threshold cannot be used.
+            EmbedderError: If the model cannot be loaded or has changed since the index was built;
+                `refresh` with `verify` helps.
+            CacheError: If a part of the index is found to be damaged; names it.
         """
         return self.search_many(
             [query],
@@ -336,53 +311,30 @@ class SkillIndex:
     def search_many(
         self, queries: Sequence[str], **options: Unpack[SearchOptions]
     ) -> list[SearchResult]:
-        """Answer many requests, embedded together on all cores.
+        """Answer many requests as `search` does, embedded together on all cores.
 
-        Args:
-            queries: The requests.
-            **options: The arguments of `search`, the same for all.
-
-        Returns:
-            What `search` returns for each, in their order; its seconds are their share of all.
-
-        Raises:
-            QueryError: When a query is empty or too long, or another argument cannot be used.
-            CacheError: When a part of the index is found to be damaged; names it.
+        The seconds of each result are its share of all.
         """
         started = time.perf_counter()
         requests = [SearchRequest.of(query, **options) for query in queries]
         forms = self.analyse_many(queries) if len(self) else []
         with self._opened.guard:
-            found = answer(requests, self._opened, forms, self._calibration)
+            found = answer(requests, self._opened, forms, self._calibration, read_body)
         seconds = (time.perf_counter() - started) / max(len(queries), 1)
         return [replace(result, seconds=seconds) for result in found]
 
     def analyse(self, query: str) -> QueryForm:
-        """Return a query as the channels see it: its terms, its vector and the trust in that."""
+        """Return a query as the channels see it: its terms, its vectors and the trust in each."""
         return self.analyse_many([query])[0]
 
     def analyse_many(self, queries: Sequence[str]) -> list[QueryForm]:
         """Return queries as `analyse` does, all embedded together."""
-        try:
-            return analyse_queries(queries, self._opened, self._calibration, self._embedders)
-        except ChannelChangedError as changed:
-            # An embedder that changed makes a new index, maybe of other channels.
-            try:
-                self.refresh(verify=True)
-            except SkillSearchError as exc:
-                if changed.channel == 0:
-                    raise
-                self._embedders.give_up(exc)
-            return self.analyse_many(queries)
+        return analyse_queries(queries, self._opened, self._calibration, self._embedders)
 
     def copies(self, doc_ids: Iterable[str]) -> frozenset[str]:
-        """Return documents together with all that could stand for one of them.
+        """Return the ids of documents and of all with the same name, metadata or body.
 
-        Args:
-            doc_ids: Ids of documents; unknown ones are left out.
-
-        Returns:
-            Ids of those documents, and of all with the same name, metadata or body.
+        Unknown ids are left out.
         """
         documents = self._opened.corpus.documents
         numbers = (documents.number_of(doc_id) for doc_id in doc_ids)
@@ -401,42 +353,26 @@ class SkillIndex:
         )
 
     def get(self, name: str) -> Skill:
-        """Read a skill by its name.
+        """Read the skill that a name means as it is on disk now.
 
-        Args:
-            name: As in `find`.
-
-        Returns:
-            The skill as it is on disk now.
-
-        Raises:
-            SkillNotFoundError: When there is none; names the nearest.
-            VersionNotFoundError: When no version fits; names those there are.
-            AmbiguousNameError: When one root has several that versions do not tell apart.
-            ParseError: When its file can no longer be read as a skill.
+        Fails as `find` does, and with a ParseError if its file can no longer be read as a skill.
         """
         return read_skill(self.find(name))
 
     def find(self, name: str) -> Document:
         """Find the document that a name means, without reading its file.
 
-        Args:
-            name: The name in any case, ``root:name`` where several roots have it, or the id of
-                the document; each also with a constraint on the version, as ``pdf@>=1.2,<2``.
-
-        Returns:
-            The document; of several that fit, the newest in the first root that has any.
-
-        Raises:
-            SkillNotFoundError: When there is none; names the nearest.
-            VersionNotFoundError: When no version fits; names those there are.
-            AmbiguousNameError: When one root has several that versions do not tell apart.
+        The name may be in any case, ``root:name`` if several roots have it, or the document's id;
+        each also with a constraint on the version, as ``pdf@>=1.2,<2``. Of several documents it
+        means the newest in the first root that has any. A SkillNotFoundError names the nearest
+        names, a VersionNotFoundError the versions; an AmbiguousNameError is raised if one root has
+        several that versions do not tell apart.
         """
         roots = [str(root.path) for root in self._opened.settings.roots]
         return find_by_name(name, self._opened.corpus.documents, roots)
 
     def lacks_channel(self) -> bool:
-        """Tell whether a dense channel cannot be asked here; the caller is to tell the user."""
+        """Return whether a dense channel cannot be asked here; the caller is to tell the user."""
         channels = self._opened.settings.channels
         self._embedders.is_quiet = True
         return self._embedders.count_usable(channels) < len(channels)

@@ -16,7 +16,7 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from skillsearch.embedders.embedding_keys import text_key
+from skillsearch.embedders.embedding import text_key
 from skillsearch.errors import IndexingError, QueryError
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.documents import Document
@@ -25,8 +25,8 @@ from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import LexicalSegment
 from skillsearch.index.names import find_shadowed
-from skillsearch.index.search.fitted import default_calibration
-from skillsearch.index.search.query_form import QueryForm, QueryView
+from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.query import QueryForm, QueryView
 from skillsearch.index.search.search import SearchRequest, run
 from skillsearch.index.segments import METADATA
 from skillsearch.index.skill_index import SkillIndex

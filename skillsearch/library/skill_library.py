@@ -12,7 +12,7 @@ from pathlib import Path
 from skillsearch.errors import ParseError
 from skillsearch.index.documents import Document
 from skillsearch.index.names import Shadowed
-from skillsearch.index.search.fitted import default_calibration
+from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.search import SearchRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.naming import LoadOrder, Naming, load_order

@@ -16,12 +16,11 @@ import numpy as np
 from skillsearch.errors import CacheError
 from skillsearch.index.chunk_index import ChunkIndex
 from skillsearch.index.corpus import Corpus
-from skillsearch.index.dense.channel import DenseChannel
 from skillsearch.index.dense.nearest import DenseCodes
-from skillsearch.index.dense.vectors import BODY_SHARE, DenseFields
+from skillsearch.index.dense.vectors import BODY_SHARE, DenseChannel, DenseFields
 from skillsearch.index.documents import Document
 from skillsearch.index.lexical.field import LexicalField
-from skillsearch.index.lexical.okapi import damping, saturation
+from skillsearch.index.lexical.okapi import length_norms, saturation
 from skillsearch.index.lexical.postings import LexicalSegment, TermTally
 from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore
 from skillsearch.remote.client import Row
@@ -123,7 +122,7 @@ def _field(
     rows, starts = np.unique(hashes[kept], return_index=True)
     documents, occurrences = numbers[kept], counts[kept]
     lengths = np.array([one.lengths[place] for one in counted], np.int32)
-    added = saturation(occurrences, damping(lengths, statistics.mean_length)[documents])
+    added = saturation(occurrences, length_norms(lengths, statistics.mean_length)[documents])
     ends = np.append(starts, len(kept)).astype(np.int64)
     segment = LexicalSegment(
         hashes=rows,

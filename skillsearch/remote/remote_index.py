@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skillsearch.environ import milvus_token
-from skillsearch.index.dense.channel_embedders import ChannelEmbedders
+from skillsearch.index.dense.channels import QueryEmbedders
 from skillsearch.index.documents import Document
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration import Calibration
-from skillsearch.index.search.fitted import default_calibration
+from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.search import SearchRequest
 from skillsearch.remote.address import check_collection
 from skillsearch.remote.client import MilvusServer
@@ -52,7 +52,7 @@ class RemoteIndex:
         self._server = server
         self._collection = collection
         self._calibration = calibration or default_calibration()
-        embedders = ChannelEmbedders(device=device)
+        embedders = QueryEmbedders(device=device)
         self._searcher = Searcher(server, collection, embedders, self._calibration)
 
     @classmethod

@@ -22,12 +22,12 @@ from skillsearch.errors import (
 )
 from skillsearch.index import fields as field_rules
 from skillsearch.index.corpus import Corpus, OpenedIndex
-from skillsearch.index.dense.channel_embedders import ChannelEmbedders
+from skillsearch.index.dense.channels import QueryEmbedders
 from skillsearch.index.documents import Document
 from skillsearch.index.names import find_by_name, nearest_names
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.search.duplicates import MOST_SHADOWED, shadowed_copies
-from skillsearch.index.search.query_form import QueryForm, analyse
+from skillsearch.index.search.query import QueryForm, analyse
 from skillsearch.index.search.search import SearchRequest, run
 from skillsearch.index.storage.cache import Generation
 from skillsearch.remote.candidates import CandidateStore, make_corpus
@@ -59,7 +59,7 @@ class Searcher:
         self,
         server: MilvusServer,
         collection: str,
-        embedders: ChannelEmbedders,
+        embedders: QueryEmbedders,
         calibration: Calibration,
     ) -> None:
         """Prepare to search.
@@ -131,7 +131,7 @@ class Searcher:
                 continue
             if not (request.explain and request.system == "hybrid"):
                 return hits, ()
-            from skillsearch.index.search.votes import channel_votes
+            from skillsearch.index.search.explain import channel_votes
 
             return hits, channel_votes(form, _opened(view, corpus))
         raise self.overtaken()

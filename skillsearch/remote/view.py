@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from skillsearch.errors import CacheError, IndexNotFoundError
-from skillsearch.index.search.query_form import QueryForm
+from skillsearch.index.search.query import QueryForm
 from skillsearch.remote.candidates import Frequencies, candidate_fields
 from skillsearch.remote.client import CollectionMissingError, MilvusServer, Row
 from skillsearch.remote.counted import query_text

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skillsearch.embedders.model_calls import errors_of
+from skillsearch.embedders.runtime import errors_of
 from skillsearch.errors import MissingDependencyError, TrainingError
 from skillsearch.types import JsonValue
 

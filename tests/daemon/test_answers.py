@@ -21,7 +21,7 @@ from skillsearch.errors import (
     QueryError,
 )
 from skillsearch.files.own_folder import own_folder
-from skillsearch.index.dense import channel_embedders
+from skillsearch.index.dense import channels
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
 
@@ -241,7 +241,7 @@ def test_an_index_with_a_damaged_channel_stays_open(cli, mixed, extra, tmp_path,
             raise EmbedderError("its weights are damaged")
         return HashingEmbedder(512, frozenset({"Latin"}))
 
-    for module in (answers_module, channel_embedders):
+    for module in (answers_module, channels):
         monkeypatch.setattr(module, "load_embedder", load)
     indexes = WarmIndexes()
     first = indexes.get(tmp_path / "one")

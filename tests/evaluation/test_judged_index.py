@@ -11,7 +11,7 @@ from skillsearch.evaluation.judged_index import JudgedIndex, file_name, use_skil
 from skillsearch.evaluation.query_embedder import Embedders
 from skillsearch.evaluation.systems import parse_system
 from skillsearch.evaluation.types import Collection, JudgedDocument
-from skillsearch.index.search.fitted import default_calibration
+from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.skills.parser import parse_skill
 from skillsearch.skills.resources import MAX_SKILL_MD_BYTES

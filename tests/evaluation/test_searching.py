@@ -21,7 +21,7 @@ from skillsearch.evaluation.searching import (
 )
 from skillsearch.evaluation.systems import SystemSpec, parse_systems
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery, SystemAnswers
-from skillsearch.index.search.fitted import default_calibration
+from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.types import SYSTEMS
 

@@ -12,7 +12,7 @@ import pytest
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import EmbedderError
 from skillsearch.index.build import builder
-from skillsearch.index.dense import channel_embedders, channels
+from skillsearch.index.dense import channels
 from skillsearch.index.skill_index import SkillIndex
 
 LONG_AGO_NS = 1_700_000_000_000_000_000
@@ -116,12 +116,10 @@ def polyglot(monkeypatch):
             raise EmbedderError("its weights are damaged")
         return models[spec]
 
-    for module in (builder, channel_embedders):
-        monkeypatch.setattr(module, "load_embedder", load)
     for module in (builder, channels):
+        monkeypatch.setattr(module, "load_embedder", load)
         monkeypatch.setattr(module, "model_identity", str)
-    for module in (channels, channel_embedders):
-        monkeypatch.setattr(module, "multilingual_is_installed", lambda: second.is_installed)
+    monkeypatch.setattr(channels, "multilingual_is_installed", lambda: second.is_installed)
     return second
 
 

@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from skillsearch.embedders import embedding_cache
-from skillsearch.embedders.embedder import HashingEmbedder
+from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import EmbedderError, RootError, StorageError
 from skillsearch.index import fields
 from skillsearch.index.build import builder, changes, embedding_queue, full_writer, reading

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from skillsearch.index.fields import DENSE_CHANNELS, embeds_body
 from skillsearch.index.search.calibration import (
-    CLUES,
     DENSE_FEATURES,
     EVIDENCE,
     FEATURES,
+    LANGUAGE_FEATURES,
     LEXICAL_FEATURES,
     OPPOSING,
     SUPPORTING,
     Calibration,
     size_evidence,
 )
-from skillsearch.index.search.fitted import default_calibration
+from skillsearch.index.search.calibration_file import default_calibration
 
 BY_HAND = Calibration(
     weights=dict(zip(FEATURES, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0], strict=True)),
@@ -38,10 +38,10 @@ BY_HAND = Calibration(
         "multilingual": -9.0,
     },
     intercept=-1.5,
-    lag=0.5,
-    lag_multilingual=1.5,
+    slope=0.5,
+    slope_multilingual=1.5,
     threshold=0.3,
-    clues=dict(zip(CLUES, [3.0, -2.0, -4.0, 1.0], strict=True)) | {"intercept": 0.5},
+    language=dict(zip(LANGUAGE_FEATURES, [3.0, -2.0, -4.0, 1.0], strict=True)) | {"intercept": 0.5},
 )
 FREE = ("distrust", "multilingual")
 """Evidence that moves the intercept alone."""
@@ -68,7 +68,7 @@ CALIBRATIONS = st.one_of(
         st.floats(0, 5),
         st.floats(0, 5),
         st.floats(0, 1),
-        table((*CLUES, "intercept"), st.floats(-50, 50)),
+        table((*LANGUAGE_FEATURES, "intercept"), st.floats(-50, 50)),
     ),
 )
 VALUES = table(EVIDENCE, st.floats(0, 1)).map(
@@ -116,10 +116,10 @@ def test_scores_by_hand():
 
 
 @pytest.mark.parametrize(("share", "expected"), [(0.0, 0.5), (0.25, 0.75), (1.0, 1.5)])
-def test_the_lag_is_that_of_the_channel_which_judges_the_best(share, expected):
+def test_the_slope_depends_on_the_channel_that_judges_the_best(share, expected):
     """Between both where both do: from 0.5 to 1.5 by the share of the second."""
     evidence = dict.fromkeys(EVIDENCE, 0.0) | {"multilingual": share}
-    assert BY_HAND.lag_behind(evidence) == pytest.approx(expected)
+    assert BY_HAND.slope_for(evidence) == pytest.approx(expected)
     first, second = BY_HAND.scores(np.array([5.0, 3.0]), evidence).tolist()
     odds = math.log(first / (1 - first)) - math.log(second / (1 - second))
     assert odds == pytest.approx(2 * expected)
@@ -157,13 +157,13 @@ def test_more_against_it_never_raises_a_score(calibration, evidence, name, value
 
 
 @given(SUMS, VALUES)
-def test_confidence_and_lag_add_up_to_the_log_odds(sums, evidence):
+def test_confidence_and_slope_add_up_to_the_log_odds(sums, evidence):
     """What `explain` shows is the whole truth."""
     calibration = default_calibration()
     scores = calibration.scores(sums, evidence)
-    behind = calibration.lag_behind(evidence) * (sums.max() - sums)
+    behind = calibration.slope_for(evidence) * (sums.max() - sums)
     expected = sum(calibration.confidence(evidence).values()) - behind
-    assert np.log(scores / (1 - scores)) == pytest.approx(expected, abs=1e-4)
+    assert scores == pytest.approx(1 / (1 + np.exp(-expected)), rel=1e-9)
 
 
 @given(CALIBRATIONS, SUMS, VALUES, st.floats(0, 1))
@@ -242,23 +242,25 @@ def test_no_candidate_has_no_score():
         ({"other_letters": 0.125, "overlap": 0.25}, 0.25),
     ],
 )
-def test_fluency_by_hand(clues, log_odds):
+def test_the_probability_of_english_by_hand(clues, log_odds):
     """One over one plus e to the minus weighted clues and intercept."""
-    found = BY_HAND.fluency(dict.fromkeys(CLUES, 0.0) | clues)
+    found = BY_HAND.p_english(dict.fromkeys(LANGUAGE_FEATURES, 0.0) | clues)
     assert found == pytest.approx(1 / (1 + math.exp(-log_odds)))
 
 
-@given(CALIBRATIONS, table(CLUES, st.floats(0, 1)))
-def test_fluency_is_a_probability(calibration, clues):
+@given(CALIBRATIONS, table(LANGUAGE_FEATURES, st.floats(0, 1)))
+def test_the_probability_of_english_is_one(calibration, clues):
     """Whatever was fitted, and however many clues there are."""
-    assert 0 <= calibration.fluency(clues) <= 1
+    assert 0 <= calibration.p_english(clues) <= 1
 
 
 def test_the_most_extreme_clues_give_a_number():
     """No overflow, no division by zero."""
     for size, expected in ((-1e6, 0.0), (1e6, 1.0)):
-        coefficients = dict.fromkeys((*CLUES, "intercept"), size)
-        found = replace(BY_HAND, clues=coefficients).fluency(dict.fromkeys(CLUES, 1.0))
+        coefficients = dict.fromkeys((*LANGUAGE_FEATURES, "intercept"), size)
+        found = replace(BY_HAND, language=coefficients).p_english(
+            dict.fromkeys(LANGUAGE_FEATURES, 1.0)
+        )
         assert found == pytest.approx(expected)
 
 
@@ -272,7 +274,7 @@ def test_a_calibration_comes_back_from_json(calibration):
 def test_a_calibration_that_was_read_cannot_be_changed_by_accident():
     """It is one for the whole process."""
     calibration = Calibration.from_dict(BY_HAND.to_dict())
-    for numbers in (calibration.weights, calibration.evidence, calibration.clues):
+    for numbers in (calibration.weights, calibration.evidence, calibration.language):
         with pytest.raises(TypeError):
             numbers["name"] = 0.0
 
@@ -292,7 +294,7 @@ def changed(*path, value):
 NUMBERS = [
     *(("weights", name) for name in FEATURES),
     *(("evidence", name) for name in EVIDENCE),
-    *(("clues", name) for name in (*CLUES, "intercept")),
+    *(("clues", name) for name in (*LANGUAGE_FEATURES, "intercept")),
     ("intercept",),
     ("lag",),
     ("threshold",),
@@ -311,7 +313,7 @@ def test_what_is_no_usable_number_is_refused_by_name(path, value):
 
 def test_a_feature_that_is_there_no_more_must_not_weigh_anything():
     """What it was fitted with would be something else; where it weighs nothing it is left out."""
-    with pytest.raises(ValueError, match="'cosine_body' is no feature"):
+    with pytest.raises(ValueError, match="'cosine_body' is not a feature"):
         Calibration.from_dict(changed("weights", "cosine_body", value=2.0))
     assert Calibration.from_dict(changed("weights", "cosine_body", value=0.0)) == BY_HAND
 
@@ -339,7 +341,11 @@ def test_a_wrong_sign_is_refused_by_name(path, value):
 
 @pytest.mark.parametrize(
     "path",
-    [*(("evidence", name) for name in FREE), *(("clues", name) for name in CLUES), ("intercept",)],
+    [
+        *(("evidence", name) for name in FREE),
+        *(("clues", name) for name in LANGUAGE_FEATURES),
+        ("intercept",),
+    ],
 )
 def test_the_intercept_and_what_moves_it_may_have_either_sign(path):
     """They are no evidence for a skill."""
@@ -358,7 +364,7 @@ def test_a_threshold_is_a_probability(value):
 @pytest.mark.parametrize("value", [..., None, [], 3, "weights"])
 def test_a_table_that_is_none_is_refused_by_name(name, value):
     """Whatever stands in its place."""
-    with pytest.raises(ValueError, match=f"'{name}' is no table"):
+    with pytest.raises(ValueError, match=f"'{name}' is not a table"):
         Calibration.from_dict(changed(name, value=value))
 
 

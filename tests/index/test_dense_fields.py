@@ -1,12 +1,17 @@
-"""The vectors of a dense channel against brute-force numpy."""
+"""The vectors of a dense channel against brute-force numpy, and half precision to float32."""
 
 import numpy as np
 import pytest
 
 from skillsearch.errors import CacheError
 from skillsearch.index.dense import vectors as dense_vectors
-from skillsearch.index.dense.channel import DenseChannel
-from skillsearch.index.dense.vectors import BODY_SHARE, DenseFields, DenseWriter
+from skillsearch.index.dense.vectors import (
+    BODY_SHARE,
+    DenseChannel,
+    DenseFields,
+    DenseWriter,
+    as_floats,
+)
 
 NOTHING = np.zeros(0, np.int64)
 
@@ -214,3 +219,32 @@ def test_two_segments_without_bodies_have_no_cosines_of_them(fields, clustered):
     cosines, bodies = channel.cosines(query, wanted)
     np.testing.assert_allclose(cosines, metadata[wanted] @ query, atol=1e-6)
     assert bodies is None
+
+
+def test_every_finite_half_is_converted_exactly():
+    """All 63,488 of them: zeros of both signs, and those below the least normal one too."""
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    halves = halves[np.isfinite(halves)]
+    assert len(halves) == 63_488
+    assert as_floats(halves).tobytes() == halves.astype(np.float32).tobytes()
+
+
+@pytest.mark.parametrize("shape", [(0, 384), (3, 384), (7,)])
+def test_the_shape_stays(shape):
+    """Rows, one row, no row."""
+    halves = np.full(shape, 0.5, np.float16)
+    assert as_floats(halves).shape == shape
+    assert as_floats(halves).dtype == np.float32
+
+
+def test_rows_that_do_not_lie_side_by_side_are_converted_too():
+    """Every other row, and columns in another order."""
+    halves = np.random.default_rng(1).normal(size=(8, 6)).astype(np.float16)
+    for view in (halves[::2], halves.T, halves[:, ::3]):
+        np.testing.assert_array_equal(as_floats(view), view.astype(np.float32))
+
+
+def test_floats_are_not_copied():
+    """They are what is wanted."""
+    floats = np.ones((2, 3), np.float32)
+    assert as_floats(floats) is floats

@@ -12,15 +12,10 @@ import numpy as np
 import pytest
 
 from skillsearch.embedders import embedder as embedder_module
-from skillsearch.embedders.embedder import (
-    HashingEmbedder,
-    OnnxEmbedder,
-    embed,
-    load_embedder,
-    model_identity,
-)
-from skillsearch.embedders.embedding import unit_row
+from skillsearch.embedders.embedder import load_embedder, model_identity
+from skillsearch.embedders.embedding import HashingEmbedder, embed, unit_row
 from skillsearch.embedders.model_files import weight_files
+from skillsearch.embedders.onnx_embedder import OnnxEmbedder
 from skillsearch.errors import EmbedderError, MissingDependencyError
 
 GOLDEN = Path(__file__).with_name("golden_vectors.json")
@@ -539,8 +534,8 @@ def refusals():
             "needs 'pooling_mode_max_tokens' after it; load it as st:",
         ),
         "dense": (lambda f: write_json(f / "modules.json", dense), r"'mean\+Dense' after it"),
-        "output": (lambda f: make_model(f, output="logits"), "no text encoder we know"),
-        "input": (lambda f: make_model(f, inputs=("input_ids", "pixels")), "no text encoder"),
+        "output": (lambda f: make_model(f, output="logits"), "not a text encoder we know"),
+        "input": (lambda f: make_model(f, inputs=("input_ids", "pixels")), "not a text encoder"),
         "empty onnx": (lambda f: (f / "model.onnx").write_bytes(b""), "cannot be read.*reinstall"),
         "outside": (lambda f: make_model(f, weights="../weights"), "outside its folder: .*weights"),
         "absolute": (
@@ -617,7 +612,7 @@ def test_hashing_understands_every_script_and_never_cuts():
 def test_hashing_gives_the_same_in_every_process(run_python):
     """Neither hash randomisation nor a fresh interpreter changes a bit."""
     code = (
-        "from skillsearch.embedders.embedder import HashingEmbedder, embed\n"
+        "from skillsearch.embedders.embedding import HashingEmbedder, embed\n"
         "embedder = HashingEmbedder(dimensions=64)\n"
         "vectors = embed(embedder, ['find a skill', '\\ud800']).vectors\n"
         "print(embedder.fingerprint, vectors.tobytes().hex())"

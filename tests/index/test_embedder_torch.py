@@ -12,7 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skillsearch.embedders.embedder import OnnxEmbedder, embed, load_embedder
+from skillsearch.embedders.embedder import load_embedder
+from skillsearch.embedders.embedding import embed
+from skillsearch.embedders.onnx_embedder import OnnxEmbedder
 from skillsearch.errors import EmbedderError
 from skillsearch.training.bert_weights import read_hugging_face
 

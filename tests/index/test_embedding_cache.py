@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.embedders import embedding_cache, embedding_keys
-from skillsearch.embedders.embedding_cache import EmbeddingCache
-from skillsearch.embedders.embedding_keys import key_array, text_key
+from skillsearch.embedders import embedding_cache
+from skillsearch.embedders.embedding import text_key
+from skillsearch.embedders.embedding_cache import EmbeddingCache, key_array
 
 DIMENSIONS = 8
 SIZES = {"keys": 16 + 8, "vectors": 4 * DIMENSIONS}
@@ -179,7 +179,7 @@ def test_an_empty_or_missing_file_is_an_empty_cache(tmp_path, kind):
 
 def test_keys_are_found_by_all_of_their_bytes(tmp_path, monkeypatch):
     """Keys with the same head are told apart, sorted in or just added."""
-    monkeypatch.setattr(embedding_keys, "_RECENT", 4)
+    monkeypatch.setattr(embedding_cache, "_RECENT", 4)
     keys = [b"the same" + bytes([number] * 8) for number in range(10)]
     with open_cache(tmp_path) as cache:
         for number, one in enumerate(keys):
@@ -195,7 +195,7 @@ def test_keys_are_found_by_all_of_their_bytes(tmp_path, monkeypatch):
 def test_many_keys_are_looked_up_at_once(added, asked):
     """In any order, repeats included; of a key added twice the last vector counts."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embedding_keys, "_RECENT", 16)
+        patch.setattr(embedding_cache, "_RECENT", 16)
         rows = {number: row for row, number in enumerate(added)}
         with open_cache(Path(folder)) as cache:
             for place, number in enumerate(added):

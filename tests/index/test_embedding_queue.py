@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.embedders.embedding import HashingEmbedder
+from skillsearch.embedders.embedding import HashingEmbedder, text_key
 from skillsearch.embedders.embedding_cache import EmbeddingCache
-from skillsearch.embedders.embedding_keys import text_key
 from skillsearch.errors import EmbedderError
 from skillsearch.index.build import embedding_queue
 from skillsearch.index.build.embedding_queue import Channel, EmbeddingQueue, keys_of

@@ -2,15 +2,15 @@
 
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from skillsearch.embedders.embedding import HashingEmbedder, embed
 from skillsearch.index.search.calibration import EVIDENCE, FEATURES
-from skillsearch.index.search.evidence import find_evidence
-from skillsearch.index.search.query_form import QueryForm, QueryView
-from skillsearch.index.search.ranker import find_candidates
+from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
+from skillsearch.index.search.ranker import find_candidates, find_evidence
 from skillsearch.text.tokenizer import terms
 
 ONE_OF_FIVE = math.log(4.5 / 1.5) / math.log(5.5 / 0.5)
@@ -33,7 +33,8 @@ def form(text, trust=1.0):
 def gather(corpus, query, name):
     """Return a skill's evidence and its ranking features."""
     (number,) = corpus.documents.named(name)
-    found = find_candidates(corpus, query, 5)
+    query = replace(query, weights=weigh_terms(corpus, query.counts))
+    (found,) = find_candidates(corpus, [query], 5)
     row = found.features[found.documents.tolist().index(number)]
     return find_evidence(corpus, query, number, row), dict(zip(FEATURES, row, strict=True))
 
@@ -116,9 +117,10 @@ def test_unknown_terms_count_by_the_share_of_foreign_skills(corpus, foreign):
     query = form("flatten forms zzz", trust=0.0)
     (number,) = corpus.documents.named("pdf-forms")
     field = corpus.lexical_metadata
-    known, unknown = field.attainable_parts(field.weigh(query.counts))
+    weights = field.weigh(query.counts)
+    known, unknown = weights.known_score, weights.unknown_score
     assert known > 0 < unknown
-    score = float(field.scores(field.weigh(query.counts))[number])
+    score = float(field.scores(weights)[number])
     evidence, features = gather(corpus, query, "pdf-forms")
     share = score / (known + foreign / 5 * unknown)
     assert evidence["bm25_known_alone"] == pytest.approx(share, rel=1e-5)

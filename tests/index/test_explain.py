@@ -1,7 +1,8 @@
-"""Why a hit has its score."""
+"""Why a hit has its score, and which channels voted."""
 
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,11 @@ from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import LexicalSegment
 from skillsearch.index.search.calibration import EVIDENCE, FEATURES
-from skillsearch.index.search.evidence import find_evidence
+from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.explain import best_section, explain
-from skillsearch.index.search.fitted import default_calibration
-from skillsearch.index.search.query_form import QueryForm, QueryView
-from skillsearch.index.search.ranker import Candidates
+from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
+from skillsearch.index.search.ranker import Candidates, find_evidence, score
+from skillsearch.index.skill_index import SkillIndex
 from skillsearch.text.tokenizer import terms
 
 BODY = """Intro about forms.
@@ -50,6 +51,14 @@ def candidates(corpus, **rows):
     return Candidates(np.array(sorted(numbers), np.int64), features)
 
 
+def explained(corpus, query, found, row, body):
+    """Explain one of some candidates."""
+    query = replace(query, weights=weigh_terms(corpus, query.counts))
+    calibration = default_calibration()
+    scored = score(corpus, query, found, "hybrid", calibration)
+    return explain(corpus, query, found, scored, row, calibration, body)
+
+
 def all_of(value):
     """Return a row of features that all have one value."""
     return [value] * len(FEATURES)
@@ -68,6 +77,11 @@ def index_of(*texts):
 INDEX = index_of(BODY, "cracking forms and installers", "passwords", "code", "tea", "coffee")
 
 
+def idf_of(query):
+    """Return the weight of each term of a query that the texts have."""
+    return INDEX.weigh(Counter(terms(query))).known_idf()
+
+
 @pytest.mark.parametrize(
     ("query", "heading", "snippet"),
     [
@@ -80,18 +94,18 @@ INDEX = index_of(BODY, "cracking forms and installers", "passwords", "code", "te
 )
 def test_the_best_section_holds_the_weightiest_terms(query, heading, snippet):
     """The text before the first heading is a section too; without any term there is none."""
-    assert best_section(BODY, form(query), INDEX) == (heading, snippet)
+    assert best_section(BODY, idf_of(query)) == (heading, snippet)
 
 
 def test_of_equal_sections_the_first_is_best():
     """A tie is no reason to jump around."""
     body = "# One\nforms\n# Two\nforms"
-    assert best_section(body, form("forms"), INDEX) == ("One", "forms")
+    assert best_section(body, idf_of("forms")) == ("One", "forms")
 
 
 def test_a_long_snippet_is_cut():
     """240 characters on one line, the last one telling that more follows."""
-    _, snippet = best_section("forms\n" * 200, form("forms"), INDEX)
+    _, snippet = best_section("forms\n" * 200, idf_of("forms"))
     assert (len(snippet), snippet[-1]) == (240, "…")
     assert snippet.startswith("forms forms")
 
@@ -103,12 +117,14 @@ def test_an_explanation_names_features_terms_and_section(index):
     only = candidates(corpus, pdf_forms=values)
     query = form("list the fields of a form, please")
     calibration = default_calibration()
-    found = explain(corpus, query, only, 0, calibration, BODY)
+    found = explained(corpus, query, only, 0, BODY)
     assert found.features == dict(zip(FEATURES, values, strict=True))
     for name, value in found.features.items():
         assert found.contributions[name] == pytest.approx(calibration.weights[name] * value)
     assert found.matched_terms == {"metadata": ("form",), "body": ("list", "field")}
-    assert (found.section, found.snippet) == best_section(BODY, query, corpus.lexical_full)
+    assert (found.section, found.snippet) == best_section(
+        BODY, corpus.lexical_full.weigh(query.counts).known_idf()
+    )
 
 
 def test_confidence_is_that_in_the_best_and_the_others_lie_behind(index):
@@ -117,12 +133,13 @@ def test_confidence_is_that_in_the_best_and_the_others_lie_behind(index):
     rows = {"pdf_forms": all_of(0.1), "sql_tuning": all_of(0.9), "tea_timer": all_of(0.0)}
     some = candidates(corpus, **rows)
     query, calibration = form("plan forms"), default_calibration()
-    found = [explain(corpus, query, some, row, calibration, "") for row in range(3)]
+    found = [explained(corpus, query, some, row, "") for row in range(3)]
+    query = replace(query, weights=weigh_terms(corpus, query.counts))
     evidence = find_evidence(corpus, query, int(some.documents[1]), some.features[1])
     assert found[0].confidence == calibration.confidence(evidence)
     assert found[0].confidence == found[1].confidence == found[2].confidence
     assert set(found[0].confidence) == {*EVIDENCE, "intercept"}
-    weight = calibration.lag * sum(calibration.weights.values())
+    weight = calibration.slope * sum(calibration.weights.values())
     assert [part.behind for part in found] == pytest.approx([0.8 * weight, 0, 0.9 * weight])
 
 
@@ -131,7 +148,8 @@ def test_of_equal_sums_the_first_document_is_the_best(index):
     corpus = index.opened.corpus
     both = candidates(corpus, pdf_forms=all_of(0.5), sql_tuning=all_of(0.5))
     query = form("plan")
-    found = explain(corpus, query, both, 1, default_calibration(), "")
+    query = replace(query, weights=weigh_terms(corpus, query.counts))
+    found = explained(corpus, query, both, 1, "")
     evidence = find_evidence(corpus, query, int(both.documents[0]), both.features[0])
     assert found.confidence == default_calibration().confidence(evidence)
     assert (found.confidence["rarest_term"], found.behind) == (0, 0)
@@ -142,6 +160,95 @@ def test_an_index_of_metadata_alone_explains_the_metadata(root, build):
     """There is no field of the body."""
     corpus = build(root, with_body=False).opened.corpus
     only = candidates(corpus, pdf_forms=all_of(0.0))
-    found = explain(corpus, form("list forms"), only, 0, default_calibration(), "")
+    found = explained(corpus, form("list forms"), only, 0, "")
     assert found.matched_terms == {"metadata": ("form",)}
     assert (found.section, found.snippet) == ("", "")
+
+
+@pytest.fixture
+def votes(build, polyglot):
+    """Return the votes of a query in an index of roots: trust by channel, and reason by channel."""
+
+    def ask(query, *roots, **options):
+        found = build(*roots, **options).search(query, explain=True).channels
+        return {v.channel: v.trust for v in found}, {v.channel: v.reason for v in found}
+
+    return ask
+
+
+def test_a_search_that_does_not_explain_tells_no_votes(build, root, polyglot):
+    """Nor does one of an empty index, which has nothing to ask."""
+    assert build(root).search("forms").channels == ()
+
+
+def test_an_empty_index_asks_no_channel(build, tmp_path, polyglot):
+    """There is nothing to find."""
+    (tmp_path / "empty").mkdir()
+    assert build(tmp_path / "empty").search("forms", explain=True).channels == ()
+
+
+def test_the_only_channel_is_trusted_by_its_letters(votes, root):
+    """With all, some and none of them in its script."""
+    trust, reason = votes("fill forms", root, languages="english")
+    assert trust == {"bm25": 1, "hashing": 1}
+    assert reason["hashing"] == "it reads Latin letters"
+    assert reason["bm25"] == "always asked; 100 % of its terms are in the index"
+    trust, reason = votes("填写所有的表单 pdf", root, languages="english")
+    assert trust["hashing"] == pytest.approx(3 / 10 / 0.5)
+    assert reason["hashing"] == "it reads Latin letters, and less than half of the query's are"
+    trust, reason = votes("填写所有的表单", root, languages="english")
+    assert trust["hashing"] == 0
+    assert reason["hashing"] == "not asked: it reads Latin letters, and the query has none"
+
+
+def test_a_channel_that_reads_all_says_so(root, build):
+    """Whatever the query is in."""
+    (_, vote) = build(root).search("填写表单", explain=True).channels
+    assert (vote.channel, vote.trust, vote.reason) == ("hashing", 1, "it reads every script")
+
+
+def test_an_english_query_of_english_skills_asks_the_first_alone(votes, root):
+    """The words tell its language."""
+    trust, reason = votes("list the fields of a form, please", root, languages="all")
+    assert trust == {"bm25": 1, "hashing": 1, "multilingual": 0}
+    assert reason["hashing"].startswith("the words and letters are English; ")
+    assert reason["multilingual"].startswith("not asked: hashing knows the language of the query")
+
+
+def test_a_chinese_query_asks_the_second_alone(votes, root):
+    """Of its letters none is known to the first."""
+    trust, reason = votes("填写所有的表单", root, languages="all")
+    assert trust == {"bm25": 1, "hashing": 0, "multilingual": 1}
+    assert reason["hashing"].startswith("not asked: the words and letters are Chinese; ")
+    assert reason["multilingual"] == "it knows every language"
+
+
+def test_in_a_mixed_corpus_both_are_asked(votes, root, add_chinese, make_skill):
+    """Three of eight skills are Chinese."""
+    add_chinese(root)
+    make_skill(root, "周报", "汇总本周的工作并写成周报。", body="# 步骤")
+    trust, reason = votes("list the fields of a form, please", root)
+    assert trust == {"bm25": 1, "hashing": 1, "multilingual": 1}
+    assert reason["multilingual"] == "38 % of the skills are in other languages, so both are asked"
+
+
+def test_a_language_that_cannot_be_told_is_not_guessed(votes, root):
+    """The share of other letters is what is left to say."""
+    _, reason = votes("pdf \u13a0\u13a1", root, languages="all")
+    assert "its language cannot be told, 40 % of its letters are not ASCII; " in reason["hashing"]
+
+
+def test_a_channel_that_cannot_be_asked_is_named(root, build, polyglot):
+    """With where to look."""
+    place = build(root, languages="all").folder
+    polyglot.is_installed = False
+    *_, last = SkillIndex.open(place).search("list forms", explain=True).channels
+    assert (last.channel, last.trust) == ("multilingual", 0)
+    assert last.reason.endswith("skillsearch doctor says why")
+
+
+@pytest.mark.parametrize("system", ["bm25", "dense", "rrf"])
+def test_only_a_hybrid_result_has_votes(build, root, polyglot, system):
+    """The other systems do as they are told."""
+    found = build(root, languages="all").search("list forms", explain=True, system=system)
+    assert found.channels == ()

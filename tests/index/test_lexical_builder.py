@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from skillsearch.index.lexical import runs
+from skillsearch.index.lexical import builder
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.okapi import K1, NO_MEAN, B, average_idf
@@ -71,7 +71,7 @@ def naive(texts):
 
 @given(CORPORA, st.integers(1, 30))
 def test_a_segment_holds_what_a_naive_count_finds(texts, run_terms):
-    """Wherever runs end; empty documents and an empty corpus included."""
+    """Wherever builder end; empty documents and an empty corpus included."""
     found = written(texts, run_terms=run_terms)
     assert found == naive(texts)
     assert found == written(texts)
@@ -98,7 +98,7 @@ def zipf_texts(count, vocabulary):
 
 
 def test_a_large_corpus_scores_as_bm25okapi(tmp_path):
-    """Three thousand documents in many runs."""
+    """Three thousand documents in many builder."""
     texts = zipf_texts(3000, 5000)
     field = LexicalField.of(write(tmp_path, texts, run_terms=10_000))
     okapi = BM25Okapi(texts)
@@ -113,7 +113,7 @@ def test_blocks_of_any_size_give_the_same_arrays(monkeypatch):
     whole = written(texts)
     for name in ("_BLOCK_TERMS", "_BLOCK_POSTINGS"):
         with monkeypatch.context() as patch:
-            patch.setattr(runs, name, 3)
+            patch.setattr(builder, name, 3)
             assert written(texts, run_terms=500) == whole
 
 

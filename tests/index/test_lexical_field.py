@@ -1,4 +1,4 @@
-"""BM25 over one field of a corpus, against rank_bm25 and brute force."""
+"""BM25 over one field of a corpus, against rank_bm25, brute force and sorts."""
 
 import tempfile
 from collections import Counter
@@ -12,7 +12,13 @@ from rank_bm25 import BM25Okapi
 
 from skillsearch.index.lexical import field
 from skillsearch.index.lexical.builder import LexicalWriter
-from skillsearch.index.lexical.field import SATURATION_LIMIT, UNKNOWN_BIGRAM_WEIGHT, LexicalField
+from skillsearch.index.lexical.field import (
+    SATURATION_LIMIT,
+    UNKNOWN_BIGRAM_WEIGHT,
+    LexicalField,
+    lowest_of_best,
+    top_documents,
+)
 from skillsearch.index.lexical.okapi import NO_MEAN, average_idf
 from skillsearch.index.lexical.postings import LexicalSegment, LexicalStatistics, TermTally
 from skillsearch.text.tokenizer import term_hash
@@ -36,6 +42,21 @@ def segment_of(texts):
 def index_of(texts):
     """Index texts."""
     return LexicalField.of(segment_of(texts))
+
+
+def holds(index, term, document):
+    """Return whether a document has a term."""
+    return term in index.held_terms(index.weigh(Counter([term])), document)
+
+
+def idf_of(index, terms):
+    """Return the weight of each term that some document has."""
+    return index.weigh(Counter(dict.fromkeys(terms, 1))).known_idf()
+
+
+def parts_of(weights):
+    """Return the known and the unknown part of the highest possible score."""
+    return weights.known_score, weights.unknown_score
 
 
 def in_two(texts, added, gone):
@@ -118,60 +139,61 @@ def test_a_match_is_decided_by_postings():
     """A term in half of the documents has no weight, but does occur."""
     index = index_of(split("a b", "a c", "d e", "f g"))
     assert index.scores(index.weigh(Counter(["a"]))).tolist() == [0.0] * 4
-    assert [index.holds("a", document) for document in range(4)] == [True, True, False, False]
-    assert not index.holds("unknown", 0)
-    assert not index.holds("g", 2)
-    assert not index_of([]).holds("a", 0)
+    assert [holds(index, "a", document) for document in range(4)] == [True, True, False, False]
+    assert not holds(index, "unknown", 0)
+    assert not holds(index, "g", 2)
+    with pytest.raises(IndexError):
+        holds(index_of([]), "a", 0)
 
 
 @given(CORPORA, TERMS)
 def test_matches_tells_what_the_texts_hold(texts, term):
     """Term by term, document by document."""
     index = index_of(texts)
-    assert [index.holds(term, i) for i in range(len(texts))] == [term in t for t in texts]
+    assert [holds(index, term, i) for i in range(len(texts))] == [term in t for t in texts]
 
 
 @given(CORPORA, TEXTS.filter(bool))
-def test_no_document_attains_more_than_the_attainable(texts, query):
+def test_no_document_scores_more_than_the_maximum(texts, query):
     """Not even one that repeats the query a thousand times."""
     texts = [*texts, query * 1000]
     index, counts = index_of(texts), Counter(query)
-    attainable = index.attainable(index.weigh(counts))
-    assert index.scores(index.weigh(counts)).max() <= attainable * (1 + 1e-6)
+    max_score = index.weigh(counts).max_score
+    assert index.scores(index.weigh(counts)).max() <= max_score * (1 + 1e-6)
 
 
-def test_unknown_terms_raise_the_attainable_as_the_rarest_would(counted):
+def test_unknown_terms_raise_the_maximum_as_the_rarest_would(counted):
     """Two and a half times log((n + .5) / .5) each; a piece of a word by a share of that."""
     index = index_of(split("a b", "c d", "e 数据"))
     assert index.rarest_idf == pytest.approx(np.log(3.5 / 0.5))
     rarest = SATURATION_LIMIT * index.rarest_idf
-    assert index.attainable(index.weigh(counted("zz"))) == pytest.approx(rarest)
-    assert index.attainable(index.weigh(counted("zz zz yy"))) == pytest.approx(3 * rarest)
-    assert index.attainable(index.weigh(counted("据库 zz 据库"))) == pytest.approx(
+    assert index.weigh(counted("zz")).max_score == pytest.approx(rarest)
+    assert index.weigh(counted("zz zz yy")).max_score == pytest.approx(3 * rarest)
+    assert index.weigh(counted("据库 zz 据库")).max_score == pytest.approx(
         (1 + 2 * UNKNOWN_BIGRAM_WEIGHT) * rarest
     )
-    assert index.attainable(index.weigh(Counter())) == 0
-    known = index.attainable(index.weigh(counted("数据")))
-    assert known == pytest.approx(SATURATION_LIMIT * index.idf_of(["数据"])["数据"])
+    assert index.weigh(Counter()).max_score == 0
+    known = index.weigh(counted("数据")).max_score
+    assert known == pytest.approx(SATURATION_LIMIT * idf_of(index, ["数据"])["数据"])
 
 
 @given(CORPORA, st.lists(TERMS | st.sampled_from(["unknown", "据库"]), max_size=6))
-def test_the_attainable_has_a_known_and_an_unknown_part(texts, query):
+def test_the_maximum_has_a_known_and_an_unknown_part(texts, query):
     """They add up, and each is that of its own terms alone."""
     index = index_of(texts)
     held = {term for text in texts for term in text}
-    known, unknown = index.attainable_parts(index.weigh(Counter(query)))
-    assert known + unknown == index.attainable(index.weigh(Counter(query)))
+    known, unknown = parts_of(index.weigh(Counter(query)))
+    assert known + unknown == index.weigh(Counter(query)).max_score
     ours, others = ([t for t in query if (t in held) == is_ours] for is_ours in (True, False))
-    assert index.attainable_parts(index.weigh(Counter(ours))) == pytest.approx((known, 0))
-    assert index.attainable_parts(index.weigh(Counter(others))) == pytest.approx((0, unknown))
+    assert parts_of(index.weigh(Counter(ours))) == pytest.approx((known, 0))
+    assert parts_of(index.weigh(Counter(others))) == pytest.approx((0, unknown))
 
 
 @given(CORPORA)
 def test_no_term_of_a_corpus_weighs_more_than_an_unknown_one(texts):
     """So that a weight over `rarest_idf` is a share."""
     index = index_of(texts)
-    weights = index.idf_of(term for text in texts for term in text)
+    weights = idf_of(index, (term for text in texts for term in text))
     assert max(weights.values()) <= index.rarest_idf
 
 
@@ -201,8 +223,8 @@ def test_a_corpus_of_two_segments_scores_as_one_of_all_living_documents(texts, a
     assert (
         both.scores(both.weigh(query))[kept].tolist() == alone.scores(alone.weigh(query)).tolist()
     )
-    assert both.attainable_parts(both.weigh(query)) == alone.attainable_parts(alone.weigh(query))
-    assert both.idf_of(query) == alone.idf_of(query)
+    assert parts_of(both.weigh(query)) == parts_of(alone.weigh(query))
+    assert idf_of(both, query) == idf_of(alone, query)
     everything = np.arange(both.size)
     assert (
         both.best(both.weigh(query), 1, NOTHING).scores_of(everything).tolist()
@@ -262,19 +284,19 @@ def test_few_postings_are_read_of_a_query_with_rare_and_common_words(monkeypatch
 
 
 @given(CORPORA, st.lists(TERMS | st.just("unknown"), min_size=1, max_size=5))
-def test_the_rarest_term_that_a_document_has(texts, query):
+def test_the_terms_that_a_document_has_and_their_weights(texts, query):
     """By looking at every term; in the second of two segments too."""
     both = LexicalField(
         (segment_of([["x"]]), segment_of(texts)), index_of(texts).statistics, TermTally.empty()
     )
-    weights = both.idf_of(query)
+    weights = idf_of(both, query)
     for number, text in enumerate(texts):
-        held = [weight for term, weight in weights.items() if term in text]
-        assert both.rarest_held(both.weigh(Counter(query)), number + 1) == max(held, default=0.0)
+        held = {term: weight for term, weight in weights.items() if term in text}
+        assert both.held_terms(both.weigh(Counter(query)), number + 1) == held
 
 
-def test_weights_are_told_anew_where_a_query_changed():
-    """Though it is the same object."""
+def test_weights_are_those_of_the_query_as_it_is():
+    """Though it is the same object that was weighed before."""
     index, query = index_of(split("b a", "c", "d")), Counter(["a"])
     assert index.weigh(query).terms == ("a",)
     query["c"] += 1
@@ -284,6 +306,45 @@ def test_weights_are_told_anew_where_a_query_changed():
 def test_weights_are_of_the_terms_that_are_there():
     """In the order asked for, repeats once."""
     index = index_of(split("b a", "c", "d"))
-    assert list(index.idf_of(["d", "zz", "a", "d"])) == ["d", "a"]
-    assert index.idf_of([]) == {}
-    assert index_of([[]]).idf_of(["a"]) == {}
+    assert list(idf_of(index, ["d", "zz", "a", "d"])) == ["d", "a"]
+    assert idf_of(index, []) == {}
+    assert idf_of(index_of([[]]), ["a"]) == {}
+
+
+@given(
+    st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.5, 1.0, 2.0]), max_size=300), st.integers(1, 400)
+)
+def test_top_documents_are_those_of_a_sort(values, k):
+    """The k best above zero, and whatever ties with the last of them."""
+    scores = np.array(values, np.float32)
+    assert_top(scores, k)
+
+
+@pytest.mark.parametrize("size", [31, 32, 33, 3200, 3232, 65_535, 65_536, 66_000, 70_001, 120_000])
+@pytest.mark.parametrize("k", [1, 7, 100])
+@pytest.mark.parametrize("density", [0.0, 0.001, 0.5, 1.0])
+def test_top_documents_of_many_are_those_of_a_sort(size, k, density):
+    """Around the sizes at which the blocks change, sparse and dense."""
+    random = np.random.default_rng(size + k)
+    scores = random.integers(1, 1000, size).astype(np.float32)
+    scores[random.random(size) >= density] = 0
+    assert_top(scores, k)
+
+
+def assert_top(scores, k):
+    """Compare `top_documents` with a sort."""
+    found = top_documents(scores, k)
+    positive = np.sort(scores[scores > 0])[::-1]
+    lowest = positive[min(k, len(positive)) - 1] if len(positive) else 1
+    expected = np.flatnonzero((scores >= lowest) & (scores > 0))
+    assert found.tolist() == expected.tolist()
+
+
+@given(st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0, -np.inf]), max_size=300), st.integers(1, 400))
+def test_no_document_below_the_bound_is_among_the_best(values, k):
+    """It may be too low, never too high, and never below 0."""
+    scores = np.array(values, np.float32)
+    bound = lowest_of_best(scores, k)
+    best = np.sort(scores)[::-1][:k]
+    assert bound >= 0
+    assert bound <= max(best[-1], 0) if len(best) == k else bound == 0

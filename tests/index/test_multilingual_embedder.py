@@ -6,7 +6,8 @@ import os
 import numpy as np
 import pytest
 
-from skillsearch.embedders.embedder import embed, load_embedder
+from skillsearch.embedders.embedder import load_embedder
+from skillsearch.embedders.embedding import embed
 from skillsearch.embedders.multilingual import model
 from skillsearch.embedders.multilingual.model import GRAPH_FOLDER, MultilingualEmbedder
 from skillsearch.embedders.multilingual.source import find_weights

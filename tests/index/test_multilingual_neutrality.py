@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skillsearch.embedders.multilingual.neutrality import Neutrality
+from skillsearch.embedders.multilingual.model import Neutrality
 
 SENTENCES = Path(__file__).parents[2] / "scripts" / "parallel_sentences.json"
 

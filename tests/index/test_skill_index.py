@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.embedders import embedding
-from skillsearch.embedders.embedder import HashingEmbedder
+from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import (
     AmbiguousNameError,
+    EmbedderError,
     IndexNotFoundError,
     ParseError,
     QueryError,
@@ -30,12 +31,12 @@ from skillsearch.errors import (
 from skillsearch.files.atomic_files import write_record
 from skillsearch.index import skill_index
 from skillsearch.index.build import builder
-from skillsearch.index.dense import channel_embedders
+from skillsearch.index.dense import channels
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.search import query_analysis
+from skillsearch.index.search import query
 from skillsearch.index.search.calibration import FEATURES
-from skillsearch.index.search.evidence import find_evidence
-from skillsearch.index.search.fitted import default_calibration
+from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.ranker import find_evidence
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.text.tokenizer import terms
@@ -282,7 +283,7 @@ def test_hits_far_behind_are_in_the_order_of_their_scores(tmp_path, add_skill, b
     add_skill(tmp_path / "s" / "z", "pdf-forms", about, "")
     for number in range(8):
         add_skill(tmp_path / "s" / f"s{number}", f"tool-{number}", f"Sign {'them ' * number}", "x")
-    steep = replace(default_calibration(), lag=10.0)
+    steep = replace(default_calibration(), slope=10.0)
     index = build(tmp_path / "s").with_calibration(steep)
     scores = [hit.score for hit in index.search(f"{about} pdf-forms", n=100, threshold=0.0)]
     assert len(scores) > 5
@@ -346,7 +347,7 @@ def test_an_explanation_adds_up_to_the_score(index):
     calibration = default_calibration()
     sums = [sum(hit.explain.contributions.values()) for hit in result]
     for hit, total in zip(result, sums, strict=True):
-        assert hit.explain.behind == pytest.approx(calibration.lag * (sums[0] - total))
+        assert hit.explain.behind == pytest.approx(calibration.slope * (sums[0] - total))
         log_odds = math.log(hit.score / (1 - hit.score))
         added = sum(hit.explain.confidence.values()) - hit.explain.behind
         assert added == pytest.approx(log_odds)
@@ -693,12 +694,16 @@ def test_a_refresh_without_its_root_keeps_the_index(index, root, tmp_path):
 
 
 def test_a_changed_embedder_renews_the_index(root, build, monkeypatch):
-    """Vectors of two embedders cannot be compared: open, refreshed or searched for a while."""
+    """Vectors of two embedders cannot be compared: a search says so and leaves the index alone."""
     index = build(root)
     settled = answers(index, "fill in a PDF form")
-    for module in (builder, channel_embedders):
+    for module in (builder, channels):
         monkeypatch.setattr(module, "load_embedder", lambda spec, **_: HashingEmbedder(64))
     opened = SkillIndex.open(index.folder)
+    with pytest.raises(EmbedderError, match="skillsearch index --verify"):
+        opened.search("fill in a PDF form")
+    assert opened.generation == index.generation == SkillIndex.open(index.folder).generation
+    opened.refresh(verify=True)
     assert opened.search("fill in a PDF form")[0].name == "pdf-forms"
     assert opened.opened.settings.channels[0].dimensions == 64
     assert answers(index, "fill in a PDF form") == settled
@@ -712,6 +717,9 @@ def test_a_new_version_of_the_embedding_renews_the_index(root, build, monkeypatc
     first = build(root).opened.settings.channels[0].fingerprint
     monkeypatch.setattr(embedding, "VERSION", 99)
     index = SkillIndex.open(root.parent / "index")
+    with pytest.raises(EmbedderError, match="has changed since the index was built"):
+        index.search("fill in a PDF form")
+    index.refresh(verify=True)
     assert names(index.search("fill in a PDF form"))[0] == "pdf-forms"
     assert index.opened.settings.channels[0].fingerprint != first
 
@@ -807,12 +815,12 @@ def test_of_many_requests_one_that_cannot_be_used_is_told(index):
 def test_many_requests_are_embedded_together(index, monkeypatch):
     """Each text once."""
     asked = []
-    whole = query_analysis.embed
+    whole = query.embed
 
     def counted(embedder, texts, **options):
         asked.append(list(texts))
         return whole(embedder, texts, **options)
 
-    monkeypatch.setattr(query_analysis, "embed", counted)
+    monkeypatch.setattr(query, "embed", counted)
     index.search_many(["rotate keys", "make tea", "rotate keys"])
     assert asked == [["rotate keys", "make tea"]]

@@ -17,9 +17,8 @@ from skillsearch.index.fields import field_texts
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration import FEATURES
 from skillsearch.index.search.duplicates import collapse, copies
-from skillsearch.index.search.evidence import find_evidence
-from skillsearch.index.search.query_form import QueryForm, QueryView
-from skillsearch.index.search.ranker import find_candidates
+from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
+from skillsearch.index.search.ranker import find_candidates, find_evidence
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.text.tokenizer import terms
@@ -333,10 +332,15 @@ def test_progress_counts_the_texts_of_both_channels(root, run):
     ]
 
 
-def test_a_changed_second_embedder_renews_the_index(mixed, polyglot):
-    """When it is asked for the first time."""
+def test_a_changed_second_embedder_is_done_without_until_a_refresh(mixed, polyglot, caplog):
+    """A search never rebuilds: the first channel answers alone, and the log says why."""
     polyglot.fingerprint = "another"
     index = SkillIndex.open(mixed.folder)
+    with caplog.at_level(logging.WARNING):
+        index.search(FILL_FORMS, threshold=0.0)
+    assert "has changed since the index was built" in caplog.text
+    assert (index.generation, index.lacks_channel()) == (mixed.generation, True)
+    index.refresh(verify=True)
     assert index.search(FILL_FORMS, threshold=0.0)[0].name == "pdf-forms"
     assert index.opened.settings.channels[1].fingerprint == "another"
 
@@ -396,11 +400,22 @@ def form(text, polyglot, *trusts):
     return QueryForm(text, "", Counter(terms(text)), tuple(map(QueryView, vectors, trusts)))
 
 
+def weighed(corpus, query):
+    """Return a query whose terms are weighed in a corpus."""
+    return replace(query, weights=weigh_terms(corpus, query.counts))
+
+
+def find(corpus, query, n):
+    """Return the candidates of one query."""
+    (found,) = find_candidates(corpus, [weighed(corpus, query)], n)
+    return found
+
+
 def test_the_features_of_both_channels_by_brute_force(mixed, polyglot):
     """BM25 and cosines, each times the share of its channel; the name alone has no share."""
     corpus = mixed.opened.corpus
     query = form("填写表单 flatten 合同", polyglot, 0.5, 1.0)
-    found = find_candidates(corpus, query, 5)
+    found = find(corpus, query, 5)
     assert found.documents.tolist() == list(range(7))
     for document, row in zip(corpus.documents, found.features, strict=True):
         number = corpus.documents.number_of(document.doc_id)
@@ -411,7 +426,7 @@ def test_the_features_of_both_channels_by_brute_force(mixed, polyglot):
             ("full", corpus.lexical_full),
         ):
             weights = lexical.weigh(query.counts)
-            share = float(lexical.scores(weights)[number]) / lexical.attainable(weights)
+            share = float(lexical.scores(weights)[number]) / weights.max_score
             assert values[f"bm25_{field}"] == pytest.approx((1 - second) * share)
             assert values[f"bm25_{field}_multilingual"] == pytest.approx(second * share)
         for name, channel, field, share in (
@@ -435,8 +450,8 @@ def test_a_channel_without_a_say_gives_no_candidate(tmp_path, build, add_skill, 
     asked = form(FILL_FORMS, polyglot, 0.0, 1.0)
     none = [QueryView(np.zeros_like(view.vector), 0.0) for view in asked.views]
     silent = replace(asked, views=tuple(none))
-    assert find_candidates(corpus, silent, 5).documents.tolist() == []
-    found = find_candidates(corpus, replace(asked, views=(none[0], asked.views[1])), 5)
+    assert find(corpus, silent, 5).documents.tolist() == []
+    found = find(corpus, replace(asked, views=(none[0], asked.views[1])), 5)
     assert len(found.documents) >= 50
     column = found.features[:, FEATURES.index("cosine_metadata_multilingual")]
     assert found.documents[column.argmax()] == wanted
@@ -451,9 +466,9 @@ def test_the_evidence_of_two_channels_by_hand(mixed, polyglot):
     pieces = []
     for asked, fluency in ((full, 1.0), (query, 0.5)):
         corpus.documents.fluency = np.full(7, fluency, np.float32)
-        found = find_candidates(corpus, asked, 5)
+        found = find(corpus, asked, 5)
         row = found.features[found.documents.tolist().index(number)]
-        pieces.append((find_evidence(corpus, asked, number, row), row))
+        pieces.append((find_evidence(corpus, weighed(corpus, asked), number, row), row))
     (first, _), (evidence, row) = pieces
     assert evidence["multilingual"] == pytest.approx(0.8 * 0.75)
     assert evidence["distrust"] == pytest.approx(0.2 * 0.75)

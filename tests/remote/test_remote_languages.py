@@ -6,7 +6,7 @@ import pytest
 
 from skillsearch.environ import install_extra
 from skillsearch.errors import MissingDependencyError
-from skillsearch.index.dense import channel_embedders
+from skillsearch.index.dense import channels
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.remote import indexing
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.milvus
 @pytest.fixture
 def make(milvus, collection, mixed, extra, monkeypatch):
     """Index the mixed skills for some languages; the extra is installed."""
-    monkeypatch.setattr(indexing, "load_embedder", channel_embedders.load_embedder)
+    monkeypatch.setattr(indexing, "load_embedder", channels.load_embedder)
     extra("known")
     opened = []
 

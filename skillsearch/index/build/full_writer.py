@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from skillsearch.embedders.embedding import KEY_BYTES
 from skillsearch.embedders.embedding_cache import EmbeddingCache
-from skillsearch.embedders.embedding_keys import KEY_BYTES
 from skillsearch.index.build.changes import FileChanges
 from skillsearch.index.build.embedding_queue import Channel, EmbeddingQueue
 from skillsearch.index.build.reading import FileReader

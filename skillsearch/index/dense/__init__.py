@@ -1,1 +1,1 @@
-"""The dense side: vectors, channels, and the nearest documents."""
+"""Dense retrieval: channels, their vectors, and the nearest documents."""

@@ -1,6 +1,6 @@
 """The nearest of many vectors; the only importer of faiss.
 
-Small corpora are scanned exactly. Of larger ones a code of four bits stands for a few dimensions
+Small corpora are scanned exactly. In larger ones a four-bit code stands for a few dimensions
 (product quantization: Jégou, Douze and Schmid, PAMI 2011; scanned in registers: André, Kermarrec
 and Le Scouarnec, VLDB 2015), and the best candidates are scored again from the vectors themselves.
 """
@@ -18,35 +18,29 @@ from skillsearch.errors import CacheError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+# Up to this many vectors an exact scan is as fast as a coded one, and touches as little memory.
 FLAT_LIMIT = 5_000
-"""Up to this many vectors an exact scan is as fast as a coded one, and touches as little memory."""
+# Vectors that the codes are learned from.
 TRAINING_ROWS = 20_000
-"""Vectors from which the codes learn what they stand for."""
+# Dimensions of a code at most: with six, a tenth of the ten best of a million are missed.
 _CODED_DIMENSIONS = 4
-"""Most that a code stands for: by codes of six, a tenth of the ten best of a million are missed."""
 _CENTROIDS = 16
+# Twice as many find no more.
 _TRAINING_ROUNDS = 10
-"""With twice as many, no more is found."""
 
 
 class DenseCodes:
     """A FAISS index over rows by inner product: the rows themselves, or codes of them."""
 
     def __init__(self, index: Any) -> None:
-        """Take a FAISS index."""
+        """Wrap a FAISS index."""
         self._index = index
 
     @classmethod
     def build(cls, dimensions: int, sample: NDArray[np.float32] | None) -> DenseCodes:
-        """Begin an index of no rows; the same sample and rows give the same bytes.
+        """Begin an empty index; the same sample and rows give the same bytes.
 
-        Args:
-            dimensions: Length of a row.
-            sample: Some of the rows, float32, from which codes are learned; None to keep the rows
-                themselves.
-
-        Returns:
-            The index.
+        Codes are learned from the sample of rows; without one the rows themselves are kept.
         """
         faiss.omp_set_num_threads(1)
         if sample is None:
@@ -62,7 +56,7 @@ class DenseCodes:
 
     @property
     def is_exact(self) -> bool:
-        """True where the rows themselves are kept."""
+        """Whether the rows themselves are kept."""
         return isinstance(self._index, faiss.IndexFlat)
 
     @property
@@ -71,47 +65,22 @@ class DenseCodes:
         return int(self._index.ntotal), int(self._index.d)
 
     def add(self, rows: NDArray[np.float32]) -> None:
-        """Add rows behind those that are there, float32, (rows, dimensions)."""
+        """Append rows."""
         self._index.add(np.ascontiguousarray(rows))
 
     def search(self, query: NDArray[np.float32], k: int) -> NDArray[np.int64]:
-        """Return the numbers of about the k rows nearest to a query, ascending.
-
-        Args:
-            query: float32, shape (dimensions,).
-            k: How many at most, above 0.
-
-        Returns:
-            Row numbers; without codes exactly the nearest.
-        """
+        """Return the k rows nearest to a query, ascending; with codes, about the nearest."""
         _, found = self._index.search(query[np.newaxis, :], min(k, self.shape[0]))
         return np.sort(found[0][found[0] >= 0])
 
     def save(self, path: Path) -> None:
-        """Write the index.
-
-        Args:
-            path: The file.
-
-        Raises:
-            OSError: When it cannot be written whole.
-        """
+        """Write the index."""
         # `faiss.write_index` does not notice that a full disk swallowed the end of a file.
         path.write_bytes(faiss.serialize_index(self._index).data)
 
     @classmethod
     def load(cls, path: Path) -> DenseCodes:
-        """Map what `save` wrote.
-
-        Args:
-            path: The file.
-
-        Returns:
-            The index.
-
-        Raises:
-            CacheError: When the file is missing or damaged.
-        """
+        """Map what `save` wrote; a CacheError if the file is missing or damaged."""
         faiss.omp_set_num_threads(1)
         try:
             return cls(faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC))

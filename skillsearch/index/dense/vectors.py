@@ -1,7 +1,7 @@
-"""The vectors of one dense channel: of the metadata of all documents, maybe of the bodies too.
+"""The vectors of a dense channel: of the metadata of all documents, maybe of their bodies too.
 
-Both fields are searched together: a row of the FAISS index is the vector of the metadata plus a
-share of that of the body, so that one scan finds the documents that are best by both.
+Both fields are searched together: a row of the FAISS index is the metadata vector plus a share of
+the body vector, so that one scan finds the documents that are best by both.
 """
 
 from __future__ import annotations
@@ -14,36 +14,40 @@ import numpy as np
 
 from skillsearch.errors import CacheError
 from skillsearch.files.arrays import ArrayWriter, map_array
-from skillsearch.index.dense.float16 import as_floats
 from skillsearch.index.dense.nearest import FLAT_LIMIT, TRAINING_ROWS, DenseCodes
+from skillsearch.index.storage.numbering import locate, numbered, within
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+# Weight of the body beside the metadata when candidates are looked for. With fusion weights of the
+# two between 10 to 1.5 and 1 to 1, at least .99 of the ten best of 6,357 skills are among the 50
+# found so.
 BODY_SHARE = 0.25
-"""What the body counts beside the metadata when candidates are looked for. With weights of the two
-in the fusion between 10 to 1.5 and 1 to 1, at least .99 of the ten best of 6,357 skills
-are among the 50 found so."""
+# Candidates taken from the codes before the exact scoring: CODED_FACTOR times those asked for, at
+# least CODED_CANDIDATES, and of a large corpus one document in CODED_SHARE, up to CODED_MOST, since
+# more documents are more alike. On 6,357 real skills .999 of the ten best are found; among a
+# million, a thousand texts a thousand times over with noise, .94.
 CODED_CANDIDATES = 200
 CODED_FACTOR = 3
 CODED_SHARE = 200
 CODED_MOST = 2_500
-"""Candidates taken from the codes before the exact scoring: so many times those asked for, no
-fewer than `CODED_CANDIDATES`, and of a large corpus one document in `CODED_SHARE`, up to
-`CODED_MOST`, for the more documents there are the more are alike. On 6,357 real skills .999 of the
-ten best are found; among a million, a thousand texts a thousand times over with noise, .94."""
+# Vectors that are scored at a time.
 _BLOCK = 256
-"""Vectors that are scored at a time."""
+# All bits but the three copies of the sign behind the first, which widening to 32 bits left.
+_SIGN_AND_VALUE = np.int32(-0x70000001)
+# The exponent of a float32 counts from -127, the exponent of a half from -15.
+_REBIAS = np.float32(2.0**112)
 
 
 @dataclass(frozen=True, slots=True)
 class DenseFields:
-    """The fields of a segment as one embedder sees them.
+    """The vectors of one segment; they may be memory-mapped.
 
     Attributes:
-        metadata: One row a document, unit length or zero, maybe memory-mapped; float32, in a
-            large corpus float16: half the disk and memory for an error below 0.0002.
-        body: The same of the heads of the bodies; None where they are not embedded.
+        metadata: One row a document, unit length or zero; float32, in a large corpus float16: half
+            the disk and memory for an error below 0.0002.
+        body: The same for the heads of the bodies; None if they are not embedded.
         codes: Finds rows of both together.
     """
 
@@ -59,16 +63,7 @@ class DenseFields:
     def nearest(
         self, query: NDArray[np.float32], k: int, excluded: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Return the k documents nearest to a query by both fields, ascending.
-
-        Args:
-            query: Unit vector, float32, shape (dimensions,).
-            k: How many documents at most.
-            excluded: Numbers of documents that must not be among them.
-
-        Returns:
-            Document numbers.
-        """
+        """Return the k documents nearest to a query by both fields, ascending."""
         if not self.size:
             return np.zeros(0, np.int64)
         wanted = k
@@ -90,18 +85,9 @@ class DenseFields:
     def nearest_to_each(
         self, queries: NDArray[np.float32], k: int, excluded: NDArray[np.int64]
     ) -> list[NDArray[np.int64]]:
-        """Return what `nearest` does for each of many queries.
+        """Return what `nearest` does for each query.
 
-        Where the vectors themselves are searched, by one product of matrices; a scan of codes
-        costs the same for many as for one.
-
-        Args:
-            queries: Unit vectors, float32, shape (queries, dimensions).
-            k: How many documents at most for each.
-            excluded: Numbers of documents that must not be among them.
-
-        Returns:
-            Document numbers, ascending, in the order of the queries.
+        An exact scan is one matrix product; a scan of codes costs the same for many as for one.
         """
         if not self.codes.is_exact or not self.size:
             return [self.nearest(query, k, excluded) for query in queries]
@@ -115,40 +101,20 @@ class DenseFields:
     def similarities(
         self, query: NDArray[np.float32], documents: NDArray[np.int64]
     ) -> NDArray[np.float32]:
-        """Return how near some documents are by both fields, float32, in their order."""
+        """Return how near some documents are by both fields."""
         metadata, body = self.cosines(query, documents)
         return metadata if body is None else metadata + np.float32(BODY_SHARE) * body
 
     def cosines(
         self, query: NDArray[np.float32], documents: NDArray[np.int64]
     ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
-        """Return the cosine of a query and some documents in each field, float32, in their order.
-
-        Args:
-            query: Unit vector, float32, shape (dimensions,).
-            documents: Their numbers.
-
-        Returns:
-            Those of the metadata, and those of the bodies; None where there are none.
-        """
+        """Return the cosines of the metadata, and of the bodies if they are embedded."""
         metadata = _products(self.metadata, documents, query)
         return metadata, None if self.body is None else _products(self.body, documents, query)
 
     @classmethod
     def load(cls, folder: Path, name: str, *, with_body: bool) -> DenseFields:
-        """Map what a `DenseWriter` wrote.
-
-        Args:
-            folder: Where it was written.
-            name: First part of the file names.
-            with_body: Whether the bodies are embedded.
-
-        Returns:
-            The fields.
-
-        Raises:
-            CacheError: When a file is missing, damaged or does not fit the others.
-        """
+        """Map what a `DenseWriter` wrote; a CacheError if a file is missing or does not fit."""
         codes = DenseCodes.load(folder / f"{name}.faiss")
         metadata = map_array(folder / f"{name}-metadata.npy")
         body = map_array(folder / f"{name}-body.npy") if with_body else None
@@ -156,6 +122,61 @@ class DenseFields:
             if rows.dtype not in (np.float16, np.float32) or rows.shape != codes.shape:
                 raise CacheError(f"the vectors of {name!r} do not fit its FAISS index")
         return cls(metadata, body, codes)
+
+
+@dataclass(frozen=True, slots=True)
+class DenseChannel:
+    """What one embedder makes of a corpus; documents are numbered through all segments."""
+
+    segments: tuple[DenseFields, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of documents, deleted ones included."""
+        return sum(segment.size for segment in self.segments)
+
+    def nearest(
+        self, query: NDArray[np.float32], k: int, excluded: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return the k documents nearest to a query by both fields, ascending."""
+        if len(self.segments) == 1:
+            return self.segments[0].nearest(query, k, excluded)
+        found, near = [], []
+        for first, segment in numbered(self.segments):
+            left_out = excluded[within(excluded, first, segment)] - first
+            documents = segment.nearest(query, k, left_out)
+            found.append(documents + first)
+            near.append(segment.similarities(query, documents))
+        documents = np.concatenate(found)
+        best = np.lexsort((documents, -np.concatenate(near)))[:k]
+        return np.sort(documents[best])
+
+    def nearest_to_each(
+        self, queries: NDArray[np.float32], k: int, excluded: NDArray[np.int64]
+    ) -> list[NDArray[np.int64]]:
+        """Return what `nearest` does for each query; see `DenseFields.nearest_to_each`."""
+        if len(self.segments) == 1:
+            return self.segments[0].nearest_to_each(queries, k, excluded)
+        return [self.nearest(query, k, excluded) for query in queries]
+
+    def cosines(
+        self, query: NDArray[np.float32], documents: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
+        """Return what `DenseFields.cosines` does, for documents in ascending order."""
+        if len(self.segments) == 1:
+            return self.segments[0].cosines(query, documents)
+        found = [
+            segment.cosines(query, documents[within(documents, first, segment)] - first)
+            for first, segment in numbered(self.segments)
+        ]
+        bodies = [body for _, body in found if body is not None]
+        metadata = np.concatenate([metadata for metadata, _ in found])
+        return metadata, np.concatenate(bodies) if bodies else None
+
+    def vector_of(self, number: int) -> NDArray[np.float32]:
+        """Return the metadata vector of one document."""
+        at, place = locate(self.segments, number)
+        return as_floats(self.segments[at].metadata[place])
 
 
 class DenseWriter:
@@ -171,19 +192,9 @@ class DenseWriter:
         with_body: bool,
         beside_codes: bool = False,
     ) -> None:
-        """Begin to write.
+        """Begin to write the vectors of `size` documents.
 
-        Args:
-            folder: Where `DenseFields.load` is to find the files.
-            name: First part of the file names.
-            dimensions: Length of a vector.
-            size: Number of documents that will come.
-            with_body: Whether the bodies are embedded.
-            beside_codes: True for the few documents of a segment beside a large one, whose
-                vectors are rounded as those of the large one are.
-
-        Raises:
-            OSError: When the files cannot be written.
+        With `beside_codes` a small segment is rounded as the large one beside it is.
         """
         self._path = folder / f"{name}.faiss"
         self._dimensions = dimensions
@@ -198,15 +209,7 @@ class DenseWriter:
         self._codes: DenseCodes | None = None
 
     def add(self, metadata: NDArray[Any], body: NDArray[Any] | None) -> None:
-        """Write the vectors of the documents that follow.
-
-        Args:
-            metadata: One row a document.
-            body: The same of the bodies; None where they are not embedded.
-
-        Raises:
-            OSError: When they cannot be written.
-        """
+        """Write the vectors of the next documents, one row each."""
         rows = [metadata] if body is None else [metadata, body]
         rounded = [one.astype(self._type) for one in rows]
         for writer, one in zip(self._writers, rounded, strict=True):
@@ -222,18 +225,13 @@ class DenseWriter:
             self._begin_codes()
 
     def finish(self) -> None:
-        """Write the rest.
-
-        Raises:
-            OSError: When it cannot be written whole.
-        """
+        """Write the rest."""
         for writer in self._writers:
             writer.close()
         codes = self._codes or self._begin_codes()
         codes.save(self._path)
 
     def _begin_codes(self) -> DenseCodes:
-        """Make codes of the rows that came so far."""
         nothing = np.zeros((0, self._dimensions), np.float32)
         rows = np.concatenate([nothing, *self._waiting])
         self._waiting = []
@@ -243,12 +241,28 @@ class DenseWriter:
         return codes
 
 
+def as_floats(rows: NDArray[Any]) -> NDArray[np.float32]:
+    """Return float16 or float32 vectors as float32, exactly, four times as fast as NumPy.
+
+    Infinity and NaN do not survive; float32 is returned as it is.
+    """
+    if rows.dtype != np.float16:
+        return rows.astype(np.float32, copy=False)
+    bits = np.ascontiguousarray(rows).view(np.int16).astype(np.int32)
+    bits <<= 13
+    bits &= _SIGN_AND_VALUE
+    floats = bits.view(np.float32)
+    # A product, so that numbers below the least normal half come out right too.
+    floats *= _REBIAS
+    return floats
+
+
 def _products(
     rows: NDArray[Any], documents: NDArray[np.int64], query: NDArray[np.float32]
 ) -> NDArray[np.float32]:
     """Return the products of a query with some rows, a block at a time, which stays in the cache.
 
-    Of larger blocks the linear algebra library makes a task for several threads.
+    The linear algebra library would split larger blocks among threads.
     """
     products = np.empty(len(documents), np.float32)
     for begin in range(0, len(documents), _BLOCK):

@@ -1,1 +1,1 @@
-"""The lexical side: postings, BM25, and the best documents by it."""
+"""Lexical retrieval: postings, BM25, and the best documents by it."""

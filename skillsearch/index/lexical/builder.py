@@ -1,76 +1,147 @@
-"""The terms of documents → the arrays of one lexical field, in memory that does not grow with them.
+"""The terms of documents → the arrays of one lexical field, in bounded memory.
 
-Terms are gathered into runs, sorted, counted, and put by in files of the folder that is being
-written; at the end all runs are merged. A term is sorted as one 64-bit number, its rank in the run
-above the place of its document, so that a sort is one call of NumPy that moves nothing else.
+Terms are gathered into runs, sorted, counted and spilled to files; at the end all runs are merged.
+Hashes are spread evenly, so every run is divided into the same ranges of them, and a block of
+ranges is merged at a time. Whatever is sorted is packed into one 64-bit number (rank of the term,
+then document, then frequency), so that a sort is one NumPy call that moves nothing else.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from skillsearch.files.arrays import ArrayWriter, save_array
-from skillsearch.index.lexical.okapi import average_idf, damping, saturation
+from skillsearch.index.lexical.okapi import average_idf, length_norms, saturation
 from skillsearch.index.lexical.postings import LexicalSegment
-from skillsearch.index.lexical.runs import (
-    MAX_FREQUENCY,
-    OldRun,
-    Postings,
-    Run,
-    SpilledRun,
-    blocks,
-    merge,
-)
 from skillsearch.text.tokenizer import term_hash
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+# Terms in a run, repeats included: some 100 MB while it is sorted.
 RUN_TERMS = 1 << 22
-"""Terms in a run, repeats included: some 100 MB while it is sorted."""
+# Terms kept in a list, which is fastest to append to, before they go into an array.
 _PACKED_TERMS = 1 << 16
-"""Terms that are kept in a list, which takes them fastest, before they go into an array."""
+# For the place of a document in its run, sorted below the rank of a term.
 _PLACE_BITS = 32
-"""For the place of a document in its run, where it is sorted below the rank of a term."""
 _LEAST_MEAN_LENGTH = 1e-9
+# Postings merged at a time, unless a single term has more.
+_BLOCK_POSTINGS = 1 << 21
+# Terms of all runs merged at a time: rank, document and frequency fit 17, 31 and 16 bits.
+_BLOCK_TERMS = 1 << 17
+_FREQUENCY_BITS = 16
+MAX_FREQUENCY = (1 << _FREQUENCY_BITS) - 1
+_RANGES = 1 << 12
+# The first hash of each of the equal ranges that runs are divided into.
+_RANGE_STARTS = np.arange(_RANGES, dtype=np.uint64) << np.uint64(52)
+
+
+class Postings(NamedTuple):
+    """Postings by term: hashes ascending, documents ascending within a term.
+
+    Attributes:
+        sizes: How many postings each term has.
+    """
+
+    hashes: NDArray[np.uint64]
+    sizes: NDArray[np.int64]
+    documents: NDArray[np.int32]
+    frequencies: NDArray[np.uint16]
+
+
+@dataclass(frozen=True, slots=True)
+class SpilledRun:
+    """Sorted postings in a temporary file: the arrays of `Postings` one behind the other.
+
+    Attributes:
+        terms: Number of terms below each range of hashes, and of all.
+        postings: Number of postings below each range, and of all.
+    """
+
+    path: Path
+    terms: NDArray[np.int64]
+    postings: NDArray[np.int64]
+
+    @classmethod
+    def write(cls, path: Path, block: Postings) -> SpilledRun:
+        """Spill postings."""
+        with path.open("wb") as file:
+            for part in block:
+                file.write(part.data)
+        terms = _range_starts(block.hashes)
+        starts = np.concatenate([[0], np.cumsum(block.sizes)])
+        return cls(path, terms, starts[terms])
+
+    def read(self, first: int, last: int) -> Postings:
+        """Read the ranges from `first` up to but without `last`; a mapping would stay in memory."""
+        begin, end, terms = self.terms[[first, last, -1]].tolist()
+        begun, ended, postings = self.postings[[first, last, -1]].tolist()
+        behind = 16 * terms
+        return Postings(
+            np.fromfile(self.path, np.uint64, end - begin, offset=8 * begin),
+            np.fromfile(self.path, np.int64, end - begin, offset=8 * (terms + begin)),
+            np.fromfile(self.path, np.int32, ended - begun, offset=behind + 4 * begun),
+            np.fromfile(
+                self.path, np.uint16, ended - begun, offset=behind + 4 * postings + 2 * begun
+            ),
+        )
+
+
+class OldRun:
+    """The postings of another segment under new document numbers, read like a `SpilledRun`.
+
+    `renumber` has -1 for documents that are left out.
+    """
+
+    def __init__(self, segment: LexicalSegment, renumber: NDArray[np.int32]) -> None:
+        self._segment = segment
+        self._renumber = renumber
+        self.terms = _range_starts(segment.hashes)
+        self.postings = np.asarray(segment.starts[self.terms])
+
+    def read(self, first: int, last: int) -> Postings:
+        """Read some ranges; terms whose documents are all left out stay, without postings."""
+        segment = self._segment
+        terms = slice(int(self.terms[first]), int(self.terms[last]))
+        postings = slice(int(self.postings[first]), int(self.postings[last]))
+        documents = self._renumber[segment.documents[postings]]
+        kept = documents >= 0
+        below = np.concatenate([[0], np.cumsum(kept)])
+        starts = segment.starts[terms.start : terms.stop + 1] - postings.start
+        return Postings(
+            np.asarray(segment.hashes[terms]),
+            np.diff(below[starts]),
+            documents[kept],
+            segment.frequencies[postings][kept],
+        )
 
 
 class LexicalWriter:
     """Writes one field of a segment, document by document."""
 
     def __init__(self, folder: Path, name: str, *, run_terms: int = RUN_TERMS) -> None:
-        """Prepare to write.
-
-        Args:
-            folder: Where the arrays go; runs lie there too until the end.
-            name: First part of the file names.
-            run_terms: Terms that are kept in memory.
-        """
+        """Prepare to write ``NAME-*.npy``; a run ends after `run_terms` terms."""
         self._folder = folder
         self._name = name
         self._run_terms = run_terms
         self._packed_terms = min(_PACKED_TERMS, run_terms)
-        self._runs: list[Run] = []
+        self._runs: list[SpilledRun | OldRun] = []
         self._lengths: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
         self._start_run()
 
     def add(self, document: int, terms: Sequence[str]) -> None:
-        """Count the terms of a document; a frequency above 65,535 is cut to it.
+        """Count the terms of a document, whose number must be higher than those before.
 
-        Args:
-            document: Its number, higher than that of every document added before.
-            terms: Its terms, repeats kept.
-
-        Raises:
-            OSError: When a run cannot be written.
+        A frequency above 65,535 is cut to it.
         """
         if not terms:
             return
@@ -81,25 +152,16 @@ class LexicalWriter:
             self._pack_waiting()
 
     def take_over(self, segment: LexicalSegment, renumber: NDArray[np.int32]) -> None:
-        """Take the postings of documents that are indexed already.
+        """Take the postings of another segment, which must stay readable until `finish`.
 
-        Args:
-            segment: The segment that has them; it must stay readable until `finish`.
-            renumber: The new number of each of its documents, -1 to leave it out.
+        `renumber` has the new number of each of its documents, -1 to leave one out.
         """
         self._runs.append(OldRun(segment, renumber))
         kept = renumber >= 0
         self._lengths.append((renumber[kept], np.asarray(segment.lengths)[kept]))
 
     def finish(self, size: int) -> None:
-        """Write the arrays; they depend on the documents alone, not on where runs ended.
-
-        Args:
-            size: Number of documents, those without any term included.
-
-        Raises:
-            OSError: When a file cannot be written whole.
-        """
+        """Write the arrays for `size` documents; they do not depend on where runs ended."""
         if self._documents:
             self._end_run()
         lengths = np.zeros(size, np.int32)
@@ -108,7 +170,8 @@ class LexicalWriter:
         mean_length = max(float(lengths.sum(dtype=np.int64)) / max(size, 1), _LEAST_MEAN_LENGTH)
         frequencies = self._write_postings(lengths, mean_length)
         for run in self._runs:
-            run.remove()
+            if isinstance(run, SpilledRun):
+                run.path.unlink()
         starts = np.zeros(len(frequencies) + 1, np.int64)
         np.cumsum(frequencies, out=starts[1:])
         statistics = np.array([mean_length, average_idf(frequencies, size)], np.float64)
@@ -117,9 +180,9 @@ class LexicalWriter:
         save_array(self._path("statistics"), statistics)
 
     def _write_postings(self, lengths: NDArray[np.int32], mean_length: float) -> NDArray[np.int64]:
-        """Merge all runs into the arrays that go by term or posting; return how many each has."""
+        """Merge all runs into the arrays by term and posting; return each document frequency."""
         found = [np.zeros(0, np.int64)]
-        dampings = damping(lengths, mean_length)
+        norms = length_norms(lengths, mean_length)
         with (
             closing(ArrayWriter(self._path("hashes"), np.uint64)) as hashes,
             closing(ArrayWriter(self._path("documents"), np.int32)) as documents,
@@ -130,7 +193,7 @@ class LexicalWriter:
                 merged = merge([run.read(first, last) for run in self._runs], len(lengths))
                 if not len(merged.hashes):
                     continue
-                added = saturation(merged.frequencies, dampings[merged.documents])
+                added = saturation(merged.frequencies, norms[merged.documents])
                 begins = np.cumsum(merged.sizes) - merged.sizes
                 hashes.append(merged.hashes)
                 documents.append(merged.documents)
@@ -140,7 +203,6 @@ class LexicalWriter:
         return np.concatenate(found)
 
     def _start_run(self) -> None:
-        """Begin with no documents; terms are numbered as they come."""
         self._numbers: defaultdict[str, int] = defaultdict(count().__next__)
         self._waiting: list[int] = []
         self._terms: list[NDArray[np.int32]] = []
@@ -149,7 +211,6 @@ class LexicalWriter:
         self._sizes = array("i")
 
     def _pack_waiting(self) -> None:
-        """Move the terms that came last into an array, and end a run that is long enough."""
         self._terms.append(np.array(self._waiting, np.int32))
         self._held += len(self._waiting)
         self._waiting.clear()
@@ -157,7 +218,7 @@ class LexicalWriter:
             self._end_run()
 
     def _end_run(self) -> None:
-        """Sort the terms gathered so far, count equal ones and put the postings by."""
+        """Sort the terms gathered so far, count equal ones and spill the postings."""
         self._terms.append(np.array(self._waiting, np.int32))
         documents = np.array(self._documents, np.int32)
         hashes = np.fromiter(map(term_hash, self._numbers), np.uint64, len(self._numbers))
@@ -181,5 +242,65 @@ class LexicalWriter:
         self._runs.append(SpilledRun.write(path, Postings(hashes[order], sizes, *postings)))
 
     def _path(self, part: str) -> Path:
-        """Return the file of an array."""
         return self._folder / f"{self._name}-{part}.npy"
+
+
+def _range_starts(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+    return np.append(np.searchsorted(hashes, _RANGE_STARTS), len(hashes))
+
+
+def blocks(runs: Sequence[SpilledRun | OldRun]) -> Iterator[tuple[int, int]]:
+    """Divide the ranges into blocks that are merged at a time: (first, end)."""
+    postings = sum((np.diff(run.postings) for run in runs), np.zeros(_RANGES, np.int64))
+    terms = sum((np.diff(run.terms) for run in runs), np.zeros(_RANGES, np.int64))
+    first = held = known = 0
+    for place, (size, number) in enumerate(zip(postings.tolist(), terms.tolist(), strict=True)):
+        if place > first and (held + size > _BLOCK_POSTINGS or known + number > _BLOCK_TERMS):
+            yield first, place
+            first, held, known = place, 0, 0
+        held, known = held + size, known + number
+    yield first, _RANGES
+
+
+def merge(parts: Sequence[Postings], size: int) -> Postings:
+    """Merge the postings of several runs, whose documents are numbered below `size`."""
+    bits = size.bit_length()
+    hashes = np.unique(np.concatenate([part.hashes for part in parts] or [_RANGE_STARTS[:0]]))
+    packed = np.empty(sum(len(part.documents) for part in parts), np.uint64)
+    filled = 0
+    for part in parts:
+        ranks = np.searchsorted(hashes, part.hashes).astype(np.uint64)
+        end = filled + len(part.documents)
+        packed[filled:end] = _pack(
+            np.repeat(ranks, part.sizes), part.documents, part.frequencies, bits
+        )
+        filled = end
+    packed.sort()
+    rows, documents, frequencies = _unpack(packed, bits)
+    sizes = np.bincount(rows, minlength=len(hashes))
+    return Postings(hashes[sizes > 0], sizes[sizes > 0], documents, frequencies)
+
+
+def _pack(
+    ranks: NDArray[np.uint64],
+    documents: NDArray[np.integer],
+    frequencies: NDArray[np.integer],
+    bits: int,
+) -> NDArray[np.uint64]:
+    """Pack each posting into one number, in place of `ranks`."""
+    ranks <<= np.uint64(bits)
+    ranks |= documents.astype(np.uint64)
+    ranks <<= np.uint64(_FREQUENCY_BITS)
+    ranks |= frequencies.astype(np.uint64)
+    return ranks
+
+
+def _unpack(
+    packed: NDArray[np.uint64], bits: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint16]]:
+    """Return rank, document and frequency of each posting; overwrites `packed`."""
+    frequencies = (packed & np.uint64(MAX_FREQUENCY)).astype(np.uint16)
+    packed >>= np.uint64(_FREQUENCY_BITS)
+    documents = (packed & np.uint64((1 << bits) - 1)).astype(np.int32)
+    packed >>= np.uint64(bits)
+    return packed.astype(np.int64), documents, frequencies

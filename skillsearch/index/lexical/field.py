@@ -1,11 +1,10 @@
-"""BM25 over one field of a corpus: the scores of BM25Okapi, and the best documents by them.
+"""BM25 over one field of a corpus: BM25Okapi's scores, and the best documents by them.
 
-A corpus is one segment, or a large one and a small one of what changed since. Scores are those of
-all living documents together: their number, how many have a term, and their mean length count,
-whatever the segments are.
+A corpus is one segment, or a large one and a small one of what changed since. Scores use the
+statistics of all living documents together, however they are split into segments.
 
 The best documents are found without reading all postings (MaxScore: Turtle and Flood, 1995): once
-the terms still to come could not lift any other document among the best, they are looked up for the
+the remaining terms could not lift another document among the best, they are looked up only for the
 few that are left.
 """
 
@@ -13,47 +12,47 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skillsearch.index.lexical.okapi import K1, damping, idf, saturation
+from skillsearch.index.lexical.okapi import K1, idf, length_norms, saturation
 from skillsearch.index.lexical.postings import LexicalSegment, LexicalStatistics, TermTally
-from skillsearch.index.lexical.top_documents import lowest_of_best, top_documents
 from skillsearch.index.storage.numbering import locate, numbered, within
 from skillsearch.text.tokenizer import is_bigram, term_hash
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+# The most that one occurrence's idf can be multiplied by.
 SATURATION_LIMIT = K1 + 1
-"""The most that one occurrence's idf can be multiplied by."""
+# An unknown word says that the corpus lacks a topic; an unknown bigram, a piece of a word, says it
+# with this share of the weight. Chosen on `eval` with foreign queries: AUROC .866 to .880.
 UNKNOWN_BIGRAM_WEIGHT = 0.3
-"""An unknown word says that the corpus lacks a topic; an unknown bigram, a piece of a word, says
-it with this share of the weight. Chosen on `eval` with foreign queries: AUROC .866 to .880."""
+# Pruning is tried from this many unread postings on; in a large corpus, where it takes longer, from
+# more.
 _WORTH_PRUNING = 32_768
-"""Postings still to be read from which on it is worth to look whether they need be; in a large
-corpus, where looking takes longer, more."""
+# Looking one document up among postings costs about as much as reading this many of them.
 _LOOKUP_COST = 16
-"""To look one document up among postings costs about as much as to read so many of them."""
+# Share by which bounds are widened, so that rounding never cuts off a document.
 _SAFETY = 1e-4
-"""Share by which bounds are widened, so that rounding never cuts off a document."""
+_MANY = 1 << 16
+_LARGE_BLOCK, _SMALL_BLOCK = 512, 32
 
 
 @dataclass(frozen=True, slots=True)
 class TermWeights:
-    """The distinct terms of a query, weighed; all in the order of the query.
+    """The distinct terms of a query, weighed by a field, in the order of the query.
 
     Attributes:
-        terms: The terms.
-        hashes: Their hashes, uint64.
-        repeats: How often each occurs in the query, float64.
-        document_frequencies: How many documents have each, int64.
-        idf: Weight of each term that some document has, 0 for others, float64.
-        rows: Where each segment has the terms, -1 where it has not, int64.
+        repeats: How often each term occurs in the query.
+        document_frequencies: How many documents have each term.
+        idf: Weight of each term, 0 for those that no document has.
+        rows: Row of each term in each segment, -1 if the segment lacks it.
+        known_score: The most that the known terms can contribute to a score.
+        unknown_score: What terms that no document has would contribute as the rarest of all.
     """
 
     terms: tuple[str, ...]
@@ -62,32 +61,41 @@ class TermWeights:
     document_frequencies: NDArray[np.int64]
     idf: NDArray[np.float64]
     rows: tuple[NDArray[np.int64], ...]
+    known_score: float
+    unknown_score: float
 
     @property
-    def known(self) -> NDArray[np.bool_]:
-        """Which terms some document has."""
-        return self.document_frequencies > 0
+    def max_score(self) -> float:
+        """The score of a document saturated with every term of the query.
+
+        Unknown terms count too: a query that is mostly unknown cannot reach a high share of it.
+        """
+        return self.known_score + self.unknown_score
+
+    @property
+    def overlap(self) -> float:
+        """Share of the weight of the terms that the corpus knows, 0 to 1."""
+        return self.known_score / self.max_score if self.known_score > 0 else 0.0
+
+    def known_idf(self) -> dict[str, float]:
+        """Return the weight of each term that some document has."""
+        known = (self.document_frequencies > 0).tolist()
+        pairs = zip(self.terms, self.idf.tolist(), known, strict=True)
+        return {term: weight for term, weight, is_known in pairs if is_known}
 
 
 @dataclass(frozen=True, eq=False)
 class LexicalField:
-    """One field of a corpus, ready to be scored.
-
-    Documents are numbered through all segments.
+    """One field of a corpus, ready to be scored; documents are numbered through all segments.
 
     Attributes:
-        segments: The segments, at least one.
-        statistics: Of the living documents of all segments.
-        corrections: What is to be added to the number of documents that the segments show for a
-            term: less than 0 where some of them are gone.
+        statistics: Statistics of the living documents of all segments.
+        corrections: Document-frequency adjustments: below 0 for terms of documents that are gone.
     """
 
     segments: tuple[LexicalSegment, ...]
     statistics: LexicalStatistics
     corrections: TermTally
-    _weighed: dict[tuple[tuple[str, int], ...], TermWeights] = field(
-        default_factory=dict, init=False, repr=False
-    )
 
     @classmethod
     def of(cls, segment: LexicalSegment) -> LexicalField:
@@ -96,14 +104,14 @@ class LexicalField:
 
     @property
     def size(self) -> int:
-        """Number of documents in all segments, those that are gone included."""
+        """Number of documents in all segments, deleted ones included."""
         return sum(segment.size for segment in self.segments)
 
     @cached_property
-    def dampings(self) -> tuple[NDArray[np.float32], ...]:
-        """What each document damps the repeats of a term by, float32, one array a segment."""
+    def norms(self) -> tuple[NDArray[np.float32], ...]:
+        """Length normalisation of each document, one array a segment."""
         mean_length = self.statistics.mean_length
-        return tuple(damping(segment.lengths, mean_length) for segment in self.segments)
+        return tuple(length_norms(segment.lengths, mean_length) for segment in self.segments)
 
     @property
     def rarest_idf(self) -> float:
@@ -111,25 +119,7 @@ class LexicalField:
         return math.log((self.statistics.documents + 0.5) / 0.5)
 
     def weigh(self, query: Counter[str]) -> TermWeights:
-        """Weigh the terms of a query.
-
-        Args:
-            query: Its terms and how often each occurs in it.
-
-        Returns:
-            The terms with what the corpus knows of them.
-        """
-        asked = tuple(query.items())
-        # One search asks for the weights of one query several times over.
-        found = self._weighed.get(asked)
-        if found is None:
-            found = self._weigh(query)
-            self._weighed.clear()
-            self._weighed[asked] = found
-        return found
-
-    def _weigh(self, query: Counter[str]) -> TermWeights:
-        """Look the terms of a query up."""
+        """Look the terms of a query up and weigh them."""
         hashes = np.fromiter(map(term_hash, query), np.uint64, len(query))
         rows = tuple(segment.rows(hashes) for segment in self.segments)
         frequencies = self.segments[0].document_frequencies(rows[0])
@@ -138,40 +128,32 @@ class LexicalField:
         for segment, places in zip(self.segments[1:], rows[1:], strict=True):
             frequencies = frequencies + segment.document_frequencies(places)
         count, mean = self.statistics.documents, self.statistics.average_idf
-        weights = [idf(df, count, mean) if df > 0 else 0.0 for df in frequencies.tolist()]
+        counts = frequencies.tolist()
+        weights = np.array([idf(df, count, mean) if df > 0 else 0.0 for df in counts])
         repeats = np.fromiter(query.values(), np.float64, len(query))
-        return TermWeights(tuple(query), hashes, repeats, frequencies, np.array(weights), rows)
-
-    def idf_of(self, terms: Iterable[str]) -> dict[str, float]:
-        """Return the weight of each term that some document has, in the order given."""
-        weights = self.weigh(Counter(dict.fromkeys(terms, 1)))
-        pairs = zip(weights.terms, weights.idf.tolist(), weights.known.tolist(), strict=True)
-        return {term: weight for term, weight, is_known in pairs if is_known}
+        unknown = sum(
+            times * (UNKNOWN_BIGRAM_WEIGHT if is_bigram(term) else 1.0)
+            for term, times, df in zip(query, repeats.tolist(), counts, strict=True)
+            if df <= 0
+        )
+        return TermWeights(
+            terms=tuple(query),
+            hashes=hashes,
+            repeats=repeats,
+            document_frequencies=frequencies,
+            idf=weights,
+            rows=rows,
+            known_score=SATURATION_LIMIT * float(weights @ repeats),
+            unknown_score=SATURATION_LIMIT * self.rarest_idf * unknown,
+        )
 
     def scores(self, query: TermWeights) -> NDArray[np.float32]:
-        """Score every document as BM25Okapi does.
-
-        Args:
-            query: Its terms, weighed by this field.
-
-        Returns:
-            One score a document, float32; 0 where no term matches.
-        """
+        """Score every document as BM25Okapi does; 0 if no term matches."""
         parts = [SegmentScores(self, number, query) for number in range(len(self.segments))]
         return np.concatenate([part.all() for part in parts])
 
     def best(self, query: TermWeights, k: int, excluded: NDArray[np.int64]) -> LexicalMatches:
-        """Find the documents with the k highest scores above 0.
-
-        Args:
-            query: Its terms, weighed by this field.
-            k: How many; more are found only with ties at the lowest score kept.
-            excluded: Numbers of documents that must not be among them.
-
-        Returns:
-            The documents, at least the k best where so many are above 0, and the way to the
-            scores of all but those excluded.
-        """
+        """Find the documents with the k highest scores above 0; more only if the last ones tie."""
         parts = tuple(SegmentScores(self, number, query) for number in range(len(self.segments)))
         found = [
             part.best(k, excluded[within(excluded, first, part)] - first) + first
@@ -183,80 +165,23 @@ class LexicalField:
         scores = LexicalMatches(parts, documents).scores_of(documents)
         return LexicalMatches(parts, documents[top_documents(scores, k)])
 
-    def attainable(self, query: TermWeights) -> float:
-        """Return the score that a document saturated with every term of the query would have.
-
-        A term that the corpus lacks counts too, as if it were the rarest: a query that is mostly
-        unknown to the corpus cannot attain a high share of this.
-
-        Args:
-            query: Its terms, weighed by this field.
-
-        Returns:
-            A score above 0, or 0 where the query has no terms.
-        """
-        known, unknown = self.attainable_parts(query)
-        return known + unknown
-
-    def attainable_parts(self, query: TermWeights) -> tuple[float, float]:
-        """Return the part of `attainable` due to terms in the corpus, and that due to others."""
-        known = float(query.idf @ query.repeats)
-        pairs = zip(query.terms, query.repeats.tolist(), query.known.tolist(), strict=True)
-        unknown = sum(
-            repeats * (UNKNOWN_BIGRAM_WEIGHT if is_bigram(term) else 1.0)
-            for term, repeats, is_known in pairs
-            if not is_known
-        )
-        return SATURATION_LIMIT * known, SATURATION_LIMIT * self.rarest_idf * unknown
-
-    def overlap(self, query: TermWeights) -> float:
-        """Return the share of the weight of a query's terms that the corpus knows, 0 to 1."""
-        known, unknown = self.attainable_parts(query)
-        return known / (known + unknown) if known > 0 else 0.0
-
-    def rarest_held(self, query: TermWeights, document: int) -> float:
-        """Return the highest weight among the terms of a query that a document has.
-
-        Args:
-            query: Its terms, weighed by this field.
-            document: Number of the document.
-
-        Returns:
-            The weight, 0 where it has none of them.
-        """
-        number, place = locate(self.segments, document)
-        weights = zip(query.idf.tolist(), query.rows[number].tolist(), strict=True)
-        held = (
-            weight
-            for weight, row in sorted(weights, reverse=True)
-            if row >= 0 and self.segments[number].has(row, place)
-        )
-        return next(held, 0.0)
-
-    def holds(self, term: str, document: int) -> bool:
-        """Tell whether a term occurs in a document, by its postings and never by a score."""
-        if document >= self.size:
-            return False
+    def held_terms(self, query: TermWeights, document: int) -> dict[str, float]:
+        """Return the query terms that a document has, told by its postings, with their weights."""
         number, place = locate(self.segments, document)
         segment = self.segments[number]
-        row = int(segment.rows(np.array([term_hash(term)], np.uint64))[0])
-        return row >= 0 and segment.has(row, place)
+        rows = zip(query.terms, query.idf.tolist(), query.rows[number].tolist(), strict=True)
+        return {term: weight for term, weight, row in rows if segment.has(row, place)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LexicalMatches:
-    """What a query found in a field.
-
-    Attributes:
-        segments: The query at work on each segment.
-        documents: The best documents, ascending by number.
-    """
+    """The best documents for a query, ascending, and its scorer in each segment."""
 
     segments: tuple[SegmentScores, ...]
     documents: NDArray[np.int64]
 
     def scores_of(self, documents: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the scores of any documents, given ascending, float32."""
+        """Return the scores of any documents that were not excluded, given ascending."""
         if len(self.segments) == 1:
             return self.segments[0].scores_of(documents)
         total = np.zeros(len(documents), np.float32)
@@ -267,36 +192,27 @@ class LexicalMatches:
 
 
 class SegmentScores:
-    """A query at work on one segment.
+    """A query being scored in one segment of a field.
 
-    Its terms are added up from the heaviest to the lightest, whatever the segments: the same
-    document has the same score, to the last bit. The first of them are read for all documents, the
-    others looked up for those that are asked for.
-
-    Attributes:
-        size: Number of documents in the segment.
+    Terms are added from the heaviest to the lightest, whatever the segments, so that a document has
+    the same score to the last bit. The first terms are read for all documents, the others looked up
+    for those that are asked for.
     """
 
     def __init__(self, field: LexicalField, number: int, query: TermWeights) -> None:
-        """Take a segment of a field.
-
-        Args:
-            field: The field.
-            number: Which of its segments.
-            query: The terms, weighed by the field.
-        """
+        """Take the segment of this number; the query must be weighed by the field."""
         segment, rows = field.segments[number], query.rows[number]
         weights = query.idf * query.repeats
         order = np.argsort(-weights, kind="stable")
         order = order[rows[order] >= 0]
         self.size = segment.size
         self._segment = segment
-        self._dampings = field.dampings[number]
+        self._norms = field.norms[number]
         self._rows: list[int] = rows[order].tolist()
-        self._lifts = (weights[order] * SATURATION_LIMIT).astype(np.float32)
+        self._weights = (weights[order] * SATURATION_LIMIT).astype(np.float32)
         self._counts: list[int] = segment.document_frequencies(rows[order]).tolist()
-        # A longer mean length than that of the segment itself lifts every saturation, by no more
-        # than the ratio of the two.
+        # A longer mean length than the segment's own lifts every saturation, by no more than the
+        # ratio of the two.
         ratio = max(1.0, field.statistics.mean_length / max(float(segment.statistics[0]), 1e-9))
         peaks = segment.peaks[rows[order]].astype(np.float64) * (ratio * (1 + _SAFETY))
         self._bounds: list[float] = (weights[order] * peaks).tolist()
@@ -304,14 +220,14 @@ class SegmentScores:
         self._read = 0
 
     def all(self) -> NDArray[np.float32]:
-        """Return the scores of all documents, float32."""
+        """Return the scores of all documents."""
         total = np.zeros(self.size, np.float32)
         for place in range(len(self._rows)):
             self._add(range(place, place + 1), total)
         return total
 
     def scores_of(self, documents: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the scores of some documents, float32, in their order."""
+        """Return the scores of some documents."""
         if self._total is None:
             total = np.zeros(len(documents), np.float32)
         else:
@@ -321,22 +237,14 @@ class SegmentScores:
         return total
 
     def best(self, k: int, excluded: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the documents with the k highest scores, ties at the lowest included.
-
-        Args:
-            k: How many.
-            excluded: Numbers of documents that must not be among them, and are scored no more.
-
-        Returns:
-            Their numbers, ascending.
-        """
+        """Return the documents with the k highest scores and ties; excluded ones lose theirs."""
         total = self._total = np.zeros(self.size, np.float32)
         total[excluded] = -np.inf
         unread, possible, reached = sum(self._counts), sum(self._bounds), 0.0
         worth = _WORTH_PRUNING + self.size // 16
         while unread:
             first, read = self._read, 0
-            # What can be left unread is known only once the terms to come are the lesser part.
+            # What can stay unread is known only once the remaining terms are the lesser part.
             while self._read < len(self._rows) and (
                 unread - read < worth or read < worth // 4 or possible >= reached
             ):
@@ -356,7 +264,7 @@ class SegmentScores:
     def _add(self, places: range, total: NDArray[np.float32]) -> None:
         """Add some terms to the scores of all documents that have them.
 
-        All at once: the arrays of a term are short, and each call of NumPy costs a microsecond.
+        All at once: a term's arrays are short, and each NumPy call costs a microsecond.
         """
         segment = self._segment
         rows = [self._rows[place] for place in places]
@@ -364,10 +272,10 @@ class SegmentScores:
         postings = [slice(*one) for one in bounds]
         documents = np.concatenate([segment.documents[one] for one in postings], dtype=np.intp)
         frequencies = np.concatenate([segment.frequencies[one] for one in postings])
-        lifts = self._lifts[places.start : places.stop].repeat([b - a for a, b in bounds])
-        # No posting lies outside; to have NumPy make sure takes half as long again.
-        dampings = self._dampings.take(documents, mode="wrap")
-        np.add.at(total, documents, saturation(frequencies, dampings, lifts))
+        weights = self._weights[places.start : places.stop].repeat([b - a for a, b in bounds])
+        # No posting is out of bounds; NumPy's check would take half as long again.
+        norms = self._norms.take(documents, mode="wrap")
+        np.add.at(total, documents, saturation(frequencies, norms, weights))
 
     def _look_up(
         self, place: int, documents: NDArray[np.int64], total: NDArray[np.float32]
@@ -375,22 +283,43 @@ class SegmentScores:
         """Add a term to the scores of some documents."""
         segment = self._segment
         postings, has = segment.find(self._rows[place], documents)
-        frequencies, dampings = segment.frequencies[postings[has]], self._dampings[documents[has]]
-        total[has] += saturation(frequencies, dampings, self._lifts[place])
+        frequencies, norms = segment.frequencies[postings[has]], self._norms[documents[has]]
+        total[has] += saturation(frequencies, norms, self._weights[place])
 
 
 def _still_possible(total: NDArray[np.float32], k: int, rest: float) -> NDArray[np.int64] | None:
-    """Return the documents that can still be among the k best, None where that may be any.
+    """Return the documents that can still be among the k best, None if that may be any.
 
-    Args:
-        total: Score of each document by the terms read so far.
-        k: How many are wanted.
-        rest: The most that the terms to come can add.
-
-    Returns:
-        Document numbers, ascending.
+    `rest` is the most that the remaining terms can add to the scores so far.
     """
     lowest = lowest_of_best(total, k)
     if lowest <= rest * (1 + _SAFETY):
         return None
     return np.flatnonzero(total >= np.float32((lowest - rest) * (1 - _SAFETY)))
+
+
+def lowest_of_best(scores: NDArray[np.float32], k: int) -> float:
+    """Return a lower bound of the k-th highest score, and the score itself if there are few.
+
+    It is the k-th highest among the maxima of blocks: most scores are 0, on which a partition of
+    the whole would be slow (measured at a million documents: 1.7 ms against 70 ms).
+    """
+    block = _LARGE_BLOCK if len(scores) >= _MANY else _SMALL_BLOCK
+    whole = len(scores) // block * block
+    if whole // block > k:
+        # Neighbours go to different blocks, so that the maxima are taken of whole rows at once.
+        scores = scores[:whole].reshape(block, -1).max(axis=0)
+    if len(scores) < k:
+        return 0.0
+    return max(float(np.partition(scores, -k)[-k]), 0.0)
+
+
+def top_documents(scores: NDArray[np.float32], k: int) -> NDArray[np.int64]:
+    """Return the documents with the k highest scores above 0, ascending; more only if they tie."""
+    bound = lowest_of_best(scores, k)
+    found = np.flatnonzero(scores >= bound) if bound > 0 else np.flatnonzero(scores > 0)
+    if len(found) <= k:
+        return found
+    lowest = np.partition(scores[found], -k)[-k]
+    best: NDArray[np.int64] = found[scores[found] >= lowest]
+    return best

@@ -1,9 +1,8 @@
-"""The postings of one field of a segment of a corpus: which document has which term how often.
+"""The postings of one field in a segment: which document has which term how often.
 
-Terms are known by a 64-bit hash, so that looking one up is a binary search in a memory-mapped
-array and no dictionary is ever loaded. What a posting adds to a score is computed where it is
-read: it needs the length of the document alone, and so a document that comes or goes changes no
-other posting.
+Terms are known by a 64-bit hash, so a look-up is a binary search in a memory-mapped array and no
+dictionary is loaded. What a posting adds to a score is computed when it is read, so a document that
+comes or goes changes no other posting.
 """
 
 from __future__ import annotations
@@ -23,19 +22,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+# Postings that are scanned at a time.
 _BLOCK = 1 << 22
-"""Postings that are looked through at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class LexicalStatistics:
-    """What BM25Okapi has to know of a whole corpus.
-
-    Attributes:
-        documents: Number of documents, those without any term included.
-        mean_length: Mean number of terms of a document.
-        average_idf: Mean idf of the distinct terms, as `okapi.average_idf` gives it.
-    """
+    """Corpus statistics of BM25Okapi; documents without terms count too."""
 
     documents: int
     mean_length: float
@@ -47,13 +40,13 @@ class LexicalSegment:
     """One field of a segment; the arrays may be memory-mapped.
 
     Attributes:
-        hashes: Hash of each term, uint64, ascending, shape (terms,).
-        starts: Where each term's postings begin, int64, shape (terms + 1,).
-        documents: Document of each posting, int32, ascending within a term.
-        frequencies: Occurrences behind each posting, uint16.
-        peaks: The highest saturation among each term's postings, float32, shape (terms,).
-        lengths: Terms of each document, int32, shape (documents,).
-        statistics: Mean length and mean idf of the segment by itself, float64, shape (2,).
+        hashes: Hash of each term, ascending, shape (terms,).
+        starts: Where each term's postings begin, shape (terms + 1,).
+        documents: Document of each posting, ascending within a term.
+        frequencies: Occurrences behind each posting.
+        peaks: Highest saturation among each term's postings.
+        lengths: Number of terms of each document.
+        statistics: Mean length and mean idf of this segment by itself.
     """
 
     hashes: NDArray[np.uint64]
@@ -70,7 +63,7 @@ class LexicalSegment:
         return len(self.lengths)
 
     def rows(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return the row of each term, -1 where no document has it."""
+        """Return the row of each term, -1 if no document has it."""
         if not len(self.hashes):
             return np.full(len(hashes), -1, np.int64)
         places = np.minimum(self.hashes.searchsorted(hashes), len(self.hashes) - 1)
@@ -89,15 +82,7 @@ class LexicalSegment:
     def find(
         self, row: int, documents: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Find documents among the postings of a row.
-
-        Args:
-            row: A row that there is.
-            documents: Numbers of documents.
-
-        Returns:
-            Where the posting of each would stand among all postings, and whether it is there.
-        """
+        """Return where each document would stand among all postings, and whether the row has it."""
         begin, end = int(self.starts[row]), int(self.starts[row + 1])
         postings = self.documents[begin:end]
         # Numbers of another type would have all postings converted.
@@ -106,20 +91,15 @@ class LexicalSegment:
         return places + begin, postings[places] == wanted
 
     def has(self, row: int, document: int) -> bool:
-        """Tell whether a document is among the postings of a row that there is."""
+        """Return whether a document is among the postings of a row; no document is in row -1."""
+        if row < 0:
+            return False
         begin, end = int(self.starts[row]), int(self.starts[row + 1])
         place = bisect_left(self.documents, document, begin, end)
         return place < end and int(self.documents[place]) == document
 
     def tally(self, signs: NDArray[np.int8]) -> TermTally:
-        """Add up the signs of the documents that have a term, for each term that one has.
-
-        Args:
-            signs: One a document; 0 for the documents that do not count.
-
-        Returns:
-            The sums.
-        """
+        """Add up the signs (one a document, 0 if it does not count) by term."""
         found = [
             begin + np.flatnonzero(signs[self.documents[begin : begin + _BLOCK]])
             for begin in range(0, len(self.documents), _BLOCK)
@@ -130,32 +110,13 @@ class LexicalSegment:
         return TermTally.total([TermTally(self.hashes[rows], counts)])
 
     def save(self, folder: Path, name: str) -> None:
-        """Write the arrays as ``NAME-ARRAY.npy`` files.
-
-        Args:
-            folder: Where to write.
-            name: First part of the file names.
-
-        Raises:
-            OSError: When a file cannot be written whole.
-        """
+        """Write the arrays as ``NAME-ARRAY.npy`` files."""
         for field in fields(self):
             save_array(folder / f"{name}-{field.name}.npy", getattr(self, field.name))
 
     @classmethod
     def load(cls, folder: Path, name: str) -> LexicalSegment:
-        """Map the arrays that `save` wrote.
-
-        Args:
-            folder: Where they were written.
-            name: First part of the file names.
-
-        Returns:
-            The segment.
-
-        Raises:
-            CacheError: When an array is missing or does not fit the others.
-        """
+        """Map what `save` wrote; a CacheError if an array is missing or does not fit the others."""
         arrays = [map_array(folder / f"{name}-{field.name}.npy") for field in fields(cls)]
         segment = cls(*arrays)
         if not segment._is_consistent():
@@ -163,7 +124,6 @@ class LexicalSegment:
         return segment
 
     def _is_consistent(self) -> bool:
-        """Tell whether types and shapes are what the searches rely on."""
         types = (np.uint64, np.int64, np.int32, np.uint16, np.float32, np.int32, np.float64)
         arrays = [getattr(self, field.name) for field in fields(self)]
         return (
@@ -176,12 +136,7 @@ class LexicalSegment:
 
 @dataclass(frozen=True, slots=True)
 class TermTally:
-    """A number for each of some terms, such as how many documents that are gone had it.
-
-    Attributes:
-        hashes: Hash of each term, uint64, ascending.
-        counts: Its number, int64.
-    """
+    """A count for each of some terms, whose hashes are ascending."""
 
     hashes: NDArray[np.uint64]
     counts: NDArray[np.int64]
@@ -193,7 +148,7 @@ class TermTally:
 
     @classmethod
     def total(cls, tallies: Sequence[TermTally]) -> TermTally:
-        """Add tallies up; a term may occur several times in each, and none is left with 0."""
+        """Add tallies up; a term may occur several times in each, and zeros are dropped."""
         hashes = np.concatenate([tally.hashes for tally in tallies])
         distinct, places = np.unique(hashes, return_inverse=True)
         sums = np.zeros(len(distinct), np.int64)
@@ -201,7 +156,7 @@ class TermTally:
         return cls(distinct[sums != 0], sums[sums != 0])
 
     def of(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return the number of each term, 0 if it has none."""
+        """Return the count of each term, 0 if it has none."""
         if not len(self.hashes):
             return np.zeros(len(hashes), np.int64)
         places = np.minimum(self.hashes.searchsorted(hashes), len(self.hashes) - 1)

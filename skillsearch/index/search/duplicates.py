@@ -9,29 +9,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skillsearch.index.corpus import Corpus
-from skillsearch.index.dense.channel import DenseChannel
+from skillsearch.index.dense.vectors import DenseChannel
 from skillsearch.index.documents import KNOWN, Document
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+# Cosine similarity from which the metadata of two skills says the same.
 SAME_MEANING = 0.97
-"""Cosine similarity of two skills' metadata from which they say the same."""
+# Shadowed skills of one name that are compared with it.
 MOST_SHADOWED = 20
-"""Shadowed skills of one name that are looked at for copies of it."""
+# Documents that are compared at a time.
 _BLOCK = 16_384
-"""Documents that are compared at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Copies of one skill among ranked documents.
-
-    Attributes:
-        place: Place in the ranking of the document that stands for them.
-        number: Its number.
-        others: Numbers of the others.
-    """
+    """Copies of one skill: the place and number of the one that stands for them, and the others."""
 
     place: int
     number: int
@@ -43,20 +37,12 @@ def collapse(
 ) -> list[tuple[int, tuple[int, ...]]]:
     """Group ranked documents so that copies of a skill take one place.
 
-    Two are copies when their metadata says the same and either their names or their bodies are
-    equal. The one of the first root stands for the others, at its own place, whatever theirs: so
-    copies in a later root change nothing about what is found in the first. In one root it is the
-    best, and only as much of the ranking is read as n groups need.
-
-    Args:
-        corpus: The opened index.
-        ranked: Document numbers, best first.
-        n: Groups wanted.
-        roots: Paths of the roots, in order of precedence.
-
-    Returns:
-        At most n pairs: the place in the ranking of the document that stands for a group, and the
-        document numbers of the others.
+    Two are copies if their metadata says the same and either their names or their bodies are equal.
+    The one of the first root stands for the others, at its own place, whatever theirs: so copies in
+    a later root do not change what is found in the first. In one root it is the best, and only as
+    much of the ranking is read as n groups need.
+    Returns at most n pairs: the place in the ranking of the document that stands for a group, and
+    the numbers of the others.
     """
     groups: list[_Group] = []
     alike: dict[tuple[str, str], list[int]] = {}
@@ -91,14 +77,9 @@ def _by_precedence(
 
 
 def shadowed_copies(corpus: Corpus, number: int) -> tuple[int, ...]:
-    """Return some documents that one shadows and whose metadata says the same as its own.
+    """Return the copies of a document among the first `MOST_SHADOWED` of its name that it shadows.
 
-    Args:
-        corpus: The opened index.
-        number: Number of a document.
-
-    Returns:
-        Numbers of its copies, of the first `MOST_SHADOWED` of its name.
+    Their metadata says the same as its own.
     """
     if not len(corpus.documents.shadowed):
         return ()
@@ -111,15 +92,8 @@ def shadowed_copies(corpus: Corpus, number: int) -> tuple[int, ...]:
 def copies(corpus: Corpus, numbers: Iterable[int]) -> frozenset[int]:
     """Return documents together with everything that could stand for one of them.
 
-    Wider than what `collapse` joins, for who asks what is left without them: the same name, or the
-    same metadata, or the same body is enough.
-
-    Args:
-        corpus: The opened index.
-        numbers: Document numbers.
-
-    Returns:
-        Those numbers and the numbers of their copies.
+    Wider than what `collapse` joins, to see what is left without them: the same name, the same
+    metadata or the same body is enough.
     """
     found: set[int] = set()
     for number in set(numbers):
@@ -132,7 +106,7 @@ def copies(corpus: Corpus, numbers: Iterable[int]) -> frozenset[int]:
 
 
 def _similar(corpus: Corpus, number: int) -> Iterator[int]:
-    """Yield the documents whose metadata says the same as that of one, by its channel."""
+    """Yield the documents whose metadata says the same, judged by the document's channel."""
     channel, living = _known_channel(corpus, number), np.sort(corpus.documents.living)
     vector = channel.vector_of(number)
     for begin in range(0, len(living), _BLOCK):
@@ -144,7 +118,7 @@ def _similar(corpus: Corpus, number: int) -> Iterator[int]:
 def _known_channel(corpus: Corpus, *numbers: int) -> DenseChannel:
     """Return the first channel if it knows some documents, else the last.
 
-    To one that reads Latin letters alone, two Chinese skills with the same English term are equal.
+    If it reads Latin letters alone, two Chinese skills with the same English term look equal.
     """
     is_known = all(float(corpus.documents.fluency[number]) >= KNOWN for number in numbers)
     return corpus.dense[0 if is_known else -1]

@@ -10,72 +10,119 @@ import numpy as np
 
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.fields import DENSE_CHANNELS
-from skillsearch.index.search.calibration import FEATURES, LEXICAL_FEATURES, Calibration
-from skillsearch.index.search.evidence import find_evidence
-from skillsearch.index.search.fusion import reciprocal_rank_fusion
-from skillsearch.index.search.query_form import QueryForm, shares_of_trust
+from skillsearch.index.search.calibration import (
+    EVIDENCE,
+    FEATURES,
+    LEXICAL_FEATURES,
+    Calibration,
+    size_evidence,
+)
+from skillsearch.index.search.query import QueryForm, lexical_fields, shares_of_trust
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.types import System
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+# Candidates of each channel; with twice as many, no measure of any collection changes.
 _MIN_CANDIDATES = 50
-"""Candidates taken from each channel before their features are compared; with twice as many, no
-measure of any collection changes."""
+# A longer query cannot be the spelling of a name.
 _NAME_QUERY_TERMS = 4
-"""Longer queries are no spelling of a name."""
+# Least share of common letter triples (Dice) at which a spelling is near.
 _NEAR_NAME = 0.6
-"""Least share of common letter triples (Dice) at which a spelling is near."""
+# Numbers of no documents.
 NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
-"""Numbers of no documents."""
+# Scores whose leading bits, as many as float32 has, are equal are equal.
 _TIE_BITS = 23
-"""Scores whose leading bits, as many as float32 has, are equal are equal."""
+# The constant of Cormack, Clarke and Büttcher, SIGIR 2009.
+RRF_K = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Documents worth scoring.
-
-    Attributes:
-        documents: Their numbers, int64, ascending.
-        features: One row a document, columns as in `FEATURES`, float64, 0 to 1.
-    """
+    """Documents worth scoring, ascending, with a row of `FEATURES` each."""
 
     documents: NDArray[np.int64]
     features: NDArray[np.float64]
 
 
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Scored candidates, and what the hybrid score of each rests on.
+
+    Attributes:
+        contributions: What each feature adds to the ranking sum, one row a candidate.
+        gaps: How far each ranking sum is behind the best.
+        evidence: The evidence for the best candidate.
+    """
+
+    scores: NDArray[np.float64]
+    contributions: NDArray[np.float64]
+    gaps: NDArray[np.float64]
+    evidence: dict[str, float]
+
+
 def find_candidates(
     corpus: Corpus,
-    query: QueryForm,
+    queries: Sequence[QueryForm],
     n: int,
     excluded: NDArray[np.int64] = NOTHING,
-    near: Sequence[NDArray[np.int64]] | None = None,
-) -> Candidates:
+) -> list[Candidates]:
     """Take the best documents of every channel and compute all features of each.
 
     Args:
         corpus: The opened index.
-        query: The analysed query.
+        queries: Queries whose terms are weighed in the corpus.
         n: Hits wanted in the end; more of them make a larger pool.
-        excluded: Numbers of documents that must not be candidates, beside those never searched.
-        near: What `nearest_documents` found for the query, if that is known.
+        excluded: Documents that must not be candidates, beside those that no search finds.
 
     Returns:
-        The candidates; every document that is best in some channel is among them.
+        Candidates for each query; every document that is best in some channel is among them.
     """
-    k, left_out = _pool_size(n), _left_out(corpus, excluded)
-    fields = [corpus.lexical_metadata]
-    if corpus.lexical_full is not None:
-        fields.append(corpus.lexical_full)
-    weighed = [field.weigh(query.counts) for field in fields]
-    matches = [
-        field.best(weights, k, left_out) for field, weights in zip(fields, weighed, strict=True)
+    never = corpus.documents.left_out
+    left_out = _union([never, excluded]) if len(excluded) else never
+    k = max(_MIN_CANDIDATES, 4 * n)
+    near = _nearest(corpus, queries, k, left_out)
+    return [
+        _candidates(corpus, query, k, left_out, pools)
+        for query, pools in zip(queries, near, strict=True)
     ]
-    pools = [found.documents for found in matches]
-    pools += nearest_documents(corpus, [query], n, excluded)[0] if near is None else near
+
+
+def _nearest(
+    corpus: Corpus, queries: Sequence[QueryForm], k: int, left_out: NDArray[np.int64]
+) -> list[list[NDArray[np.int64]]]:
+    found: list[list[NDArray[np.int64]]] = [[] for _ in queries]
+    for number, channel in enumerate(corpus.dense):
+        asked = [place for place, query in enumerate(queries) if _is_asked(query, number)]
+        if not asked:
+            continue
+        vectors = np.stack([queries[place].views[number].vector for place in asked])
+        near = channel.nearest_to_each(vectors, k, left_out)
+        for place, documents in zip(asked, near, strict=True):
+            found[place].append(documents)
+    return found
+
+
+def _is_asked(query: QueryForm, channel: int) -> bool:
+    return channel < len(query.views) and bool(query.views[channel].vector.any())
+
+
+def _candidates(
+    corpus: Corpus,
+    query: QueryForm,
+    k: int,
+    left_out: NDArray[np.int64],
+    near: list[NDArray[np.int64]],
+) -> Candidates:
+    """Join the pools of all channels; `near` are those of the dense ones."""
+    fields = lexical_fields(corpus)
+    matches = [
+        field.best(weights, k, left_out)
+        for field, weights in zip(fields, query.weights, strict=True)
+    ]
     named = np.array(corpus.documents.named(query.text), np.int64)
+    pools = [*(found.documents for found in matches), *near]
     if corpus.documents.searched_size <= k:
         # BM25Okapi gives a term in half of a corpus the weight 0, and few are soon half.
         pools.append(corpus.documents.searched)
@@ -83,10 +130,10 @@ def find_candidates(
     if len(left_out):
         documents = documents[~np.isin(documents, left_out)]
     shares = [
-        _shares(found.scores_of(documents), field.attainable(weights))
-        for found, field, weights in zip(matches, fields, weighed, strict=True)
+        _shares(found.scores_of(documents), weights.max_score)
+        for found, weights in zip(matches, query.weights, strict=True)
     ]
-    # An index of metadata alone has the one field for both.
+    # If only metadata is indexed, the one field stands for both.
     metadata, full = shares[0], shares[-1]
     first, second, neither = shares_of_trust(corpus, query, documents)
     columns: dict[str, NDArray[np.floating]] = {
@@ -98,60 +145,17 @@ def find_candidates(
         "bm25_full_multilingual": full * second,
     }
     for number, share in enumerate((first, second)):
-        cosines = _cosines(corpus, query, number, documents)
-        # An index of metadata alone has none of bodies.
-        named_cosines = zip(DENSE_CHANNELS[number], cosines, strict=False)
-        columns |= {name: values * share for name, values in named_cosines}
+        if _is_asked(query, number):
+            cosines = corpus.dense[number].cosines(query.views[number].vector, documents)
+            # Without bodies there are fewer cosines than features.
+            for name, cosine in zip(DENSE_CHANNELS[number], cosines, strict=False):
+                if cosine is not None:
+                    columns[name] = np.maximum(cosine.astype(np.float64), 0.0) * share
     features = np.zeros((len(documents), len(FEATURES)))
     for place, name in enumerate(FEATURES):
         if name in columns:
             features[:, place] = columns[name]
     return Candidates(documents, features)
-
-
-def nearest_documents(
-    corpus: Corpus,
-    queries: Sequence[QueryForm],
-    n: int,
-    excluded: NDArray[np.int64] = NOTHING,
-) -> list[list[NDArray[np.int64]]]:
-    """Find the documents nearest to queries in each dense channel that is asked.
-
-    Args:
-        corpus: The opened index.
-        queries: The analysed queries.
-        n: Hits wanted in the end.
-        excluded: Numbers of documents that must not be among them, beside those never searched.
-
-    Returns:
-        For each query, for each channel that has its vector, document numbers, ascending.
-    """
-    left_out = _left_out(corpus, excluded)
-    found: list[list[NDArray[np.int64]]] = [[] for _ in queries]
-    for number, channel in enumerate(corpus.dense):
-        asked = [
-            place
-            for place, query in enumerate(queries)
-            if number < len(query.views) and query.views[number].vector.any()
-        ]
-        if not asked:
-            continue
-        vectors = np.stack([queries[place].views[number].vector for place in asked])
-        near = channel.nearest_to_each(vectors, _pool_size(n), left_out)
-        for place, documents in zip(asked, near, strict=True):
-            found[place].append(documents)
-    return found
-
-
-def _pool_size(n: int) -> int:
-    """Return how many candidates each channel gives."""
-    return max(_MIN_CANDIDATES, 4 * n)
-
-
-def _left_out(corpus: Corpus, excluded: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the documents that must not be candidates, ascending."""
-    never = corpus.documents.left_out
-    return _union([never, excluded]) if len(excluded) else never
 
 
 def score(
@@ -160,37 +164,87 @@ def score(
     candidates: Candidates,
     system: System,
     calibration: Calibration,
-) -> NDArray[np.float64]:
-    """Score candidates by one system; see `SYSTEMS` for what the scores mean."""
+) -> Scored:
+    """Score candidates by one system; see `SYSTEMS` for the meaning of the scores."""
     features = candidates.features
+    contributions = calibration.contributions(features)
+    sums = contributions.sum(axis=1)
     if not len(features):
-        return np.zeros(0)
-    if system == "hybrid":
-        sums = calibration.contributions(features).sum(axis=1)
-        _, evidence = best_evidence(corpus, query, candidates, sums)
-        return calibration.scores(sums, evidence)
-    lexical = calibration.channel_scores(features, LEXICAL_FEATURES)
-    # Each dense channel judges its share: the sum of both stays between 0 and 1.
-    first, second = (calibration.channel_scores(features, names) for names in DENSE_CHANNELS)
-    dense = first + second
-    if system == "bm25":
-        return lexical
-    return dense if system == "dense" else reciprocal_rank_fusion([lexical, dense])
-
-
-def best_evidence(
-    corpus: Corpus, query: QueryForm, candidates: Candidates, sums: NDArray[np.float64]
-) -> tuple[int, dict[str, float]]:
-    """Return which candidate has the highest ranking sum, and the evidence for it."""
+        return Scored(sums, contributions, sums, {})
     best = int(best_first(sums, corpus.documents.in_order(candidates.documents))[0])
-    document = int(candidates.documents[best])
-    return best, find_evidence(corpus, query, document, candidates.features[best])
+    gaps = sums[best] - sums
+    evidence = find_evidence(corpus, query, int(candidates.documents[best]), features[best])
+    if system == "hybrid":
+        return Scored(calibration.scores(sums, evidence), contributions, gaps, evidence)
+    scores = lexical = calibration.channel_scores(features, LEXICAL_FEATURES)
+    if system != "bm25":
+        # Each dense channel judges its share: the sum of both stays between 0 and 1.
+        first, second = (calibration.channel_scores(features, names) for names in DENSE_CHANNELS)
+        dense = first + second
+        scores = dense if system == "dense" else reciprocal_rank_fusion([lexical, dense])
+    return Scored(scores, contributions, gaps, evidence)
+
+
+def find_evidence(
+    corpus: Corpus, query: QueryForm, document: int, features: NDArray[np.float64]
+) -> dict[str, float]:
+    """Return the value of each piece of `calibration.EVIDENCE` for a document and its features."""
+    named = dict(zip(FEATURES, features.tolist(), strict=True))
+    shares = shares_of_trust(corpus, query, np.array([document]))
+    first, second, no_channel = (float(share[0]) for share in shares)
+    evidence = {name: named[name] for name in EVIDENCE if name in named}
+    return evidence | {
+        "bm25_known_alone": named["bm25_metadata_alone"] * _known_factor(corpus, query, no_channel),
+        "rarest_term": first * _rarest_term(corpus, query, document),
+        "corpus_size": size_evidence(corpus.documents.searched_size),
+        "distrust": no_channel,
+        "multilingual": second,
+    }
+
+
+def _known_factor(corpus: Corpus, query: QueryForm, no_channel: float) -> float:
+    """Return the factor by which a share grows if unknown terms count less.
+
+    They count by how much of the corpus is in scripts that the embedder cannot read.
+    """
+    known, unknown = query.weights[0].known_score, query.weights[0].unknown_score
+    if no_channel <= 0.0 or known <= 0:
+        return 1.0
+    foreign = 1.0 - corpus.documents.mean_trust
+    return (known + unknown) / (known + foreign * unknown)
+
+
+def _rarest_term(corpus: Corpus, query: QueryForm, document: int) -> float:
+    """Return how rare the rarest query term in a document is, 0 to 1, mean over both fields."""
+    rarest = [
+        max(field.held_terms(weights, document).values(), default=0.0) / field.rarest_idf
+        for field, weights in zip(lexical_fields(corpus), query.weights, strict=True)
+    ]
+    return (rarest[0] + rarest[-1]) / 2
+
+
+def reciprocal_rank_fusion(
+    channels: Sequence[NDArray[np.float64]], rrf_k: int = RRF_K
+) -> NDArray[np.float64]:
+    """Fuse the scores of several channels over the same candidates by reciprocal rank.
+
+    A candidate that a channel scores 0 or less is not in its ranking; equal scores share the better
+    rank. Returns the share of what first place in all channels gives, 0 to 1. Kept for comparison:
+    ranks can neither tell a strong channel from a weak one nor say that nothing fits.
+    """
+    total = np.zeros_like(channels[0], dtype=np.float64)
+    for scores in channels:
+        ascending = np.sort(scores)
+        ranks = len(scores) - np.searchsorted(ascending, scores, side="right") + 1
+        total += np.where(scores > 0, 1.0 / (rrf_k + ranks), 0.0)
+    return total * (rrf_k + 1) / len(channels)
 
 
 def best_first(scores: NDArray[np.float64], order: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the places of scores from the highest to the lowest, ties by the order of ids.
 
-    Sums of floats differ in their last bits with what else is scored: ties must not.
+    Float sums vary in their last bits with the candidate set; scores are rounded so that ties stay
+    ties.
     """
     mantissas, exponents = np.frexp(scores)
     rounded = np.ldexp(np.rint(np.ldexp(mantissas, _TIE_BITS)), exponents)
@@ -208,22 +262,11 @@ def _union(pools: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     return documents[is_first]
 
 
-def _shares(scores: NDArray[np.float32], attainable: float) -> NDArray[np.float32]:
-    """Return BM25 scores as shares of what the query can attain."""
-    if attainable <= 0:
+def _shares(scores: NDArray[np.float32], max_score: float) -> NDArray[np.float32]:
+    if max_score <= 0:
         return np.zeros_like(scores)
-    shares: NDArray[np.float32] = scores / np.float32(attainable)
+    shares: NDArray[np.float32] = scores / np.float32(max_score)
     return shares
-
-
-def _cosines(
-    corpus: Corpus, query: QueryForm, channel: int, documents: NDArray[np.int64]
-) -> list[NDArray[np.float64]]:
-    """Return what a channel makes of metadata and, maybe, bodies; nothing if it has no say."""
-    if channel >= len(query.views) or not query.views[channel].vector.any():
-        return []
-    found = corpus.dense[channel].cosines(query.views[channel].vector, documents)
-    return [np.maximum(one.astype(np.float64), 0.0) for one in found if one is not None]
 
 
 def _name_match(
@@ -245,6 +288,5 @@ def _name_match(
 
 
 def _triples(name: str) -> set[str]:
-    """Return the letter triples of a name, its ends marked, case and separators aside."""
     padded = f" {' '.join(name.casefold().replace('-', ' ').replace('_', ' ').split())} "
     return {padded[i : i + 3] for i in range(len(padded) - 2)}

@@ -1,8 +1,8 @@
-"""One search: what is asked, checked, and the hits that answer it."""
+"""One search: the request, checked, and the hits that answer it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -10,14 +10,15 @@ import numpy as np
 
 from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.errors import ParseError, QueryError
-from skillsearch.index.chunk_index import term_shares
+from skillsearch.index.chunk_index import TermShares
 from skillsearch.index.corpus import Corpus, OpenedIndex
 from skillsearch.index.documents import Document
+from skillsearch.index.lexical.field import LexicalField, TermWeights
 from skillsearch.index.names import read_skill
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.search.duplicates import collapse, shadowed_copies
-from skillsearch.index.search.query_form import QueryForm, shares_of_trust
-from skillsearch.index.search.ranker import best_first, find_candidates, nearest_documents, score
+from skillsearch.index.search.query import QueryForm, shares_of_trust, weigh_terms
+from skillsearch.index.search.ranker import Candidates, best_first, find_candidates, score
 from skillsearch.setting_values import MAX_N
 from skillsearch.types import SYSTEMS, ChannelVote, Hit, SearchResult, System
 
@@ -41,7 +42,7 @@ class SearchRequest:
     """The arguments of `SkillIndex.search`, which explains them.
 
     Raises:
-        QueryError: When one of them cannot be used.
+        QueryError: If one of them cannot be used.
     """
 
     query: str
@@ -53,7 +54,6 @@ class SearchRequest:
     exclude: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        """Check every argument."""
         if not self.query.strip():
             raise QueryError("The query is empty; say in words what is to be done.")
         if len(self.query) > MAX_QUERY_CHARS:
@@ -70,7 +70,7 @@ class SearchRequest:
 
     @classmethod
     def of(cls, query: str, **options: Unpack[SearchOptions]) -> SearchRequest:
-        """Return a request; what is not given is as `SkillIndex.search` has it."""
+        """Return a request with the defaults of `SkillIndex.search`."""
         return cls(
             query,
             options.get("n", 5),
@@ -82,10 +82,76 @@ class SearchRequest:
         )
 
     def cut(self, calibration: Calibration) -> float:
-        """Return the threshold that holds: the one asked for, or the default of the system."""
+        """Return the threshold in use: the one asked for, or the default of the system."""
         if self.threshold is not None:
             return float(self.threshold)
         return calibration.threshold if self.system == "hybrid" else 0.0
+
+
+def read_body(document: Document) -> str:
+    """Return the body of a skill as it is on disk now; empty if it cannot be read."""
+    try:
+        return read_skill(document).body
+    except ParseError:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """What all queries of a batch share.
+
+    Attributes:
+        request: Any of them: they differ in the query alone.
+        roots: Paths of the roots, in order of precedence.
+        body_of: Gives the body of a hit that is to be explained.
+    """
+
+    request: SearchRequest
+    corpus: Corpus
+    calibration: Calibration
+    roots: Sequence[str]
+    body_of: Callable[[Document], str]
+
+    def hits(self, forms: Sequence[QueryForm]) -> list[tuple[Hit, ...]]:
+        """Return the hits for each query, best first, ties by document id."""
+        excluded = self._excluded()
+        found = find_candidates(self.corpus, forms, self.request.n, excluded)
+        return [self._ranked(*one) for one in zip(forms, found, strict=True)]
+
+    def _excluded(self) -> NDArray[np.int64]:
+        documents = self.corpus.documents
+        named = [documents.number_of(doc_id) for doc_id in self.request.exclude]
+        numbers = np.array([number for number in named if number is not None], np.int64)
+        if self.request.include_hidden:
+            return numbers
+        return np.concatenate([numbers, np.flatnonzero(documents.hidden)])
+
+    def _ranked(self, form: QueryForm, candidates: Candidates) -> tuple[Hit, ...]:
+        """Score the candidates of a query; copies of a skill take one place."""
+        request, corpus = self.request, self.corpus
+        scored = score(corpus, form, candidates, request.system, self.calibration)
+        scores = scored.scores
+        accepted = (scores >= request.cut(self.calibration)) & (scores > 0)
+        accepted &= candidates.features.any(axis=1)
+        best = best_first(scores, corpus.documents.in_order(candidates.documents))
+        ranked = best[accepted[best]]
+        if request.explain:
+            from skillsearch.index.search.explain import explain
+        full = corpus.lexical_full
+        shares = None if full is None else _term_shares(full, form.weights[-1])
+        hits = []
+        groups = collapse(corpus, candidates.documents[ranked], request.n, self.roots)
+        for rank, (place, others) in enumerate(groups, start=1):
+            row = int(ranked[place])
+            number = int(candidates.documents[row])
+            chunk = "" if shares is None else _best_chunk(corpus, form, number, shares)
+            hit = _hit(corpus, rank, number, float(scores[row]), others, chunk)
+            if request.explain:
+                body = self.body_of(corpus.documents[number])
+                why = explain(corpus, form, candidates, scored, row, self.calibration, body)
+                hit = replace(hit, explain=why)
+            hits.append(hit)
+        return tuple(hits)
 
 
 def answer(
@@ -93,33 +159,24 @@ def answer(
     opened: OpenedIndex,
     forms: Sequence[QueryForm],
     calibration: Calibration,
+    body_of: Callable[[Document], str],
 ) -> list[SearchResult]:
-    """Answer requests that differ in their query alone.
+    """Answer at least one request; they differ in their query alone.
 
-    Args:
-        requests: What is asked.
-        opened: The opened index.
-        forms: The analysed queries; none where the index is empty.
-        calibration: Weighs features and evidence.
-
-    Returns:
-        An answer to each, in their order, without the time that it took.
+    There are no forms (analysed queries) if the index is empty. `body_of` gives the body of a hit
+    that is to be explained. The time of the results is left at 0.
     """
-    corpus = opened.corpus
     if not forms:
         return [
             SearchResult(one.query, one.cut(calibration), (), True, 0.0, ()) for one in requests
         ]
-    first = requests[0]
     roots = [str(root.path) for root in opened.settings.roots]
-    excluded = _excluded(first, corpus)
-    near = nearest_documents(corpus, forms, first.n, excluded)
+    search = _Search(requests[0], opened.corpus, calibration, roots, body_of)
     results = []
-    for request, form, documents in zip(requests, forms, near, strict=True):
-        hits = _hits(request, corpus, form, calibration, roots, excluded, documents)
+    for request, form, hits in zip(requests, forms, search.hits(forms), strict=True):
         votes: tuple[ChannelVote, ...] = ()
         if request.explain and request.system == "hybrid":
-            from skillsearch.index.search.votes import channel_votes
+            from skillsearch.index.search.explain import channel_votes
 
             votes = channel_votes(form, opened)
         cut = request.cut(calibration)
@@ -134,72 +191,14 @@ def run(
     calibration: Calibration,
     roots: Sequence[str],
 ) -> tuple[Hit, ...]:
-    """Answer a request.
-
-    Args:
-        request: What is asked.
-        corpus: The opened index.
-        form: The analysed query.
-        calibration: Weighs features and evidence.
-        roots: Paths of the roots, in order of precedence.
-
-    Returns:
-        The hits, best first, ties by document id; copies of a skill take one place.
-    """
-    excluded = _excluded(request, corpus)
-    (near,) = nearest_documents(corpus, [form], request.n, excluded)
-    return _hits(request, corpus, form, calibration, roots, excluded, near)
-
-
-def _hits(
-    request: SearchRequest,
-    corpus: Corpus,
-    form: QueryForm,
-    calibration: Calibration,
-    roots: Sequence[str],
-    excluded: NDArray[np.int64],
-    near: Sequence[NDArray[np.int64]],
-) -> tuple[Hit, ...]:
-    """Answer a request of which is known what it leaves out and what is near it."""
-    candidates = find_candidates(corpus, form, request.n, excluded, near)
-    scores = score(corpus, form, candidates, request.system, calibration)
-    accepted = (scores >= request.cut(calibration)) & (scores > 0)
-    accepted &= candidates.features.any(axis=1)
-    best = best_first(scores, corpus.documents.in_order(candidates.documents))
-    ranked = best[accepted[best]]
-    if request.explain:
-        from skillsearch.index.search.explain import explain
-    hits = []
-    groups = collapse(corpus, candidates.documents[ranked], request.n, roots)
-    for rank, (place, others) in enumerate(groups, start=1):
-        row = int(ranked[place])
-        number = int(candidates.documents[row])
-        hit = _hit(corpus, form, rank, number, float(scores[row]), others)
-        if request.explain:
-            text = _body(corpus.documents[number])
-            hit = replace(hit, explain=explain(corpus, form, candidates, row, calibration, text))
-        hits.append(hit)
-    return tuple(hits)
-
-
-def _excluded(request: SearchRequest, corpus: Corpus) -> NDArray[np.int64]:
-    """Return the numbers of the documents that a request leaves out."""
-    named = [corpus.documents.number_of(doc_id) for doc_id in request.exclude]
-    numbers = np.array([number for number in named if number is not None], np.int64)
-    if request.include_hidden:
-        return numbers
-    return np.concatenate([numbers, np.flatnonzero(corpus.documents.hidden)])
+    """Return the hits in a corpus for a query that was analysed without it or with another."""
+    weighed = replace(form, weights=weigh_terms(corpus, form.counts))
+    return _Search(request, corpus, calibration, roots, read_body).hits([weighed])[0]
 
 
 def _hit(
-    corpus: Corpus,
-    form: QueryForm,
-    rank: int,
-    number: int,
-    score: float,
-    others: tuple[int, ...],
+    corpus: Corpus, rank: int, number: int, score: float, others: tuple[int, ...], chunk: str
 ) -> Hit:
-    """Make a hit of a document."""
     document = corpus.documents[number]
     others += shadowed_copies(corpus, number)
     return Hit(
@@ -211,24 +210,25 @@ def _hit(
         root=document.root,
         doc_id=document.doc_id,
         duplicates=tuple(corpus.documents[other].path for other in others),
-        chunk=_best_chunk(corpus, form, number, document) if document.chunks else "",
+        chunk=chunk,
     )
 
 
-def _best_chunk(corpus: Corpus, form: QueryForm, number: int, document: Document) -> str:
-    """Return the id of the chunk that fits the query best; empty where none does."""
+def _best_chunk(corpus: Corpus, form: QueryForm, number: int, shares: TermShares) -> str:
+    """Return the id of the chunk of a document that fits the query best; empty if none does."""
+    document = corpus.documents[number]
     chunks, place = corpus.chunks_of(number)
-    if chunks is None or corpus.lexical_full is None:
+    if chunks is None or not document.chunks:
         return ""
-    shares = term_shares(form.counts, corpus.lexical_full)
     first, _, _ = shares_of_trust(corpus, form, np.array([number]))
     best = chunks.best(form.views[0].vector, shares, place, float(first[0]))
     return "" if best is None else document.chunks[best][0]
 
 
-def _body(document: Document) -> str:
-    """Read the body of a skill as it is now; empty where it cannot be read."""
-    try:
-        return read_skill(document).body
-    except ParseError:
-        return ""
+def _term_shares(field: LexicalField, query: TermWeights) -> TermShares:
+    """Return each term's share of the query by Lucene's idf, above 0 even for common terms."""
+    order = np.argsort(query.hashes)
+    frequencies = query.document_frequencies[order]
+    count = field.statistics.documents
+    weights = np.log1p((count - frequencies + 0.5) / (frequencies + 0.5))
+    return TermShares(query.hashes[order], weights / weights.sum() if len(weights) else weights)

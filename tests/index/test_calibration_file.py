@@ -13,7 +13,11 @@ from skillsearch.index.search.calibration import (
     SUPPORTING,
     Calibration,
 )
-from skillsearch.index.search.fitted import PACKAGED, default_calibration, load_calibration
+from skillsearch.index.search.calibration_file import (
+    PACKAGED,
+    default_calibration,
+    load_calibration,
+)
 
 CURE = "python scripts/fit_fusion.py"
 
@@ -26,7 +30,7 @@ def test_the_packaged_calibration_can_be_used():
     assert min(calibration.weights.values()) >= 0
     assert min(calibration.evidence[name] for name in SUPPORTING) >= 0
     assert max(calibration.evidence[name] for name in OPPOSING) <= 0
-    assert calibration.lag > 0
+    assert calibration.slope > 0
     assert 0 < calibration.threshold < 1
     assert max(calibration.weights.values()) > 0
 
@@ -44,7 +48,7 @@ def test_a_file_of_ones_own_is_read(tmp_path):
     for encoding in ("utf-8", "utf-8-sig", "utf-16"):
         path = tmp_path / f"{encoding}.json"
         path.write_text(json.dumps(values), encoding=encoding)
-        assert load_calibration(path).lag == 0.25
+        assert load_calibration(path).slope == 0.25
 
 
 GOOD = default_calibration().to_dict()

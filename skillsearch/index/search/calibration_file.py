@@ -1,4 +1,4 @@
-"""The calibration in use: read from what ``scripts/fit_fusion.py`` wrote into the package."""
+"""The calibration in use: the file that ``scripts/fit_fusion.py`` wrote into the package."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from skillsearch.errors import ConfigError
 from skillsearch.index.search.calibration import Calibration
 
+# Coefficients with their provenance: collections, date, measures.
 PACKAGED = Path(__file__).with_name("calibration.json")
-"""Coefficients with their provenance: collections, date, measures."""
 _MAX_BYTES = 1 << 20
 
 
@@ -21,22 +21,12 @@ def default_calibration() -> Calibration:
 
 
 def load_calibration(path: Path) -> Calibration:
-    """Read a calibration.
-
-    Args:
-        path: A JSON file that ``scripts/fit_fusion.py`` wrote.
-
-    Returns:
-        The calibration.
-
-    Raises:
-        ConfigError: When the file cannot be read, or holds no calibration.
-    """
+    """Read a calibration; a ConfigError if the file cannot be read or does not hold one."""
     try:
         with path.open("rb") as file:
             values = json.loads(file.read(_MAX_BYTES))
         if not isinstance(values, dict):
-            raise ValueError("it is no JSON object")
+            raise ValueError("it is not a JSON object")
         return Calibration.from_dict(values)
     except (OSError, ValueError, RecursionError) as exc:
         raise ConfigError(

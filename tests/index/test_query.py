@@ -9,9 +9,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skillsearch.embedders.embedding import HashingEmbedder, embed
-from skillsearch.index.search.calibration import CLUES
-from skillsearch.index.search.fitted import default_calibration
-from skillsearch.index.search.query_form import QueryForm, QueryView, analyse, shares_of_trust
+from skillsearch.index.search.calibration import LANGUAGE_FEATURES
+from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.query import (
+    QueryForm,
+    QueryView,
+    analyse,
+    language_features,
+    shares_of_trust,
+    trusts,
+)
 from skillsearch.text.tokenizer import terms
 
 SHARE = st.floats(0, 1)
@@ -65,7 +72,7 @@ def test_the_shares_sum_to_one(index, trusts, trust, fluency):
     assert min(parts) >= 0
 
 
-def ask(text, index, *, channels=2, heard=None, **clues):
+def ask(text, index, *, channels=2, heard=None, **features):
     """Analyse a query where only the given clues count, and add to a list what is embedded."""
 
     def listen(channel, text):
@@ -73,8 +80,8 @@ def ask(text, index, *, channels=2, heard=None, **clues):
             heard.append((channel, text))
         return np.full(512 if channel == 0 else 256, channel + 1, np.float32)
 
-    coefficients = dict.fromkeys((*CLUES, "intercept"), 0.0) | clues
-    calibration = replace(default_calibration(), clues=coefficients)
+    coefficients = dict.fromkeys((*LANGUAGE_FEATURES, "intercept"), 0.0) | features
+    calibration = replace(default_calibration(), language=coefficients)
     return analyse(text, index.opened, calibration, listen, channels=channels)
 
 
@@ -140,3 +147,59 @@ def test_a_channel_that_cannot_be_asked_is_as_if_it_were_not_there(both):
     assert [view.trust for view in form.views] == [1.0]
     assert ask("剪辑视频", both, channels=1, heard=heard).views[0].trust == 0.0
     assert heard == [(0, "ab")]
+
+
+@pytest.mark.parametrize(
+    ("fluency", "expected"),
+    [
+        (1.0, (1.0, 0.0)),
+        (0.95, (1.0, 0.0)),
+        (0.9, (1.0, 0.0)),
+        (0.89, (0.89, 1.0)),
+        (0.5, (0.5, 1.0)),
+        (0.11, (0.11, 1.0)),
+        (0.05, (0.0, 1.0)),
+        (0.0, (0.0, 1.0)),
+    ],
+)
+def test_who_is_sure_answers_alone(fluency, expected):
+    """In a corpus of English skills; between the bounds both have a say."""
+    assert trusts(fluency, 0.0) == expected
+
+
+@pytest.mark.parametrize(("share", "is_asked"), [(0, 0.0), (0.29, 0.0), (0.3, 1.0), (1, 1.0)])
+def test_in_a_mixed_corpus_the_second_channel_always_has_a_say(share, is_asked):
+    """From three tenths of the skills on; the trust in the first is what it was."""
+    assert trusts(1.0, share) == (1.0, is_asked)
+    assert trusts(0.6, share) == (0.6, 1.0)
+    assert trusts(0.0, share) == (0.0, 1.0)
+
+
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_some_channel_always_has_a_say(fluency, share):
+    """Whatever the query and the corpus; the second wherever the first is in doubt."""
+    first, second = trusts(fluency, share)
+    assert 0 <= first <= 1
+    assert second in (0.0, 1.0)
+    assert first == 1.0 or second == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "expected"),
+    [
+        ("cut the video", "en", (1, 0, 0)),
+        ("ffmpeg h264", "", (0, 0, 0)),
+        ("剪辑视频", "zh", (0, 1, 1)),
+        ("剪辑 mp4", "zh", (0, 1, 2 / 4)),
+        ("Äpfel schälen", "de", (0, 1, 2 / 12)),
+        ("café", "", (0, 0, 1 / 4)),
+        ("!? 42", "", (0, 0, 0)),
+        ("", "", (0, 0, 0)),
+    ],
+)
+def test_the_clues_of_a_query_by_hand(text, language, expected):
+    """Its language, known to be English or not to be, and its share of other letters."""
+    values = [*map(float, expected), 0.25]
+    assert language_features(text, language, 0.25) == pytest.approx(
+        dict(zip(LANGUAGE_FEATURES, values, strict=True))
+    )

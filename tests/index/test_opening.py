@@ -1,0 +1,64 @@
+"""An index is brought up to date before it is searched, never by the search."""
+
+import pytest
+
+from skillsearch.embedders.embedding import HashingEmbedder
+from skillsearch.index.build import builder
+from skillsearch.index.dense import channels
+from skillsearch.index.opening import bring_up_to_date
+from skillsearch.index.skill_index import SkillIndex
+
+
+@pytest.fixture
+def another_model(monkeypatch):
+    """Exchange the files of the model; call it once the index is built."""
+
+    def exchange():
+        for module in (builder, channels):
+            monkeypatch.setattr(module, "load_embedder", lambda spec, **_: HashingEmbedder(64))
+        for module in (builder, channels):
+            monkeypatch.setattr(module, "model_identity", lambda spec: f"{spec} of today")
+
+    return exchange
+
+
+def test_nothing_is_said_of_an_index_that_is_current(index):
+    """Nor done."""
+    assert bring_up_to_date(SkillIndex.open(index.folder)) == ""
+
+
+def test_an_index_whose_model_has_changed_is_refreshed(index, another_model):
+    """Once, whatever else has changed, and the search that follows uses the new one."""
+    another_model()
+    opened = SkillIndex.open(index.folder)
+    assert bring_up_to_date(opened) == "index refreshed: its model has changed"
+    assert bring_up_to_date(opened) == ""
+    assert opened.search("fill in a PDF form")[0].name == "pdf-forms"
+    assert opened.opened.settings.channels[0].dimensions == 64
+
+
+def test_an_embedder_that_was_loaded_before_its_model_changed_is_loaded_again(index, another_model):
+    """Else the new generation would hold vectors of the old model."""
+    assert index.search("fill in a PDF form")
+    another_model()
+    assert bring_up_to_date(index) == "index refreshed: its model has changed"
+    assert index.opened.settings.channels[0].dimensions == 64
+    assert index.search("fill in a PDF form")[0].name == "pdf-forms"
+
+
+def test_changed_skills_and_a_changed_model_are_told_together(index, root, another_model):
+    """In one message."""
+    another_model()
+    (root / "tea-timer" / "SKILL.md").unlink()
+    said = bring_up_to_date(SkillIndex.open(index.folder))
+    assert said == "index refreshed: 0 added, 0 changed, 1 removed, its model has changed"
+
+
+def test_a_search_writes_nothing(index, files_of):
+    """Not even one whose model has changed."""
+    before = files_of(index.folder)
+    opened = SkillIndex.open(index.folder)
+    for query in ("fill in a PDF form", "양식을 작성해 줘"):
+        opened.search(query, explain=True)
+    opened.search_many(["tea", "keys"])
+    assert files_of(index.folder) == before
