@@ -25,8 +25,7 @@ from pathlib import Path
 
 from skillsearch.embedders.model_files import sha256_of
 from skillsearch.errors import SkillSearchError
-from skillsearch.training.bert_weights import read_hugging_face
-from skillsearch.training.onnx_export import export
+from skillsearch.training.bert_weights import export, read_hugging_face
 from skillsearch.types import JsonValue
 
 REPOSITORY = Path(__file__).resolve().parents[1]

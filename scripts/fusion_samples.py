@@ -19,10 +19,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from skillsearch.evaluation.collection import load_collection
-from skillsearch.evaluation.judged_index import write_skills
-from skillsearch.evaluation.pool import pool_collections
-from skillsearch.evaluation.query_embedder import Embedders
+from skillsearch.evaluation.collection import load_collection, pool_collections
+from skillsearch.evaluation.judged_index import Embedders, write_skills
 from skillsearch.evaluation.types import Collection, JudgedQuery
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.search.calibration import Calibration

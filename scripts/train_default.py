@@ -27,12 +27,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from skillsearch.training.batches import neighbours
 from skillsearch.training.bert_weights import BertWeights, average, read_hugging_face
 from skillsearch.training.contrastive import encoder_of, train
-from skillsearch.training.phrases import SkillText
-from skillsearch.training.plan import distinct_skills, make_plan
-from skillsearch.training.settings import TrainingSettings
+from skillsearch.training.plan import TrainingSettings, distinct_skills, make_plan, neighbours
+from skillsearch.training.queries import SkillText
 
 SETTINGS = TrainingSettings(
     steps=420,

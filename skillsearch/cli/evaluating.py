@@ -20,7 +20,7 @@ from skillsearch.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from skillsearch.evaluation.jobs import Job
-    from skillsearch.evaluation.outcome import Outcome
+    from skillsearch.evaluation.report import Outcome
     from skillsearch.evaluation.systems import SystemSpec
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -124,8 +124,8 @@ def eval_command(context: click.Context, /, **options: Any) -> None:
     system answers every query; the report tells how good the answers are, which differences are
     more than chance, and how well scores tell what nothing answers.
     """
-    from skillsearch.evaluation.measures import parse_minimum
-    from skillsearch.evaluation.outcome import shortfalls
+    from skillsearch.evaluation.report import shortfalls
+    from skillsearch.evaluation.runs import parse_minimum
 
     wishes = _Wishes(**options)
     _check(wishes)
@@ -236,7 +236,7 @@ def _evaluate(
 
 def _show(outcomes: Sequence[Outcome], wishes: _Wishes) -> None:
     """Print what was found: as JSON, as tables for a person, or as rows for other programs."""
-    from skillsearch.evaluation.assess import mean_systems
+    from skillsearch.evaluation.report import mean_systems
 
     if not wishes.as_json:
         (_print if is_terminal() else _emit)(outcomes)

@@ -12,15 +12,20 @@ from rich.text import Text
 
 from skillsearch.cli.output import emit_rows
 from skillsearch.cli.tables import fitted, make_console, plain_table
-from skillsearch.evaluation.assess import EXAMPLE_MEASURE
-from skillsearch.evaluation.wording import against_baseline, percent, score_digits, spread
+from skillsearch.evaluation.report import (
+    MAIN_MEASURE,
+    against_baseline,
+    percent,
+    score_digits,
+    spread,
+)
 from skillsearch.text.safe_text import one_line
 
 if TYPE_CHECKING:
     from skillsearch.evaluation.confusables import Confusion
     from skillsearch.evaluation.types import Report
 
-_PART_MEASURES = (EXAMPLE_MEASURE, "Success@1", "R@5")
+_PART_MEASURES = (MAIN_MEASURE, "Success@1", "R@5")
 _MAX_PAIRS = 20
 """Pairs shown on a terminal; --json has all."""
 _NAME_CHARS = 32
@@ -128,7 +133,7 @@ def _add_parts(table: Table, parts: Mapping[str, Report]) -> None:
     for part, report in parts.items():
         for place, system in enumerate(report.systems):
             first, *others = (percent(system.means.get(name)) for name in _PART_MEASURES)
-            ends = Text(spread(system.intervals.get(EXAMPLE_MEASURE)), style="dim")
+            ends = Text(spread(system.intervals.get(MAIN_MEASURE)), style="dim")
             heads = ("", "") if place else (one_line(part), f"{report.queries:,}")
             name = Text(one_line(system.name, _NAME_CHARS))
             cells: list[str | Text] = [*map(Text, heads), name, first, ends, *others]

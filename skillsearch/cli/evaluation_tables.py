@@ -13,7 +13,20 @@ from rich.text import Text
 
 from skillsearch.cli.output import emit_rows
 from skillsearch.cli.tables import fitted, make_console, plain_table
-from skillsearch.evaluation.assess import EXAMPLE_MEASURE, mean_systems, system_means
+from skillsearch.evaluation.report import (
+    MAIN_MEASURE,
+    MISSING,
+    best_systems,
+    headline,
+    mean_systems,
+    percent,
+    points,
+    probability,
+    score_digits,
+    spread,
+    system_means,
+    verdict,
+)
 from skillsearch.evaluation.types import (
     Abstention,
     Comparison,
@@ -21,20 +34,9 @@ from skillsearch.evaluation.types import (
     QueryExample,
     Report,
 )
-from skillsearch.evaluation.wording import (
-    MISSING,
-    best_systems,
-    headline,
-    percent,
-    points,
-    probability,
-    score_digits,
-    spread,
-    verdict,
-)
 from skillsearch.text.safe_text import one_line
 
-_COMPARED = (EXAMPLE_MEASURE, "Success@1")
+_COMPARED = (MAIN_MEASURE, "Success@1")
 """Measures whose differences are shown; the page shows all."""
 _WORST = 3
 """Queries shown, of the best system."""
@@ -75,11 +77,11 @@ def print_summary(reports: Sequence[Report], console: Console | None = None) -> 
     console = console or make_console()
     names = list(dict.fromkeys(system.name for report in reports for system in report.systems))
     heads = ["collection", *(_short(name).plain for name in names)]
-    table = _table(f"{EXAMPLE_MEASURE} in percent", heads)
+    table = _table(f"{MAIN_MEASURE} in percent", heads)
     rows = [(_short(report.collection), system_means(report)) for report in reports]
     rows += [(Text("mean"), mean_systems(reports))] if len(reports) > 1 else []
     for head, means in rows:
-        table.add_row(head, *(_value(name, EXAMPLE_MEASURE, means) for name in names))
+        table.add_row(head, *(_value(name, MAIN_MEASURE, means) for name in names))
     console.print(fitted(table, console.width))
 
 
@@ -182,13 +184,13 @@ def _title(report: Report) -> Text:
 def _measures(report: Report) -> Table:
     """Show the mean of each measure, and the interval of the main one."""
     names = list(dict.fromkeys(name for system in report.systems for name in system.means))
-    place = names.index(EXAMPLE_MEASURE) + 1 if EXAMPLE_MEASURE in names else len(names)
+    place = names.index(MAIN_MEASURE) + 1 if MAIN_MEASURE in names else len(names)
     heads = ["system", *names, "ms"]
     heads.insert(place + 1, "95 %")
     table = _table("Means in percent", heads)
     for system in report.systems:
         cells = [_value(system.name, name, system_means(report)) for name in names]
-        cells.insert(place, Text(spread(system.intervals.get(EXAMPLE_MEASURE)), style="dim"))
+        cells.insert(place, Text(spread(system.intervals.get(MAIN_MEASURE)), style="dim"))
         time = system.milliseconds
         ms = MISSING if time is None else f"{time:,.1f}"
         table.add_row(_short(system.name), *cells, ms)
@@ -245,7 +247,7 @@ def _worst(report: Report) -> Iterator[Text]:
     known = [system for system in report.systems if system.worst]
     if not known:
         return
-    best = max(known, key=lambda system: system.means.get(EXAMPLE_MEASURE, 0.0))
+    best = max(known, key=lambda system: system.means.get(MAIN_MEASURE, 0.0))
     yield Text()
     yield Text(f"Worst queries of {_short(best.name)}", style="bold")
     for example in best.worst[:_WORST]:
@@ -262,7 +264,7 @@ def _outcome(example: QueryExample) -> str:
     shown = {hit.doc_id for hit in example.top[:1]}
     wanted = next((doc_id for doc_id in example.relevant if doc_id not in shown), None)
     instead = f", relevant is {_short(_last_part(wanted))}" if wanted else ""
-    return f"{EXAMPLE_MEASURE} {percent(example.value)}: {first}{instead}"
+    return f"{MAIN_MEASURE} {percent(example.value)}: {first}{instead}"
 
 
 def _last_part(doc_id: str) -> str:

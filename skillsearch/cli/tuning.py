@@ -22,7 +22,7 @@ from skillsearch.config import load_settings
 
 if TYPE_CHECKING:
     from skillsearch.training.measuring import Measured
-    from skillsearch.training.tuning_types import Tuned
+    from skillsearch.training.tuning import Tuned
     from skillsearch.types import Languages
 
 _NAMES = {
@@ -98,12 +98,11 @@ def tune_command(
     judged where there are judged queries, queries and documents, and for dense and hybrid the means
     before and after, with difference, interval and p_value of nDCG@10.
     """
-    from skillsearch.training.tuning import tune
-    from skillsearch.training.tuning_types import Wishes
+    from skillsearch.training.tuning import TuneOptions, tune
 
     settings = load_settings(index_dir=index_dir, model=model, languages=languages)
     request = choose_request(roots, settings, apart=bool(roots))
-    wishes = Wishes(
+    wishes = TuneOptions(
         roots=request.roots,
         out=out.absolute(),
         model=request.model,
@@ -147,7 +146,7 @@ def _rows(name: str, measured: Measured) -> Iterator[tuple[str, ...]]:
 def _print_tables(tuned: Tuned) -> None:
     """Print a table for each set of queries."""
     from skillsearch.cli.tables import fitted, make_console, plain_table
-    from skillsearch.evaluation.wording import percent, points, probability
+    from skillsearch.evaluation.report import percent, points, probability
 
     console = make_console()
     for name, measured in tuned.measured.items():

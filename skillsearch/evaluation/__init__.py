@@ -1,5 +1,5 @@
 """Offline quality: judged collections, measures, comparison of systems, and calibration.
 
-What is measured is answers: rankings of document ids with scores, by whatever system. Only
-`searching` knows the index.
+Systems are measured by their answers: rankings of document ids with scores. Only `searching` and
+`judged_index` know the index.
 """

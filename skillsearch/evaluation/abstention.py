@@ -1,7 +1,6 @@
-"""Does a system know when nothing fits: what thresholds do, and what its scores are worth; pure.
+"""Does a system know when nothing fits? The effect of thresholds, and calibration; pure.
 
-A query is answered where it has a hit that scores no less than the threshold: one without a hit
-is not answered at any.
+A query is answered if it has a hit that scores at least the threshold.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skillsearch.evaluation.measures import answerable_qrels
+from skillsearch.evaluation.runs import answerable_qrels
 from skillsearch.evaluation.types import (
     Abstention,
     OperatingPoint,
@@ -27,26 +26,25 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 DEPTH = 5
-"""Hits of an answer: a relevant document below them is not in it."""
+"""Hits of an answer: no threshold keeps a relevant document below them."""
 BINS = 10
 """Bins of the calibration error."""
 SHARES = (0.9, 0.95)
-"""Shares of the answerable queries for which the threshold that keeps them is sought."""
+"""Shares of the answerable queries to keep by a threshold."""
 
 _GRID = tuple(step / 50 for step in range(51))
 _NONE = -math.inf
-"""The score of a hit that there is not: below every threshold."""
+"""The score of a missing hit: below every threshold."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Observed:
-    """What a system answered, as far as abstention goes; a query without the hit has `_NONE`.
+    """Scores that decide on abstention; a query without the hit has `_NONE`.
 
     Attributes:
         top: Score of the first hit of each answerable query.
         is_right: Whether that hit is relevant.
-        kept_up_to: Best score of a relevant document in the answer to each of them.
-        unanswerable: Score of the first hit of each unanswerable query, by source.
+        kept_up_to: Best score of a relevant document in the answer to each.
     """
 
     top: NDArray[np.float64]
@@ -56,7 +54,7 @@ class _Observed:
 
     @property
     def pooled(self) -> NDArray[np.float64]:
-        """Scores of the first hits of the unanswerable queries, all sources together."""
+        """Scores of the first hits of all unanswerable queries."""
         return np.concatenate([np.empty(0), *self.unanswerable.values()])
 
 
@@ -64,13 +62,6 @@ def auroc(answerable: Sequence[float], unanswerable: Sequence[float]) -> float:
     """Return the chance that an answerable query scores above an unanswerable one.
 
     The area under the ROC curve, as the statistic of Mann and Whitney: ties count half.
-
-    Args:
-        answerable: Scores of the queries that should be answered, at least one.
-        unanswerable: Scores of those that should not, at least one.
-
-    Returns:
-        From 0 to 1; one half is no better than chance.
     """
     lower = np.sort(np.asarray(unanswerable, dtype=np.float64))
     below = np.searchsorted(lower, answerable, side="left").sum()
@@ -81,20 +72,12 @@ def auroc(answerable: Sequence[float], unanswerable: Sequence[float]) -> float:
 def expected_calibration_error(
     scores: ArrayLike, outcomes: ArrayLike, *, bins: int = BINS, weights: ArrayLike | None = None
 ) -> tuple[float, tuple[ReliabilityBin, ...]]:
-    """Return how far scores are from the share of cases that come true.
+    """Return how far predicted probabilities are from the share of cases that come true.
 
-    Guo et al., ICML 2017: the gap between mean score and share in bins of equal width, averaged
-    by how much lies in them. A score on an edge lies in the bin above, 1 in the last.
-
-    Args:
-        scores: Predicted probabilities, 0 to 1.
-        outcomes: Whether each case came true.
-        bins: Number of bins.
-        weights: What each case counts; all the same by default.
-
-    Returns:
-        The error, 0 to 1, and the bins that hold a case, by ascending score. Their means and
-        shares are weighted, their counts are not.
+    Guo et al., ICML 2017: the gap between mean score and share in bins of equal width, averaged by
+    the weight in them. A score on an edge lies in the bin above, 1 in the last. Returns the error,
+    0 to 1, and the bins that hold a case, by ascending score. Their means and shares are weighted,
+    their counts are not.
     """
     score = np.asarray(scores, dtype=np.float64)
     came_true = np.asarray(outcomes, dtype=np.float64)
@@ -112,18 +95,13 @@ def expected_calibration_error(
     return error, tuple(found)
 
 
-def assess_abstention(system: SystemAnswers, qrels: Qrels, *, depth: int = DEPTH) -> Abstention:
-    """Measure how well a system tells queries that it can answer from those that nothing answers.
+def assess_abstention(system: SystemAnswers, qrels: Qrels) -> Abstention:
+    """Measure how well a system separates answerable queries from those that nothing answers.
 
-    Args:
-        system: What it answered, without a threshold of its own being applied.
-        qrels: The judgments; queries without a relevant document are left out.
-        depth: Hits of an answer: a relevant document below them is not kept by any threshold.
-
-    Returns:
-        What each threshold does, and what scores are worth.
+    Its answers must be without a threshold applied; queries without a relevant document are left
+    out.
     """
-    seen = _observe(system, qrels, depth)
+    seen = _observe(system, qrels)
     default = None if system.threshold is None else _point(seen, system.threshold)
     errors, reliability = _calibration(seen) if system.is_calibrated else ({}, ())
     tops = {"answerable": seen.top, **seen.unanswerable}
@@ -145,7 +123,7 @@ def assess_abstention(system: SystemAnswers, qrels: Qrels, *, depth: int = DEPTH
     )
 
 
-def _observe(system: SystemAnswers, qrels: Qrels, depth: int) -> _Observed:
+def _observe(system: SystemAnswers, qrels: Qrels) -> _Observed:
     """Gather the scores that decide; sources without a query are left out."""
     top, is_right, kept_up_to = [], [], []
     for query, grades in answerable_qrels(qrels).items():
@@ -153,7 +131,7 @@ def _observe(system: SystemAnswers, qrels: Qrels, depth: int) -> _Observed:
         ranking = system.answers.get(query, ())
         top.append(_top(ranking))
         is_right.append(any(document in relevant for document, _ in ranking[:1]))
-        hits = (score for document, score in ranking[:depth] if document in relevant)
+        hits = (score for document, score in ranking[:DEPTH] if document in relevant)
         kept_up_to.append(max(hits, default=_NONE))
     return _Observed(
         np.array(top),
@@ -168,12 +146,10 @@ def _observe(system: SystemAnswers, qrels: Qrels, depth: int) -> _Observed:
 
 
 def _top(ranking: Ranking) -> float:
-    """Return the score of the first hit."""
     return ranking[0][1] if ranking else _NONE
 
 
 def _point(seen: _Observed, threshold: float) -> OperatingPoint:
-    """Say what a threshold does."""
     answered = seen.top >= threshold
     total = int(answered.sum()) + int((seen.pooled >= threshold).sum())
     right = int((answered & seen.is_right).sum())
@@ -188,12 +164,12 @@ def _point(seen: _Observed, threshold: float) -> OperatingPoint:
 
 
 def _share(flags: NDArray[np.bool_]) -> float:
-    """Return the share that is true; none of nothing is."""
+    """Return the share that is true, 0 of nothing."""
     return float(flags.mean()) if len(flags) else 0.0
 
 
 def _thresholds(system: SystemAnswers, seen: _Observed) -> Sequence[float]:
-    """Choose where to look: a fixed grid for probabilities, else quantiles of the first hits."""
+    """Return a fixed grid for probabilities, else quantiles of the first hits."""
     if system.is_calibrated:
         return _GRID
     scores = np.concatenate([seen.top, seen.pooled])
@@ -215,10 +191,10 @@ def _keeping(seen: _Observed) -> dict[float, OperatingPoint]:
 
 
 def _calibration(seen: _Observed) -> tuple[dict[str, float], tuple[ReliabilityBin, ...]]:
-    """Hold the scores of the first hits against what is relevant.
+    """Compare the scores of first hits with what is relevant.
 
-    Over all queries the answerable and the unanswerable ones weigh the same, however many they
-    are: else the error would say how many of the other sort were asked.
+    Over all queries the answerable and the unanswerable ones weigh the same, however many they are:
+    else the error would reflect how many of the other sort were asked.
     """
     has_hit = seen.top > _NONE
     scores, outcomes = seen.top[has_hit], seen.is_right[has_hit]

@@ -1,19 +1,22 @@
-"""Measure systems on a judged collection and put all of it into one report; pure."""
+"""Measure systems on a judged collection, and apart by kind and language of the queries; pure."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from statistics import fmean
 
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.abstention import assess_abstention
+from skillsearch.evaluation.collection import languages_of, query_languages
 from skillsearch.evaluation.comparison import TIE, compare, interval
-from skillsearch.evaluation.measures import answerable_qrels, measure
+from skillsearch.evaluation.report import MAIN_MEASURE
+from skillsearch.evaluation.runs import answerable_qrels, measure
 from skillsearch.evaluation.types import (
-    Abstention,
     Collection,
+    JudgedDocument,
     JudgedQuery,
     PerQuery,
     Qrels,
@@ -24,29 +27,17 @@ from skillsearch.evaluation.types import (
     SystemAnswers,
     SystemReport,
 )
-from skillsearch.types import JsonValue
 
-EXAMPLE_MEASURE = "nDCG@10"
-"""The measure by which a query is a good or a bad one."""
+FEW = 10
+"""Systems are compared on the queries of a language from this number on; below, chance decides."""
+UNKNOWN = "unknown"
+"""Name of the queries of an unknown language."""
+SAME, CROSS = "same language", "cross-language"
 
 _SHOWN = 3
 """Documents shown of an answer."""
-_DECIMALS = 6
-
-
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    """What is looked up of a collection.
-
-    Attributes:
-        qrels: Judgments of the queries with a relevant document, in the order of the queries.
-        texts: Text of each query.
-        names: Name of each document.
-    """
-
-    qrels: Qrels
-    texts: Mapping[str, str]
-    names: Mapping[str, str]
+_BODY_CHARS = 2_000
+"""Of a body, read to tell the language of a document."""
 
 
 def assess(
@@ -58,28 +49,26 @@ def assess(
 ) -> Report:
     """Measure systems on a collection and compare them with the first of them.
 
-    Args:
-        collection: Documents, queries and judgments; answers to other queries are ignored.
-        systems: What each system answered, the baseline first.
-        examples: How many of the worst and of the best queries of a system are shown at most.
-        notes: What a user should know besides the notes of the collection.
-
-    Returns:
-        The report.
-
-    Raises:
-        EvaluationError: When no query has a relevant document, or two systems share a name.
-        MissingDependencyError: When ir_measures is not installed.
+    Answers to queries outside the collection are ignored. At most so many of the worst and of the
+    best queries of a system are shown. The `notes` follow those of the collection.
     """
-    judged = _judged(collection)
+    qrels = answerable_qrels(
+        {query.query_id: collection.qrels.get(query.query_id, {}) for query in collection.queries}
+    )
+    if not qrels:
+        raise EvaluationError(
+            f"No query of the collection {collection.name!r} has a relevant document, so there "
+            "is nothing to measure; judge at least one document above 0 in its qrels.tsv."
+        )
     _check_names(systems)
-    values = {system.name: measure(judged.qrels, system.answers) for system in systems}
+    values = {system.name: measure(qrels, system.answers) for system in systems}
+    show = _examples(collection, qrels)
     return Report(
         collection=collection.name,
         documents=len(collection.documents),
-        queries=len(judged.qrels),
+        queries=len(qrels),
         unanswerable=_count_unanswerable(systems),
-        systems=tuple(_report(judged, system, values, examples) for system in systems),
+        systems=tuple(_report(system, qrels, values, examples, show) for system in systems),
         comparisons=compare(list(values.items())),
         notes=(*collection.notes, *notes),
     )
@@ -93,97 +82,49 @@ def assess_part(
     *,
     examples: int = 5,
 ) -> Report:
-    """Measure systems on some queries of a collection by themselves.
+    """Measure systems as `assess` does on some queries of a collection, called `part`.
 
-    Args:
-        collection: The collection.
-        systems: What each system answered.
-        part: What those queries are, in words; the report is named after it.
-        queries: The queries, of which at least one has a relevant document.
-        examples: As in `assess`.
-
-    Returns:
-        The report; the notes of the collection are not repeated in it.
-
-    Raises:
-        EvaluationError: As `assess`.
-        MissingDependencyError: When ir_measures is not installed.
+    The notes of the collection are not repeated.
     """
     name = f"{collection.name}: {part}"
     chosen = replace(collection, name=name, queries=tuple(queries), notes=())
     return assess(chosen, systems, examples=examples)
 
 
-def report_dict(report: Report) -> dict[str, JsonValue]:
-    """Return the JSON form of a report.
+def assess_kinds(collection: Collection, systems: Sequence[SystemAnswers]) -> dict[str, Report]:
+    """Return a report for each kind of query, in their order; none if all are of one kind."""
+    kinds = dict.fromkeys(query.kind for query in collection.queries)
+    if len(kinds) < 2:
+        return {}
+    asked = {kind: [query for query in collection.queries if query.kind == kind] for kind in kinds}
+    return {kind: assess_part(collection, systems, kind, of) for kind, of in asked.items()}
 
-    Args:
-        report: What was measured on one collection.
 
-    Returns:
-        Plain lists and string-keyed dicts, numbers rounded to 6 decimals, None for what is
-        missing; what belongs to a system stands under its name.
+def with_languages(
+    report: Report, collection: Collection, systems: Sequence[SystemAnswers]
+) -> Report:
+    """Add to a report of a collection how good the answers are by the language of the queries.
+
+    Systems are compared on at least `FEW` queries; Holm's correction is within each language. The
+    report stays as it is if all queries and their documents are in one language, as far as known.
     """
-    systems = {system.name: system for system in report.systems}
-    return {
-        "collection": report.collection,
-        "documents": report.documents,
-        "queries": report.queries,
-        "unanswerable": dict(report.unanswerable),
-        "systems": {name: _plain(one.means) for name, one in systems.items()},
-        "intervals": {name: _plain(one.intervals) for name, one in systems.items()},
-        "settings": {name: one.settings for name, one in systems.items()},
-        "milliseconds": {name: _plain(one.milliseconds) for name, one in systems.items()},
-        "comparisons": [_plain(asdict(comparison)) for comparison in report.comparisons],
-        "abstention": {name: _abstention_dict(one.abstention) for name, one in systems.items()},
-        "examples": {
-            name: {
-                "worst": [_plain(asdict(example)) for example in one.worst],
-                "best": [_plain(asdict(example)) for example in one.best],
-            }
-            for name, one in systems.items()
-        },
-        "per_query": {name: _plain(one.per_query) for name, one in systems.items()},
-        "notes": list(report.notes),
-    }
+    qrels = answerable_qrels(collection.qrels)
+    asked = query_languages(query for query in collection.queries if query.query_id in qrels)
+    pairs = _pairs(collection.documents, qrels, asked)
+    if len({*asked.values()} - {""}) < 2 and CROSS not in pairs.values():
+        return report
+    # Unanswerable queries are not divided by language.
+    plain = [replace(system, unanswerable={}) for system in systems]
 
+    def measure(group: Mapping[str, str], name: str) -> Report:
+        queries = [query for query in collection.queries if group.get(query.query_id) == name]
+        found = assess_part(collection, plain, name or UNKNOWN, queries, examples=0)
+        return found if len(queries) >= FEW else replace(found, comparisons=())
 
-def system_means(report: Report) -> Mapping[str, Mapping[str, float]]:
-    """Return the means of each system of a report, by its name."""
-    return {system.name: system.means for system in report.systems}
-
-
-def mean_systems(reports: Sequence[Report]) -> dict[str, dict[str, float]]:
-    """Return the mean of each system's measures over collections, each collection counting once.
-
-    Args:
-        reports: One report a collection.
-
-    Returns:
-        System → measure → mean, of the systems that every report has.
-    """
-    means = list(map(system_means, reports))
-    return {
-        name: {key: fmean(of[name][key] for of in means) for key in first}
-        for name, first in (means[0] if means else {}).items()
-        if all(name in of for of in means)
-    }
-
-
-def _judged(collection: Collection) -> _Judged:
-    """Gather what is looked up of a collection."""
-    qrels = answerable_qrels(
-        {query.query_id: collection.qrels.get(query.query_id, {}) for query in collection.queries}
-    )
-    if not qrels:
-        raise EvaluationError(
-            f"No query of the collection {collection.name!r} has a relevant document, so there "
-            "is nothing to measure; judge at least one document above 0 in its qrels.tsv."
-        )
-    return _Judged(
-        qrels,
-        texts={query.query_id: query.text for query in collection.queries},
-        names={document.doc_id: document.name for document in collection.documents},
+    return replace(
+        report,
+        languages={name or UNKNOWN: measure(asked, name) for name in _by_count(asked)},
+        crossing={name: measure(pairs, name) for name in (SAME, CROSS) if name in pairs.values()},
     )
 
 
@@ -207,31 +148,28 @@ def _count_unanswerable(systems: Sequence[SystemAnswers]) -> dict[str, int]:
 
 
 def _report(
-    judged: _Judged,
     system: SystemAnswers,
+    qrels: Qrels,
     values: Mapping[str, Mapping[str, PerQuery]],
     examples: int,
+    show: Callable[[str, float, Ranking], QueryExample],
 ) -> SystemReport:
-    """Put together what was measured of one system."""
     own = values[system.name]
-    target = own[EXAMPLE_MEASURE]
-    others = [of[EXAMPLE_MEASURE] for name, of in values.items() if name != system.name]
-
-    def show(queries: Sequence[str]) -> tuple[QueryExample, ...]:
-        return tuple(
-            _example(judged, query, target[query], system.answers.get(query, ()))
-            for query in queries[:examples]
-        )
-
+    target = own[MAIN_MEASURE]
+    others = [of[MAIN_MEASURE] for name, of in values.items() if name != system.name]
+    worst, best = (
+        tuple(show(query, target[query], system.answers.get(query, ())) for query in of[:examples])
+        for of in (sorted(target, key=target.__getitem__), _by_gain(target, others))
+    )
     return SystemReport(
         name=system.name,
         settings=system.settings,
         means={name: fmean(of.values()) for name, of in own.items()},
         intervals={name: interval(list(of.values())) for name, of in own.items()},
         per_query=own,
-        worst=show(sorted(target, key=target.__getitem__)),
-        best=show(_by_gain(target, others)),
-        abstention=assess_abstention(system, judged.qrels),
+        worst=worst,
+        best=best,
+        abstention=assess_abstention(system, qrels),
         milliseconds=system.milliseconds,
     )
 
@@ -246,37 +184,56 @@ def _by_gain(own: PerQuery, others: Sequence[PerQuery]) -> list[str]:
     return sorted(gaining, key=gains.__getitem__, reverse=True)
 
 
-def _example(judged: _Judged, query: str, value: float, ranking: Ranking) -> QueryExample:
-    """Show a query and the documents that won."""
-    relevant = tuple(document for document, grade in judged.qrels[query].items() if grade > 0)
-    return QueryExample(
-        query_id=query,
-        text=judged.texts[query],
-        value=value,
-        relevant=relevant,
-        top=tuple(
-            RankedDocument(
-                document, judged.names.get(document, document), score, document in relevant
-            )
+def _examples(
+    collection: Collection, qrels: Qrels
+) -> Callable[[str, float, Ranking], QueryExample]:
+    """Return a function from a query, its value and its ranking to an example."""
+    texts = {query.query_id: query.text for query in collection.queries}
+    names = {document.doc_id: document.name for document in collection.documents}
+
+    def example(query: str, value: float, ranking: Ranking) -> QueryExample:
+        relevant = tuple(document for document, grade in qrels[query].items() if grade > 0)
+        top = tuple(
+            RankedDocument(document, names.get(document, document), score, document in relevant)
             for document, score in ranking[:_SHOWN]
-        ),
+        )
+        return QueryExample(query, texts[query], value, relevant, top)
+
+    return example
+
+
+def _pairs(
+    documents: Iterable[JudgedDocument], qrels: Qrels, asked: Mapping[str, str]
+) -> dict[str, str]:
+    """Return for each query whether it crosses languages; an empty text if unknown."""
+    relevant = {
+        query_id: {doc_id for doc_id, grade in qrels[query_id].items() if grade > 0}
+        for query_id in asked
+    }
+    needed = set().union(*relevant.values())
+    written = languages_of(
+        {
+            one.doc_id: (one.language, f"{one.description}\n{one.body[:_BODY_CHARS]}")
+            for one in documents
+            if one.doc_id in needed
+        }
     )
+    return {
+        query_id: _pair(language, {written.get(doc_id, "") for doc_id in relevant[query_id]})
+        for query_id, language in asked.items()
+    }
 
 
-def _abstention_dict(abstention: Abstention) -> dict[str, JsonValue]:
-    """Return the JSON form, without the scores of all queries."""
-    record = asdict(abstention)
-    del record["top_scores"]
-    record["keeping"] = {f"{share:.2f}": point for share, point in record["keeping"].items()}
-    return {name: _plain(value) for name, value in record.items()}
+def _pair(language: str, answers: AbstractSet[str]) -> str:
+    """Compare the language of a query with those of the documents that answer it."""
+    if not language:
+        return ""
+    if language in answers:
+        return SAME
+    return "" if "" in answers else CROSS
 
 
-def _plain(value: JsonValue) -> JsonValue:
-    """Return a value as JSON has it: tuples as lists, floats rounded and finite, or None."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float):
-        return round(value, _DECIMALS) + 0.0 if math.isfinite(value) else None
-    return value
+def _by_count(asked: Mapping[str, str]) -> list[str]:
+    """Return the languages of queries, most queries first and the unknown one last."""
+    counts = Counter(asked.values())
+    return sorted(counts, key=lambda name: (not name, -counts[name], name))

@@ -1,6 +1,7 @@
 """A folder ⇄ a judged collection: JSON lines and tab-separated judgments, in BEIR's form or ours.
 
-Whatever is wrong with a file is said with its line and the cure; nothing is half read.
+A file with an error is refused, with the line and the cure. Collections can be pooled, and the
+languages of their queries told.
 """
 
 from __future__ import annotations
@@ -8,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -18,11 +20,12 @@ from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.lines import line_error, numbered_lines, shown, unknown_id
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
+from skillsearch.text.languages import language_of
 from skillsearch.types import JsonValue
 
 _T = TypeVar("_T")
 _Ids: TypeAlias = tuple[AbstractSet[str], AbstractSet[str]]
-"""Ids of all queries, ids of all documents."""
+"""Ids of all queries and of all documents."""
 _QRELS = ("query-id", "corpus-id", "score")
 _IGNORE = _QRELS[:2]
 _FORM = (
@@ -31,29 +34,34 @@ _FORM = (
     "between tabs, below a line of these names)."
 )
 _NOT_IN_AN_ID = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-"""A tab or line break ends a column, NUL a text of trec_eval; half a surrogate is no UTF-8."""
+"""A tab or line break ends a column, NUL a text of trec_eval; half a surrogate is not UTF-8."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _GRADE = re.compile("[+-]?[0-9]{1,4}")
 """Up to 9999: trec_eval counts documents by grade, in an array as long as the highest."""
 _DIGEST_CHARS = 16
+_TAG = re.compile(r"([a-z]{2,3})(?:[-_].*)?", re.IGNORECASE | re.DOTALL)
+_LEAST_SHARE = 0.02
+"""A language that no tag names is believed from this share of the texts on."""
+_POOL = "pool"
+_Texts: TypeAlias = tuple[str, str, str]
+_Places: TypeAlias = Mapping[str, Sequence[str]]
+"""The documents of the pool that stand for each document of a collection."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """A JSON object, and where it stands."""
+    """A JSON object and its place in a file."""
 
     path: Path
     number: int
     values: Mapping[str, JsonValue]
 
     def error(self, key: str, cure: str) -> EvaluationError:
-        """Make an error about a value."""
         value = self.values.get(key)
         found = "missing" if value is None else shown(value)
         return line_error(self.path, self.number, f'"{key}" is {found}; {cure}')
 
     def identifier(self) -> str:
-        """Return the ``_id``."""
         value = self.values.get("_id")
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
@@ -62,7 +70,7 @@ class _Record:
         return value
 
     def text(self, key: str, *, required: bool = False) -> str:
-        """Return a text; unless it is required, empty where it is missing or null."""
+        """Return a text; unless it is required, empty if missing or null."""
         value = self.values.get(key)
         if value is not None and not isinstance(value, str):
             raise self.error(key, "it must be a text")
@@ -72,20 +80,12 @@ class _Record:
 
 
 def load_collection(folder: Path, split: str = "test") -> Collection:
-    """Load and check a collection.
+    """Load and check the collection in a folder, and name it after that.
 
-    BEIR's ``title`` and ``text`` are name and description; where a title is blank, as in some of
-    BEIR's collections, the id is the name. Half a surrogate pair in a text becomes U+FFFD.
-
-    Args:
-        folder: The folder of the collection.
-        split: Which judgments to read where they lie in ``qrels/`` and not in ``qrels.tsv``.
-
-    Returns:
-        The collection, named after its folder.
-
-    Raises:
-        EvaluationError: When something is missing or wrong; names the file, the line and the cure.
+    BEIR's ``title`` and ``text`` are name and description; if a title is blank, as in some of
+    BEIR's collections, the id is the name. Half a surrogate pair in a text becomes U+FFFD. The
+    judgments of `split` are read from ``qrels/`` if there is no ``qrels.tsv``. Raises
+    EvaluationError if something is missing or wrong; names the file, the line and the cure.
     """
     try:
         return _load(folder, split)
@@ -94,7 +94,7 @@ def load_collection(folder: Path, split: str = "test") -> Collection:
 
 
 def digest(documents: Sequence[JudgedDocument]) -> str:
-    """Return a hash of the ids and texts of documents, in their order: 16 hexadecimal digits."""
+    """Return a hash of the ids and texts of documents, in order: 16 hexadecimal digits."""
     state = hashlib.sha256()
     for document in documents:
         fields = [document.doc_id, document.name, document.description, document.body]
@@ -103,19 +103,10 @@ def digest(documents: Sequence[JudgedDocument]) -> str:
 
 
 def save_collection(collection: Collection, folder: Path) -> None:
-    """Write a collection; `load_collection` reads the same, but for its notes and ids left out.
+    """Write a collection to a new or empty folder; notes and unjudged ids are not written.
 
-    Args:
-        collection: The collection.
-        folder: A folder that is empty or not there yet.
-
-    Raises:
-        EvaluationError: When the folder is not empty or cannot be written, or an id has a tab.
+    Raises EvaluationError if the folder is not empty or cannot be written, or an id has a tab.
     """
-    queries, negatives = (
-        [{"_id": q.query_id, "text": q.text, "kind": q.kind, "lang": q.language} for q in group]
-        for group in (collection.queries, collection.negatives)
-    )
     documents = (
         {
             "_id": d.doc_id,
@@ -130,8 +121,8 @@ def save_collection(collection: Collection, folder: Path) -> None:
     ignored = [(key, doc_id) for key, ids in collection.ignored.items() for doc_id in sorted(ids)]
     content = {
         "corpus.jsonl": _json_lines(documents),
-        "queries.jsonl": _json_lines(queries),
-        "negatives.jsonl": _json_lines(negatives),
+        "queries.jsonl": _json_lines(map(_query_record, collection.queries)),
+        "negatives.jsonl": _json_lines(map(_query_record, collection.negatives)),
         "qrels.tsv": _table(_QRELS, graded),
         "ignore.tsv": _table(_IGNORE, ignored),
     }
@@ -147,10 +138,43 @@ def save_collection(collection: Collection, folder: Path) -> None:
         raise EvaluationError(f"{folder} cannot be written: {exc}") from exc
 
 
+def pool_collections(collections: Sequence[Collection]) -> tuple[Collection, ...]:
+    """Return the collections, each with the documents of all as competitors.
+
+    Their names differ and have no slash: an id in the pool is the name, a slash, and the old id. A
+    document with the same texts as documents of an earlier collection is not added again; those
+    stand for it in every judgment. Negatives are left out, for another collection may answer them.
+    """
+    documents: list[JudgedDocument] = []
+    held: dict[_Texts, Sequence[str]] = {}
+    places = [_add(collection, documents, held) for collection in collections]
+    return tuple(
+        _pooled(collection, found, tuple(documents), len(collections))
+        for collection, found in zip(collections, places, strict=True)
+    )
+
+
+def query_languages(queries: Iterable[JudgedQuery]) -> dict[str, str]:
+    """Return a language code such as ``zh`` for each query id; empty if unknown.
+
+    A tag decides, else the text. A language that only a few texts suggest is taken for misread.
+    """
+    return languages_of({query.query_id: (query.language, query.text) for query in queries})
+
+
+def languages_of(texts: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    """Return the languages of texts, each given with its tag or an empty one."""
+    tagged = {key: _tagged(tag) for key, (tag, _) in texts.items()}
+    guessed = {key: language_of(text) for key, (_, text) in texts.items() if not tagged[key]}
+    counts = Counter(guessed.values())
+    misread = {name for name, count in counts.items() if count < _LEAST_SHARE * len(texts)}
+    return tagged | {key: "" if name in misread else name for key, name in guessed.items()}
+
+
 def _load(folder: Path, split: str) -> Collection:
-    """Load a collection; raise OSError for a file that cannot be read."""
+    """Load a collection; raise OSError if a file cannot be read."""
     if not folder.is_dir():
-        raise EvaluationError(f"{folder} is no folder. {_FORM}")
+        raise EvaluationError(f"{folder} is not a folder. {_FORM}")
     places: dict[str, str] = {}
     documents = _read(folder / "corpus.jsonl", _document, {})
     queries = _read(folder / "queries.jsonl", _query, places)
@@ -181,7 +205,7 @@ def _load(folder: Path, split: str) -> Collection:
 
 
 def _read(path: Path, build: Callable[[str, _Record], _T], places: dict[str, str]) -> dict[str, _T]:
-    """Read JSON lines by their ids, and add to `places` where each stands."""
+    """Read JSON lines by their ids, and add the place of each to `places`."""
     found: dict[str, _T] = {}
     for number, text in numbered_lines(path, _FORM):
         try:
@@ -190,7 +214,7 @@ def _read(path: Path, build: Callable[[str, _Record], _T], places: dict[str, str
             problem = f"{shown(text)} is not JSON ({getattr(exc, 'msg', exc)})"
             raise line_error(path, number, f"{problem}; write one object a line") from exc
         if not isinstance(values, dict):
-            problem = f'{shown(values)} is no object like {{"_id": …}}; write one a line'
+            problem = f'{shown(values)} is not an object like {{"_id": …}}; write one a line'
             raise line_error(path, number, problem)
         record = _Record(path, number, values)
         key = record.identifier()
@@ -202,7 +226,7 @@ def _read(path: Path, build: Callable[[str, _Record], _T], places: dict[str, str
 
 
 def _document(doc_id: str, record: _Record) -> JudgedDocument:
-    """Read a document, in our spelling or BEIR's."""
+    """Read a document in our form or BEIR's."""
     if "name" not in record.values and record.values.keys() & {"title", "text"}:
         title = record.text("title")
         name = title if title.strip() else doc_id
@@ -213,7 +237,6 @@ def _document(doc_id: str, record: _Record) -> JudgedDocument:
 
 
 def _query(query_id: str, record: _Record) -> JudgedQuery:
-    """Read a query."""
     text = record.text("text", required=True)
     if len(text) > MAX_QUERY_CHARS:
         problem = f'"text" has {len(text):,} characters; shorten it to {MAX_QUERY_CHARS:,}'
@@ -222,7 +245,6 @@ def _query(query_id: str, record: _Record) -> JudgedQuery:
 
 
 def _qrels_path(folder: Path, split: str) -> Path:
-    """Find the judgments."""
     for path in (folder / "qrels.tsv", folder / "qrels" / f"{split}.tsv"):
         if path.exists():
             return path
@@ -248,7 +270,7 @@ def _judgments(path: Path, ids: _Ids) -> dict[str, dict[str, int]]:
 
 
 def _ignored(path: Path, ids: _Ids) -> dict[str, set[str]]:
-    """Read which documents to drop, by query, where the file exists."""
+    """Read which documents to drop by query, if the file exists."""
     ignored: dict[str, set[str]] = {}
     if path.exists() and path.stat().st_size:
         for _, (query_id, doc_id) in _rows(path, _IGNORE, ids):
@@ -257,7 +279,7 @@ def _ignored(path: Path, ids: _Ids) -> dict[str, set[str]]:
 
 
 def _rows(path: Path, header: Sequence[str], ids: _Ids) -> Iterator[tuple[int, list[str]]]:
-    """Read rows below a header whose first two columns are known ids."""
+    """Read rows below a header; the first two columns must be known ids."""
     lines = numbered_lines(path, _FORM)
     number, first = next(lines, (1, ""))
     if [name.strip() for name in first.split("\t")] != list(header):
@@ -276,13 +298,21 @@ def _rows(path: Path, header: Sequence[str], ids: _Ids) -> Iterator[tuple[int, l
 
 
 def _note(left_out: int, total: int) -> str:
-    """Say how many queries are left out."""
     has, is_ = ("has", "is") if left_out == 1 else ("have", "are")
     return f"{left_out:,} of {total:,} queries {has} no relevant document and {is_} not measured"
 
 
+def _query_record(query: JudgedQuery) -> dict[str, str]:
+    return {
+        "_id": query.query_id,
+        "text": query.text,
+        "kind": query.kind,
+        "lang": query.language,
+    }
+
+
 def _json_lines(records: Iterable[Mapping[str, str]]) -> list[str]:
-    """Write objects without what is empty; refuse an id that no table could hold."""
+    """Write objects without their empty values; refuse an id that a table cannot hold."""
     lines = []
     for record in records:
         if _NOT_IN_AN_ID.search(key := record["_id"]):
@@ -293,6 +323,62 @@ def _json_lines(records: Iterable[Mapping[str, str]]) -> list[str]:
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    """Write rows below their header, nothing where there are none."""
+    """Write rows below their header; nothing if there are none."""
     lines = ["\t".join(map(str, row)) for row in rows]
     return ["\t".join(header), *lines] if lines else []
+
+
+def _tagged(tag: str) -> str:
+    """Return the language that a tag names, or an empty text."""
+    match = _TAG.fullmatch(tag.strip())
+    found = match[1].lower() if match else ""
+    return "" if found == "und" else found
+
+
+def _add(
+    collection: Collection, documents: list[JudgedDocument], held: dict[_Texts, Sequence[str]]
+) -> _Places:
+    """Add the documents to a pool that it lacks; copies within the collection are kept."""
+    places: dict[str, Sequence[str]] = {}
+    new: defaultdict[_Texts, list[str]] = defaultdict(list)
+    for document in collection.documents:
+        texts = document.name, document.description, document.body
+        if texts in held:
+            places[document.doc_id] = held[texts]
+        else:
+            pooled = replace(document, doc_id=f"{collection.name}/{document.doc_id}")
+            documents.append(pooled)
+            new[texts].append(pooled.doc_id)
+            places[document.doc_id] = (pooled.doc_id,)
+    held.update(new)
+    return places
+
+
+def _pooled(
+    collection: Collection, places: _Places, documents: tuple[JudgedDocument, ...], count: int
+) -> Collection:
+    note = f"Asked among the {len(documents):,} documents of {count:,} collections together."
+    if collection.negatives:
+        left = f"Its {len(collection.negatives):,} negatives were not asked"
+        note += f" {left}: another collection may answer them."
+    return replace(
+        collection,
+        documents=documents,
+        qrels={query_id: _moved(grades, places) for query_id, grades in collection.qrels.items()},
+        ignored={
+            query_id: frozenset(place for doc_id in doc_ids for place in places[doc_id])
+            for query_id, doc_ids in collection.ignored.items()
+        },
+        negatives=(),
+        notes=(*collection.notes, note),
+        pool=_POOL,
+    )
+
+
+def _moved(grades: Mapping[str, int], places: _Places) -> dict[str, int]:
+    """Return judgments by the ids in the pool; of several for one document the highest counts."""
+    moved: dict[str, int] = {}
+    for doc_id, grade in grades.items():
+        for place in places[doc_id]:
+            moved[place] = max(grade, moved.get(place, grade))
+    return moved

@@ -1,6 +1,6 @@
-"""Is one system better than another, or was it luck: intervals and paired tests; pure.
+"""Is one system better than another, or was it luck? Intervals and paired tests; pure.
 
-numpy alone: scipy.stats costs 0.9 s to import, and its permutation test forty times ours.
+numpy only: scipy.stats costs 0.9 s to import, and its permutation test takes forty times ours.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ FLIPS = 10_000
 EXACT_UP_TO = 12
 """Differing queries up to which all sign flips are counted instead."""
 TIE = 1e-9
-"""Smallest difference that is one: less is rounding."""
+"""A smaller difference is rounding."""
 NOT_COMPARED = frozenset({"Judged@10"})
-"""Measures of which more is not better."""
+"""Measures for which more is not better."""
 
 _TAILS = (0.025, 0.975)
 _BLOCK = 1 << 18
@@ -34,15 +34,11 @@ _ROUNDING = 1e-12
 """Sums of the same size differ by up to this share of their terms."""
 
 
-def interval(values: Sequence[float], *, seed: int = 0) -> tuple[float, float]:
+def interval(values: Sequence[float], *, seed: int = 0, block: int = _BLOCK) -> tuple[float, float]:
     """Return the 95 % interval of a mean by percentile bootstrap (Efron 1979).
 
-    Args:
-        values: One value a query, at least one.
-        seed: Of the resampling: the same values and seed give the same interval.
-
-    Returns:
-        Its ends; both the value itself where all values are equal.
+    Needs at least one value; if all are equal, both ends are that value. So many random numbers are
+    held at a time.
     """
     sample = np.asarray(values, dtype=np.float64)
     if sample.min() == sample.max():
@@ -51,25 +47,18 @@ def interval(values: Sequence[float], *, seed: int = 0) -> tuple[float, float]:
     rng = np.random.default_rng(seed)
     means = [
         sample[rng.integers(size, size=(rows, size))].mean(axis=1)
-        for rows in _blocks(RESAMPLES, size)
+        for rows in _blocks(RESAMPLES, size, block)
     ]
     low, high = np.quantile(np.concatenate(means), _TAILS)
     return float(low), float(high)
 
 
 def randomisation_test(differences: Sequence[float], *, seed: int = 0) -> float:
-    """Return how often chance alone makes a mean difference as far from zero; two-sided.
+    """Return the two-sided p-value of a mean difference by Fisher's paired randomisation test.
 
-    Fisher's paired randomisation test: were the systems equal, each difference could as well have
-    the other sign (Smucker, Allan and Carterette, CIKM 2007). Exact where few queries differ;
-    else over random flips, of which what was observed counts as one, so that it is never 0.
-
-    Args:
-        differences: One difference a query.
-        seed: Of the flips.
-
-    Returns:
-        The p-value; 1 where no query differs.
+    If the systems were equal, each difference could as well have the other sign (Smucker, Allan and
+    Carterette, CIKM 2007). Exact if few queries differ; else over random flips, of which the
+    observed one counts as one, so that it is never 0. It is 1 if no query differs.
     """
     values = np.asarray(differences, dtype=np.float64)
     values = values[values != 0]
@@ -80,20 +69,15 @@ def randomisation_test(differences: Sequence[float], *, seed: int = 0) -> float:
     rng = np.random.default_rng(seed)
     beyond = sum(
         _as_far(values, rng.integers(2, size=(rows, size), dtype=np.int8))
-        for rows in _blocks(FLIPS, size)
+        for rows in _blocks(FLIPS, size, _BLOCK)
     )
     return (beyond + 1) / (FLIPS + 1)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Correct p-values for how many there are, by Holm's step-down method (1979).
+    """Correct p-values for their number, by Holm's step-down method (1979), in the order given.
 
-    Args:
-        p_values: One a comparison.
-
-    Returns:
-        The corrected ones, in the order given: comparing each with alpha keeps the chance of any
-        false finding at alpha.
+    Comparing each with alpha keeps the chance of any false finding at alpha.
     """
     values = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(values, kind="stable")
@@ -106,11 +90,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def compare(systems: Sequence[tuple[str, Mapping[str, PerQuery]]]) -> tuple[Comparison, ...]:
     """Compare every other system with the first, on every measure but Judged@10.
 
-    Args:
-        systems: Names, each with the values of its measures, all of the same queries.
-
-    Returns:
-        One comparison a system and measure, in the order given; Holm's correction is over all.
+    Systems are given by name and values of their measures, all of the same queries. Holm's
+    correction is over all comparisons.
     """
     if not systems:
         return ()
@@ -148,15 +129,15 @@ def _compared(
 
 
 def _as_far(values: NDArray[np.float64], flips: NDArray[np.integer]) -> int:
-    """Count the flips, one a row, whose sum is as far from zero as that of the values."""
+    """Count the flips, one a row, whose sum is as far from zero as the sum of the values."""
     total = values.sum()
     flipped = total - 2 * (flips @ values)
     slack = _ROUNDING * abs(values).sum()
     return int((abs(flipped) >= abs(total) - slack).sum())
 
 
-def _blocks(rows: int, width: int) -> Iterator[int]:
+def _blocks(rows: int, width: int, block: int) -> Iterator[int]:
     """Split rows of so many numbers into blocks that fit into memory."""
-    step = max(1, _BLOCK // width)
+    step = max(1, block // width)
     for start in range(0, rows, step):
         yield min(step, rows - start)

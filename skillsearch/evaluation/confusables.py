@@ -11,13 +11,16 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from skillsearch.evaluation.own_skills import copies
 from skillsearch.evaluation.types import Answers, Collection, JudgedDocument, JudgedQuery
+from skillsearch.text.tokenizer import terms as default_terms
 from skillsearch.types import JsonValue
 
 MAX_EXAMPLES = 3
 MAX_WORDS = 8
+LEAST_STOLEN = 2
+"""Queries that a skill steals from another before the two count as confusable."""
 
 _COMMON_SHARE, _COMMON_LEAST = 0.1, 5
-"""Words in more than a tenth of the documents, and in more than five, tell none from another."""
+"""Words in more than a tenth of the documents, and in more than five, tell none apart."""
 _WORD = re.compile(r"\w+")
 
 Terms: TypeAlias = Callable[[str], list[str]]
@@ -26,13 +29,12 @@ Terms: TypeAlias = Callable[[str], list[str]]
 
 @dataclass(frozen=True, slots=True)
 class ConfusingWord:
-    """A word of stolen queries.
+    """A word of stolen queries; `text` is its term if that is only part of a word.
 
     Attributes:
-        text: The word as a query has it; its term where that is but a part of a word.
-        queries: Stolen queries that hold it.
-        documents: Documents of the collection whose name or description holds it.
-        in_loser: Where the loser has it: in its name or ``description``, only in its ``body``, or
+        queries: Stolen queries that contain it.
+        documents: Documents of the collection whose name or description contains it.
+        in_loser: Whether the loser has it in its name or ``description``, only in its ``body``, or
             ``nowhere``.
     """
 
@@ -44,24 +46,16 @@ class ConfusingWord:
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """A document that comes first for queries of another one.
+    """A document, the winner, that comes first for queries of another one, the loser.
 
     Attributes:
-        loser: Id of the document that is right.
-        loser_name: Its name.
-        winner: Id of the document that comes first.
-        winner_name: Its name.
-        queries: Stolen queries.
-        share: Their share of all queries for which the loser is right.
-        lead: Mean of the winner's score minus the loser's, where it is in the answer; None where
-            it never is.
-        unranked: Stolen queries whose answer does not hold the loser at all.
-        is_mutual: Whether the loser steals from the winner too.
-        examples: Some stolen queries.
-        words: Words of theirs in the winner's name or description: those that the loser's lack
-            come first, then by how many queries hold them and how rare they are.
-        missing: Words of theirs that the loser's name and description lack, those of its body
-            first, then by how many queries hold them: what to add to the description.
+        share: Share of the stolen queries in all for which the loser is right.
+        lead: Mean of the winner's score minus the loser's; None if the loser is in no answer.
+        unranked: Stolen queries whose answer lacks the loser.
+        words: Their words in the winner's name or description: those that the loser's lack come
+            first, then by how many queries contain them and how rare they are.
+        missing: Their words that the loser's name and description lack, those of its body first,
+            then by how many queries contain them: add these to the description.
     """
 
     loser: str
@@ -82,20 +76,19 @@ class Confusion:
         return asdict(self)
 
 
-def confusables(collection: Collection, answers: Answers, *, terms: Terms) -> tuple[Confusion, ...]:
-    """Find the documents that steal queries: come first where others are right and they are not.
+def confusables(
+    collection: Collection,
+    answers: Answers,
+    *,
+    terms: Terms = default_terms,
+    least: int = LEAST_STOLEN,
+) -> tuple[Confusion, ...]:
+    """Find the documents that steal queries: they come first, but others are right.
 
     Copies count as one document, under the id of the first. A query of several right documents is
-    stolen from each of them. A query without an answer is stolen by nobody.
-
-    Args:
-        collection: The collection.
-        answers: What a system answered.
-        terms: Splits texts into the terms that the system compares.
-
-    Returns:
-        One for each pair of winner and loser, most queries first, ties by the loser's and then the
-        winner's id.
+    stolen from each. A query without an answer is stolen by nobody. `terms` splits texts into the
+    terms that the system compares. Most queries come first, ties by the loser's and the winner's
+    id.
     """
     first = {doc_id: group[0] for doc_id, group in copies(collection.documents).items()}
     owned: Counter[str] = Counter()
@@ -118,12 +111,13 @@ def confusables(collection: Collection, answers: Answers, *, terms: Terms) -> tu
     found = [
         _confusion(pair, stolen, owned[pair[0]], pair[::-1] in thefts, vocabulary)
         for pair, stolen in thefts.items()
+        if len(stolen) >= least
     ]
     return tuple(sorted(found, key=lambda item: (-item.queries, item.loser, item.winner)))
 
 
 class _Theft(NamedTuple):
-    """A stolen query, and by how much; None where its owner was not found at all."""
+    """A stolen query, and by how much; None if its owner was not found at all."""
 
     query: JudgedQuery
     lead: float | None
@@ -149,7 +143,7 @@ class _Vocabulary:
         return self._bodies[doc_id]
 
     def is_common(self, term: str) -> bool:
-        """Say whether too many names and descriptions hold a term for it to matter."""
+        """Return whether too many names and descriptions contain a term for it to matter."""
         return self.frequency[term] > max(_COMMON_LEAST, _COMMON_SHARE * len(self.metadata))
 
     def idf(self, term: str) -> float:
@@ -192,7 +186,7 @@ def _confusion(
 
 
 def _words(texts: Sequence[str], loser: str, vocabulary: _Vocabulary) -> dict[str, ConfusingWord]:
-    """Return the words of queries by their terms: those in most queries, and rare, come first."""
+    """Return the words of queries by their terms, frequent and rare ones first."""
     counts = Counter(term for text in texts for term in set(vocabulary.terms(text)))
     described = vocabulary.metadata[loser]
     body = vocabulary.body(loser)

@@ -1,4 +1,4 @@
-"""From folders to outcomes: load collections, evaluate them, and write what came out."""
+"""From folders to outcomes: load collections, evaluate them, and write runs and page."""
 
 from __future__ import annotations
 
@@ -10,36 +10,27 @@ from itertools import count
 from pathlib import Path
 
 from skillsearch.errors import EvaluationError
-from skillsearch.evaluation.assess import assess
-from skillsearch.evaluation.by_language import with_languages
-from skillsearch.evaluation.collection import load_collection
-from skillsearch.evaluation.judged_index import file_name
+from skillsearch.evaluation.assess import assess, assess_kinds, with_languages
+from skillsearch.evaluation.collection import load_collection, pool_collections
+from skillsearch.evaluation.confusables import confusables
+from skillsearch.evaluation.judged_index import Embedders, file_name
 from skillsearch.evaluation.lines import replace_file
-from skillsearch.evaluation.outcome import Outcome, assess_kinds
-from skillsearch.evaluation.own_files import read_own_collection
+from skillsearch.evaluation.own_skills import read_own_collection
 from skillsearch.evaluation.page import render_page
-from skillsearch.evaluation.pool import pool_collections
-from skillsearch.evaluation.query_embedder import Embedders
+from skillsearch.evaluation.report import Outcome
 from skillsearch.evaluation.runs import write_run
-from skillsearch.evaluation.searching import NEGATIVES, answer_all, confusing_pairs
+from skillsearch.evaluation.searching import NEGATIVES, answer_all
 from skillsearch.evaluation.systems import SystemSpec
 from skillsearch.evaluation.types import Answers, Collection, JudgedQuery
 from skillsearch.types import Diagnostic, Progress
 
 EXAMPLE = Path(__file__).with_name("example")
-"""The collection of the package: its example skills, asked for in other words than theirs."""
+"""The packaged collection: the example skills, and queries in other words than theirs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A collection that is to be evaluated.
-
-    Attributes:
-        collection: The collection.
-        foreign: Queries that nothing in it answers, by the name of their collection.
-        roots: The folders of the user's own skills, where it was made from these.
-        diagnostics: What is wrong with those skills and their eval files.
-    """
+    """A collection to evaluate, foreign queries, and the skill folders that it was made from."""
 
     collection: Collection
     foreign: tuple[tuple[str, tuple[JudgedQuery, ...]], ...] = ()
@@ -54,26 +45,18 @@ def load_jobs(
     split: str = "test",
     pool: bool = False,
 ) -> tuple[Job, ...]:
-    """Load collections.
+    """Load the collections in some folders, one job each; equal names are numbered.
 
-    Args:
-        places: Their folders.
-        foreign: Folders of collections that nothing in the others answers; none of them is
-            foreign to itself, nor to a pool that it is in.
-        split: As in `load_collection`.
-        pool: True to put the documents of all into one, as `pool_collections` does.
-
-    Returns:
-        A job for each, in their order; of several collections of one name the later are numbered.
-
-    Raises:
-        EvaluationError: When a collection cannot be used; names the file, the line and the cure.
+    The queries of `foreign` collections are asked of every other one, but not of themselves, nor of
+    a pool that they are in. With `pool` the documents of all compete, see `pool_collections`.
+    Raises EvaluationError if a collection cannot be used; names the file, the line and the cure.
     """
-    others = _load_foreign(foreign, split)
+    others = list(zip(foreign, _load(foreign, split), strict=True))
     collections = tuple(_load(places, split))
 
     def job(collection: Collection, own: Sequence[Path]) -> Job:
-        named = ((one.name, one.queries) for path, one in others if not _is_in(path, own))
+        folders = {folder.resolve() for folder in own}
+        named = ((one.name, one.queries) for path, one in others if path.resolve() not in folders)
         return Job(collection, tuple(named))
 
     if pool:
@@ -88,22 +71,12 @@ def make_own_job(
     foreign: Sequence[Path] = (),
     split: str = "test",
 ) -> Job:
-    """Make a collection of the user's own skills.
+    """Make a collection of the user's own skills, with queries as in `read_own_collection`.
 
-    Args:
-        roots: Their folders.
-        kinds: As in `read_own_collection`.
-        foreign: As in `load_jobs`.
-        split: As in `load_collection`, for the foreign ones.
-
-    Returns:
-        The job.
-
-    Raises:
-        RootError: When a folder cannot be read.
-        EvaluationError: When no query can be made, or a foreign collection cannot be used.
+    Raises RootError if a folder cannot be read, and EvaluationError if no query can be made, or a
+    foreign collection cannot be used.
     """
-    others = tuple((one.name, one.queries) for _, one in _load_foreign(foreign, split))
+    others = tuple((one.name, one.queries) for one in _load(foreign, split))
     collection, diagnostics = read_own_collection(roots, kinds)
     return Job(collection, others, tuple(roots), diagnostics)
 
@@ -117,21 +90,9 @@ def evaluate(
     with_confusions: bool = False,
     progress: Progress | None = None,
 ) -> tuple[Outcome, ...]:
-    """Let systems answer the queries of collections, and measure what they answer.
+    """Let systems, the baseline first, answer the queries of collections, and measure the answers.
 
-    Args:
-        jobs: The collections.
-        specs: The systems, the baseline first.
-        work: As in `answer_all`.
-        drop_gold: As in `answer_all`.
-        with_confusions: Whether to look for skills that steal each other's queries.
-        progress: As in `answer_all`.
-
-    Returns:
-        An outcome a collection.
-
-    Raises:
-        SkillSearchError: As `answer_all` and `assess`.
+    `work` and `drop_gold` are as in `answer_all`.
     """
     embedders = Embedders()
     pooled = [query for job in jobs if job.collection.pool for query in job.collection.queries]
@@ -156,9 +117,7 @@ def evaluate(
                 report=with_languages(report, collection, systems),
                 answers=systems,
                 kinds=assess_kinds(collection, systems) if job.roots else {},
-                confusions=(
-                    confusing_pairs(collection, systems[0].answers) if with_confusions else None
-                ),
+                confusions=confusables(collection, systems[0].answers) if with_confusions else None,
                 diagnostics=job.diagnostics,
             )
         )
@@ -166,37 +125,23 @@ def evaluate(
 
 
 def save_runs(outcomes: Sequence[Outcome], folder: Path) -> None:
-    """Write what every system answered as a run file, ``COLLECTION.SYSTEM.trec``.
+    """Write the answers of every system as a run file, ``COLLECTION.SYSTEM.trec``.
 
-    What a file name should not hold is an underscore in it; where two would be equal, the later
-    is numbered. Answers to negatives are in it, those to other unanswerable queries are not.
-
-    Args:
-        outcomes: The outcomes.
-        folder: Where to write; files that are there are replaced.
-
-    Raises:
-        EvaluationError: When a file cannot be written.
+    Characters that file names should not hold become underscores; of equal names the later are
+    numbered. Answers to negatives are included, those to other unanswerable queries are not. Raises
+    EvaluationError if a file cannot be written.
     """
     for name, system, answers in _runs(outcomes):
         write_run(folder / f"{name}.trec", answers, system)
 
 
 def save_page(outcomes: Sequence[Outcome], path: Path, *, made: str, version: str) -> None:
-    """Write the reports as an HTML page, replacing one that is there in one step.
+    """Write the reports as an HTML page in one step; kinds of queries follow their report.
 
-    Args:
-        outcomes: The outcomes; the kinds of queries follow the report that they belong to.
-        path: The file.
-        made: When it was made, in words.
-        version: Version of skillsearch.
-
-    Raises:
-        EvaluationError: When it cannot be written.
-        MissingDependencyError: When matplotlib is not installed.
+    Raises EvaluationError if it cannot be written.
     """
     reports = [one for outcome in outcomes for one in (outcome.report, *outcome.kinds.values())]
-    # The kinds of query of the user's own skills are parts of a whole, not collections beside it.
+    # Kinds of queries are parts of a collection, so a mean over them says nothing.
     has_mean = not any(outcome.kinds for outcome in outcomes)
     html = render_page(reports, made=made, version=version, has_mean=has_mean)
     try:
@@ -213,16 +158,6 @@ def _load(places: Sequence[Path], split: str) -> Iterator[Collection]:
         seen[one.name] += 1
         number = seen[one.name]
         yield one if number == 1 else replace(one, name=f"{one.name} ({number})")
-
-
-def _load_foreign(places: Sequence[Path], split: str) -> list[tuple[Path, Collection]]:
-    """Load collections whose queries are foreign to others."""
-    return list(zip(places, _load(places, split), strict=True))
-
-
-def _is_in(path: Path, folders: Sequence[Path]) -> bool:
-    """Tell whether a path is one of some folders."""
-    return path.resolve() in {folder.resolve() for folder in folders}
 
 
 def _runs(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str, Answers]]:

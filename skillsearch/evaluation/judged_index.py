@@ -1,7 +1,8 @@
-"""A judged collection → indexes of it that are asked and answer by its own ids.
+"""A judged collection → indexes of it that use the collection's own ids.
 
-Its documents are written out once as skills, in a folder that their content names, and indexed like
-any others: what is measured is what a user gets.
+Its documents are written once as skills, in a folder named by their content, and indexed like any
+others: what is measured is what a user gets. Each query is embedded once for all systems, and
+every system is charged for it.
 """
 
 from __future__ import annotations
@@ -11,44 +12,42 @@ import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from skillsearch.embedders.embedder import load_embedder
+from skillsearch.embedders.embedding import EmbeddedText, Embedder, Role
 from skillsearch.errors import StorageError
-from skillsearch.evaluation.collection import digest
+from skillsearch.evaluation.collection import digest, query_languages
 from skillsearch.evaluation.lines import shown
-from skillsearch.evaluation.query_embedder import Embedders
 from skillsearch.evaluation.systems import SystemSpec
-from skillsearch.evaluation.types import Collection, JudgedDocument, Ranking
+from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery, Ranking
+from skillsearch.index.dense.channels import possible_models
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
-from skillsearch.types import Progress, System
+from skillsearch.types import Languages, Progress, System
 
 _SKILLS = "skills"
-"""Folder of the skills that are written; rename it where their form changes."""
+"""Folder of the written skills; rename it if their form changes."""
 _MAX_FIELD_BYTES = 30 << 10
-"""Of a name and of a description: both fit into the 64 KiB of a frontmatter."""
+"""Of a name and of a description, so that both fit into the 64 KiB of a frontmatter."""
 _MAX_NAME_BYTES = 80
-"""Two names, a number and a suffix fit into the 255 bytes of a file name."""
+"""So two names, a number and a suffix fit into the 255 bytes of a file name."""
+_READ_BY_ANY = frozenset({"en", ""})
+"""Languages of queries, and the unknown one, that the model of any index reads."""
 _ESCAPED = re.compile("[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")
-"""What JSON leaves as it is and YAML cannot hold, or takes for the end of a line."""
+"""Characters that JSON leaves alone, but YAML cannot hold or takes for a line end."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkillFolders:
-    """Where the documents of a collection lie as skills.
-
-    Attributes:
-        work: Folder for the indexes of them.
-        roots: The folders that are indexed.
-        ids: Id in the collection by id in the index.
-        notes: What a user should know of how they were written, a line each.
-    """
+    """Folders with a collection as skills; `ids` are the collection's by the index's."""
 
     work: Path
     roots: tuple[Path, ...]
@@ -57,17 +56,9 @@ class SkillFolders:
 
 
 def write_skills(collection: Collection, work: Path) -> SkillFolders:
-    """Write the documents of a collection as skills, unless they are there already.
+    """Write the documents of a collection as skills below `work`, unless they are there already.
 
-    Args:
-        collection: The collection.
-        work: Folder for everything that evaluations keep for the next one.
-
-    Returns:
-        Where they lie.
-
-    Raises:
-        StorageError: When they cannot be written.
+    Raises StorageError if they cannot be written.
     """
     documents = collection.documents
     name = file_name(collection.pool or collection.name)
@@ -94,13 +85,7 @@ def write_skills(collection: Collection, work: Path) -> SkillFolders:
 def use_skills(collection: Collection, roots: Sequence[Path], work: Path) -> SkillFolders:
     """Take the folders that a collection was made from as they are.
 
-    Args:
-        collection: Its documents have the ids that an index of the roots gives them.
-        roots: Folders of skills.
-        work: As in `write_skills`.
-
-    Returns:
-        Where the skills lie.
+    Its documents must have the ids that an index of the roots gives them.
     """
     places = tuple(root.absolute() for root in roots)
     folder = f"{file_name(collection.name)}-{_short_hash(map(str, places))}"
@@ -109,26 +94,79 @@ def use_skills(collection: Collection, roots: Sequence[Path], work: Path) -> Ski
 
 
 def file_name(text: str) -> str:
-    """Return a name as every file system takes it; different names may become equal."""
+    """Return a name that every file system accepts; different names may become equal."""
     plain = re.sub(r"[^\w.-]+", "_", text).encode()[:_MAX_NAME_BYTES].decode("utf-8", "ignore")
     return plain.strip("._") or "_"
 
 
-class JudgedIndex:
-    """An index of a collection, asked and answering by the ids of the collection.
+class QueryEmbedder:
+    """An embedder that remembers its vectors, and how long each took."""
 
-    Attributes:
-        notes: What a user should know of how it was made, a line each.
-    """
+    def __init__(self, embedder: Embedder) -> None:
+        """Wrap an embedder."""
+        self._embedder = embedder
+        self.fingerprint, self.name = embedder.fingerprint, embedder.name
+        self.dimensions, self.scripts = embedder.dimensions, embedder.scripts
+        self._known: dict[tuple[Role, str], tuple[EmbeddedText, float]] = {}
+        self._saved = 0.0
+
+    def embed_stream(
+        self, texts: Sequence[str], *, role: Role = "passage"
+    ) -> Iterator[EmbeddedText]:
+        """Embed texts in order, none twice in the same role."""
+        for position, text in enumerate(texts):
+            key = role, text
+            if key in self._known:
+                embedded, seconds = self._known[key]
+                self._saved += seconds
+            else:
+                started = time.perf_counter()
+                embedded = next(iter(self._embedder.embed_stream([text], role=role)))
+                self._known[key] = embedded, time.perf_counter() - started
+            yield embedded._replace(position=position)
+
+    def take_saved_seconds(self) -> float:
+        """Return the time that embedding again would have taken since the last call."""
+        saved, self._saved = self._saved, 0.0
+        return saved
+
+
+class Embedders:
+    """The embedders of an evaluation, each loaded once."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._loaded: dict[str, QueryEmbedder] = {}
+
+    def load(self, model: str) -> QueryEmbedder:
+        """Return the embedder of a model, always the same one."""
+        if model not in self._loaded:
+            self._loaded[model] = QueryEmbedder(load_embedder(model))
+        return self._loaded[model]
+
+    def languages(self, spec: SystemSpec, queries: Iterable[JudgedQuery]) -> Languages:
+        """Return the languages that the index of a system is made for.
+
+        They are what the system says. If it leaves that open, any query is in a language that its
+        model does not read, and the package for it is installed, they are ``all``.
+        """
+        models = possible_models(spec.model, self.load(spec.model).scripts, spec.languages)
+        if spec.languages == "auto" and len(models) > 1:
+            return "all" if {*query_languages(queries).values()} - _READ_BY_ANY else "auto"
+        for model in models:
+            self.load(model)
+        return spec.languages
+
+    def take_saved_seconds(self) -> float:
+        """Return the sum over all embedders."""
+        return sum(embedder.take_saved_seconds() for embedder in self._loaded.values())
+
+
+class JudgedIndex:
+    """An index of a collection, with the ids of the collection, and notes on how it was made."""
 
     def __init__(self, index: SkillIndex, embedders: Embedders, ids: Mapping[str, str]) -> None:
-        """Wrap an index; use `open` instead.
-
-        Args:
-            index: The index.
-            embedders: Those that it uses are among them.
-            ids: Id in the collection by id in the index.
-        """
+        """Wrap an index, given the collection's id for each of its ids; use `open` instead."""
         self._index = index
         self._embedders = embedders
         known = [document for document in index.documents() if document.doc_id in ids]
@@ -149,19 +187,8 @@ class JudgedIndex:
     ) -> Self:
         """Index the skills of a collection for a system, or bring that index up to date.
 
-        Args:
-            folders: Where the skills lie.
-            spec: Says the model, the fields and the languages.
-            embedders: Embed the queries.
-            progress: Called with the stage, how many are done, and how many there are.
-
-        Returns:
-            The index, which is the same for all systems that agree in these three.
-
-        Raises:
-            RootError: When a folder cannot be indexed.
-            EmbedderError: When the embedder cannot be loaded.
-            StorageError: When the index cannot be written.
+        Systems with the same model, fields and languages share it. Raises RootError if a folder
+        cannot be indexed, and StorageError if the index cannot be written.
         """
         settings = [spec.model, spec.fields]
         settings += [] if spec.languages == "auto" else [spec.languages]
@@ -187,11 +214,11 @@ class JudgedIndex:
         return other
 
     def hidden(self, doc_ids: Iterable[str]) -> frozenset[str]:
-        """Return what to leave out of a search to leave out documents."""
+        """Return the ids to exclude from a search to leave out documents."""
         return frozenset(self._indexed[one] for one in doc_ids if one in self._indexed)
 
     def hidden_with_copies(self, doc_ids: Iterable[str]) -> frozenset[str]:
-        """Return what to leave out of a search to leave out documents and all their copies."""
+        """Return the ids to exclude to leave out documents and their copies."""
         found: set[str] = set()
         for doc_id in self.hidden(doc_ids):
             if doc_id not in self._copies:
@@ -202,19 +229,10 @@ class JudgedIndex:
     def rank(
         self, text: str, n: int, *, system: System, hidden: frozenset[str] = frozenset()
     ) -> tuple[Ranking, float]:
-        """Answer a query without a threshold.
+        """Answer a query without a threshold: at most `n` hits, each followed by its copies.
 
-        Args:
-            text: The query.
-            n: Hits at most; copies of a hit follow it with its score and come on top.
-            system: How to rank.
-            hidden: What `hidden` or `hidden_with_copies` gave.
-
-        Returns:
-            The ranking, and the seconds that it took, embedding the query included.
-
-        Raises:
-            QueryError: When the query cannot be searched.
+        `hidden` is a result of `hidden` or `hidden_with_copies`. The seconds include the embedding
+        of the query. Raises QueryError if the query cannot be searched.
         """
         self._embedders.take_saved_seconds()
         result = self._index.search(text, n, 0.0, system=system, exclude=hidden)
@@ -229,7 +247,7 @@ class JudgedIndex:
 
 
 def _missing_note(missing: Sequence[str], index: SkillIndex) -> str:
-    """Say how many documents are not in an index, and why one of them is not."""
+    """Return how many documents are not in an index, and why one of them is not."""
     errors = (item.message for item in index.diagnostics() if item.severity == "error")
     reason = next(errors, "it is gone from the disk")
     return (
@@ -239,12 +257,12 @@ def _missing_note(missing: Sequence[str], index: SkillIndex) -> str:
 
 
 def _is_complete(folder: Path, count: int) -> bool:
-    """Tell whether all skills were written; they are moved to where they belong all at once."""
+    """Return whether all skills were written; they are moved into place all at once."""
     return all((folder / _place(number)).is_file() for number in range(count))
 
 
 def _write(documents: Sequence[JudgedDocument], folder: Path) -> None:
-    """Write skills beside where they belong and move them there, unless another process did."""
+    """Write skills and move them into place, unless another process was faster."""
     if _is_complete(folder / _SKILLS, len(documents)):
         return
     with tempfile.TemporaryDirectory(prefix=".new-", dir=folder) as temporary:
@@ -260,7 +278,6 @@ def _write(documents: Sequence[JudgedDocument], folder: Path) -> None:
 
 
 def _place(number: int) -> Path:
-    """Return where a document is written."""
     return Path(f"{number:05}", "SKILL.md")
 
 
@@ -284,13 +301,12 @@ def _as_yaml(text: str) -> tuple[bytes, bool]:
 
 
 def _quoted(text: str) -> bytes:
-    """Return a text between quotes."""
     plain = json.dumps(text, ensure_ascii=False)
     escaped = _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", plain)
     return escaped.encode("utf-8", "replace")
 
 
 def _short_hash(texts: Iterable[str]) -> str:
-    """Return a name of 16 hexadecimal digits for some texts."""
+    """Return 16 hexadecimal digits for some texts."""
     data = json.dumps(list(texts)).encode()
     return hashlib.sha256(data).hexdigest()[:16]

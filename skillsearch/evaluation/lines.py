@@ -1,4 +1,4 @@
-"""Files read line by line, written in one step, and what is said of a line that cannot be used."""
+"""Text files read line by line or replaced in one step, and errors that name a line."""
 
 from __future__ import annotations
 
@@ -25,23 +25,14 @@ _REPR.maxlevel = 1
 
 
 def numbered_lines(path: Path, hint: str = "") -> Iterator[tuple[int, str]]:
-    r"""Read the lines of a UTF-8 file that are not blank, with their numbers.
+    r"""Yield the lines of a UTF-8 file that are not blank, with their numbers from 1.
 
-    Only ``\n`` and ``\r\n`` end a line. A byte order mark is passed over.
-
-    Args:
-        path: The file.
-        hint: What to say where it is missing.
-
-    Yields:
-        Number, counted from 1, and text without its end.
-
-    Raises:
-        EvaluationError: When it is missing or no file, too large, or not UTF-8.
-        OSError: When it cannot be read.
+    Only ``\n`` and ``\r\n`` end a line, a byte order mark is skipped. `hint` is added to the error
+    if the file is missing. Raises EvaluationError if it is missing, not a file, too large, or not
+    UTF-8.
     """
     if not path.is_file():
-        raise EvaluationError(f"{path} is missing, or no file. {hint}".strip())
+        raise EvaluationError(f"{path} is missing or not a file. {hint}".strip())
     with path.open("rb") as file:
         if (size := os.fstat(file.fileno()).st_size) > MAX_FILE_BYTES:
             raise EvaluationError(
@@ -61,15 +52,7 @@ def numbered_lines(path: Path, hint: str = "") -> Iterator[tuple[int, str]]:
 
 
 def replace_file(path: Path, parts: Iterable[str]) -> None:
-    """Write a text file beside where it belongs and move it there, over one that is there.
-
-    Args:
-        path: The file.
-        parts: Its text in pieces.
-
-    Raises:
-        OSError: When it cannot be written; what was there stays.
-    """
+    """Write a text file in one step, given in pieces; after an OSError the old one is left."""
     with tempfile.TemporaryDirectory(prefix=".new-", dir=path.parent) as folder:
         temporary = Path(folder) / path.name
         with temporary.open("w", encoding="utf-8", newline="\n") as file:
@@ -78,19 +61,19 @@ def replace_file(path: Path, parts: Iterable[str]) -> None:
 
 
 def line_error(path: Path, number: int, problem: str) -> EvaluationError:
-    """Make an error that says where it is; the problem has no full stop."""
+    """Return an error that names a line; `problem` has no full stop."""
     return EvaluationError(f"{path}:{number}: {problem}.")
 
 
 def unknown_id(value: str, known: AbstractSet[str], place: str) -> str:
-    """Say, without a full stop, that an id is none of those known, and which looks like it."""
+    """Return a sentence without a full stop: an id is unknown, and which known one is like it."""
     nearest: Sequence[str] = ()
     if len(known) <= _MAX_IDS_COMPARED and len(value) <= _MAX_CHARS_COMPARED:
         nearest = get_close_matches(value, known, 1, _LEAST_LIKENESS)
     hint = f" (nearest: {shown(nearest[0])})" if nearest else ""
-    return f"{shown(value)} is no _id in {place}{hint}"
+    return f"{shown(value)} is not an _id in {place}{hint}"
 
 
 def shown(value: object) -> str:
-    """Return the repr of a value for an error, cut where it is long."""
+    """Return the repr of a value for an error message, shortened."""
     return _REPR.repr(value)

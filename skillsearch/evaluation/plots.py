@@ -1,26 +1,29 @@
-"""Plots of an evaluation as SVG to put into a page; the only importer of matplotlib.
+"""Plots of an evaluation as SVG elements for a page; the only importer of matplotlib.
 
-Each plot is one ``svg`` element, the same for the same values, or None where there is nothing to
-show. Its ids start with ``prefix``, so that many plots fit on one page. Colours are told apart by
-colour-blind readers; markers and dashes tell the same without colour.
+Each plot is the same for the same values, or None if there is nothing to show. Its ids start with
+``prefix``, so that many plots fit on one page. Colour-blind readers can tell the colours apart;
+markers and dashes say the same without colour.
 """
 
 from __future__ import annotations
 
 import io
 import math
+import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+import numpy as np
 
 from skillsearch.config import cache_dir
 from skillsearch.environ import Variables
 from skillsearch.errors import MissingDependencyError
-from skillsearch.evaluation.markup import inline_svg
+from skillsearch.evaluation.report import score_digits
 from skillsearch.evaluation.types import Abstention, Comparison, SystemReport
-from skillsearch.evaluation.wording import score_digits
 from skillsearch.text.safe_text import one_line
 
 if TYPE_CHECKING:
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _WIDTH = 4.2
-"""Inches: little more than a telephone has, so that text stays readable on it."""
+"""Inches: little more than a phone has, so that text stays readable on it."""
 _STYLE = {
     "axes.axisbelow": True,
     "axes.edgecolor": "#767676",
@@ -54,16 +57,20 @@ _DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)))
 _GREY = "#595959"
 _NAME_CHARS = 24
 _WIDE_CHARS = 14
-"""Of a name with letters that may be as wide as high, as those of Chinese are."""
+"""Limit of a name whose letters may be square, as in Chinese."""
 _MAX_AREA = 450.0
 """Points squared of the dot for the most common pair of values."""
 _MAX_SCORE = 1e12
-"""Scores of foreign runs are clipped here, far outside of any real one, to keep axes finite."""
+"""Scores of foreign runs are clipped here, far beyond any real one, to keep axes finite."""
+_REFERENCE = re.compile(r"(^|\()#([\w.-]+)")
+"""References to an id: a whole attribute, or inside ``url()``; colours are neither."""
+_INHERITED = {"stroke-linejoin": "round", "stroke-linecap": "butt"}
+_SVG = "{http://www.w3.org/2000/svg}"
 _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 
 def plot_measures(systems: Sequence[SystemReport], *, prefix: str) -> str | None:
-    """Plot the mean of each measure with its 95 % interval, the systems below each other."""
+    """Plot the mean of each measure with its 95 % interval, systems below each other."""
     measures = list(dict.fromkeys(measure for system in systems for measure in system.means))
     if not measures:
         return None
@@ -76,7 +83,7 @@ def plot_measures(systems: Sequence[SystemReport], *, prefix: str) -> str | None
             ends = [system.intervals.get(measure, (math.nan, math.nan)) for measure in measures]
             heights = [at * rows + place for at in range(len(measures))]
             colour, marker = _COLOURS[place % len(_COLOURS)], _MARKERS[place % len(_MARKERS)]
-            lows, highs = ([100 * end[side] for end in ends] for side in (0, 1))
+            lows, highs = 100 * np.array(ends).T
             axes.hlines(heights, lows, highs, colors=colour, linewidth=1.6)
             handles += axes.plot(means, heights, marker, color=colour, markersize=5)
         for at in range(1, len(measures)):
@@ -129,7 +136,7 @@ def plot_queries(
 
 
 def plot_top_scores(system: SystemReport, *, prefix: str) -> str | None:
-    """Plot how the scores of first hits are spread, answerable queries above the others."""
+    """Plot the distribution of the scores of first hits, answerable queries on top."""
     groups = {
         name: [_finite(score) for score in scores]
         for name, scores in system.abstention.top_scores.items()
@@ -156,7 +163,7 @@ def plot_top_scores(system: SystemReport, *, prefix: str) -> str | None:
 
 
 def plot_reliability(system: SystemReport, *, prefix: str) -> str | None:
-    """Plot how often first hits are relevant by their score, with how many there are."""
+    """Plot how often first hits are relevant by their score, and how many there are."""
     bins = [bin_ for bin_ in system.abstention.reliability if bin_.count]
     if not bins:
         return None
@@ -181,7 +188,7 @@ def plot_reliability(system: SystemReport, *, prefix: str) -> str | None:
 
 
 def plot_thresholds(system: SystemReport, *, prefix: str) -> str | None:
-    """Plot what each threshold keeps, how right its answers are and what it wrongly answers."""
+    """Plot what each threshold keeps, its precision and its false answers."""
     curve = system.abstention.curve
     if len(curve) < 2:
         return None
@@ -210,32 +217,56 @@ def plot_thresholds(system: SystemReport, *, prefix: str) -> str | None:
 
 @contextmanager
 def _figure(height: float) -> Iterator[Figure]:
-    """Give an empty figure of so many inches, and our style until it is saved."""
+    """Give an empty figure so many inches high, and our style until it is saved."""
     folder = str(cache_dir() / "matplotlib")
     try:
-        # It lists the fonts as it is imported, by fontconfig too, and both keep their list.
+        # At the import it lists the fonts, as does fontconfig, and both cache their list.
         with Variables(MPLCONFIGDIR=folder, XDG_CACHE_HOME=folder):
             from matplotlib import style
             from matplotlib.figure import Figure
     except ImportError as exc:
         raise MissingDependencyError("matplotlib", "eval", "Plotting") from exc
     with style.context(["default", _STYLE]), warnings.catch_warnings():
-        # Text stays text in the SVG, so the reader's fonts show it; only its width is guessed.
+        # Text stays text in the SVG, and the reader's fonts show it; only its width is a guess.
         warnings.filterwarnings("ignore", r"Glyph .* missing from font", UserWarning)
-        # Nor about scripts that older versions cannot shape: the browser does that.
+        # Older versions cannot shape some scripts, but the browser does.
         warnings.filterwarnings("ignore", r"Matplotlib currently does not support", UserWarning)
         yield Figure(figsize=(_WIDTH, height), layout="constrained")
 
 
 def _svg(figure: Figure, prefix: str, label: str) -> str:
-    """Return a figure as an element that can stand beside others in a page."""
     file = io.StringIO()
     figure.savefig(file, format="svg", metadata=_NO_METADATA)
     return inline_svg(file.getvalue(), prefix=prefix, label=label)
 
 
+def inline_svg(document: str, *, prefix: str, label: str) -> str:
+    """Return an SVG document of matplotlib as an element to stand beside others in a page.
+
+    Ids that nothing refers to are dropped, the others get the prefix. The stylesheet, which would
+    hold for the whole page, becomes two inherited attributes. The label is for screen readers.
+    """
+    root = ElementTree.fromstring(document)
+    for defs in root.findall(f"{_SVG}defs"):
+        for stylesheet in defs.findall(f"{_SVG}style"):
+            defs.remove(stylesheet)
+    values = [value for element in root.iter() for value in element.attrib.values()]
+    used = {match[2] for value in values for match in _REFERENCE.finditer(value)}
+    for element in root.iter():
+        attributes = {key.rpartition("}")[2]: value for key, value in element.attrib.items()}
+        name = attributes.pop("id", None)
+        element.attrib = {
+            key: _REFERENCE.sub(rf"\1#{prefix}-\2", value) for key, value in attributes.items()
+        }
+        if name in used:
+            element.set("id", f"{prefix}-{name}")
+        element.tag, element.tail = element.tag.removeprefix(_SVG), None
+    root.attrib |= {"role": "img", "aria-label": label, **_INHERITED}
+    return ElementTree.tostring(root, encoding="unicode")
+
+
 def _legend(figure: Figure, handles: Sequence[Artist], names: Sequence[str]) -> None:
-    """Put the names of what is drawn above a plot, in two columns if they are short enough."""
+    """Name the lines above a plot, in two columns if the names are short enough."""
     legend = figure.legend(handles, names, loc="outside upper left", ncols=2, columnspacing=1.0)
     if legend.get_window_extent().width > figure.bbox.width:
         legend.remove()
@@ -243,7 +274,7 @@ def _legend(figure: Figure, handles: Sequence[Artist], names: Sequence[str]) -> 
 
 
 def _mark_threshold(axes: Axes, abstention: Abstention, *, is_named: bool) -> None:
-    """Draw a line at the score from which the system answers by default, if the axis has it."""
+    """Draw a line at the system's default threshold, if it is on the axis."""
     low, high = axes.get_xlim()
     threshold = abstention.default.threshold if abstention.default else math.nan
     if not low <= threshold <= high:
@@ -266,7 +297,7 @@ def _mark_threshold(axes: Axes, abstention: Abstention, *, is_named: bool) -> No
 def _score_range(
     abstention: Abstention, groups: Mapping[str, Sequence[float]]
 ) -> tuple[float, float]:
-    """Return the ends of an axis of scores: 0 and 1 for probabilities, else as far as they go."""
+    """Return the ends of an axis of scores: 0 and 1 for probabilities, else their range."""
     if abstention.calibration_error:
         return 0.0, 1.0
     scores = [score for group in groups.values() for score in group]
@@ -287,5 +318,4 @@ def _name(text: str) -> str:
 
 
 def _count(queries: int) -> str:
-    """Return a number of queries in words."""
     return f"{queries:,} {'query' if queries == 1 else 'queries'}"

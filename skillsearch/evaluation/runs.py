@@ -1,7 +1,7 @@
-"""TREC run files ⇄ answers, in the order in which trec_eval measures them.
+"""Runs: what a system answered, as a TREC file, and how good it is as ir_measures defines it.
 
-A line is ``query Q0 document rank score tag``. trec_eval keeps a score as a 32-bit float, breaks
-ties by document id, later ids first, and heeds no rank; so does what is here.
+A line of a file is ``query Q0 document rank score tag``. trec_eval reads a score as a 32-bit float,
+breaks ties by document id, later ids first, and ignores ranks; so does this module.
 """
 
 from __future__ import annotations
@@ -9,39 +9,91 @@ from __future__ import annotations
 import math
 import re
 import struct
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import count
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, unquote
 
 import numpy as np
 
-from skillsearch.errors import EvaluationError
+from skillsearch.errors import EvaluationError, MissingDependencyError
 from skillsearch.evaluation.lines import line_error, numbered_lines, replace_file, shown, unknown_id
-from skillsearch.evaluation.types import Answers, Collection, Ranking
+from skillsearch.evaluation.types import Answers, Collection, Qrels, Ranking
+
+MEASURES = ("nDCG@10", "R@5", "R@10", "Success@1", "Success@5", "RR@10", "Judged@10")
+"""Names as in ir_measures. Judged@10 describes the judgments, not the system."""
+
+MAX_GRADE = 9_999
+"""trec_eval allocates memory by the highest grade, and crashes on a huge one."""
 
 _COLUMNS = 6
 _FLOAT32 = struct.Struct("<f")
 _PARTS_WORDS = re.compile(r"[\s\ufeff]")
-"""White space parts the columns of a line, and a byte order mark may vanish from the first."""
+"""White space separates the columns of a line; a leading byte order mark may vanish."""
 _PERCENT_ENCODED = re.compile(r"[\s\ufeff%]")
+
+
+def answerable_qrels(qrels: Qrels) -> dict[str, Mapping[str, int]]:
+    """Return the judgments of the queries that have a relevant document, in order."""
+    return {query: grades for query, grades in qrels.items() if any(g > 0 for g in grades.values())}
+
+
+def measure(
+    qrels: Qrels, answers: Answers, measures: Sequence[str] = MEASURES
+) -> dict[str, dict[str, float]]:
+    """Measure the answers to the queries that have a relevant document.
+
+    A ranking counts in the order given, whatever its scores; a query without an answer is 0.
+    Returns measure → query id → value from 0 to 1, both in the order given. Raises EvaluationError
+    if a measure is not one of `MEASURES`, or a grade is too high.
+    """
+    _check_names(measures)
+    judged = answerable_qrels(qrels)
+    _check_grades(judged)
+    ranked = as_run({query: answers[query] for query in judged if answers.get(query)})
+    values = {name: dict.fromkeys(judged, 0.0) for name in measures}
+    library = _ir_measures()
+    # Ids do not survive C unchanged: a NUL cuts one, and a lone surrogate is a crash.
+    number = defaultdict[str, str](map(str, count()).__next__)
+    queries = {number[query]: query for query in judged}
+    found = library.iter_calc(
+        [library.parse_measure(name) for name in measures],
+        {number[q]: {number[d]: grade for d, grade in judged[q].items()} for q in judged},
+        {number[q]: {number[d]: score for d, score in ranked[q].items()} for q in ranked},
+    )
+    for metric in found if ranked else ():
+        values[str(metric.measure)][queries[metric.query_id]] = float(metric.value)
+    return values
+
+
+def parse_minimum(text: str) -> tuple[str, float]:
+    """Read the least mean that a system must reach, such as ``nDCG@10=0.8``.
+
+    Raises EvaluationError if it is not a measure of `MEASURES` and a number from 0 to 1.
+    """
+    name, _, number = text.partition("=")
+    try:
+        value = float(number)
+    except ValueError:
+        value = math.nan
+    if name not in MEASURES or not 0 <= value <= 1:
+        raise EvaluationError(
+            f"{text[:80]!r} is not a minimum; write MEASURE=VALUE such as nDCG@10=0.8, with a "
+            f"value from 0 to 1 and one of: {', '.join(MEASURES)}"
+        )
+    return name, value
 
 
 def read_run(path: Path, collection: Collection) -> dict[str, Ranking]:
     """Read the answers to the queries and negatives of a collection.
 
-    Scores stay as written, and documents to ignore stay in. An id that the collection does not
-    have is tried with its percent-encoding undone. Queries that the collection left out for want
-    of a relevant document are passed over, as trec_eval does; any other unknown query is an error.
-
-    Args:
-        path: The run file.
-        collection: What it answers.
-
-    Returns:
-        Query id → ranking; queries without a line are not in it.
-
-    Raises:
-        EvaluationError: When a line cannot be used; names the file, the line and the cure.
+    Scores stay as written, and documents to ignore stay in. An id that the collection does not have
+    is tried with its percent-encoding undone. Queries that the collection left out because nothing
+    is relevant for them are skipped, as trec_eval does; any other unknown query is an error. Raises
+    EvaluationError if a line cannot be used; names the file, the line and the cure.
     """
     documents = {document.doc_id for document in collection.documents}
     asked = {query.query_id for query in (*collection.queries, *collection.negatives)}
@@ -64,19 +116,12 @@ def read_run(path: Path, collection: Collection) -> dict[str, Ranking]:
 
 
 def write_run(path: Path, answers: Answers, tag: str) -> None:
-    """Write answers so that whoever reads them, trec_eval too, gets them in the same order.
+    """Write answers so that every reader, trec_eval too, gets them in the same order.
 
-    A score that does not fall below the one before it becomes the next smaller 32-bit float. In
-    an id with white space that, and its percent signs, are percent-encoded. A file that is there
-    is replaced in one step.
-
-    Args:
-        path: The run file.
-        answers: The rankings; an empty one leaves no line.
-        tag: Name of what made them.
-
-    Raises:
-        EvaluationError: When the file cannot be written, or a score is no number.
+    A score that is not below the one before it becomes the next smaller 32-bit float. In an id with
+    white space that, and its percent signs, are percent-encoded. An existing file is replaced in
+    one step. `tag` names the system. Raises EvaluationError if the file cannot be written, or a
+    score is not finite.
     """
     try:
         word = _word(tag) or "-"
@@ -89,8 +134,8 @@ def write_run(path: Path, answers: Answers, tag: str) -> None:
 def as_run(answers: Answers) -> dict[str, dict[str, float]]:
     """Return answers as a run of BEIR's form, with scores that say nothing but the order.
 
-    The last document of a ranking scores 1, each before it 1 more: no library finds a tie. One
-    that comes twice keeps its first place.
+    The last document of a ranking scores 1, each before it 1 more, so that no library finds a tie.
+    A repeated document keeps its first place.
     """
     run = {}
     for query_id, ranking in answers.items():
@@ -99,10 +144,37 @@ def as_run(answers: Answers) -> dict[str, dict[str, float]]:
     return run
 
 
+def _check_names(measures: Sequence[str]) -> None:
+    for name in measures:
+        if name not in MEASURES:
+            raise EvaluationError(
+                f"There is no measure {name[:80]!r}; use one of: {', '.join(MEASURES)}"
+            )
+
+
+def _check_grades(qrels: Qrels) -> None:
+    """Refuse a grade that trec_eval cannot handle."""
+    for query, grades in qrels.items():
+        for document, grade in grades.items():
+            if abs(grade) > MAX_GRADE:
+                raise EvaluationError(
+                    f"Query {query!r} grades document {document!r} beyond {MAX_GRADE:,}; "
+                    "grade from 0 for irrelevant upward in small steps, such as 0 to 3."
+                )
+
+
+def _ir_measures() -> Any:
+    try:
+        import ir_measures
+    except ImportError as exc:
+        raise MissingDependencyError("ir_measures", "eval", "Measuring") from exc
+    return ir_measures
+
+
 def _parse(
     line: str, queries: AbstractSet[str], documents: AbstractSet[str]
 ) -> tuple[str, str, float]:
-    """Read query, document and score of a line; raise ValueError where it has none."""
+    """Return query, document and score of a line; raise ValueError if they are unusable."""
     words = line.split()
     if len(words) != _COLUMNS:
         raise ValueError(
@@ -122,7 +194,7 @@ def _meant(word: str, ids: AbstractSet[str], place: str) -> str:
 
 
 def _score(text: str) -> float:
-    """Read a score that a 32-bit float can hold."""
+    """Return a score that a 32-bit float can hold."""
     try:
         score = float(text)
         if math.isfinite(_as_float32(score)):
@@ -145,7 +217,6 @@ def _ranking(scores: dict[str, float]) -> Ranking:
 
 
 def _lines(query_id: str, ranking: Ranking, tag: str) -> list[str]:
-    """Write the lines of a query."""
     lines = []
     lowest = np.float32(-np.inf)
     value = np.float32(np.inf)

@@ -1,46 +1,37 @@
-"""Ask every system all queries of a collection, and those that nothing in it answers."""
+"""Ask every system the queries of a collection, and queries that nothing in it answers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from statistics import median
 
 from skillsearch.errors import QueryError
-from skillsearch.evaluation.confusables import Confusion, confusables
-from skillsearch.evaluation.judged_index import JudgedIndex, SkillFolders, use_skills, write_skills
-from skillsearch.evaluation.query_embedder import Embedders
+from skillsearch.evaluation.judged_index import Embedders, JudgedIndex, use_skills, write_skills
 from skillsearch.evaluation.runs import read_run
 from skillsearch.evaluation.systems import SystemSpec
-from skillsearch.evaluation.types import Answers, Collection, JudgedQuery, Ranking, SystemAnswers
+from skillsearch.evaluation.types import Collection, JudgedQuery, Ranking, SystemAnswers
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.search.calibration_file import default_calibration, load_calibration
-from skillsearch.text.tokenizer import terms
 from skillsearch.types import Languages, Progress
 
 DEPTH = 50
-"""Hits of a judged query, five times what measures look at; twice as many take twice the time."""
+"""Hits of a judged query, five times what measures use; twice as many take twice the time."""
 USUAL_DEPTH = 5
-"""Hits of any other query, of which the first one counts, and of a query whose time is taken."""
+"""Hits of any other query, of which only the first counts, and of a timed query."""
 MAX_TIMED = 100
-"""Judged queries whose time is taken."""
+"""Judged queries that are timed."""
 MAX_FOREIGN = 200
 """Queries taken from a foreign collection."""
 NEGATIVES, FOREIGN, DROPPED_GOLD = "negatives", "foreign", "dropped gold"
 """Where unanswerable queries come from."""
-LEAST_STOLEN = 2
-"""Queries that a skill steals from another before the two count as confusable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What systems answered on a collection.
-
-    Attributes:
-        systems: The answers of each system, in the order of the systems.
-        notes: What a user should know of how they came about, a line each.
-    """
+    """Answers of systems on a collection, in order, and remarks for the user."""
 
     systems: tuple[SystemAnswers, ...]
     notes: tuple[str, ...]
@@ -60,66 +51,35 @@ def answer_all(
 ) -> Answered:
     """Let every system answer the queries of a collection.
 
-    What is written and indexed for that stays in `work`: the next time only queries are embedded.
-
-    Args:
-        collection: The collection.
-        specs: The systems.
-        work: Folder for everything that evaluations keep for the next one.
-        roots: The folders of skills that the collection was made from, if it was.
-        foreign: Queries that nothing here answers, by the name of the collection they come from;
-            of each at most `MAX_FOREIGN`, evenly spaced, are asked.
-        asked: All queries for which these documents are indexed, where they are more than those
-            of the collection; see `Embedders.languages`.
-        drop_gold: Ask each judged query once more, the relevant documents and their copies hidden.
-        embedders: Those of earlier evaluations in this process, which know many queries already.
-        progress: Told how far it is.
-
-    Returns:
-        The answers.
-
-    Raises:
-        ConfigError: When a calibration cannot be read.
-        EvaluationError: When a run file cannot be read.
-        EmbedderError: When an embedder cannot be loaded.
-        StorageError: When the work folder cannot be written.
+    Skills and indexes stay in `work`: the next time only queries are embedded. The `roots` are the
+    folders of skills that the collection was made from, if it was. Of the `foreign` queries, given
+    by the name of their collection, at most `MAX_FOREIGN` each, evenly spaced, are asked. `asked`
+    are all queries for which these documents are indexed, if more than the collection has; see
+    `Embedders.languages`. With `drop_gold` each judged query is asked again, its relevant documents
+    and their copies hidden. Raises EvaluationError if a run file cannot be read, and StorageError
+    if the work folder cannot be written.
     """
     embedders = embedders or Embedders()
-    # What a wrong word spoils is found before anything takes long.
+    # Mistakes in the systems are found before anything takes long.
     answers = {spec.name: _from_run(collection, spec, spec.run) for spec in specs if spec.run}
     searched = [spec for spec in specs if not spec.run]
-    calibrations = [_calibration(spec) for spec in searched]
+    calibrations = [
+        load_calibration(spec.calibration) if spec.calibration else default_calibration()
+        for spec in searched
+    ]
     asked = asked or collection.queries
     searched = [replace(spec, languages=embedders.languages(spec, asked)) for spec in searched]
     indexes = _open_indexes(collection, searched, roots, work, embedders, progress)
-    questions = _Questions(collection, _sample(foreign), drop_gold)
-    steps = _Steps(progress, len(questions) * len(searched))
+    sample = _sample(foreign)
+    asked_of_each = len(collection.queries) * (1 + drop_gold) + len(collection.negatives)
+    advance = _counter(progress, (asked_of_each + len(sample)) * len(searched))
     notes: list[str] = []
     for spec, calibration in zip(searched, calibrations, strict=True):
         index = indexes[spec.model, spec.fields, spec.languages].with_calibration(calibration)
-        asker = _Asker(spec, index, steps)
-        answers[spec.name] = asker.answer(questions, calibration)
+        asker = _Asker(spec, index, advance)
+        answers[spec.name] = asker.answer(collection, sample, calibration, drop_gold=drop_gold)
         notes += (*index.notes, *asker.notes())
     return Answered(tuple(answers[spec.name] for spec in specs), tuple(dict.fromkeys(notes)))
-
-
-def confusing_pairs(collection: Collection, answers: Answers) -> tuple[Confusion, ...]:
-    """Find the skills that steal at least `LEAST_STOLEN` queries from another one.
-
-    Args:
-        collection: The collection.
-        answers: What a system answered.
-
-    Returns:
-        As `confusables` does.
-    """
-    found = confusables(collection, answers, terms=terms)
-    return tuple(pair for pair in found if pair.queries >= LEAST_STOLEN)
-
-
-def _calibration(spec: SystemSpec) -> Calibration:
-    """Return the calibration of a system."""
-    return load_calibration(spec.calibration) if spec.calibration else default_calibration()
 
 
 def _open_indexes(
@@ -134,9 +94,7 @@ def _open_indexes(
     wanted = {(spec.model, spec.fields, spec.languages): spec for spec in specs}
     if not wanted:
         return {}
-    folders: SkillFolders = (
-        use_skills(collection, roots, work) if roots else write_skills(collection, work)
-    )
+    folders = use_skills(collection, roots, work) if roots else write_skills(collection, work)
     return {
         key: JudgedIndex.open(folders, spec, embedders, progress=progress)
         for key, spec in wanted.items()
@@ -153,13 +111,13 @@ def _from_run(collection: Collection, spec: SystemSpec, path: Path) -> SystemAns
         for ignored in [collection.ignored.get(query, frozenset())]
     }
     negatives = {one.query_id: run.get(one.query_id, ()) for one in collection.negatives}
-    # A run without any negative was most likely never asked them.
+    # A run without any negative was most likely not asked any.
     unanswerable = {NEGATIVES: negatives} if any(negatives.values()) else {}
     return SystemAnswers(spec.name, spec.settings, answers, unanswerable)
 
 
 def _sample(foreign: Iterable[tuple[str, Sequence[JudgedQuery]]]) -> tuple[JudgedQuery, ...]:
-    """Return some foreign queries under ids that name where they come from."""
+    """Return some foreign queries under ids that name their collection."""
     return tuple(
         replace(query, query_id=f"{name}:{query.query_id}")
         for name, queries in foreign
@@ -168,62 +126,40 @@ def _sample(foreign: Iterable[tuple[str, Sequence[JudgedQuery]]]) -> tuple[Judge
 
 
 def _evenly_spaced(queries: Sequence[JudgedQuery], n: int) -> Iterator[JudgedQuery]:
-    """Yield at most n queries, those between them equally many."""
-    count = min(len(queries), n)
-    return (queries[number * len(queries) // count] for number in range(count))
+    """Yield at most n queries, equally far apart."""
+    chosen = min(len(queries), n)
+    return (queries[number * len(queries) // chosen] for number in range(chosen))
 
 
-class _Steps:
-    """Tells how many of all searches are done."""
-
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self._progress = progress
-        self._total = total
-        self._done = 0
-
-    def advance(self) -> None:
-        """Count one more."""
-        self._done += 1
-        if self._progress is not None:
-            self._progress("search", self._done, self._total)
-
-
-@dataclass(frozen=True, slots=True)
-class _Questions:
-    """What every system is asked.
-
-    Attributes:
-        collection: Its queries and negatives.
-        foreign: Queries of other collections.
-        drop_gold: Whether judged queries are asked without the documents that answer them.
-    """
-
-    collection: Collection
-    foreign: tuple[JudgedQuery, ...]
-    drop_gold: bool
-
-    def __len__(self) -> int:
-        judged = len(self.collection.queries) * (2 if self.drop_gold else 1)
-        return judged + len(self.collection.negatives) + len(self.foreign)
+def _counter(progress: Progress | None, total: int) -> Callable[[], None]:
+    """Return a function that reports one more search."""
+    done = count(1)
+    return lambda: progress("search", next(done), total) if progress else None
 
 
 class _Asker:
     """Asks one system."""
 
-    def __init__(self, spec: SystemSpec, index: JudgedIndex, steps: _Steps) -> None:
+    def __init__(self, spec: SystemSpec, index: JudgedIndex, advance: Callable[[], None]) -> None:
         self._spec = spec
         self._index = index
-        self._steps = steps
+        self._advance = advance
         self._refused: dict[str, str] = {}
 
-    def answer(self, questions: _Questions, calibration: Calibration) -> SystemAnswers:
-        """Ask all there is to ask."""
-        answers = dict(self._judged(questions.collection))
-        dropped = self._without_gold(questions.collection) if questions.drop_gold else ()
+    def answer(
+        self,
+        collection: Collection,
+        foreign: Sequence[JudgedQuery],
+        calibration: Calibration,
+        *,
+        drop_gold: bool,
+    ) -> SystemAnswers:
+        """Ask everything."""
+        answers = dict(self._judged(collection))
         unanswerable = {
-            NEGATIVES: self._simple(questions.collection.negatives),
-            FOREIGN: self._simple(questions.foreign),
-            DROPPED_GOLD: dict(dropped),
+            NEGATIVES: self._simple(collection.negatives),
+            FOREIGN: self._simple(foreign),
+            DROPPED_GOLD: dict(self._without_gold(collection)) if drop_gold else {},
         }
         spec, is_hybrid = self._spec, self._spec.system == "hybrid"
         threshold = spec.threshold
@@ -236,11 +172,11 @@ class _Asker:
             unanswerable={source: of for source, of in unanswerable.items() if of},
             threshold=threshold,
             is_calibrated=is_hybrid,
-            milliseconds=self._milliseconds(questions.collection.queries),
+            milliseconds=self._milliseconds(collection.queries),
         )
 
     def notes(self) -> Iterator[str]:
-        """Yield what a user should know."""
+        """Yield remarks for the user."""
         for query_id, reason in list(self._refused.items())[:1]:
             yield (
                 f"Queries that {self._spec.name} refused, which count as without an answer: "
@@ -254,7 +190,7 @@ class _Asker:
             yield query.query_id, self._ask(query, DEPTH, hidden)
 
     def _without_gold(self, collection: Collection) -> Iterator[tuple[str, Ranking]]:
-        """Answer the judged queries with nothing right left; none where nothing at all is left."""
+        """Answer the judged queries with no right answer left; none if no document is left."""
         for query in collection.queries:
             grades = collection.qrels[query.query_id]
             gold = [doc_id for doc_id, grade in grades.items() if grade > 0]
@@ -269,7 +205,7 @@ class _Asker:
 
     def _ask(self, query: JudgedQuery, n: int, hidden: frozenset[str] = frozenset()) -> Ranking:
         """Answer a query; one that is refused has no answer."""
-        self._steps.advance()
+        self._advance()
         try:
             return self._index.rank(query.text, n, system=self._spec.system, hidden=hidden)[0]
         except QueryError as exc:
@@ -277,7 +213,7 @@ class _Asker:
             return ()
 
     def _milliseconds(self, queries: Sequence[JudgedQuery]) -> float | None:
-        """Return the median wall time of an answer as long as users get it."""
+        """Return the median wall time of an answer of the usual length."""
         answered = [query for query in queries if query.query_id not in self._refused]
         seconds = [
             self._index.rank(query.text, USUAL_DEPTH, system=self._spec.system)[1]

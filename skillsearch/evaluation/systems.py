@@ -1,4 +1,4 @@
-"""What is compared: ways to search, each with its settings, and answers from elsewhere; pure."""
+"""Systems to compare: ways to search with their settings, and run files; pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skillsearch.text.safe_text import one_line
 from skillsearch.types import LANGUAGES, SYSTEMS, Languages, System
 
 DEFAULT_SYSTEMS: tuple[System, ...] = ("hybrid", "bm25", "dense")
-"""What is compared where nobody says what; the first is the baseline."""
+"""Systems compared by default; the first is the baseline."""
 
 _MAX_NAME_CHARS = 80
 _EXAMPLES = (
@@ -25,17 +25,13 @@ _EXAMPLES = (
 
 @dataclass(frozen=True, slots=True)
 class SystemSpec:
-    """A system that is to be measured.
+    """A system to measure.
 
     Attributes:
-        name: The name it is reported under.
-        system: How it ranks.
-        model: What its embedder is loaded by.
-        fields: What is indexed: ``full``, or ``metadata`` for names and descriptions alone.
-        threshold: Score from which it answers; None for the default of how it ranks.
-        calibration: File with the calibration; None for that of the package.
-        languages: What its index is made for; see `skillsearch.types.LANGUAGES`.
-        run: Run file with its answers; nothing is searched then, and the settings above are idle.
+        fields: Indexed fields: ``full``, or ``metadata`` for names and descriptions only.
+        threshold: Lowest score that it answers with; None for the default.
+        calibration: File with the calibration; None for the packaged one.
+        run: Run file with its answers; nothing is searched then, and other settings are unused.
     """
 
     name: str
@@ -49,7 +45,7 @@ class SystemSpec:
 
     @property
     def settings(self) -> str:
-        """All settings in one line; of languages nothing where the index decides by itself."""
+        """All settings in one line, without languages if the index decides by itself."""
         if self.run is not None:
             return f"run file {self.run}"
         parts = [self.system, f"model {self.model}", f"fields {self.fields}"]
@@ -66,20 +62,10 @@ def parse_systems(
     fields: str = "full",
     languages: Languages = "auto",
 ) -> tuple[SystemSpec, ...]:
-    """Read the systems that are to be compared.
+    """Read the systems to compare, those of `DEFAULT_SYSTEMS` if there are no texts.
 
-    Args:
-        texts: Descriptions as `parse_system` reads them; those of `DEFAULT_SYSTEMS` where there
-            are none.
-        model: What the embedder of a system is loaded by unless it says otherwise.
-        fields: What is indexed for a system unless it says otherwise.
-        languages: What its index is made for unless it says otherwise.
-
-    Returns:
-        The systems in the order given.
-
-    Raises:
-        EvaluationError: When one cannot be read, or two have the same name.
+    Model, fields and languages hold for systems that do not give their own. Raises EvaluationError
+    if one cannot be read, or two have the same name.
     """
     given = list(texts) or DEFAULT_SYSTEMS
     usual: dict[str, Any] = {"model": model, "fields": fields, "languages": languages}
@@ -88,7 +74,7 @@ def parse_systems(
     for spec in specs:
         if spec.name in seen:
             raise EvaluationError(
-                f"Two systems are named {shown(spec.name)}; give each a name of its own, such as "
+                f"Two systems are named {shown(spec.name)}; rename one, such as "
                 "second=system:hybrid"
             )
         seen.add(spec.name)
@@ -100,31 +86,20 @@ def parse_system(
 ) -> SystemSpec:
     """Read the description of a system.
 
-    It is a name out of `SYSTEMS`; ``NAME=key:value,...`` with the keys ``system``, ``model``,
+    It is a name in `SYSTEMS`; ``NAME=key:value,...`` with the keys ``system``, ``model``,
     ``fields``, ``languages``, ``threshold`` and ``calibration``; or ``NAME=@FILE``. A value may
-    hold colons.
-
-    Args:
-        text: The description.
-        model: What the embedder is loaded by unless the text says otherwise.
-        fields: What is indexed unless the text says otherwise.
-        languages: What the index is made for unless the text says otherwise.
-
-    Returns:
-        The system.
-
-    Raises:
-        EvaluationError: When it is none of these; names the piece, and what could stand there.
+    contain colons. Model, fields and languages are defaults. Raises EvaluationError if it is
+    something else; names the piece, and what is allowed there.
     """
     name, equals, rest = text.partition("=")
     if not equals and name not in SYSTEMS:
-        raise _error(text, "it is no way to search")
+        raise _error(text, "it is not a way to search")
     if not name or name != one_line(name, _MAX_NAME_CHARS):
         problem = f"its name must be 1 to {_MAX_NAME_CHARS} visible characters on one line"
         raise _error(text, problem)
     if rest.startswith("@"):
         if rest == "@":
-            raise _error(text, "no file stands behind the @")
+            raise _error(text, "there is no file name after the @")
         return SystemSpec(name, run=Path(rest[1:]))
     usual = {"model": model, "fields": fields, "languages": languages}
     given: dict[str, Any] = usual | (_settings(text, rest) if equals else {})
@@ -139,7 +114,7 @@ def _settings(text: str, rest: str) -> dict[str, Any]:
     for piece in rest.split(","):
         key, colon, value = piece.partition(":")
         if not colon or key not in _PARSERS:
-            problem = f"{shown(piece)} is no setting; use key:value with one of the keys"
+            problem = f"{shown(piece)} is not a setting; use key:value with one of the keys"
             raise _error(text, f"{problem} {', '.join(_PARSERS)}")
         if key in settings:
             raise _error(text, f"it has {key} twice")
@@ -151,16 +126,15 @@ def _settings(text: str, rest: str) -> dict[str, Any]:
 
 
 def _error(text: str, problem: str) -> EvaluationError:
-    """Make an error about the description of a system."""
     return EvaluationError(f"--system {shown(text)}: {problem}. In general: {_EXAMPLES}.")
 
 
 def _one_of(values: Iterable[str]) -> Callable[[str], str]:
-    """Return what reads one of several words."""
+    """Return a parser of one of several words."""
     words = tuple(values)
 
     def read(value: str) -> str:
-        """Read the word; raise ValueError for any other."""
+        """Return the word; raise ValueError for any other."""
         if value not in words:
             raise ValueError(f"use one of: {', '.join(words)}")
         return value
@@ -176,7 +150,6 @@ def _filled(value: str) -> str:
 
 
 def _threshold(value: str) -> float:
-    """Read a score."""
     try:
         number = float(value)
     except ValueError:
@@ -194,4 +167,4 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = {
     "threshold": _threshold,
     "calibration": lambda value: Path(_filled(value)),
 }
-"""How each setting is read; the errors complete the sentence "KEY is VALUE; ..."."""
+"""Parsers of the settings; errors complete the sentence "KEY is VALUE; ..."."""

@@ -1,4 +1,4 @@
-"""Value types of an evaluation: what is judged, what systems answered, what was measured."""
+"""Value types of an evaluation: collections, answers of systems, reports."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """Query id → document id → grade; above 0 is relevant."""
 
 Ranking: TypeAlias = tuple[tuple[str, float], ...]
-"""Document ids with their scores, best first; ties are in the order that the system gave them."""
+"""Document ids with scores, best first; ties keep the order of the system."""
 
 Answers: TypeAlias = Mapping[str, Ranking]
-"""Query id → the ranking that answers it; a query without a hit has an empty one."""
+"""Query id → its ranking, empty for a query without a hit."""
 
 PerQuery: TypeAlias = Mapping[str, float]
 """Query id → value of a measure."""
@@ -21,15 +21,7 @@ PerQuery: TypeAlias = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class JudgedDocument:
-    """A document of a collection: a skill by its texts.
-
-    Attributes:
-        doc_id: Id, unique in the collection.
-        name: The skill's name.
-        description: The skill's description, possibly empty.
-        body: The skill's body, possibly empty.
-        language: Language tag as written, such as ``zh-CN``; empty where nothing says so.
-    """
+    """A skill of a collection by its texts, and its language tag if known, such as ``zh-CN``."""
 
     doc_id: str
     name: str
@@ -42,11 +34,8 @@ class JudgedDocument:
 class JudgedQuery:
     """A query of a collection.
 
-    Attributes:
-        query_id: Id, unique among the queries and negatives of the collection.
-        text: What is asked.
-        kind: Where the query comes from, such as ``trigger``; empty where nothing says so.
-        language: Language tag as written, such as ``zh-CN``; empty where nothing says so.
+    Its id is unique among queries and negatives; kind, such as ``trigger``, and language tag are
+    empty if unknown.
     """
 
     query_id: str
@@ -57,19 +46,14 @@ class JudgedQuery:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """Documents, queries, and who judged which document relevant for which query.
+    """Documents, queries, and judgments of which document is relevant for which query.
 
     Attributes:
-        name: Short name, that of its folder.
-        documents: All documents, by their order in the file.
-        queries: The queries with at least one relevant document, by their order in the file.
-        qrels: Judgments of those queries.
+        queries: Queries with at least one relevant document.
         ignored: Documents to drop from the ranking of a query before it is measured.
         negatives: Queries that no document of the collection answers.
-        notes: What a user should know of how it was read, a line each.
-        unjudged: Ids of the queries left out, which have no relevant document.
-        pool: Name of the documents where they are shared with other collections; empty where
-            they are its own.
+        unjudged: Ids of the queries left out because they have no relevant document.
+        pool: Name of the pool that the documents are shared in; empty without one.
     """
 
     name: str
@@ -85,16 +69,15 @@ class Collection:
 
 @dataclass(frozen=True, slots=True)
 class SystemAnswers:
-    """All that one system answered on a collection.
+    """All answers of one system on a collection.
 
     Attributes:
-        name: The name it is reported under.
-        settings: How it was set up, in one line.
-        answers: Its rankings of the judged queries; ignored documents are not in them.
-        unanswerable: Its rankings of queries that nothing answers, by their source:
-            ``negatives``, ``foreign``, ``dropped gold``.
-        threshold: The score from which it answers by default; None where its scores carry none.
-        is_calibrated: True where its scores claim to be probabilities of relevance.
+        settings: Its settings in one line.
+        answers: Rankings of the judged queries, without ignored documents.
+        unanswerable: Rankings of queries that nothing answers, by source: ``negatives``,
+            ``foreign``, ``dropped gold``.
+        threshold: Lowest score that it returns by default; None if scores carry no meaning.
+        is_calibrated: Whether scores claim to be probabilities of relevance.
         milliseconds: Median wall time of a query; None for a run file.
     """
 
@@ -109,19 +92,14 @@ class SystemAnswers:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One system against the first, on one measure.
+    """One system against the baseline, on one measure.
 
     Attributes:
-        system: The system.
-        baseline: The first system.
-        measure: Name of the measure.
         difference: Mean of the system minus mean of the baseline.
         interval: Bootstrap interval of the difference, 95 %.
         p_value: Two-sided paired randomisation test.
-        p_holm: The same, corrected by Holm for all comparisons of the collection.
-        wins: Queries on which the system is better.
-        ties: Queries on which both are equal.
-        losses: Queries on which the baseline is better.
+        p_holm: The same after Holm's correction over all comparisons of the collection.
+        wins: Queries on which the system is better; on `losses` the baseline is.
     """
 
     system: str
@@ -138,14 +116,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class RankedDocument:
-    """A document in an answer, for a person to read.
-
-    Attributes:
-        doc_id: Id of the document.
-        name: The skill's name.
-        score: Its score.
-        is_relevant: Whether it is judged relevant for the query.
-    """
+    """A document in an answer, for a person to read."""
 
     doc_id: str
     name: str
@@ -155,15 +126,7 @@ class RankedDocument:
 
 @dataclass(frozen=True, slots=True)
 class QueryExample:
-    """A query on which a system did well or badly.
-
-    Attributes:
-        query_id: Id of the query.
-        text: What is asked.
-        value: nDCG@10.
-        relevant: Ids of the relevant documents.
-        top: The documents that won, best first.
-    """
+    """A query on which a system did well or badly: its nDCG@10, and the top documents."""
 
     query_id: str
     text: str
@@ -174,14 +137,13 @@ class QueryExample:
 
 @dataclass(frozen=True, slots=True)
 class OperatingPoint:
-    """What a threshold does.
+    """The effect of a threshold, the lowest accepted score.
 
     Attributes:
-        threshold: Lowest accepted score.
         kept: Share of the answerable queries whose answer holds a relevant document.
         false_answers: Share of the unanswerable queries that are answered, by source.
-        precision: Of all answered queries, the share whose first hit is relevant; None where
-            nothing is answered. Unanswerable queries count as one group as large as they are.
+        precision: Share of all answered queries, answerable or not, whose first hit is relevant;
+            None if nothing is answered.
     """
 
     threshold: float
@@ -192,15 +154,7 @@ class OperatingPoint:
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityBin:
-    """First hits with scores in one range.
-
-    Attributes:
-        low: Lower edge of the range.
-        high: Upper edge.
-        count: How many first hits lie in it.
-        score: Their mean score.
-        relevant: Share of them that are relevant.
-    """
+    """First hits with scores from `low` to `high`: how many, mean score, share relevant."""
 
     low: float
     high: float
@@ -214,16 +168,15 @@ class Abstention:
     """How well a system knows when nothing fits.
 
     Attributes:
-        auroc: Chance that the first hit of an answerable query scores above that of an
+        auroc: Chance that the first hit of an answerable query scores above the first hit of an
             unanswerable one, by source; ties count half.
         curve: Operating points by ascending threshold.
-        default: The operating point at the system's own threshold; None where it has none.
-        keeping: Share of answerable queries kept of those whose answer holds a relevant document
-            at all (0.9, 0.95) → the highest threshold that keeps it.
-        calibration_error: Expected calibration error of the first hits of answerable queries and,
-            as ``all``, of those and the unanswerable ones; empty where scores are no probabilities.
+        default: The operating point at the system's own threshold; None if it has none.
+        keeping: Share kept of the answers with a relevant document → the highest such threshold.
+        calibration_error: Expected calibration error of the first hits of ``answerable`` and of
+            ``all`` queries; empty if scores are not probabilities.
         reliability: The bins of that error over all queries.
-        top_scores: Scores of the first hits, 0 where there is none: ``answerable`` and by source.
+        top_scores: Scores of the first hits, 0 without one: ``answerable`` and by source.
     """
 
     auroc: Mapping[str, float]
@@ -237,17 +190,11 @@ class Abstention:
 
 @dataclass(frozen=True, slots=True)
 class SystemReport:
-    """What was measured of one system on one collection.
+    """Measurements of one system on one collection; intervals are of 95 %, by bootstrap.
 
     Attributes:
-        name: The name of the system.
-        settings: How it was set up, in one line.
-        means: Mean of each measure, 0 to 1.
-        intervals: Bootstrap interval of each mean, 95 %.
-        per_query: Values of each measure by query.
         worst: Queries with the lowest nDCG@10, lowest first.
-        best: Queries with the highest, where another system did worst.
-        abstention: How well it knows when nothing fits.
+        best: Queries on which it is furthest above the worst other system.
         milliseconds: Median wall time of a query; None for a run file.
     """
 
@@ -264,20 +211,14 @@ class SystemReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was measured on one collection.
+    """Measurements on one collection, the baseline first.
 
     Attributes:
-        collection: Name of the collection.
-        documents: Documents in it.
-        queries: Judged queries.
-        unanswerable: How many unanswerable queries there are, by source.
-        systems: One report a system, the baseline first.
-        comparisons: Every other system against the baseline, every measure.
-        notes: What a user should know of how this came about, a line each.
-        languages: The queries of each language by themselves, most first; empty where all queries
-            and what they ask for are in one language.
-        crossing: Then ``same language`` and ``cross-language``: the queries that a document in
-            their own language answers, and those that only documents in others do.
+        unanswerable: Number of unanswerable queries by source.
+        languages: The queries of each language by themselves, most first; empty if all queries and
+            their documents are in one language.
+        crossing: Then ``same language`` and ``cross-language``: queries with a relevant document in
+            their own language, and those with such documents in other languages only.
     """
 
     collection: str

@@ -1,18 +1,20 @@
-"""The weights of a BERT sentence encoder in float32, read from a folder to be tuned or exported."""
+"""The weights of a BERT sentence encoder in float32, read from and written to folders."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import math
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skillsearch.embedders.model_files import ModelConfig, weight_files
+from skillsearch.embedders.model_files import ModelConfig, sha256_of, weight_files
 from skillsearch.embedders.onnx_embedder import load_tokenizer
 from skillsearch.embedders.runtime import errors_of
 from skillsearch.errors import EmbedderError, MissingDependencyError, TrainingError
@@ -21,15 +23,18 @@ from skillsearch.types import JsonValue
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+MAX_TOKENS = 256
+"""Tokens kept of a text in use, as published for all-MiniLM-L6-v2."""
+
 ARCHITECTURE = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
-"""What config.json must say. Newer ones leave the last out, since there is no other."""
+"""Required in config.json. Newer ones leave out the last, the only kind now."""
 
 TABLES = {
     "embeddings.word_embeddings.weight": "vocab_size",
     "embeddings.position_embeddings.weight": "max_position_embeddings",
     "embeddings.token_type_embeddings.weight": "type_vocab_size",
 }
-"""The tables of embeddings, each with the key of config.json that says how many rows it has."""
+"""The tables of embeddings, each with the key of config.json for its number of rows."""
 
 _OFFICIAL = "config.json, model.safetensors and tokenizer.json of a BERT with mean pooling"
 _EXPORTED = "model.onnx, tokenizer.json and model.json as skillsearch exports them"
@@ -37,16 +42,16 @@ _EXPORTED = "model.onnx, tokenizer.json and model.json as skillsearch exports th
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BertWeights:
-    """A BERT sentence encoder with mean pooling, complete, and finite in all its values.
+    """A BERT sentence encoder with mean pooling, complete and with finite values.
 
     Attributes:
-        tensors: Under the names of Hugging Face's ``BertModel``; a pooler is not needed.
+        tensors: Under the names of Hugging Face's ``BertModel``, without the pooler.
         config: The contents of its config.json.
         tokenizer: The bytes of its tokenizer.json.
 
     Raises:
-        TrainingError: When `config` describes another architecture, or a tensor is missing, of
-            another shape or type, or not finite.
+        TrainingError: If `config` describes another architecture, or a tensor is missing, not
+            finite, or of another shape or type.
     """
 
     tensors: Mapping[str, NDArray[np.float32]]
@@ -54,7 +59,7 @@ class BertWeights:
     tokenizer: bytes
 
     def __post_init__(self) -> None:
-        """Compare the tensors with what the config promises."""
+        """Compare the tensors with the config."""
         _require_architecture(self.config)
         for name, shape in _shapes(self.config):
             tensor = self.tensors.get(name)
@@ -68,17 +73,9 @@ class BertWeights:
 
 
 def average(begin: BertWeights, tuned: BertWeights, share: float) -> BertWeights:
-    """Average weights with those that they were tuned from, which keeps what these knew beside.
+    """Average weights with those they were tuned from, which preserves what these knew besides.
 
-    After Wortsman et al., "Robust fine-tuning of zero-shot models" (2022).
-
-    Args:
-        begin: The weights before.
-        tuned: The weights after.
-        share: What the latter count, 0 to 1.
-
-    Returns:
-        The average of every tensor.
+    After Wortsman et al., "Robust fine-tuning of zero-shot models" (2022); `share` is of `tuned`.
     """
     tensors = {
         name: ((1 - share) * one + share * tuned.tensors[name]).astype(np.float32)
@@ -88,17 +85,9 @@ def average(begin: BertWeights, tuned: BertWeights, share: float) -> BertWeights
 
 
 def read_hugging_face(folder: Path) -> BertWeights:
-    """Read a folder that Hugging Face's libraries wrote.
+    """Read a folder of Hugging Face's libraries, half precision widened, without a pooler.
 
-    Args:
-        folder: Holds config.json, model.safetensors and tokenizer.json.
-
-    Returns:
-        The weights, half precision widened; without a pooler, on which no vector depends.
-
-    Raises:
-        TrainingError: When the folder holds no BERT sentence encoder with mean pooling.
-        MissingDependencyError: When safetensors is not installed.
+    Raises TrainingError if it is not a BERT sentence encoder with mean pooling.
     """
     with _errors_about(folder, _OFFICIAL):
         pooling = ModelConfig.read(folder).pooling
@@ -110,23 +99,14 @@ def read_hugging_face(folder: Path) -> BertWeights:
 
 
 def read_exported(folder: Path, stem: str = "model") -> BertWeights:
-    """Read a model that `skillsearch.training.onnx_export.export` wrote, such as the packaged one.
+    """Read a model that `export` wrote, such as the packaged one.
 
-    Its 8-bit matrices are turned back into numbers, each within half a step of what was exported,
-    so that exporting them again gives the same integers.
-
-    Args:
-        folder: Holds model.json, tokenizer.json, model.onnx and the files of its large weights.
-        stem: What model.onnx and model.json are called instead, where a folder holds several.
-
-    Returns:
-        The weights. Of the token types there is the first one only.
-
-    Raises:
-        TrainingError: When a file is damaged, or the folder holds another kind of model.
-        MissingDependencyError: When onnx is not installed.
+    Its 8-bit matrices become floats, each within half a step of the original, so that exporting
+    them again gives the same integers. Of the token types only the first is kept. `stem` replaces
+    ``model`` in the names of its files. Raises TrainingError if a file is damaged, or the folder
+    holds another kind of model.
     """
-    from skillsearch.training.exported_graph import read_graph
+    from skillsearch.training.onnx_model import read_graph
 
     model = folder / f"{stem}.onnx"
     with _errors_about(folder, _EXPORTED):
@@ -139,9 +119,66 @@ def read_exported(folder: Path, stem: str = "model") -> BertWeights:
         return _with_tokenizer(tensors, config, folder)
 
 
+def write_hugging_face(weights: BertWeights, folder: Path) -> None:
+    """Write weights to a new folder in the form that Hugging Face's libraries read."""
+    from safetensors.numpy import save_file
+
+    folder.mkdir()
+    tensors = {name: np.ascontiguousarray(one) for name, one in weights.tensors.items()}
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    config = {**weights.config, "architectures": ["BertModel"]}
+    tokenizer = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": MAX_TOKENS}
+    for name, content in {"config.json": config, "tokenizer_config.json": tokenizer}.items():
+        (folder / name).write_text(json.dumps(content), encoding="utf-8")
+    (folder / "tokenizer.json").write_bytes(weights.tokenizer)
+
+
+def export(
+    weights: BertWeights,
+    folder: Path,
+    *,
+    name: str,
+    notice: str | None = None,
+    licence: str | None = None,
+    extra: Mapping[str, JsonValue] = {},
+    stem: str = "model",
+    words: str | None = None,
+) -> str:
+    """Write a model to a new or empty folder; a reader sees all files or none.
+
+    `name` is for people; `notice` and `licence` go into files NOTICE and LICENSE, `extra` into
+    model.json. The model's own files begin with `stem`; the loader takes ``model`` as the first
+    model of a folder. `words` is a file for the word embeddings, which models can share; by default
+    they are with the other weights. Returns the sha256 of model.json, which has those of all other
+    files. Raises TrainingError if the folder cannot be written, or is not empty.
+    """
+    from skillsearch.training.onnx_model import WORDS, build_graph, quantise
+
+    texts = {"LICENSE": licence, "NOTICE": notice}
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".model-", dir=folder.parent) as scratch:
+            fresh = Path(scratch) / "model"
+            fresh.mkdir()
+            apart = {} if words is None else {WORDS: words}
+            quantise(build_graph(weights.tensors, weights.config), fresh / f"{stem}.onnx", apart)
+            (fresh / "tokenizer.json").write_bytes(weights.tokenizer)
+            for file, text in texts.items():
+                if text is not None:
+                    (fresh / file).write_bytes(text.encode())
+            record = json.dumps(_describe(fresh, weights, name, extra), indent=2) + "\n"
+            manifest = fresh / f"{stem}.json"
+            manifest.write_bytes(record.encode())
+            digest = sha256_of(manifest)
+            fresh.replace(folder)
+    except OSError as exc:
+        raise TrainingError(f"{folder} cannot be written: {exc}; name a new folder") from exc
+    return digest
+
+
 @contextlib.contextmanager
 def _errors_about(folder: Path, needed: str) -> Iterator[None]:
-    """Turn what may go wrong with the files of a folder into one error that names it."""
+    """Turn any error with the files of a folder into one that names it."""
     try:
         yield
     except (TrainingError, EmbedderError, OSError, ValueError, RecursionError) as exc:
@@ -163,7 +200,7 @@ def _with_tokenizer(
 
 
 def _read_safetensors(path: Path) -> dict[str, NDArray[np.float32]]:
-    """Read the encoder's tensors in float32; integers are no weights."""
+    """Read the encoder's tensors in float32; integers are not weights."""
     try:
         from safetensors import safe_open
     except ImportError as exc:
@@ -193,7 +230,7 @@ def _require_architecture(config: JsonValue) -> None:
 
 
 def _shapes(config: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield the name and shape of every tensor that the encoder needs."""
+    """Yield the name and shape of every tensor of the encoder."""
     hidden, inner = _whole(config, "hidden_size"), _whole(config, "intermediate_size")
     for table, key in TABLES.items():
         yield table, (_whole(config, key), hidden)
@@ -211,13 +248,30 @@ def _shapes(config: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
 def _weight_and_bias(
     prefix: str, shape: tuple[int, ...]
 ) -> tuple[tuple[str, tuple[int, ...]], tuple[str, tuple[int, ...]]]:
-    """Return the name and shape of a weight and of its bias, one for each output."""
+    """Return the name and shape of a weight and of its bias, one per output."""
     return (f"{prefix}.weight", shape), (f"{prefix}.bias", shape[:1])
 
 
 def _whole(config: Mapping[str, Any], key: str) -> int:
-    """Return a number of the config that counts something."""
+    """Return a count from the config."""
     value = config.get(key)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise TrainingError(f"config.json has {key} {value!r}, expected a whole number above 0")
     return value
+
+
+def _describe(
+    folder: Path, weights: BertWeights, name: str, extra: Mapping[str, JsonValue]
+) -> dict[str, JsonValue]:
+    """Return the contents of model.json for the other files of a folder."""
+    files = sorted(path.name for path in folder.iterdir())
+    positions: int = weights.config["max_position_embeddings"]
+    return {
+        "name": name,
+        "dimensions": weights.config["hidden_size"],
+        "max_tokens": min(MAX_TOKENS, positions),
+        "pooling": "mean",
+        **extra,
+        "built_with": {library: version(library) for library in ("onnx", "onnxruntime")},
+        "sha256": {file: sha256_of(folder / file) for file in files},
+    }

@@ -1,7 +1,7 @@
-"""Weights and a plan of batches → weights that put each query next to its document.
+"""Contrastive training: weights and a plan of batches → weights that put queries next to documents.
 
-Together with `torch_encoder` and `torch_run` the only one that knows torch. Nothing is asked of a
-network, no file is written but checkpoints, and nothing of what the libraries print is let through.
+Nothing is fetched from a network, no file is written but checkpoints, and the libraries' output is
+suppressed. With `torch_run` the only importer of torch in training.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import tempfile
+import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,44 +19,53 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skillsearch.environ import forbid_telemetry
-from skillsearch.errors import MissingDependencyError
-from skillsearch.training.batches import SAME
-from skillsearch.training.bert_weights import BertWeights
-from skillsearch.training.plan import Batch
-from skillsearch.training.settings import TrainingSettings
-from skillsearch.training.torch_encoder import CHUNK, TorchEncoder
+from skillsearch.config import cache_dir
+from skillsearch.embedders.embedding import Role, head_of
+from skillsearch.embedders.onnx_embedder import load_tokenizer
+from skillsearch.environ import Variables, forbid_telemetry
+from skillsearch.errors import MissingDependencyError, TrainingError
+from skillsearch.training.bert_weights import MAX_TOKENS, BertWeights, write_hugging_face
+from skillsearch.training.plan import SAME, Batch, TrainingSettings
 from skillsearch.training.torch_run import Check, Encode, TorchRun
 
 forbid_telemetry()
 try:
-    import torch
-    from sentence_transformers import (
-        SentenceTransformerTrainer,
-        SentenceTransformerTrainingArguments,
-    )
-    from torch.nn import functional
-    from transformers import PrinterCallback
-    from transformers.utils import logging as transformers_logging
+    with Variables(TORCHINDUCTOR_CACHE_DIR=str(cache_dir() / "torch")):  # made at the import
+        import torch
+        from sentence_transformers import (
+            SentenceTransformer,
+            SentenceTransformerTrainer,
+            SentenceTransformerTrainingArguments,
+        )
+        from sentence_transformers.sentence_transformer.modules import (
+            Normalize,
+            Pooling,
+            Transformer,
+        )
+        from torch.nn import functional
+        from transformers import PrinterCallback
+        from transformers.utils import logging as transformers_logging
 except ImportError as exc:
     raise MissingDependencyError("sentence-transformers", "train", "Training an embedder") from exc
 
 if TYPE_CHECKING:
     from skillsearch.types import Progress
 
+CHUNK = 32
+"""Texts of similar length that run together on a CPU, which gains nothing from more of them and
+loses time on padding."""
+_WORDS = "embeddings.word_embeddings.weight"
 _MASKED = -1e4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trained:
-    """What a training run gave.
+    """The result of a training run.
 
     Attributes:
-        weights: The best weights that were looked at; without looks the last ones.
-        best_step: The step that they are of.
-        steps: Steps done.
-        values: Value found at each look, by its step.
-        seconds: Seconds of the fastest step of this call; 0 where too few were done.
+        weights: The weights of the best validation; without validations the last ones.
+        values: Value of each validation by its step.
+        seconds: Seconds of the fastest step of this call; 0 if too few were done.
     """
 
     weights: BertWeights
@@ -77,30 +87,15 @@ def train(
     progress: Progress | None = None,
     deadline: float | None = None,
 ) -> Trained:
-    """Train weights on the batches of a plan, in their order.
+    """Train weights on the batches of a plan, in order; Ctrl-C ends it after the current step.
 
-    Ctrl-C ends the run after the step that it is in, with a checkpoint where the same call goes on.
-
-    Args:
-        begin: The weights to begin with.
-        plan: A batch for each step; they count, whatever `settings.steps` says.
-        settings: How.
-        vectors: Vectors of all skills by the rows of the plan, float16 or float32: skills that are
-            the same by them are no negatives of each other.
-        teacher: Embeds as the weights are to learn to; of its vectors only their cosines count.
-        check: Looks every `settings.check_every` steps, and after the last one, how good the
-            encoder is on what was held out. The best weights are returned, and training ends where
-            they get no better.
-        checkpoints: Folder of the checkpoints of this run; none are made without it.
-        progress: Told the steps done, as stage ``train``.
-        deadline: When to end at the latest, by `time.monotonic`, whatever steps are left.
-
-    Returns:
-        The weights, and how it went.
-
-    Raises:
-        TrainingError: When the run gives no numbers, or a checkpoint cannot be used.
-        KeyboardInterrupt: When interrupted.
+    The same call then goes on from a checkpoint, if it has a folder for `checkpoints`. Skills that
+    are the same by their `vectors`, in the rows of the plan, are not negatives of each other. Of a
+    `teacher` only the cosines of its vectors count. The `check` validates every
+    `settings.check_every` steps and after the last one: the best weights are returned, and training
+    ends when they stop improving. The `deadline` is by `time.monotonic`. The length of the plan
+    overrides `settings.steps`. Raises TrainingError if a validation is not finite, or a checkpoint
+    cannot be used, and KeyboardInterrupt if interrupted.
     """
     settings = replace(settings, steps=len(plan))
     with tempfile.TemporaryDirectory(prefix="skillsearch-") as folder, _quietly():
@@ -130,26 +125,17 @@ def train(
 
 @contextlib.contextmanager
 def encoder_of(weights: BertWeights, settings: TrainingSettings) -> Iterator[Encode]:
-    """Lend an encoder of weights, as `check` of `train` gets one."""
+    """Provide an encoder of weights, like the argument of `check`."""
     with tempfile.TemporaryDirectory(prefix="skillsearch-") as folder, _quietly():
         yield TorchEncoder.load(weights, settings, Path(folder)).encode
 
 
 def batch_loss(cosines: Any, same: Any, settings: TrainingSettings, teacher: Any = None) -> Any:
-    """Return the loss of a batch by its cosines.
+    """Return the loss of a batch by its cosines, queries in rows, right documents on the diagonal.
 
     InfoNCE of each query over the documents and of each document over the queries (van den Oord et
-    al., 2018); with a teacher, also the divergence from its softmax over the same (Hinton et al.,
-    2015).
-
-    Args:
-        cosines: Of each query, a row, and each document, a column; the right ones on the diagonal.
-        same: True where a document is no negative of a query.
-        settings: Scales and shares.
-        teacher: The cosines of the teacher; None without one.
-
-    Returns:
-        The loss, a tensor of one number.
+    al., 2018); with a teacher's cosines, also the divergence from its softmax over the same (Hinton
+    et al., 2015). `same` is True if a document is not a negative of a query.
     """
     scores = (settings.scale * cosines).masked_fill(same, _MASKED)
     right = torch.arange(len(scores), device=scores.device)
@@ -167,6 +153,91 @@ def batch_loss(cosines: Any, same: Any, settings: TrainingSettings, teacher: Any
     return (1 - settings.teacher_share) * loss + settings.teacher_share * apart / 2
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class TorchEncoder:
+    """A BERT with mean pooling and unit length, without dropout.
+
+    Attributes:
+        model: The ``SentenceTransformer``.
+        is_half: Whether its layers run in bfloat16; the weights are float32.
+    """
+
+    model: Any
+    is_half: bool
+    _tokenizer: Any
+
+    @classmethod
+    def load(cls, weights: BertWeights, settings: TrainingSettings, scratch: Path) -> TorchEncoder:
+        """Build a model as the settings say; `scratch` is a temporary folder.
+
+        Raises TrainingError if torch cannot use the device.
+        """
+        folder = scratch / "model"
+        write_hugging_face(weights, folder)
+        transformer = Transformer(
+            str(folder),
+            model_kwargs={
+                # On a CPU the other kind of attention is slower, and in bfloat16 far slower.
+                "attn_implementation": "eager" if settings.device == "cpu" else "sdpa",
+                "add_pooling_layer": False,
+                "local_files_only": True,
+            },
+            config_kwargs={"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
+            processor_kwargs={"local_files_only": True},
+        )
+        # bfloat16 is enough for the layers, and too little for the mean of their vectors.
+        transformer.register_forward_hook(_in_float32)
+        size = int(weights.config["hidden_size"])
+        modules = [transformer, Pooling(size, pooling_mode="mean"), Normalize()]
+        try:
+            model = SentenceTransformer(modules=modules, device=settings.device)
+            is_half = _chooses_half(settings)
+        except (RuntimeError, AssertionError) as exc:
+            raise TrainingError(f"torch cannot use the device {settings.device!r}: {exc}") from exc
+        if settings.freeze_words:
+            model.get_parameter(f"0.auto_model.{_WORDS}").requires_grad = False
+        return cls(model, is_half, load_tokenizer(folder / "tokenizer.json"))
+
+    def tensors(self) -> dict[str, NDArray[np.float32]]:
+        """Return a copy of the weights under their names."""
+        state = self.model[0].auto_model.state_dict()
+        floats = {name: one for name, one in state.items() if one.is_floating_point()}
+        return {name: one.detach().float().cpu().numpy().copy() for name, one in floats.items()}
+
+    def put(self, tensors: Mapping[str, NDArray[np.float32]]) -> None:
+        """Load weights that `tensors` returned."""
+        state = {name: torch.from_numpy(np.array(one)) for name, one in tensors.items()}
+        self.model[0].auto_model.load_state_dict(state, strict=False)
+
+    def tokens(self, texts: Iterable[str], limit: int) -> dict[str, Any]:
+        """Return the tokens of texts, padded, with their mask."""
+        limit = min(limit, self.model[0].auto_model.config.max_position_embeddings)
+        self._tokenizer.enable_truncation(limit)
+        found = self._tokenizer.encode_batch([head_of(text, limit)[0] for text in texts])
+        pad = torch.nn.utils.rnn.pad_sequence
+        ids = [torch.tensor(one.ids) for one in found]
+        mask = [torch.ones_like(one) for one in ids]
+        return {"input_ids": pad(ids, True), "attention_mask": pad(mask, True)}
+
+    def encode(self, texts: Sequence[str], role: Role = "passage") -> NDArray[np.float32]:
+        """Embed texts, whatever their role; float32, one unit row each."""
+        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+        size = self.model[1].embedding_dimension
+        rows = np.zeros((len(texts), size), np.float32)
+        device = self.model.device
+        half = torch.autocast(device.type, torch.bfloat16, enabled=self.is_half)
+        was_training = self.model.training
+        self.model.eval()
+        with torch.no_grad(), half:
+            for begin in range(0, len(order), CHUNK):
+                places = order[begin : begin + CHUNK]
+                tokens = self.tokens((texts[place] for place in places), MAX_TOKENS)
+                on_device = {name: one.to(device) for name, one in tokens.items()}
+                rows[places] = self.model(on_device)["sentence_embedding"].float().cpu().numpy()
+        self.model.train(was_training)
+        return rows
+
+
 class _Loss(torch.nn.Module):  # type: ignore[misc]  # no types of torch where they are checked
     """Tokens of queries and documents → the loss of their batch."""
 
@@ -176,7 +247,7 @@ class _Loss(torch.nn.Module):  # type: ignore[misc]  # no types of torch where t
         self._settings = settings
 
     def forward(self, features: Sequence[Mapping[str, Any]], labels: Mapping[str, Any]) -> Any:
-        """Return the loss; the labels are what is no negative, and the cosines of a teacher."""
+        """Return the loss; labels are the pairs that are not negatives, and a teacher's cosines."""
         queries, documents = map(self._embed, features)
         with torch.autocast(queries.device.type, enabled=False):
             cosines = queries.float() @ documents.float().T
@@ -196,21 +267,21 @@ class _Loss(torch.nn.Module):  # type: ignore[misc]  # no types of torch where t
 
 
 class _Trainer(SentenceTransformerTrainer):  # type: ignore[misc]  # likewise
-    """The trainer, with batches that were made before, and no model card."""
+    """The trainer, with batches made beforehand and no model card."""
 
     batches: Any
 
     def get_train_dataloader(self) -> Any:
-        """Return the batches in their order."""
+        """Return the batches in order."""
         return self.batches
 
     def add_model_card_callback(self, default_args_dict: Mapping[str, Any]) -> None:
-        """Make no model card, for which it would ask the network about the model."""
+        """Skip the model card, for which it would query the network."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Collate:
-    """Turns a batch of the plan into what the loss gets."""
+    """Turns a batch of the plan into arguments of the loss."""
 
     encoder: TorchEncoder
     settings: TrainingSettings
@@ -218,7 +289,7 @@ class _Collate:
     teacher: Encode | None
 
     def __call__(self, batch: Batch) -> dict[str, Any]:
-        """Tokenize a batch, and find out what is no negative in it."""
+        """Tokenize a batch, and find pairs that are not negatives."""
         queries = [pair.query for _, pair in batch]
         documents = [pair.document for _, pair in batch]
         rows = self.vectors[[row for row, _ in batch]].astype(np.float32)
@@ -244,11 +315,11 @@ def _fit(
     settings: TrainingSettings,
     scratch: Path,
 ) -> None:
-    """Let the trainer of sentence-transformers go through batches."""
+    """Run the trainer of sentence-transformers on batches."""
     arguments = SentenceTransformerTrainingArguments(
         output_dir=str(scratch / "trainer"),
         max_steps=len(batches),
-        bf16=run.encoder.is_half,
+        bf16=collate.encoder.is_half,
         use_cpu=settings.device == "cpu",
         max_grad_norm=1.0,
         seed=settings.seed,
@@ -259,7 +330,7 @@ def _fit(
         disable_tqdm=True,
         dataloader_pin_memory=False,
     )
-    model = run.encoder.model
+    model = collate.encoder.model
     trainer = _Trainer(
         model=model,
         args=arguments,
@@ -273,7 +344,7 @@ def _fit(
 
 
 def _key(begin: BertWeights, plan: Sequence[Batch], settings: TrainingSettings) -> str:
-    """Name a run by all that decides it; the last batch depends on all draws before it."""
+    """Identify a run by everything that decides it; the last batch depends on all draws before."""
     state = hashlib.sha256(repr((settings, plan[0], plan[-1])).encode("utf-8", "replace"))
     for name in sorted(begin.tensors):
         state.update(np.ascontiguousarray(begin.tensors[name]).data)
@@ -282,7 +353,7 @@ def _key(begin: BertWeights, plan: Sequence[Batch], settings: TrainingSettings) 
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-    """Let through nothing but errors of what the libraries say."""
+    """Suppress the output of the libraries but for errors."""
     level = transformers_logging.get_verbosity()
     bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.set_verbosity_error()
@@ -295,3 +366,29 @@ def _quietly() -> Iterator[None]:
         transformers_logging.set_verbosity(level)
         if bars:
             transformers_logging.enable_progress_bar()
+
+
+def _in_float32(_module: Any, _inputs: Any, features: dict[str, Any]) -> dict[str, Any]:
+    """Widen the vectors of the tokens."""
+    return {**features, "token_embeddings": features["token_embeddings"].float()}
+
+
+def _chooses_half(settings: TrainingSettings) -> bool:
+    """Return whether to run in bfloat16: as asked for, else if a matrix product is faster with it.
+
+    It is measured, for no list of processors would be complete; those with support for it are 2 to
+    16 times faster, the others slower.
+    """
+    if settings.precision != "auto":
+        return settings.precision == "bfloat16"
+    seconds = {}
+    for kind in (torch.float32, torch.bfloat16):
+        one = torch.ones(1_024, 384, device=settings.device, dtype=kind)
+        other = torch.ones(384, 1_536, device=settings.device, dtype=kind)
+        tries = []
+        for _ in range(6):
+            began = time.perf_counter()
+            float((one @ other)[0, 0])
+            tries.append(time.perf_counter() - began)
+        seconds[kind] = min(tries)
+    return seconds[torch.bfloat16] < 0.8 * seconds[torch.float32]

@@ -1,22 +1,38 @@
-"""What a tuning has to learn from, and what it is measured by: kept apart from the beginning."""
+"""Material of a tuning: texts to learn from and queries to measure by, kept apart from the start.
+
+Queries are requests that skills state themselves, struck out of their texts, so that whoever finds
+the skill by them understood it; they are still in the author's wording, easier than the wording of
+users. Besides there are queries for which somebody chose skills: a judged collection, or a log.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import json
+import math
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
+from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.errors import TrainingError
-from skillsearch.evaluation.types import Collection
+from skillsearch.evaluation.collection import load_collection
+from skillsearch.evaluation.lines import line_error, numbered_lines, shown
+from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
+from skillsearch.text.requests import fold_blanks, fold_words
 from skillsearch.text.scripts import readable
-from skillsearch.training.held_out import HeldQuery, hold_out
-from skillsearch.training.judged_queries import ChosenSkills
-from skillsearch.training.measuring import as_collection
-from skillsearch.training.phrases import SkillText
 from skillsearch.training.plan import JudgedPair, distinct_skills, has_texts
+from skillsearch.training.queries import MinedSkill, SkillText, without_name
+from skillsearch.types import JsonValue
 
 _Asked: TypeAlias = Sequence[tuple[str, tuple[int, ...]]]
-"""Queries, each with the rows of the skills that are right for it."""
+"""Queries with the rows of their right skills."""
 
 LEAST_SKILLS = 50
 """With fewer, most skills of a batch have nothing in common, and telling them apart teaches
@@ -29,6 +45,50 @@ _HELD_SHARE, _MOST_HELD = 0.4, 400
 """Skills of which a request is held out: one half to stop and to choose by, one to measure by."""
 _MEASURED_AT = 4_000
 """Skills among which a query looks for its own in the end; of more, others are left out."""
+FORM = (
+    'Write one object a line: {"query": "what was asked", "skill": "the name that was chosen"}, '
+    'or "skills" with several names; or name the folder of a judged collection.'
+)
+_MEASURED = 3
+"""One in so many judged queries is kept to measure by."""
+REQUESTS = ("request", "clause")
+"""Kinds of texts most like the queries of users."""
+PIECES = ("piece",)
+"""Used if skills state too few requests."""
+_LEAST_ABOUT = 30
+_QUERY_CHARS = 300
+_TRIES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenSkills:
+    """A query, and the places of the right skills among those of the library."""
+
+    query: str
+    places: tuple[int, ...]
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it is kept to measure by; its text decides, so that copies stay together."""
+        digest = hashlib.sha256(fold_blanks(self.query).encode("utf-8", "replace")).digest()
+        return digest[0] % _MEASURED == 0
+
+
+@dataclass(frozen=True, slots=True)
+class HeldQuery:
+    """A query, the row of the skill that it was struck from, and its kind as in `Pair`."""
+
+    text: str
+    row: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """All skills without the held-out queries, and these in random order, at most one a skill."""
+
+    skills: tuple[SkillText, ...]
+    queries: tuple[HeldQuery, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +96,8 @@ class Material:
     """Texts to learn from and to measure by.
 
     Attributes:
-        skills: Skills that differ, without the requests held out.
-        judged: Judged queries to learn from.
-        watched: Requests held out, to stop and to choose by.
-        asked: Requests held out, to measure by.
+        watched: Held-out requests to validate by.
+        asked: Held-out requests to measure by.
         kept_back: Judged queries to measure by, with the rows that are right for them.
     """
 
@@ -57,19 +115,10 @@ class Material:
         scripts: frozenset[str] | None,
         seed: int,
     ) -> Material:
-        """Divide what there is.
+        """Divide the texts of all skills, and judged queries with places among these.
 
-        Args:
-            texts: The texts of all skills.
-            chosen: Judged queries, with the places of skills among those.
-            scripts: Scripts that the embedder reads, None for all.
-            seed: Of what is held out.
-
-        Returns:
-            The material.
-
-        Raises:
-            TrainingError: When there is too little of it.
+        Only what the `scripts` of the embedder can express is kept, None for all. Raises
+        TrainingError if there is too little.
         """
         skills, rows = distinct_skills(texts, scripts)
         held = hold_out(skills, min(_MOST_HELD, int(_HELD_SHARE * len(skills))), seed)
@@ -85,7 +134,10 @@ class Material:
                 "model that you have, or name more folders of skills."
             )
         middle = len(held.queries) // 2
-        judged = [(one, _rows_of(one, rows)) for one in chosen]
+        judged = [
+            (one, tuple(dict.fromkeys(rows[place] for place in one.places if place in rows)))
+            for one in chosen
+        ]
         return cls(
             skills=held.skills,
             judged=tuple(
@@ -102,23 +154,149 @@ class Material:
         )
 
     def collections(self) -> dict[str, Collection]:
-        """Return what is measured in the end: ``held_out``, and ``judged`` where there is any."""
+        """Return the collections to measure by: ``held_out``, and ``judged`` if there is any."""
         held: _Asked = [(query.text, (query.row,)) for query in self.asked]
         given: dict[str, _Asked] = {"held_out": held, "judged": self.kept_back}
         return {name: self._collection(name, asked) for name, asked in given.items() if asked}
 
     def _collection(self, name: str, asked: _Asked) -> Collection:
-        """Return queries among the skills that are right for them and others."""
+        """Return queries among their right skills and others."""
         wanted = dict.fromkeys(row for _, rows in asked for row in rows)
         rows = sorted(list(dict.fromkeys([*wanted, *range(len(self.skills))]))[:_MEASURED_AT])
         places = {row: place for place, row in enumerate(rows)}
-        return as_collection(
-            name,
-            [self.skills[row] for row in rows],
-            [(text, [places[row] for row in right if row in places]) for text, right in asked],
+        skills = [self.skills[row] for row in rows]
+        return Collection(
+            name=name,
+            documents=tuple(
+                JudgedDocument(str(place), skill.name, skill.about, skill.body)
+                for place, skill in enumerate(skills)
+            ),
+            queries=tuple(JudgedQuery(str(number), text) for number, (text, _) in enumerate(asked)),
+            qrels={
+                str(number): {str(places[row]): 1 for row in right if row in places}
+                for number, (_, right) in enumerate(asked)
+            },
         )
 
 
-def _rows_of(one: ChosenSkills, rows: Mapping[int, int]) -> tuple[int, ...]:
-    """Return the rows of the skills that were chosen, copies as one."""
-    return tuple(dict.fromkeys(rows[place] for place in one.places if place in rows))
+def read_judged(
+    path: Path, names: Sequence[str], doc_ids: Sequence[str]
+) -> tuple[list[ChosenSkills], int]:
+    """Read judged queries from the folder of a collection or a file of JSON lines.
+
+    Skills are given by their names, and ids in the same order. Returns queries with the skills that
+    are here, and the number of queries without any. Raises EvaluationError if it cannot be read;
+    names the file, the line and the cure.
+    """
+    known: defaultdict[str, list[int]] = defaultdict(list)
+    for place, name in enumerate(names):
+        known[_fold_name(name)].append(place)
+    known |= {doc_id: [place] for place, doc_id in enumerate(doc_ids)}
+    found, lost = [], 0
+    for query, chosen in _from_collection(path) if path.is_dir() else _from_log(path):
+        # Each skill is meant by the first of its keys that is known.
+        firsts = (next((key for key in keys if key in known), None) for keys in chosen)
+        places = {place for key in firsts if key is not None for place in known[key]}
+        if places:
+            found.append(ChosenSkills(query, tuple(sorted(places))))
+        else:
+            lost += 1
+    return found, lost
+
+
+def hold_out(skills: Sequence[SkillText], count: int, seed: int) -> HeldOut:
+    """Strike a request out of some skills, or a piece of a body if there are too few requests."""
+    chance = random.Random(seed)
+    left = list(skills)
+    queries: list[HeldQuery] = []
+    waiting = chance.sample(range(len(skills)), len(skills))
+    for kinds in (REQUESTS, PIECES):
+        later = []
+        for row in waiting:
+            found = _strike(skills[row], kinds, chance) if len(queries) < count else None
+            if found is None:
+                later.append(row)
+                continue
+            left[row], text, kind = found
+            queries.append(HeldQuery(text, row, kind))
+        waiting = later
+    chance.shuffle(queries)
+    return HeldOut(tuple(left), tuple(queries))
+
+
+def mean_gain(
+    queries: NDArray[np.float32], rows: Sequence[int], documents: NDArray[np.float32]
+) -> float:
+    """Return the mean of 1 / log2(1 + rank) of the right documents, all vectors being unit.
+
+    It is nDCG with one right document and no cut-off, so that every rise counts. Of equal documents
+    the right one counts as the last.
+    """
+    scores = queries @ documents.T
+    right = scores[np.arange(len(rows)), list(rows)]
+    ranks = (scores >= right[:, np.newaxis]).sum(axis=1)
+    return float(np.mean([1.0 / math.log2(1.0 + rank) for rank in ranks]))
+
+
+def _strike(
+    skill: SkillText, kinds: Sequence[str], chance: random.Random
+) -> tuple[SkillText, str, str] | None:
+    """Strike a text of some kinds out of a skill; None if none can be struck completely."""
+    sources = MinedSkill.mine(skill).sources
+    texts = [(text, kind) for kind in kinds for text in sources.get(kind, ())]
+    for text, kind in chance.sample(texts, min(len(texts), _TRIES)):
+        parts = (skill.about, skill.body, *skill.scripts)
+        about, body, *scripts = (part.replace(text, " ") for part in parts)
+        left = SkillText(skill.name, about, body, tuple(scripts))
+        query = without_name(text, skill.name)
+        is_gone = fold_words(text) not in fold_words("\n".join((about, body, *scripts)))
+        if is_gone and len(left.about.strip()) >= _LEAST_ABOUT and len(query.split()) > 2:
+            is_long = len(query) > _QUERY_CHARS
+            return left, query[:_QUERY_CHARS].rsplit(" ", 1)[0] if is_long else query, kind
+    return None
+
+
+def _from_collection(folder: Path) -> Iterator[tuple[str, list[list[str]]]]:
+    """Yield each query with id and name of its relevant skills."""
+    collection = load_collection(folder)
+    names = {document.doc_id: document.name for document in collection.documents}
+    for query in collection.queries:
+        grades = collection.qrels[query.query_id]
+        right = [doc_id for doc_id, grade in grades.items() if grade > 0]
+        yield query.text, [[doc_id, _fold_name(names[doc_id])] for doc_id in right]
+
+
+def _from_log(path: Path) -> Iterator[tuple[str, list[list[str]]]]:
+    """Yield each query of a log with the chosen names, which may be ids."""
+    for number, line in numbered_lines(path, FORM):
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as exc:
+            raise line_error(path, number, f"{shown(line)} is not JSON. {FORM}") from exc
+        query, names = _query_of(record), _names_of(record)
+        if not query or not names:
+            raise line_error(path, number, f"{shown(record)} has no query or no skill. {FORM}")
+        if len(query) > MAX_QUERY_CHARS:
+            problem = f"the query has {len(query):,} characters; shorten it to {MAX_QUERY_CHARS:,}"
+            raise line_error(path, number, problem)
+        yield query, [[name, _fold_name(name)] for name in names]
+
+
+def _query_of(record: JsonValue) -> str:
+    query = record.get("query") if isinstance(record, dict) else None
+    return query.strip() if isinstance(query, str) else ""
+
+
+def _names_of(record: JsonValue) -> list[str]:
+    """Return the skills of a line; none if any is not a text."""
+    if not isinstance(record, dict):
+        return []
+    names = record.get("skills", record.get("skill"))
+    listed = names if isinstance(names, list) else [names]
+    texts = [name for name in listed if isinstance(name, str) and name]
+    return texts if len(texts) == len(listed) else []
+
+
+def _fold_name(name: str) -> str:
+    """Return a name so that case, hyphens and underscores make no difference."""
+    return fold_blanks(name.replace("-", " ").replace("_", " "))

@@ -1,38 +1,31 @@
-"""Two models on the same queries: what the dense channel and the hybrid gain, by the evaluation."""
+"""Two models on the same queries: the gain of the dense channel and of the hybrid."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillsearch.evaluation.assess import assess, system_means
+from skillsearch.evaluation.assess import assess
+from skillsearch.evaluation.report import SIGNIFICANT, system_means
 from skillsearch.evaluation.searching import answer_all
 from skillsearch.evaluation.systems import SystemSpec
-from skillsearch.evaluation.types import Collection, Comparison, JudgedDocument, JudgedQuery
-from skillsearch.evaluation.wording import SIGNIFICANT
-from skillsearch.training.phrases import SkillText
+from skillsearch.evaluation.types import Collection, Comparison
 from skillsearch.types import JsonValue, Languages, Progress, System
 
 MEASURES = ("nDCG@10", "R@5", "Success@1")
 DECISIVE = "nDCG@10"
 SYSTEMS: tuple[System, ...] = ("dense", "hybrid")
 HYBRID_MAY_LOSE = 0.01
-"""Requests that skills state themselves share words with their skill, which favours BM25; a dense
-channel that is better for certain may cost the hybrid a point of them."""
+"""Held-out requests share words with their skill, which favours BM25; a dense channel that is
+certainly better may cost the hybrid a point."""
 DECISIVE_JUDGED = 30
-"""Judged queries from which on they decide, and not what was held out."""
+"""So many judged queries decide, instead of the held-out ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became of one way to search.
-
-    Attributes:
-        before: Means of `MEASURES` by the old model.
-        after: The same by the new one.
-        test: The two compared by `DECISIVE`.
-    """
+    """Means of `MEASURES` by the old and the new model, and a test of `DECISIVE`."""
 
     before: Mapping[str, float]
     after: Mapping[str, float]
@@ -56,13 +49,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What was measured on one set of queries.
-
-    Attributes:
-        queries: How many there are.
-        documents: Among how many skills they look for theirs.
-        changes: What became of each of `SYSTEMS`.
-    """
+    """Changes of each of `SYSTEMS` on so many queries among so many skills."""
 
     queries: int
     documents: int
@@ -87,33 +74,6 @@ class Measured:
         return {"queries": self.queries, "documents": self.documents, **changes}
 
 
-def as_collection(
-    name: str, skills: Sequence[SkillText], queries: Sequence[tuple[str, Sequence[int]]]
-) -> Collection:
-    """Make a judged collection.
-
-    Args:
-        name: Its name.
-        skills: Its documents.
-        queries: Each with the places of the skills that are right for it, at least one.
-
-    Returns:
-        The collection.
-    """
-    return Collection(
-        name=name,
-        documents=tuple(
-            JudgedDocument(str(place), skill.name, skill.about, skill.body)
-            for place, skill in enumerate(skills)
-        ),
-        queries=tuple(JudgedQuery(str(number), query) for number, (query, _) in enumerate(queries)),
-        qrels={
-            str(number): {str(place): 1 for place in places}
-            for number, (_, places) in enumerate(queries)
-        },
-    )
-
-
 def measure_both(
     collection: Collection,
     before: str,
@@ -123,23 +83,9 @@ def measure_both(
     languages: Languages = "auto",
     progress: Progress | None = None,
 ) -> Measured:
-    """Let two models answer the queries of a collection.
+    """Let two models, given by their specs, answer the queries of a collection.
 
-    Args:
-        collection: The collection.
-        before: What the old model is loaded by.
-        after: What the new model is loaded by.
-        work: Folder for skills and indexes, as in `answer_all`.
-        languages: What the indexes are made for.
-        progress: Told how far it is.
-
-    Returns:
-        What was gained.
-
-    Raises:
-        EmbedderError: When a model cannot be loaded.
-        StorageError: When the work folder cannot be written.
-        MissingDependencyError: When ir_measures is not installed.
+    `work` is as in `answer_all`. Raises StorageError if the work folder cannot be written.
     """
     specs = [
         SystemSpec(f"{system} {time}", system, model, languages=languages)
@@ -160,14 +106,10 @@ def measure_both(
 
 
 def decide(measured: Mapping[str, Measured]) -> bool:
-    """Tell whether a model is worth using.
+    """Return whether a model is worth using by ``held_out`` and, if any, ``judged`` queries.
 
-    Args:
-        measured: What was measured by name of the queries: ``held_out``, ``judged``.
-
-    Returns:
-        Whether it is better by what users really asked, where enough of that was measured, else
-        by what was held out, and not worse by the other.
+    It must be better on judged queries if there are enough, else on the held-out ones, and not
+    worse on the other.
     """
     judged = measured.get("judged")
     is_enough = judged is not None and judged.queries >= DECISIVE_JUDGED

@@ -1,42 +1,93 @@
-"""Skills → which pairs are trained in which order: every batch of a run, made beforehand; pure."""
+"""The plan of a training run: its settings, and the pairs of every batch, drawn beforehand; pure.
+
+The negatives of a pair are the documents of the other pairs in its batch. Random ones are too
+foreign to learn from; so a batch is made of small clusters of neighbours: hard negatives. Skills
+that are the same in other words (copies, forks, versions) are not negatives.
+"""
 
 from __future__ import annotations
 
 import math
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skillsearch.text.requests import fold_blanks
 from skillsearch.text.scripts import readable
-from skillsearch.training.batches import batches
-from skillsearch.training.phrases import SkillText
-from skillsearch.training.queries import BODY_SHARE, MinedSkill, Pair
-from skillsearch.training.settings import TrainingSettings
+from skillsearch.training.queries import BODY_SHARE, MinedSkill, Pair, SkillText
 
 Batch: TypeAlias = tuple[tuple[int, Pair], ...]
-"""Rows of skills, each with a pair of that skill."""
+"""Rows of skills, each with a pair of it."""
 
 JUDGED = "judged"
-"""Kind of the pairs whose query somebody judged."""
+"""Kind of the pairs with a judged query."""
 _MOST_USES = 8
-"""How often a judged query is trained at most; few queries seen often are learned by heart."""
+"""Maximum of repeats of a judged query; more, and it is learned by heart."""
 _LEAST_METADATA = 30
-"""Characters of metadata without which a skill is no document to be found."""
+"""Characters of metadata that make a skill a document."""
 _DISTINCT_BODY = 200
 """Shorter bodies are equal by chance."""
+SAME = 0.86
+"""Cosine of the metadata, by the tuned embedder, from which skills count as the same."""
+CLUSTER = 8
+"""Neighbours that share a batch."""
+_NEIGHBOURS = 48
+_ROWS = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSettings:
+    """Settings of a training run.
+
+    Attributes:
+        learning_rate: The peak, reached after a warm-up; then it falls to zero.
+        warm_up: Share of the steps in which the learning rate rises.
+        scale: Factor of cosines before the softmax; a higher one only sees the nearest negatives.
+        query_tokens: Tokens kept of a query in training.
+        judged_share: Share of a batch from judged queries, if there are enough.
+        teacher_share: Share of the loss that follows a teacher, if there is one.
+        freeze_words: Keep the word embeddings: words that no skill uses keep their meaning.
+        precision: ``bfloat16``, ``float32``, or ``auto`` for the faster of the two here.
+        device: As torch names it, such as ``cpu`` and ``cuda``.
+        check_every: Steps between validations on the held-out queries.
+        patience: Validations without a better value after which training ends.
+        seed: The same seed gives the same plan, and the same weights up to rounding.
+    """
+
+    steps: int = 200
+    batch_size: int = 64
+    learning_rate: float = 6e-5
+    warm_up: float = 0.05
+    weight_decay: float = 0.01
+    scale: float = 20.0
+    query_tokens: int = 96
+    document_tokens: int = 112
+    judged_share: float = 0.25
+    teacher_share: float = 0.5
+    teacher_scale: float = 20.0
+    freeze_words: bool = False
+    precision: str = "auto"
+    device: str = "cpu"
+    check_every: int = 50
+    patience: int = 3
+    save_every: int = 50
+    seed: int = 0
+
+    def rate_at(self, step: int) -> float:
+        """Return the learning rate of a step, counted from 1."""
+        rising = max(1.0, self.warm_up * self.steps)
+        if step <= rising:
+            return self.learning_rate * step / rising
+        return self.learning_rate * max(0.02, (self.steps - step) / (self.steps - rising))
 
 
 class JudgedPair(NamedTuple):
-    """A query and a skill that somebody chose for it.
-
-    Attributes:
-        query: The query.
-        row: Row of the skill.
-    """
+    """A query, and the row of a skill that somebody chose for it."""
 
     query: str
     row: int
@@ -45,16 +96,11 @@ class JudgedPair(NamedTuple):
 def distinct_skills(
     skills: Sequence[SkillText], scripts: frozenset[str] | None
 ) -> tuple[list[SkillText], dict[int, int]]:
-    """Take each skill once, with what an embedder can read of it.
+    """Take each skill once, with what an embedder can read of it (`scripts`, None for all).
 
-    Args:
-        skills: All skills.
-        scripts: Scripts that the embedder reads, None for all.
-
-    Returns:
-        Skills that differ in metadata and in body, white space and case aside, and have metadata
-        that can be read; and for the place of each skill given its row among them, that of a copy
-        being the row of the first. Skills without readable metadata have none.
+    Returns skills that differ in metadata and in body, white space and case aside, and have
+    readable metadata; and the row among them by the place of each skill given. A copy has the row
+    of the first; skills without readable metadata have none.
     """
     kept: list[SkillText] = []
     rows: dict[int, int] = {}
@@ -79,7 +125,7 @@ def distinct_skills(
 
 
 def has_texts(skills: Sequence[SkillText], least: int) -> bool:
-    """Tell whether there are at least so many different texts that queries can be made of."""
+    """Return whether there are at least so many different texts to make queries of."""
     found = 0
     for skill in skills:
         found += sum(map(len, MinedSkill.mine(skill).sources.values()))
@@ -96,18 +142,9 @@ def make_plan(
 ) -> list[Batch]:
     """Draw the pairs of every step.
 
-    Beside each judged query stands a pair of a skill that is near to the chosen one: a hard
-    negative.
-
-    Args:
-        skills: As `distinct_skills` returns them.
-        near: The nearest of each, as `skillsearch.training.batches.neighbours` returns them.
-        settings: How many steps of what size, and the seed.
-        judged: Judged queries to mix in.
-
-    Returns:
-        As many batches as there are steps; one may have a few pairs less than its size, where
-        skills have too little text.
+    Each judged query is followed by a pair of a skill near the chosen one: a hard negative. A batch
+    may have a few pairs less than its size, if skills have too little text. `skills` are as from
+    `distinct_skills`, `near` as from `neighbours`.
     """
     chance = random.Random(settings.seed)
     mined = [MinedSkill.mine(skill) for skill in skills]
@@ -128,6 +165,47 @@ def make_plan(
     return plan
 
 
+def neighbours(vectors: NDArray[np.float32]) -> NDArray[np.int32]:
+    """Find the nearest other skills of each, given unit vectors of their metadata.
+
+    Rows are best first, without those that count as the same, -1 at the end; int32, (skills, up to
+    48).
+    """
+    count = min(_NEIGHBOURS, len(vectors) - 1)
+    found = np.full((len(vectors), count), -1, np.int32)
+    for begin in range(0, len(vectors), _ROWS):
+        block = vectors[begin : begin + _ROWS] @ vectors.T
+        block[block >= SAME] = -2.0
+        best = np.argpartition(-block, count - 1, axis=1)[:, :count]
+        values = np.take_along_axis(block, best, axis=1)
+        order = np.argsort(-values, axis=1, kind="stable")
+        best = np.take_along_axis(best, order, axis=1).astype(np.int32)
+        best[np.take_along_axis(values, order, axis=1) < -1.0] = -1
+        found[begin : begin + _ROWS] = best
+    return found
+
+
+def batches(near: NDArray[np.int32], size: int, chance: random.Random) -> Iterator[list[int]]:
+    """Deal all skills into batches, `CLUSTER` neighbours together, again and again without end."""
+    while True:
+        free = np.ones(len(near), np.bool_)
+        order = list(range(len(near)))
+        chance.shuffle(order)
+        clusters = []
+        for seed in order:
+            if not free[seed]:
+                continue
+            free[seed] = False
+            mates = [row for row in near[seed] if row >= 0 and free[row]][: 2 * CLUSTER]
+            mates = chance.sample(mates, min(len(mates), CLUSTER - 1))
+            free[mates] = False
+            clusters.append([seed, *map(int, mates)])
+        chance.shuffle(clusters)
+        rows = [row for cluster in clusters for row in cluster]
+        for begin in range(0, len(rows) - size + 1, size):
+            yield rows[begin : begin + size]
+
+
 def _count_judged(settings: TrainingSettings, size: int, judged: int) -> int:
     """Return how many judged queries each batch gets."""
     share = min(settings.judged_share, 0.5)
@@ -142,8 +220,8 @@ def _judged(one: JudgedPair, skill: MinedSkill, chance: random.Random) -> Pair:
 
 
 def _content_keys(text: SkillText) -> Iterator[tuple[str, str]]:
-    """Yield what two skills must not share to be two."""
+    """Yield keys that two different skills do not share."""
     for field, content in (("about", text.about), ("body", text.body)):
-        folded = " ".join(content.casefold().split())
+        folded = fold_blanks(content)
         if field == "about" or len(folded) >= _DISTINCT_BODY:
             yield field, folded

@@ -1,19 +1,21 @@
 """A skill → pairs of a query and a document that it answers, imitating what real users type; pure.
 
 Real queries are short and sloppy, or long and full of what does not matter; the texts of skills are
-neither. What a skill says of its requests is worth most, its sentences and parts of its body less;
-a query never stands in the document that it is paired with.
+neither. Requests that a skill states are worth most, its sentences and parts of its body less; a
+query never stands in the document that it is paired with. Every expression is bounded, so time is
+linear even in a hostile text.
 """
 
 from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from skillsearch.training import phrases
-from skillsearch.training.phrases import SkillText
+from skillsearch.text import markdown
+from skillsearch.text.requests import blocks, plain, quoted, requests
 
 WEIGHTS = {
     "request": 3.0,
@@ -26,17 +28,17 @@ WEIGHTS = {
     "headings": 0.4,
     "name": 0.4,
 }
-"""How often each kind of query is drawn, among those that a skill has."""
+"""How often each kind of query is drawn, of those that a skill has."""
 BODY_SHARE = 0.35
 """Share of the queries from metadata, paired with the head of the body."""
 HEAD_CHARS = 1_200
-"""Of a body this much is paired: about what fits 256 tokens."""
+"""Of a body, paired with a query: about what fits 256 tokens."""
 PIECE_CHARS = (80, 600)
 TASK_CHARS = 900
 _MASKED = 0.5
 """Share of the queries from a body without the skill's name."""
 _LEAST_LEFT = 30
-"""Characters of metadata that must be left without the query, for the two to be a pair."""
+"""Characters of metadata that must be left without the query to make a pair."""
 _OPENINGS = tuple(
     "I need to |I want to |Help me |Can you help me with |How do I |How can I |Please |Could you |"
     "I'm trying to |We need to |I have to |What is the best way to |Can you |I'd like to |"
@@ -56,17 +58,51 @@ _STOP = frozenset(
     "wants".split()
 )
 _WORD = re.compile(r"[\w+#.-]*\w[+#]*")
+_CODE = re.compile(r"[{}<>=;\\|`$_\[\]]|://|[/\w]\.\w{1,4}\b(?!\s)|--\w|\w\(")
+"""Signs that a text is code, a path or a value, which no user says."""
+_CLAUSE = re.compile(
+    r"(?i)\b(?:use(?: this(?: skill)?)? when(?:ever)?|when(?:ever)? (?:the |a )?user)\b"
+    r"([^.\n]{12,300})"
+)
+_SOMEONE = re.compile(
+    r"(?i)^[\s:,-]*(?:(?:the |a )?users?|you|someone|asked|agents?|working|task)?[\s:]*"
+    r"(?:(?:explicitly |also |is |are )?(?:asks?|wants?|needs?|says?|mentions?|requests?|requires?"
+    r"|trying|looking|asking|wanting|needing|involves?|about)\s+"
+    r"(?:you |for help |about |for |to |with )*)?"
+)
+_SENTENCE = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])\s+|\n+|(?<=[\u3002\uff01\uff1f])")
+_LIST_MARK = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
+_MARKUP = re.compile(r"[*`#>|]{1,3}|-{3,}|\[([^\[\]\n]{0,200})\]\([^()\s]{0,500}\)")
+_OPENING = re.compile(
+    r"[rRuU]?(?P<quotes>\"\"\"|\'\'\')(?P<docstring>.*?)(?P=quotes)"
+    r"|/\*(?P<block>.*?)\*/"
+    r"|(?P<lines>(?:[ \t]*(?:#|//|--)[^\n]*(?:\n|\Z))+)",
+    re.DOTALL,
+)
+"""A docstring, a block comment or line comments, at the start of the rest of a script."""
+_COMMENT_MARK = re.compile(r"(?m)^[ \t]*(?:#+!?|/{2,}|-{2,}|\*+)")
+_LEGAL = re.compile(r"(?i)copyright|spdx|licen[cs]e")
+_OPENING_CHARS = 4_000
+"""Of a script, searched for its description."""
+_LEAST_WORDS = 3
+_LEAST_PARAGRAPH = 40
+_MOST_CHARS = 200
+"""Of a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillText:
+    """The texts of a skill as its embedder sees them; `about` is its metadata but for the name."""
+
+    name: str
+    about: str
+    body: str
+    scripts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A query and a document that it must find.
-
-    Attributes:
-        query: As a user may type it.
-        document: The text of a field.
-        kind: Where the query comes from, a key of `WEIGHTS`.
-    """
+    """A query as a user may type it, a document that it must find, and its kind in `WEIGHTS`."""
 
     query: str
     document: str
@@ -75,35 +111,28 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class MinedSkill:
-    """A skill, and what queries can be made of."""
+    """A skill, and the texts to make queries of by kind."""
 
     text: SkillText
     sources: dict[str, tuple[str, ...]]
 
     @classmethod
     def mine(cls, text: SkillText) -> MinedSkill:
-        """Collect what queries can be made of."""
+        """Collect texts to make queries of."""
         about, body = text.about, text.body
         found = {
-            "request": [*phrases.quoted(about), *phrases.said(body), *phrases.uses(body)],
-            "clause": phrases.clauses(f"{about}\n{body}"),
-            "sentence": phrases.sentences(about),
-            "piece": (part for part in phrases.paragraphs(body) if part[:60] not in about),
+            "request": stated_requests(about, body),
+            "clause": clauses(f"{about}\n{body}"),
+            "sentence": sentences(about),
+            "piece": (part for part in paragraphs(body) if part[:60] not in about),
             "script": text.scripts,
-            "headings": phrases.headings(body)[:12],
+            "headings": headings(body)[:12],
         }
         sources = {kind: tuple(dict.fromkeys(texts)) for kind, texts in found.items()}
         return cls(text, {kind: texts[:24] for kind, texts in sources.items() if texts})
 
     def draw(self, chance: random.Random) -> Pair | None:
-        """Draw a pair.
-
-        Args:
-            chance: Decides; the same state gives the same pair.
-
-        Returns:
-            The pair; None where the skill has too little text.
-        """
+        """Draw a pair; None if the skill has too little text. The state of `chance` decides."""
         kinds = [*self.sources, "name"]
         if "piece" in self.sources:
             kinds.append("task")
@@ -129,8 +158,68 @@ class MinedSkill:
         return (body.replace(without, " ") if without else body)[:HEAD_CHARS].strip()
 
 
+def stated_requests(about: str, body: str) -> Iterator[str]:
+    """Yield the requests that a skill quotes or lists, unless they are code."""
+    for phrase in map(plain, (*quoted(about), *requests(blocks(body)))):
+        if len(phrase) <= _MOST_CHARS and not _CODE.search(phrase) and _is_language(phrase):
+            yield phrase
+
+
+def clauses(text: str) -> Iterator[str]:
+    """Yield what follows "use when" and the like, without who asks."""
+    for found in _CLAUSE.finditer(text):
+        clause = _SOMEONE.sub("", found.group(1), count=1).strip(" ,:;-")
+        if _is_language(clause):
+            yield clause
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a text that have at least four words."""
+    for part in _SENTENCE.split(text):
+        sentence = _unmarked(part)
+        if len(sentence.split()) > _LEAST_WORDS or (not sentence.isascii() and len(sentence) > 11):
+            yield sentence
+
+
+def headings(body: str) -> list[str]:
+    """Return the headings of a body."""
+    return [_unmarked(heading) for heading, _ in markdown.sections(body) if heading]
+
+
+def paragraphs(body: str) -> list[str]:
+    """Return the paragraphs of a body as plain text, without code."""
+    found = (_unmarked(body[begin:end]) for begin, end in markdown.paragraphs(body))
+    return [text for text in found if len(text) >= _LEAST_PARAGRAPH]
+
+
+def opening(script: str) -> str:
+    """Return the description of a script before its code, as plain text; empty if there is none.
+
+    That is a docstring or comment which is not a directive or a licence notice.
+    """
+    left = re.sub(r"\A\ufeff?#![^\n]*\n", "", script[:_OPENING_CHARS]).lstrip()
+    while found := _OPENING.match(left):
+        said = next(
+            found[name] for name in ("docstring", "block", "lines") if found[name] is not None
+        )
+        text = _unmarked(_COMMENT_MARK.sub("", said))
+        if _is_language(text) and not _LEGAL.search(text):
+            return text
+        left = left[found.end() :].lstrip()
+    return ""
+
+
+def without_name(text: str, name: str) -> str:
+    """Return a text without a skill's name, however it is joined: ``pdf-tools``, ``PDF Tools``."""
+    words = re.findall(r"\w+", name.replace("_", " "))
+    if not words or len(name) > 80:
+        return text
+    spelled = re.compile(r"(?i)(?<!\w)" + r"[\s_-]{0,2}".join(map(re.escape, words)) + r"(?!\w)")
+    return " ".join(spelled.sub(" ", text).split())
+
+
 def _from_metadata(skill: MinedSkill, chance: random.Random, kind: str) -> Pair | None:
-    """Pair something that is said of the skill with the rest of its metadata, or with its body."""
+    """Pair a statement about the skill with the rest of its metadata, or with its body."""
     source = chance.choice(skill.sources[kind])
     query = _asked(source, chance) if kind != "sentence" else _plainer(source, chance)
     left = len(skill.text.about.replace(source, ""))
@@ -138,18 +227,6 @@ def _from_metadata(skill: MinedSkill, chance: random.Random, kind: str) -> Pair 
     if head and (left < _LEAST_LEFT or chance.random() < BODY_SHARE):
         return Pair(query, head, kind)
     return Pair(query, skill.metadata(source), kind) if left >= _LEAST_LEFT else None
-
-
-def _request(skill: MinedSkill, chance: random.Random) -> Pair | None:
-    return _from_metadata(skill, chance, "request")
-
-
-def _clause(skill: MinedSkill, chance: random.Random) -> Pair | None:
-    return _from_metadata(skill, chance, "clause")
-
-
-def _sentence(skill: MinedSkill, chance: random.Random) -> Pair | None:
-    return _from_metadata(skill, chance, "sentence")
 
 
 def _piece(skill: MinedSkill, chance: random.Random) -> Pair | None:
@@ -162,7 +239,7 @@ def _piece(skill: MinedSkill, chance: random.Random) -> Pair | None:
 
 
 def _task(skill: MinedSkill, chance: random.Random) -> Pair | None:
-    """Pair a long task, put together from parts in any order, with the metadata."""
+    """Pair a long task, made of parts in any order, with the metadata."""
     parts = list(skill.sources["piece"])
     chance.shuffle(parts)
     titles = skill.sources.get("headings") or skill.sources.get("clause") or ("",)
@@ -172,7 +249,7 @@ def _task(skill: MinedSkill, chance: random.Random) -> Pair | None:
 
 
 def _script(skill: MinedSkill, chance: random.Random) -> Pair | None:
-    """Pair what a script says of itself with the metadata."""
+    """Pair the description of a script with the metadata."""
     said = _upto([chance.choice(skill.sources["script"])], chance.randint(*PIECE_CHARS))
     return Pair(_plainer(_masked(said, skill, chance), chance), skill.metadata(), "script")
 
@@ -201,18 +278,16 @@ def _keywords(skill: MinedSkill, chance: random.Random) -> Pair | None:
 
 
 def _name(skill: MinedSkill, chance: random.Random) -> Pair | None:
-    """Pair the name, as words, with what the skill says without it."""
+    """Pair the name, as words, with the metadata or body without it."""
     name = " ".join(re.split(r"[\s_-]+", skill.text.name)).strip()
-    bare = phrases.without_name(skill.text.about, skill.text.name)
+    bare = without_name(skill.text.about, skill.text.name)
     if skill.text.body and chance.random() < BODY_SHARE:
-        bare = phrases.without_name(skill.head(), skill.text.name)
+        bare = without_name(skill.head(), skill.text.name)
     return Pair(name, bare, "name")
 
 
-_DRAWN = {
-    "request": _request,
-    "clause": _clause,
-    "sentence": _sentence,
+_DRAWN: Mapping[str, Callable[[MinedSkill, random.Random], Pair | None]] = {
+    **{kind: partial(_from_metadata, kind=kind) for kind in ("request", "clause", "sentence")},
     "piece": _piece,
     "task": _task,
     "script": _script,
@@ -223,7 +298,7 @@ _DRAWN = {
 
 
 def _upto(parts: Sequence[str], size: int, joint: str = " ") -> str:
-    """Join parts, at least one, until they have some size, and cut there at a word."""
+    """Join parts, at least one, up to a size, and cut there at a word."""
     text = parts[0]
     for part in parts[1:]:
         if len(text) >= size:
@@ -233,19 +308,32 @@ def _upto(parts: Sequence[str], size: int, joint: str = " ") -> str:
 
 
 def _masked(query: str, skill: MinedSkill, chance: random.Random) -> str:
-    """Take the skill's name out of some queries."""
-    return phrases.without_name(query, skill.text.name) if chance.random() < _MASKED else query
+    """Remove the skill's name from some queries."""
+    return without_name(query, skill.text.name) if chance.random() < _MASKED else query
 
 
 def _asked(request: str, chance: random.Random) -> str:
-    """Word a request as users do: with an opening, in small letters, without a full stop."""
+    """Word a request as users do: with an opening, in lower case, without a full stop."""
     if chance.random() < 0.3 and not request.endswith("?"):
         request = chance.choice(_OPENINGS) + request[:1].lower() + request[1:]
     return _plainer(request, chance)
 
 
 def _plainer(text: str, chance: random.Random) -> str:
-    """Write some texts in small letters, and some without what ends them."""
+    """Write some texts in lower case, and some without the final full stop."""
     if chance.random() < 0.25:
         text = text.lower()
     return text.rstrip(".!。") if chance.random() < 0.5 else text
+
+
+def _unmarked(text: str) -> str:
+    """Return Markdown as one line without its marks."""
+    lines = (_LIST_MARK.sub("", line) for line in text.split("\n"))
+    return " ".join(_MARKUP.sub(lambda found: found.group(1) or "", " ".join(lines)).split())
+
+
+def _is_language(phrase: str) -> bool:
+    """Return whether a phrase is words, not code or numbers."""
+    letters = sum(char.isalpha() or char == " " for char in phrase)
+    enough = len(phrase.split()) >= _LEAST_WORDS or (not phrase.isascii() and len(phrase) >= 6)
+    return enough and letters >= 0.8 * len(phrase)

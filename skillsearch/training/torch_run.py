@@ -1,4 +1,4 @@
-"""A training run while it goes: learning rate, looks at what was held out, checkpoints, its end."""
+"""A training run in progress: learning rate, validation, checkpoints, and when it ends."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.embedders.embedding import Role
 from skillsearch.errors import MissingDependencyError, TrainingError
-from skillsearch.training.run_state import RunState, Tensors
-from skillsearch.training.settings import TrainingSettings
-from skillsearch.training.torch_encoder import TorchEncoder
+from skillsearch.training.checkpoint import RunState, Tensors
+from skillsearch.training.plan import TrainingSettings
 
 try:
     import torch
@@ -34,28 +33,36 @@ logger = logging.getLogger(__name__)
 Encode = Callable[[Sequence[str], Role], NDArray[np.float32]]
 """Texts in a role → their unit vectors, float32, one row each."""
 Check = Callable[[Encode], float]
-"""How good an encoder is on what was held out; higher is better."""
+"""Validates an encoder on held-out queries; higher is better."""
 
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 _SKIPPED = 2
-"""First steps that are slower than the others: memory is taken, code is made ready."""
+"""The first steps are slower: memory is allocated, code is compiled."""
+
+
+class Encoder(Protocol):
+    """The model in training."""
+
+    @property
+    def model(self) -> Any:
+        """The torch module."""
+
+    def tensors(self) -> Tensors:
+        """Return a copy of the weights."""
+
+    def put(self, tensors: Tensors) -> None:
+        """Load weights."""
+
+    def encode(self, texts: Sequence[str], role: Role = "passage") -> NDArray[np.float32]:
+        """Return unit vectors."""
 
 
 class TorchRun(TrainerCallback):  # type: ignore[misc]  # no types of transformers where they are checked
-    """What happens between the steps of a trainer.
-
-    Attributes:
-        encoder: The model.
-        step: Steps done.
-        optimizer: Of the trainer.
-        schedule: Its learning rates.
-        seconds: Seconds of the fastest step, looks aside; 0 where too few were done.
-        was_interrupted: Whether the user wants it to end.
-    """
+    """The hooks between the steps of a trainer."""
 
     def __init__(
         self,
-        encoder: TorchEncoder,
+        encoder: Encoder,
         settings: TrainingSettings,
         key: str,
         *,
@@ -64,19 +71,10 @@ class TorchRun(TrainerCallback):  # type: ignore[misc]  # no types of transforme
         progress: Progress | None = None,
         deadline: float | None = None,
     ) -> None:
-        """Begin at the first step, or where a checkpoint is.
+        """Start at the first step, or at the checkpoint of the run with this key.
 
-        Args:
-            encoder: The model.
-            settings: How it is trained.
-            key: What the run is of; a checkpoint of another one is passed over.
-            check: As in `skillsearch.training.contrastive.train`.
-            checkpoints: Likewise.
-            progress: Likewise.
-            deadline: Likewise.
-
-        Raises:
-            TrainingError: When the checkpoint cannot be used.
+        Other arguments are as in `skillsearch.training.contrastive.train`. Raises TrainingError if
+        the checkpoint cannot be used.
         """
         self.encoder = encoder
         self.was_interrupted = False
@@ -100,25 +98,22 @@ class TorchRun(TrainerCallback):  # type: ignore[misc]  # no types of transforme
 
     @property
     def seconds(self) -> float:
-        """Seconds of the fastest step, looks aside; 0 where too few were done.
-
-        What else the machine does for a while makes the others slower.
-        """
+        """Seconds of the fastest step, least disturbed by other load; 0 if too few were done."""
         return min(self._times[_SKIPPED:], default=0.0)
 
     @property
     def values(self) -> Mapping[int, float]:
-        """Value found at each look, by its step."""
+        """Value of each validation by its step."""
         return self._values
 
     def best(self) -> tuple[int, Tensors]:
-        """Return the step and weights of the best look, the last step's without looks."""
+        """Return step and weights of the best validation; without validations the last ones."""
         if not self._values:
             return self.step, self.encoder.tensors()
         return self._best_step(), self._best
 
     def is_over(self) -> bool:
-        """Tell whether there is nothing left to do: all steps are done, or it gets no better."""
+        """Return whether all steps are done, or the weights stopped improving."""
         if self.step >= self._settings.steps:
             return True
         since = [step for step in self._values if step > self._best_step()]
@@ -126,7 +121,7 @@ class TorchRun(TrainerCallback):  # type: ignore[misc]  # no types of transforme
 
     @contextlib.contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Take the first Ctrl-C as the wish to end after this step; the second one ends at once."""
+        """Let the first Ctrl-C end the run after this step, and the second at once."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -144,11 +139,11 @@ class TorchRun(TrainerCallback):  # type: ignore[misc]  # no types of transforme
             signal.signal(signal.SIGINT, before)
 
     def on_step_begin(self, _args: Any, _state: Any, _control: Any, **_kwargs: Any) -> None:
-        """Take the time."""
+        """Start the clock."""
         self._began = self._began or time.perf_counter()
 
     def on_step_end(self, _args: Any, _state: Any, control: Any, **_kwargs: Any) -> None:
-        """Look, save, tell, and end the run where it is to end."""
+        """Validate, save, report, and end the run if it is time."""
         self.step += 1
         self._times.append(time.perf_counter() - self._began)
         settings = self._settings
@@ -165,7 +160,7 @@ class TorchRun(TrainerCallback):  # type: ignore[misc]  # no types of transforme
         self._began = time.perf_counter()
 
     def _look(self, check: Check) -> None:
-        """Measure the weights, and keep the best ones."""
+        """Validate the weights, and keep the best ones."""
         value = check(self.encoder.encode)
         if not np.isfinite(value):
             raise TrainingError(
@@ -175,10 +170,10 @@ class TorchRun(TrainerCallback):  # type: ignore[misc]  # no types of transforme
         if value > max(self._values.values(), default=-np.inf):
             self._best = self.encoder.tensors()
         self._values[self.step] = value
-        logger.info("step %d: %.4f on what was held out", self.step, value)
+        logger.info("step %d: %.4f on held-out queries", self.step, value)
 
     def _best_step(self) -> int:
-        """Return the step with the highest value, the first of equal ones."""
+        """Return the first step with the highest value."""
         return max(self._values, key=self._values.__getitem__, default=0)
 
     def _save(self, folder: Path) -> None:
@@ -194,7 +189,7 @@ class TorchRun(TrainerCallback):  # type: ignore[misc]  # no types of transforme
         state.save(folder)
 
     def _restore(self, state: RunState) -> None:
-        """Go on from a checkpoint."""
+        """Continue from a checkpoint."""
         device = self.encoder.model.device
         found: dict[int, dict[str, Any]] = {}
         for key, one in state.moments.items():

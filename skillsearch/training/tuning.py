@@ -8,8 +8,8 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from importlib import util
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,23 +17,19 @@ from typing import TYPE_CHECKING
 from skillsearch.embedders.embedder import load_embedder, model_identity
 from skillsearch.embedders.embedding import embed
 from skillsearch.errors import MissingDependencyError, TrainingError
-from skillsearch.training.batches import neighbours
 from skillsearch.training.bert_weights import BertWeights, average
-from skillsearch.training.held_out import mean_gain
-from skillsearch.training.judged_queries import read_judged
-from skillsearch.training.material import Material
+from skillsearch.training.material import Material, mean_gain, read_judged
 from skillsearch.training.measuring import Measured, decide, measure_both
-from skillsearch.training.plan import make_plan
-from skillsearch.training.settings import TrainingSettings
+from skillsearch.training.plan import TrainingSettings, make_plan, neighbours
 from skillsearch.training.tuning_inputs import (
     begin_weights,
     folder_of,
     learn_from,
-    make_room,
+    make_work_dir,
     read_library,
     texts_beside,
 )
-from skillsearch.training.tuning_types import Tuned, Wishes
+from skillsearch.types import JsonValue, Languages
 
 if TYPE_CHECKING:
     from skillsearch.training.contrastive import Trained
@@ -41,51 +37,106 @@ if TYPE_CHECKING:
     from skillsearch.types import Progress
 
 SHARES = (1.0, 0.75, 0.5)
-"""Shares of the tuned weights that are tried, the rest being those they began with."""
+"""Shares of the tuned weights that are tried, the rest being the original ones."""
 _NEEDED = {"sentence_transformers": "sentence-transformers", "accelerate": "accelerate"}
 _NEEDED |= {"datasets": "datasets", "onnx": "onnx", "ir_measures": "ir-measures"}
 _PLANNED = "planned.json"
 _LOOKED_AT = 1_000
-"""Skills among which queries look for theirs while the training goes on."""
+"""Candidates of a query in validation."""
 _LOOKS = 5
 _TRIED_STEPS, _TRIED_SKILLS = 5, 256
 _LEAST_STEPS = 20
 _MOST_EPOCHS = 60
-_SETTINGS = TrainingSettings(freeze_words=True)
+SETTINGS = TrainingSettings(freeze_words=True)
 
 
-def tune(wishes: Wishes, *, progress: Progress, tell: Callable[[str], None]) -> Tuned:
+@dataclass(frozen=True, slots=True)
+class TuneOptions:
+    """Options of a tuning.
+
+    Attributes:
+        queries: Judged queries, as `read_judged` reads them.
+        minutes: Approximate time limit, measuring included.
+        teacher: Model spec of an embedder to learn from.
+        languages: Languages of the indexes to measure by.
+        keep: Whether to write the model even if it is not better.
+    """
+
+    roots: tuple[Path, ...]
+    out: Path
+    model: str = "onnx"
+    queries: Path | None = None
+    minutes: float = 20.0
+    seed: int = 0
+    teacher: str | None = None
+    languages: Languages = "auto"
+    keep: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """The result of a tuning.
+
+    Attributes:
+        folder: Folder of the model; None if none was written.
+        skills: Different skills trained on.
+        judged: Judged queries trained on.
+        share: Share of the tuned weights in the model; 0 if the old ones were best already.
+        measured: Gains on ``held_out`` requests and on ``judged`` queries that were not trained;
+            empty if the old weights were best already.
+    """
+
+    is_better: bool
+    folder: Path | None
+    skills: int
+    judged: int
+    steps: int
+    share: float
+    measured: Mapping[str, Measured]
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the JSON form."""
+        return {
+            "better": self.is_better,
+            "folder": None if self.folder is None else str(self.folder),
+            "skills": self.skills,
+            "judged": self.judged,
+            "steps": self.steps,
+            "share": self.share,
+            "measured": {name: one.to_dict() for name, one in self.measured.items()},
+            "seconds": round(self.seconds, 1),
+            "notes": list(self.notes),
+        }
+
+
+def tune(
+    options: TuneOptions,
+    *,
+    progress: Progress,
+    tell: Callable[[str], None],
+    settings: TrainingSettings = SETTINGS,
+) -> Tuned:
     """Tune a model on skills, and measure whether that was worth it.
 
-    An interrupted tuning goes on at its last checkpoint when it is begun again.
-
-    Args:
-        wishes: What, and how.
-        progress: Told how far it is: stages ``read``, ``embed``, ``train`` and ``search``.
-        tell: Told in a sentence what comes next, and how long it takes.
-
-    Returns:
-        What was gained. The folder is written where that is more than chance.
-
-    Raises:
-        TrainingError: When there is too little to learn from, the model cannot be tuned, or the
-            folder cannot be written.
-        MissingDependencyError: When an extra is not installed.
-        RootError: When a root cannot be read.
-        EvaluationError: When the judged queries cannot be read.
+    An interrupted tuning continues at its last checkpoint when it is started again. `progress` gets
+    the stages ``read``, ``embed``, ``train`` and ``search``, `tell` a sentence about what comes
+    next. The folder is written if the gain is more than chance. Raises TrainingError if there is
+    too little to learn from, or the model cannot be tuned or written.
     """
     for module, package in _NEEDED.items():
         if util.find_spec(module) is None:
             raise MissingDependencyError(package, "train", "Tuning a model")
-    folder_of(wishes.model)
-    room = make_room(wishes.out)
+    folder_of(options.model)
+    work_dir = make_work_dir(options.out)
     try:
-        tuned = _Tuning(wishes, room, progress, tell).run()
-        shutil.rmtree(room, ignore_errors=True)
+        tuned = _Tuning(options, settings, work_dir, progress, tell).run()
+        shutil.rmtree(work_dir, ignore_errors=True)
     finally:
-        # What was refused leaves nothing, what was interrupted its checkpoint.
+        # A refused tuning leaves nothing, an interrupted one its checkpoint.
         with contextlib.suppress(OSError):
-            room.rmdir()
+            work_dir.rmdir()
     return tuned
 
 
@@ -93,38 +144,43 @@ class _Tuning:
     """One tuning, from the texts to the report."""
 
     def __init__(
-        self, wishes: Wishes, room: Path, progress: Progress, tell: Callable[[str], None]
+        self,
+        options: TuneOptions,
+        settings: TrainingSettings,
+        work_dir: Path,
+        progress: Progress,
+        tell: Callable[[str], None],
     ) -> None:
         self._began = time.monotonic()
-        self._wishes, self._room = wishes, room
+        self._options, self._settings, self._work_dir = options, settings, work_dir
         self._progress, self._tell = progress, tell
         self._notes: list[str] = []
-        library = read_library(wishes.roots, progress)
+        library = read_library(options.roots, progress)
         chosen, lost = (
-            read_judged(wishes.queries, library.names, library.doc_ids)
-            if wishes.queries
+            read_judged(options.queries, library.names, library.doc_ids)
+            if options.queries
             else ([], 0)
         )
         if lost:
             self._notes.append(
-                f"Judged queries left out, for none of their skills is here: {lost}."
+                f"Judged queries left out because none of their skills is here: {lost}."
             )
-        self._embedder = load_embedder(wishes.model)
+        self._embedder = load_embedder(options.model)
         scripts = self._embedder.scripts
-        self._material = Material.gather(library.texts, chosen, scripts, wishes.seed)
+        self._material = Material.gather(library.texts, chosen, scripts, options.seed)
 
     def run(self) -> Tuned:
         """Train, choose, measure and write."""
-        begin = begin_weights(self._wishes.model)
+        begin = begin_weights(self._options.model)
         trained, settings = self._train(begin)
         share, gains = self._best_share(begin, trained.weights, settings)
         measured: dict[str, Measured] = {}
         folder = None
-        if gains or self._wishes.keep:
+        if gains or self._options.keep:
             fresh = self._export(average(begin, trained.weights, share), trained.steps, share)
             measured = self._measure(fresh)
-            if self._wishes.keep or decide(measured):
-                folder = self._wishes.out
+            if self._options.keep or decide(measured):
+                folder = self._options.out
                 fresh.replace(folder)
         material = self._material
         return Tuned(
@@ -149,18 +205,20 @@ class _Tuning:
         vectors = embed(
             self._embedder, texts, progress=lambda done: progress("embed", done, len(texts))
         ).vectors
-        a_text = (time.monotonic() - began) / len(texts)
+        seconds_per_text = (time.monotonic() - began) / len(texts)
         near = neighbours(vectors)
-        teacher = learn_from(self._wishes.teacher) if self._wishes.teacher else None
-        settings = replace(_SETTINGS, seed=self._wishes.seed)
+        teacher = learn_from(self._options.teacher) if self._options.teacher else None
+        settings = replace(self._settings, seed=self._options.seed)
         steps = self._planned()
         if steps is None:
             tried, some = replace(settings, steps=_TRIED_STEPS), slice(_TRIED_SKILLS)
             plan = make_plan(material.skills[some], neighbours(vectors[some]), tried)
-            a_step = train(begin, plan, tried, vectors=vectors, teacher=teacher).seconds
-            steps = self._count_steps(a_step, self._time_left(a_text, _LOOKS))
-            (self._room / _PLANNED).write_text(json.dumps({"key": self._key(), "steps": steps}))
-            self._tell(f"Tuning on {len(texts):,} skills: {steps:,} steps of {a_step:.1f} s.")
+            seconds_per_step = train(begin, plan, tried, vectors=vectors, teacher=teacher).seconds
+            steps = self._count_steps(seconds_per_step, self._time_left(seconds_per_text, _LOOKS))
+            (self._work_dir / _PLANNED).write_text(json.dumps({"key": self._key(), "steps": steps}))
+            self._tell(
+                f"Tuning on {len(texts):,} skills: {steps:,} steps of {seconds_per_step:.1f} s."
+            )
         settings = replace(settings, steps=steps, check_every=max(1, math.ceil(steps / _LOOKS)))
         trained = train(
             begin,
@@ -169,54 +227,56 @@ class _Tuning:
             vectors=vectors,
             teacher=teacher,
             check=self._gain,
-            deadline=time.monotonic() + self._time_left(a_text, 0),
-            checkpoints=self._room / "checkpoints",
+            deadline=time.monotonic() + self._time_left(seconds_per_text, 0),
+            checkpoints=self._work_dir / "checkpoints",
             progress=progress,
         )
         return trained, settings
 
     def _planned(self) -> int | None:
-        """Return the steps that an interrupted run planned; None where there is none."""
+        """Return the number of steps that an interrupted run planned; None without one."""
         try:
-            record = json.loads((self._room / _PLANNED).read_bytes())
+            record = json.loads((self._work_dir / _PLANNED).read_bytes())
             steps = int(record["steps"]) if record["key"] == self._key() else 0
         except (OSError, ValueError, KeyError, TypeError):
             return None
         if steps < _LEAST_STEPS:
             return None
-        self._tell(f"Going on with an interrupted tuning of {steps:,} steps.")
+        self._tell(f"Continuing an interrupted tuning of {steps:,} steps.")
         return steps
 
     def _key(self) -> str:
-        """Name all that decides a run but its steps."""
-        wishes = self._wishes
-        texts = (self._material, model_identity(wishes.model), wishes.seed, wishes.teacher)
+        """Identify everything that decides a run but its steps."""
+        options = self._options
+        texts = (self._material, model_identity(options.model), options.seed, options.teacher)
         return hashlib.sha256(repr(texts).encode("utf-8", "replace")).hexdigest()
 
-    def _time_left(self, a_text: float, looks: int) -> float:
-        """Return the seconds that are left beside some looks, choosing a share and measuring."""
+    def _time_left(self, seconds_per_text: float, looks: int) -> float:
+        """Return the seconds left after validations, the choice of a share, and measuring."""
         looked_at = min(_LOOKED_AT, len(self._material.skills))
         looking = (looks + len(SHARES) + 1) * looked_at
         measuring = 2 * sum(
             len(one.documents) + len(one.queries) for one in self._material.collections().values()
         )
         used = time.monotonic() - self._began
-        return 60 * self._wishes.minutes - used - (looking + measuring) * a_text
+        return 60 * self._options.minutes - used - (looking + measuring) * seconds_per_text
 
-    def _count_steps(self, a_step: float, left: float) -> int:
+    def _count_steps(self, seconds_per_step: float, left: float) -> int:
         """Return how many steps there is time for."""
-        most = math.ceil(_MOST_EPOCHS * len(self._material.skills) / _SETTINGS.batch_size)
-        steps = min(int(left / a_step), most)
+        most = math.ceil(_MOST_EPOCHS * len(self._material.skills) / self._settings.batch_size)
+        steps = min(int(left / seconds_per_step), most)
         if steps < _LEAST_STEPS:
-            needed = math.ceil(self._wishes.minutes + (_LEAST_STEPS * a_step - left) / 60)
+            needed = math.ceil(
+                self._options.minutes + (_LEAST_STEPS * seconds_per_step - left) / 60
+            )
             raise TrainingError(
-                f"{self._wishes.minutes:g} minutes are too few here, where a step takes "
-                f"{a_step:.1f} s; give it at least --minutes {needed}."
+                f"{self._options.minutes:g} minutes are too few here: a step takes "
+                f"{seconds_per_step:.1f} s; give at least --minutes {needed}."
             )
         return steps
 
     def _gain(self, encode: Encode) -> float:
-        """Say how well an encoder finds the skills that watched requests were struck from."""
+        """Return how well an encoder finds the skills of the watched requests."""
         watched, skills = self._material.watched, self._material.skills
         wanted = dict.fromkeys(query.row for query in watched)
         rows = list(dict.fromkeys([*wanted, *range(len(skills))]))[:_LOOKED_AT]
@@ -228,7 +288,7 @@ class _Tuning:
     def _best_share(
         self, begin: BertWeights, tuned: BertWeights, settings: TrainingSettings
     ) -> tuple[float, bool]:
-        """Return the share of tuned weights that finds most of what is watched, and if more so."""
+        """Return the best share of tuned weights by the watched requests, and if it gains."""
         from skillsearch.training.contrastive import encoder_of
 
         found = {}
@@ -240,13 +300,13 @@ class _Tuning:
         return best, found[best] > before
 
     def _export(self, weights: BertWeights, steps: int, share: float) -> Path:
-        """Write the model beside where it is to be."""
-        from skillsearch.training.onnx_export import export
+        """Write the model to the work folder."""
+        from skillsearch.training.bert_weights import export
 
-        fresh = self._room / "model"
+        fresh = self._work_dir / "model"
         shutil.rmtree(fresh, ignore_errors=True)
         scripts, old = self._embedder.scripts, self._embedder.name
-        notice, licence = texts_beside(self._wishes.model)
+        notice, licence = texts_beside(self._options.model)
         made = {"from": old, "skills": len(self._material.skills), "steps": steps, "share": share}
         export(
             weights,
@@ -260,14 +320,14 @@ class _Tuning:
 
     def _measure(self, fresh: Path) -> dict[str, Measured]:
         """Compare the old model with the new one."""
-        self._tell("Measuring what was gained on requests that were held out.")
+        self._tell("Measuring the gain on held-out requests.")
         return {
             name: measure_both(
                 collection,
-                self._wishes.model,
+                self._options.model,
                 f"onnx:{fresh}",
-                work=self._room / "measured",
-                languages=self._wishes.languages,
+                work=self._work_dir / "measured",
+                languages=self._options.languages,
                 progress=self._progress,
             )
             for name, collection in self._material.collections().items()

@@ -1,4 +1,4 @@
-"""What a tuning begins with: the skills of a library as texts, and the weights of a model."""
+"""Inputs of a tuning: the skills of a library as texts, and the weights of a model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skillsearch.skills.discovery import discover
 from skillsearch.skills.listing import list_files
 from skillsearch.skills.resources import read_file as read_skill_file
 from skillsearch.training.bert_weights import BertWeights, read_exported, read_hugging_face
-from skillsearch.training.phrases import SkillText, opening
+from skillsearch.training.queries import SkillText, opening
 from skillsearch.types import Progress, Skill
 
 _MOST_SCRIPTS = 20
@@ -30,12 +30,7 @@ _SCRIPT_BYTES = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """The skills of some roots.
-
-    Attributes:
-        texts: Their texts.
-        doc_ids: The ids that an index of the roots gives them, in the same order.
-    """
+    """The texts of the skills of some roots, and their ids in an index, in the same order."""
 
     texts: tuple[SkillText, ...]
     doc_ids: tuple[str, ...]
@@ -47,17 +42,9 @@ class Library:
 
 
 def read_library(paths: Sequence[Path], progress: Progress) -> Library:
-    """Read all skills below some folders; what cannot be read is passed over.
+    """Read all skills below some folders in order of precedence; unreadable ones are skipped.
 
-    Args:
-        paths: The folders, in order of precedence.
-        progress: Told how many files are read.
-
-    Returns:
-        The skills.
-
-    Raises:
-        RootError: When a folder cannot be read.
+    Raises RootError if a folder cannot be read.
     """
     roots, _ = resolve_roots(paths)
     files = discover(roots).files
@@ -73,16 +60,9 @@ def read_library(paths: Sequence[Path], progress: Progress) -> Library:
 
 
 def folder_of(model: str) -> tuple[Path, bool]:
-    """Find the files of a model.
+    """Return the folder of a model spec, and whether Hugging Face's libraries wrote it.
 
-    Args:
-        model: As in `skillsearch.embedders.embedder.load_embedder`.
-
-    Returns:
-        Its folder, and whether Hugging Face's libraries wrote it.
-
-    Raises:
-        TrainingError: When it has none that could be tuned.
+    Raises TrainingError if it has none that could be tuned.
     """
     if model in PACKAGED:
         return PACKAGED_MODEL, False
@@ -100,17 +80,9 @@ def folder_of(model: str) -> tuple[Path, bool]:
 
 
 def begin_weights(model: str) -> BertWeights:
-    """Read the weights of a model.
+    """Read the weights of a model spec.
 
-    Args:
-        model: As in `folder_of`.
-
-    Returns:
-        The weights.
-
-    Raises:
-        TrainingError: When the model is of another kind, or damaged.
-        MissingDependencyError: When the libraries that read it are not installed.
+    Raises TrainingError if the model is of another kind, or damaged.
     """
     folder, is_hugging_face = folder_of(model)
     if model in PACKAGED:
@@ -119,14 +91,7 @@ def begin_weights(model: str) -> BertWeights:
 
 
 def texts_beside(model: str) -> tuple[str, str | None]:
-    """Return the NOTICE and the LICENSE of a model.
-
-    Args:
-        model: As in `folder_of`.
-
-    Returns:
-        Both, as they lie in its folder; empty and None where they do not.
-    """
+    """Return the NOTICE and the LICENSE of a model; empty and None if they are missing."""
     folder, _ = folder_of(model)
     notice, licence = (folder / name for name in ("NOTICE", "LICENSE"))
     return (
@@ -136,23 +101,12 @@ def texts_beside(model: str) -> tuple[str, str | None]:
 
 
 def learn_from(teacher: str) -> Callable[[Sequence[str], Role], NDArray[np.float32]]:
-    """Load an embedder to learn from.
-
-    Args:
-        teacher: As in `skillsearch.embedders.embedder.load_embedder`.
-
-    Returns:
-        What embeds texts in a role; documents come again and again, and are embedded once.
-
-    Raises:
-        EmbedderError: When it cannot be loaded.
-        MissingDependencyError: When its extra is not installed.
-    """
+    """Load an embedder to learn from, by its spec; repeated documents are embedded once."""
     embedder = load_embedder(teacher)
     known: dict[str, NDArray[np.float32]] = {}
 
     def encode(texts: Sequence[str], role: Role) -> NDArray[np.float32]:
-        """Embed texts."""
+        """Embed texts in a role."""
         if role == "query":
             return embed(embedder, texts, role=role).vectors
         missing = list(dict.fromkeys(text for text in texts if text not in known))
@@ -162,41 +116,34 @@ def learn_from(teacher: str) -> Callable[[Sequence[str], Role], NDArray[np.float
     return encode
 
 
-def make_room(out: Path) -> Path:
-    """Make the folder beside a model that is to be, where a run keeps what it needs.
+def make_work_dir(out: Path) -> Path:
+    """Make the folder beside `out` where a run keeps its files, or take over an interrupted one.
 
-    Args:
-        out: Folder of the model.
-
-    Returns:
-        The folder; one that an interrupted run left is taken up again.
-
-    Raises:
-        TrainingError: When the folder of the model is taken, or nothing can be written beside it.
+    Raises TrainingError if `out` is not empty, or nothing can be written beside it.
     """
-    room = out.with_name(f".{out.name}.unfinished")
+    work_dir = out.with_name(f".{out.name}.unfinished")
     try:
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise TrainingError(f"{out} is there already; name a folder that is new or empty.")
-        room.mkdir(parents=True, exist_ok=True)
-        if not os.access(room, os.W_OK):
+            raise TrainingError(f"{out} already exists; name a folder that is new or empty.")
+        work_dir.mkdir(parents=True, exist_ok=True)
+        if not os.access(work_dir, os.W_OK):
             raise PermissionError(13, "Permission denied")
     except OSError as exc:
         raise TrainingError(
             f"{out} cannot be written: {exc.strerror or exc}; name another folder."
         ) from exc
-    return room
+    return work_dir
 
 
 def _text_of(skill: Skill) -> SkillText:
-    """Return the texts of a skill as an index embeds them, the whole body among them."""
+    """Return the texts of a skill as an index embeds them, with the whole body."""
     embedded = field_texts(skill, [None], with_body=False).embedded[0].metadata
     scripts = _scripts_of(skill.path.parent)
     return SkillText(skill.name, embedded.partition(f"{skill.name}: ")[2], skill.body, scripts)
 
 
 def _scripts_of(folder: Path) -> tuple[str, ...]:
-    """Return what the scripts of a skill say of themselves; what cannot be read says nothing."""
+    """Return the descriptions of a skill's scripts; unreadable ones have none."""
     said = []
     with contextlib.suppress(SkillError):
         names = [name for name in list_files(folder)[0] if name.startswith("scripts/")]

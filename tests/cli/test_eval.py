@@ -9,7 +9,7 @@ import pytest
 from skillsearch.cli import evaluating
 from skillsearch.embedders.embedder import multilingual_is_installed
 from skillsearch.environ import install_extra
-from skillsearch.evaluation.measures import MEASURES
+from skillsearch.evaluation.runs import MEASURES
 
 SUBJECTS = ("tea", "coffee", "lemonade", "cocoa", "juice", "cider")
 HIDDEN = "\x1b[2J\u202e"
@@ -297,13 +297,13 @@ def test_indexes_are_kept_in_the_users_cache(cli, drinks_collection, home, monke
 @pytest.mark.parametrize(
     ("file", "content", "said"),
     [
-        ("queries.jsonl", None, "queries.jsonl is missing, or no file"),
+        ("queries.jsonl", None, "queries.jsonl is missing or not a file"),
         ("qrels.tsv", "query-id\tcorpus-id\tscore\n", "qrels.tsv: no query has a relevant"),
         ("qrels.tsv", "query\tdoc\trel\n", "qrels.tsv:1: 'query\\tdoc\\trel' is not the header"),
         (
             "qrels.tsv",
             "query-id\tcorpus-id\tscore\nq-tea\tte\t1\n",
-            "qrels.tsv:2: 'te' is no _id in corpus.jsonl",
+            "qrels.tsv:2: 'te' is not an _id in corpus.jsonl",
         ),
         (
             "corpus.jsonl",
@@ -332,13 +332,13 @@ def test_a_bad_collection_is_named_with_file_line_and_cure(
     ("arguments", "said"),
     [
         ([], "Name a collection: skillsearch eval FOLDER"),
-        (["nowhere"], "nowhere is no folder. A collection is a folder with corpus.jsonl"),
-        (["{drinks}", "--system", "splade"], "--system 'splade': it is no way to search"),
+        (["nowhere"], "nowhere is not a folder. A collection is a folder with corpus.jsonl"),
+        (["{drinks}", "--system", "splade"], "--system 'splade': it is not a way to search"),
         (["{drinks}", "--system", "x=@nowhere"], "nowhere is missing"),
         (["{drinks}", "--system", "x=calibration:nowhere"], "nowhere holds no calibration"),
-        (["{drinks}", "--min", "nDCG=1"], "'nDCG=1' is no minimum"),
-        (["{drinks}", "--min", "nDCG@10=2"], "'nDCG@10=2' is no minimum"),
-        (["{drinks}", "--foreign", "nowhere"], "nowhere is no folder"),
+        (["{drinks}", "--min", "nDCG=1"], "'nDCG=1' is not a minimum"),
+        (["{drinks}", "--min", "nDCG@10=2"], "'nDCG@10=2' is not a minimum"),
+        (["{drinks}", "--foreign", "nowhere"], "nowhere is not a folder"),
         (["{drinks}", "--pool"], "name at least two"),
         (["--self", "{own}", "--pool"], "name at least two"),
         (["{drinks}", "--example", "--pool", "--drop-gold"], "--drop-gold goes without --pool"),
@@ -349,7 +349,7 @@ def test_a_bad_collection_is_named_with_file_line_and_cure(
         (["{drinks}", "--html", "{drinks}"], "is a directory"),
         (["{drinks}", "--html", "nowhere/page.html"], "create it"),
         (["--self", "nowhere"], "nowhere: The folder does not exist"),
-        (["--self", "{own}", "--kinds", "trigers"], "choose of: trigger, task, example, heading"),
+        (["--self", "{own}", "--kinds", "trigers"], "choose from: trigger, task, example, heading"),
         (["--self", "{own}", "--save-collection", "{own}"], "is not empty"),
     ],
 )

@@ -8,7 +8,7 @@ from skillsearch.cli import tuning as cli_tuning
 from skillsearch.evaluation.types import Comparison
 from skillsearch.training import tuning
 from skillsearch.training.measuring import Change, Measured
-from skillsearch.training.tuning_types import Tuned
+from skillsearch.training.tuning import Tuned
 
 KEYS = {"better", "folder", "skills", "judged", "steps", "share", "measured", "seconds", "notes"}
 

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from skillsearch.errors import EvaluationError
-from skillsearch.evaluation.assess import assess, mean_systems, report_dict
+from skillsearch.evaluation.assess import assess
 from skillsearch.evaluation.comparison import compare, interval
-from skillsearch.evaluation.measures import MEASURES, measure
+from skillsearch.evaluation.report import mean_systems, report_dict
+from skillsearch.evaluation.runs import MEASURES, measure
 from skillsearch.evaluation.types import (
     Collection,
     JudgedDocument,

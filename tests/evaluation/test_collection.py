@@ -211,7 +211,7 @@ LINES = {
     "not JSON": ("corpus.jsonl", "\n\n{_id: 1}", 3, ["'{_id: 1}' is not JSON (Expecting"]),
     "too deep": ("corpus.jsonl", "[" * 100_000, 1, ["is not JSON"]),
     "too many digits": ("corpus.jsonl", "9" * 5000, 1, ["is not JSON"]),
-    "no object": ("corpus.jsonl", "[1, 2]", 1, ["[1, 2]", "no object like"]),
+    "no object": ("corpus.jsonl", "[1, 2]", 1, ["[1, 2]", "not an object like"]),
     "no id": ("corpus.jsonl", '{"name": "a"}', 1, ['"_id" is missing; it must be']),
     "empty id": ("corpus.jsonl", '{"_id": " ", "name": "a"}', 1, ["\"_id\" is ' '"]),
     "id a fraction": ("corpus.jsonl", '{"_id": 1.5, "name": "a"}', 1, ['"_id" is 1.5']),
@@ -315,8 +315,8 @@ def test_judgments_must_hold_a_relevant_document(write):
 
 def test_what_is_no_folder_is_no_collection(write, tmp_path):
     """Missing, a file, or a name that no system takes."""
-    assert "is no folder. A collection is a folder with" in problem(tmp_path / "absent")
-    assert "is no folder" in problem(write() / "corpus.jsonl")
+    assert "is not a folder. A collection is a folder with" in problem(tmp_path / "absent")
+    assert "is not a folder" in problem(write() / "corpus.jsonl")
     assert problem(Path("a" * 5000))
     assert problem(Path("a\0b"))
 

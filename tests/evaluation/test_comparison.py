@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from skillsearch.evaluation import comparison
 from skillsearch.evaluation.comparison import compare, holm, interval, randomisation_test
 
 DIFFERENCES = st.lists(st.sampled_from([-1.0, -0.5, -0.1, 0.0, 0.0, 0.1, 0.3, 1.0]), max_size=10)
@@ -52,12 +51,10 @@ def test_the_interval_depends_on_the_seed_alone():
     assert interval(values) != interval(values, seed=1)
 
 
-def test_the_interval_is_the_same_in_small_blocks(monkeypatch):
+def test_the_interval_is_the_same_in_small_blocks():
     """One row at a time, where even a row is more than a block."""
     values = random_values(100)
-    expected = interval(values)
-    monkeypatch.setattr(comparison, "_BLOCK", 7)
-    assert interval(values) == expected
+    assert interval(values, block=7) == interval(values)
 
 
 @pytest.mark.parametrize("values", [[0.3], [0.1] * 9, [0.0, -0.0]])

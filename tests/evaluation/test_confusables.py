@@ -29,7 +29,7 @@ def find(queries, rankings, documents=DOCUMENTS):
         qrels={f"q{i}": dict.fromkeys(ids, 1) for i, (_, ids) in enumerate(queries)},
     )
     answers = {f"q{i}": tuple(ranking) for i, ranking in enumerate(rankings)}
-    return confusables(collection, answers, terms=terms)
+    return confusables(collection, answers, terms=terms, least=1)
 
 
 def test_a_theft_by_hand():
@@ -109,7 +109,7 @@ def test_a_part_of_a_word_is_shown_as_its_term():
     def split(text):
         return text.lower().replace("openhub", "open hub").split()
 
-    (found,) = confusables(collection, {"q": (("b", 1.0),)}, terms=split)
+    (found,) = confusables(collection, {"q": (("b", 1.0),)}, terms=split, least=1)
     assert [word.text for word in found.words] == ["hub", "open"]
 
 
@@ -184,7 +184,7 @@ def test_a_grade_of_zero_is_not_relevant():
     """Such a document can be a thief."""
     queries = (JudgedQuery("q", "x"),)
     collection = Collection("c", DOCUMENTS, queries, {"q": {"coffee": 2, "tea": 0}})
-    (found,) = confusables(collection, {"q": (("tea", 1.0),)}, terms=terms)
+    (found,) = confusables(collection, {"q": (("tea", 1.0),)}, terms=terms, least=1)
     assert (found.loser, found.winner) == ("coffee", "tea")
 
 

@@ -7,9 +7,8 @@ import pytest
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.collection import load_collection, save_collection
 from skillsearch.evaluation.jobs import Job, evaluate, load_jobs, make_own_job, save_page, save_runs
-from skillsearch.evaluation.measures import measure
-from skillsearch.evaluation.outcome import Outcome
-from skillsearch.evaluation.runs import read_run
+from skillsearch.evaluation.report import Outcome
+from skillsearch.evaluation.runs import measure, read_run
 from skillsearch.evaluation.systems import parse_systems
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery, SystemAnswers
 
@@ -69,9 +68,9 @@ def test_no_collection_is_foreign_to_itself(folder, tmp_path):
 
 def test_every_collection_is_loaded_before_any_is_used(folder, tmp_path):
     """A bad one is found at once."""
-    with pytest.raises(EvaluationError, match="nowhere is no folder"):
+    with pytest.raises(EvaluationError, match="nowhere is not a folder"):
         load_jobs([folder(), tmp_path / "nowhere"])
-    with pytest.raises(EvaluationError, match="nowhere is no folder"):
+    with pytest.raises(EvaluationError, match="nowhere is not a folder"):
         load_jobs([folder("other")], foreign=[tmp_path / "nowhere"])
 
 

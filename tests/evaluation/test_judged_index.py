@@ -7,8 +7,13 @@ import pytest
 
 from skillsearch.errors import StorageError
 from skillsearch.evaluation.collection import digest
-from skillsearch.evaluation.judged_index import JudgedIndex, file_name, use_skills, write_skills
-from skillsearch.evaluation.query_embedder import Embedders
+from skillsearch.evaluation.judged_index import (
+    Embedders,
+    JudgedIndex,
+    file_name,
+    use_skills,
+    write_skills,
+)
 from skillsearch.evaluation.systems import parse_system
 from skillsearch.evaluation.types import Collection, JudgedDocument
 from skillsearch.index.search.calibration_file import default_calibration

@@ -55,7 +55,7 @@ def test_what_is_no_plain_file_is_not_opened(tmp_path):
     for path in (tmp_path / "absent", tmp_path, tmp_path / "pipe"):
         with pytest.raises(EvaluationError) as caught:
             list(numbered_lines(path, "Make one."))
-        assert str(caught.value) == f"{path} is missing, or no file. Make one."
+        assert str(caught.value) == f"{path} is missing or not a file. Make one."
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path):
@@ -87,7 +87,7 @@ def test_an_unknown_id_comes_with_the_nearest_one():
     """Unless none is near, or there are too many to compare."""
     known = {"postgres-migration", "mysql-migration"}
     assert unknown_id("postgres-migratoin", known, "corpus.jsonl") == (
-        "'postgres-migratoin' is no _id in corpus.jsonl (nearest: 'postgres-migration')"
+        "'postgres-migratoin' is not an _id in corpus.jsonl (nearest: 'postgres-migration')"
     )
     assert "nearest" not in unknown_id("tea", known, "corpus.jsonl")
     many = {f"skill-{number}" for number in range(5001)}

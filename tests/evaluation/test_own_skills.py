@@ -153,11 +153,11 @@ def test_what_cannot_be_read_is_told_with_its_path():
     assert (found.code, found.path) == ("eval-unreadable", "/skills/coffee/evals/a.json")
 
 
-def test_yaml_is_read_where_there_is_a_loader():
-    """It is handed through."""
-    files = {"coffee": {"eval.yaml": b"ignored"}}
-    collection, _ = collect([make("coffee")], files, load_yaml=lambda text: trigger(text))
-    assert relevant(collection) == {"ignored": {"coffee"}}
+def test_evals_in_yaml_are_queries_too():
+    """By the parser of the frontmatter."""
+    files = {"coffee": {"eval.yaml": b"cases:\n  - query: pull a shot\n"}}
+    collection, _ = collect([make("coffee")], files)
+    assert relevant(collection) == {"pull a shot": {"coffee"}}
 
 
 def test_the_notes_say_what_the_queries_are_worth():
@@ -197,7 +197,7 @@ def test_only_negatives_are_no_collection():
 
 def test_an_unknown_kind_is_an_error_that_lists_the_kinds():
     """So that a typo is found."""
-    with pytest.raises(EvaluationError, match="'triggers'; choose of: trigger, task"):
+    with pytest.raises(EvaluationError, match="'triggers'; choose from: trigger, task"):
         collect([make("coffee")], kinds=["triggers"])
 
 

@@ -6,7 +6,7 @@ from html import unescape
 
 import pytest
 
-from skillsearch.evaluation.page_languages import language_section
+from skillsearch.evaluation.page import language_section
 
 HOSTILE = "<script>alert(1)</script>\"'\u202e\x1b[31m"
 MEASURES = ("nDCG@10", "R@5", "R@10", "Success@1", "Success@5", "RR@10", "Judged@10")

@@ -90,7 +90,7 @@ def test_queries_that_the_collection_left_out_are_passed_over(read):
     """Their lines are checked all the same."""
     collection = make_collection(unjudged=["q3"])
     assert read("q3 Q0 a 1 1 x\nq1 Q0 b 1 1 x", collection) == {"q1": (("b", 1.0),)}
-    with pytest.raises(EvaluationError, match=":1: 'z' is no _id in corpus"):
+    with pytest.raises(EvaluationError, match=":1: 'z' is not an _id in corpus"):
         read("q3 Q0 z 1 1 x", collection)
 
 
@@ -110,13 +110,19 @@ LINES = {
     "infinite": ("q1 Q0 a 1 -inf x", ["'-inf'"]),
     "beyond all floats": ("q1 Q0 a 1 1e999 x", ["'1e999'"]),
     "beyond 32 bits": ("q1 Q0 a 1 1e39 x", ["'1e39'", "3.4e38"]),
-    "unknown query": ("q9 Q0 a 1 1 x", ["'q9' is no _id in queries.jsonl", "of this collection?"]),
-    "unknown document": ("q1 Q0 Z 1 1 x", ["'Z' is no _id in corpus.jsonl", "of this collection?"]),
-    "unknown decoded": ("q1 Q0 %5A 1 1 x", ["'%5A' is no _id"]),
+    "unknown query": (
+        "q9 Q0 a 1 1 x",
+        ["'q9' is not an _id in queries.jsonl", "of this collection?"],
+    ),
+    "unknown document": (
+        "q1 Q0 Z 1 1 x",
+        ["'Z' is not an _id in corpus.jsonl", "of this collection?"],
+    ),
+    "unknown decoded": ("q1 Q0 %5A 1 1 x", ["'%5A' is not an _id"]),
     "a document twice": ("q1 Q0 d 1 9 x", ["'d'", "'q1'", "remove one of the two"]),
     "not UTF-8": (b"q1 Q0 \xff 1 1 x", ["UTF-8"]),
-    "NUL": ("q1 Q0 a\0 1 1 x", ["'a\\x00' is no _id"]),
-    "a long word": ("q1 Q0 " + "a" * 100_000 + " 1 1 x", ["is no _id"]),
+    "NUL": ("q1 Q0 a\0 1 1 x", ["'a\\x00' is not an _id"]),
+    "a long word": ("q1 Q0 " + "a" * 100_000 + " 1 1 x", ["is not an _id"]),
 }
 
 
@@ -141,7 +147,7 @@ def test_an_unknown_document_comes_with_the_nearest(read):
 def test_a_run_that_cannot_be_read_is_an_error(tmp_path):
     """Missing, a folder, or a name that no system takes."""
     for path in (tmp_path / "absent", tmp_path, Path("a" * 5000), Path("a\0b")):
-        with pytest.raises(EvaluationError, match=r"missing, or no file|cannot be read"):
+        with pytest.raises(EvaluationError, match=r"missing or not a file|cannot be read"):
             read_run(path, make_collection())
 
 

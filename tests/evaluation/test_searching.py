@@ -8,16 +8,15 @@ import pytest
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import ConfigError, EmbedderError, EvaluationError
 from skillsearch.evaluation.collection import load_collection
+from skillsearch.evaluation.confusables import confusables
 from skillsearch.evaluation.jobs import EXAMPLE
-from skillsearch.evaluation.measures import measure
-from skillsearch.evaluation.query_embedder import Embedders
-from skillsearch.evaluation.runs import write_run
+from skillsearch.evaluation.judged_index import Embedders
+from skillsearch.evaluation.runs import measure, write_run
 from skillsearch.evaluation.searching import (
     DEPTH,
     MAX_FOREIGN,
     Answered,
     answer_all,
-    confusing_pairs,
 )
 from skillsearch.evaluation.systems import SystemSpec, parse_systems
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery, SystemAnswers
@@ -243,7 +242,7 @@ def test_skills_that_steal_one_query_are_not_worth_telling():
     queries = tuple(JudgedQuery(f"{n}", f"steep tea {n}") for n in range(3))
     qrels = {"0": {"tea": 1}, "1": {"tea": 1}, "2": {"lemon": 1}}
     collection = Collection("drinks", COLLECTION.documents, queries, qrels)
-    (pair,) = confusing_pairs(collection, {f"{n}": (("coffee", 0.5),) for n in range(3)})
+    (pair,) = confusables(collection, {f"{n}": (("coffee", 0.5),) for n in range(3)})
     assert (pair.loser, pair.winner, pair.queries) == ("tea", "coffee", 2)
 
 

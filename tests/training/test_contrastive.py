@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from skillsearch.errors import TrainingError
-from skillsearch.training.plan import JUDGED
+from skillsearch.training.plan import JUDGED, TrainingSettings
 from skillsearch.training.queries import Pair
-from skillsearch.training.settings import TrainingSettings
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("sentence_transformers")
 pytest.importorskip("accelerate")
 
-from skillsearch.training.contrastive import batch_loss, encoder_of, train  # noqa: E402
+contrastive = pytest.importorskip("skillsearch.training.contrastive")
+batch_loss, encoder_of, train = contrastive.batch_loss, contrastive.encoder_of, contrastive.train
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 

@@ -5,10 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skillsearch.training.batches import neighbours
-from skillsearch.training.phrases import SkillText
-from skillsearch.training.plan import JUDGED, JudgedPair, distinct_skills, has_texts, make_plan
-from skillsearch.training.settings import TrainingSettings
+from skillsearch.training.plan import (
+    JUDGED,
+    JudgedPair,
+    TrainingSettings,
+    distinct_skills,
+    has_texts,
+    make_plan,
+    neighbours,
+)
+from skillsearch.training.queries import SkillText
 
 LATIN = frozenset({"Latin"})
 SETTINGS = TrainingSettings(steps=6, batch_size=16, seed=5)
@@ -125,6 +131,19 @@ def test_few_judged_queries_are_not_learned_by_heart(skills, near):
     settings = replace(SETTINGS, steps=30, judged_share=0.5)
     plan = make_plan(skills, near, settings, [JudgedPair("where does it go", 3)] * 8)
     assert sum(pair.kind == JUDGED for batch in plan for _, pair in batch) == 90
+
+
+def test_the_learning_rate_rises_and_falls():
+    """Five warm-up steps of a hundred, then in a line to a fiftieth of the highest."""
+    settings = TrainingSettings(steps=100, learning_rate=1.0, warm_up=0.05)
+    rates = [settings.rate_at(step) for step in (1, 5, 24, 62, 99, 100)]
+    assert rates == pytest.approx([0.2, 1.0, 0.8, 0.4, 0.02, 0.02])
+
+
+def test_a_short_run_warms_up_for_a_step():
+    """The first step has the highest rate."""
+    settings = TrainingSettings(steps=3, learning_rate=2.0, warm_up=0.05)
+    assert [settings.rate_at(step) for step in (1, 2, 3)] == pytest.approx([2.0, 1.0, 0.04])
 
 
 def test_without_judged_queries_the_share_means_nothing(skills, near):

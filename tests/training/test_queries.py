@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.training.phrases import SkillText
-from skillsearch.training.queries import TASK_CHARS, WEIGHTS, MinedSkill, Pair
+from skillsearch.training.queries import TASK_CHARS, WEIGHTS, MinedSkill, Pair, SkillText
 
 BODY = """# Sourdough
 

@@ -11,13 +11,17 @@ from skillsearch.embedders.embedder import PACKAGED_MODEL
 from skillsearch.errors import EmbedderError, MissingDependencyError, TrainingError
 from skillsearch.evaluation.types import Comparison
 from skillsearch.training.bert_weights import average
-from skillsearch.training.judged_queries import ChosenSkills
-from skillsearch.training.material import Material
+from skillsearch.training.material import ChosenSkills, Material
 from skillsearch.training.measuring import Change, Measured, decide, measure_both
-from skillsearch.training.phrases import SkillText
-from skillsearch.training.tuning import tune
-from skillsearch.training.tuning_inputs import folder_of, learn_from, read_library
-from skillsearch.training.tuning_types import Wishes
+from skillsearch.training.queries import SkillText
+from skillsearch.training.tuning import TuneOptions, tune
+from skillsearch.training.tuning_inputs import (
+    folder_of,
+    learn_from,
+    make_work_dir,
+    read_library,
+    texts_beside,
+)
 
 LATIN = frozenset({"Latin"})
 
@@ -201,6 +205,47 @@ def test_models_are_found_by_the_names_that_index_takes(tmp_path):
     assert folder_of(f"st:{tmp_path}") == (tmp_path, True)
 
 
+def test_a_model_keeps_the_texts_beside_it(tmp_path):
+    """Notice and licence as they are, bad bytes replaced; what is missing stays so."""
+    assert texts_beside(str(tmp_path)) == ("", None)
+    (tmp_path / "NOTICE").write_bytes(b"From afar.\xff\n")
+    (tmp_path / "LICENSE").write_text("Do as you like.\n")
+    assert texts_beside(str(tmp_path)) == ("From afar.\ufffd\n", "Do as you like.\n")
+
+
+def test_a_run_works_beside_the_folder_of_the_model(tmp_path):
+    """What an interrupted run left there is found again."""
+    out = tmp_path / "models" / "mine"
+    work_dir = make_work_dir(out)
+    assert work_dir == tmp_path / "models" / ".mine.unfinished"
+    (work_dir / "planned.json").write_text("{}")
+    out.mkdir()
+    assert [path.name for path in make_work_dir(out).iterdir()] == ["planned.json"]
+
+
+@pytest.mark.parametrize("taken", ["file", "folder"])
+def test_a_folder_of_a_model_that_is_taken_is_refused(tmp_path, taken):
+    """Before anything is written beside it."""
+    out = tmp_path / "mine"
+    if taken == "file":
+        out.write_text("")
+    else:
+        (out / "inside").mkdir(parents=True)
+    with pytest.raises(TrainingError, match=f"{out} already exists"):
+        make_work_dir(out)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_change_as_json_has_rounded_values():
+    """Six decimals, and the interval as a list."""
+    record = make_measured((0.1234567, 0.0009), (-1 / 3, 0.5), queries=3).to_dict()
+    assert (record["queries"], record["documents"]) == (3, 500)
+    assert record["dense"]["difference"] == 0.123457
+    assert record["dense"]["p_value"] == 0.0009
+    assert record["hybrid"]["after"]["R@5"] == 0.166667
+    assert record["hybrid"]["interval"] == [0, 0]
+
+
 def test_a_teacher_embeds_by_the_role_and_documents_once():
     """Its vectors are those of its embedder, in the order asked for."""
     encode = learn_from("hashing")
@@ -215,7 +260,7 @@ def test_a_teacher_embeds_by_the_role_and_documents_once():
 def test_without_its_extra_it_says_what_to_install(tmp_path, monkeypatch):
     """Before anything is read or written."""
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    wishes = Wishes((tmp_path,), tmp_path / "out")
+    options = TuneOptions((tmp_path,), tmp_path / "out")
     with pytest.raises(MissingDependencyError, match=r"install .*\[train\]"):
-        tune(wishes, progress=silent, tell=silent)
+        tune(options, progress=silent, tell=silent)
     assert list(tmp_path.iterdir()) == []

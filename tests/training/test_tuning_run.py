@@ -9,12 +9,10 @@ import tokenizers
 
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.errors import TrainingError
-from skillsearch.training import tuning
-from skillsearch.training.phrases import SkillText
-from skillsearch.training.settings import TrainingSettings
-from skillsearch.training.tuning import tune
+from skillsearch.training.plan import TrainingSettings
+from skillsearch.training.queries import SkillText
+from skillsearch.training.tuning import TuneOptions, tune
 from skillsearch.training.tuning_inputs import begin_weights
-from skillsearch.training.tuning_types import Wishes
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -71,7 +69,7 @@ def tame(name, tensor):
 @pytest.fixture
 def model(tmp_path, make_bert, libraries):
     """A small BERT that knows the words of the skills, exported."""
-    from skillsearch.training.onnx_export import export
+    from skillsearch.training.bert_weights import export
 
     words = dict.fromkeys("[PAD] [UNK] [CLS] [SEP]".split())
     for text in make_texts(60):
@@ -94,16 +92,13 @@ def model(tmp_path, make_bert, libraries):
 
 
 @pytest.fixture
-def wishes(root, model, tmp_path):
+def options(root, model, tmp_path):
     """What the runs are asked for."""
-    return Wishes((root,), tmp_path / "out" / "tuned", model=str(model), languages="english")
+    return TuneOptions((root,), tmp_path / "out" / "tuned", model=str(model), languages="english")
 
 
-@pytest.fixture
-def learns(monkeypatch):
-    """Let a model of so few weights learn something in so few steps."""
-    settings = TrainingSettings(learning_rate=6e-3, precision="float32", judged_share=0.5)
-    monkeypatch.setattr(tuning, "_SETTINGS", settings)
+LEARNS = TrainingSettings(learning_rate=6e-3, precision="float32", judged_share=0.5)
+"""Lets a model of so few weights learn something in so few steps."""
 
 
 def test_tuning_asks_nobody_and_writes_only_to_our_folders(root, model, watched):
@@ -112,37 +107,36 @@ def test_tuning_asks_nobody_and_writes_only_to_our_folders(root, model, watched)
     watched(f"skillsearch tune {root} --model {model} {options}").check()
 
 
-def test_a_model_that_got_better_is_written_and_can_be_used(wishes, learns, model):
+def test_a_model_that_got_better_is_written_and_can_be_used(options, model):
     """The new words of requests were learned from those that were not held out."""
     told = []
-    tuned = tune(wishes, progress=silent, tell=told.append)
+    tuned = tune(options, progress=silent, tell=told.append, settings=LEARNS)
     assert tuned.is_better
-    assert tuned.folder == wishes.out
+    assert tuned.folder == options.out
     dense = tuned.measured["held_out"].changes["dense"]
     assert dense.after["nDCG@10"] > dense.before["nDCG@10"] + 0.1
-    embedder, old = load_embedder(str(wishes.out)), load_embedder(str(model))
+    embedder, old = load_embedder(str(options.out)), load_embedder(str(model))
     assert embedder.fingerprint != old.fingerprint
     assert (embedder.name, embedder.scripts) == ("tiny (tuned)", {"Latin"})
-    assert (wishes.out / "NOTICE").read_text().startswith("A tiny model.")
-    assert [path.name for path in wishes.out.parent.iterdir()] == ["tuned"]
+    assert (options.out / "NOTICE").read_text().startswith("A tiny model.")
+    assert [path.name for path in options.out.parent.iterdir()] == ["tuned"]
     assert "steps of" in told[0]
 
 
-def test_a_model_that_did_not_is_not_written(wishes, monkeypatch):
+def test_a_model_that_did_not_is_not_written(options):
     """Without --keep nothing is left, neither model nor scratch."""
     settings = TrainingSettings(learning_rate=1e-9, precision="float32")
-    monkeypatch.setattr(tuning, "_SETTINGS", settings)
-    tuned = tune(wishes, progress=silent, tell=silent)
+    tuned = tune(options, progress=silent, tell=silent, settings=settings)
     assert not tuned.is_better
     assert tuned.folder is None
-    assert list(wishes.out.parent.iterdir()) == []
-    kept = tune(replace(wishes, keep=True), progress=silent, tell=silent)
+    assert list(options.out.parent.iterdir()) == []
+    kept = tune(replace(options, keep=True), progress=silent, tell=silent, settings=settings)
     assert not kept.is_better
-    assert kept.folder == wishes.out
-    assert begin_weights(str(wishes.out)).tensors.keys()
+    assert kept.folder == options.out
+    assert begin_weights(str(options.out)).tensors.keys()
 
 
-def test_judged_queries_are_learned_and_measured_apart(wishes, learns, tmp_path):
+def test_judged_queries_are_learned_and_measured_apart(options, tmp_path):
     """The words of the queries stand in no skill."""
     path = tmp_path / "log.jsonl"
     lines = [
@@ -151,13 +145,13 @@ def test_judged_queries_are_learned_and_measured_apart(wishes, learns, tmp_path)
         for verb in ("need", "want", "send")
     ]
     path.write_text("\n".join(map(json.dumps, lines)))
-    tuned = tune(replace(wishes, queries=path), progress=silent, tell=silent)
+    tuned = tune(replace(options, queries=path), progress=silent, tell=silent, settings=LEARNS)
     assert tuned.measured.keys() == {"held_out", "judged"}
     assert tuned.judged + tuned.measured["judged"].queries == 180
     assert 30 < tuned.measured["judged"].queries < 90
 
 
-def test_an_interrupted_tuning_goes_on(wishes, learns):
+def test_an_interrupted_tuning_goes_on(options):
     """With the steps that it planned, after the last checkpoint."""
     steps = []
 
@@ -167,31 +161,31 @@ def test_an_interrupted_tuning_goes_on(wishes, learns):
             if done == 9:
                 raise KeyboardInterrupt
 
-    settings = replace(tuning._SETTINGS, save_every=4)
-    tuning._SETTINGS = settings
+    settings = replace(LEARNS, save_every=4)
     with pytest.raises(KeyboardInterrupt):
-        tune(wishes, progress=interrupt, tell=silent)
+        tune(options, progress=interrupt, tell=silent, settings=settings)
     told, again = [], []
     tuned = tune(
-        wishes,
+        options,
         progress=lambda stage, done, _: again.append(done) if stage == "train" else None,
         tell=told.append,
+        settings=settings,
     )
-    assert told[0].startswith("Going on")
+    assert told[0].startswith("Continuing")
     assert again[0] == 9
     assert tuned.steps == again[-1]
 
 
-def test_too_little_time_is_told_with_what_is_needed(wishes):
+def test_too_little_time_is_told_with_what_is_needed(options):
     """Before it is used up."""
     with pytest.raises(TrainingError, match=r"0\.001 minutes are too few .* --minutes \d+"):
-        tune(replace(wishes, minutes=0.001), progress=silent, tell=silent)
+        tune(replace(options, minutes=0.001), progress=silent, tell=silent)
 
 
-def test_a_folder_that_is_taken_is_refused(wishes):
+def test_a_folder_that_is_taken_is_refused(options):
     """Whatever is in it stays."""
-    wishes.out.mkdir(parents=True)
-    (wishes.out / "mine.txt").write_text("")
-    with pytest.raises(TrainingError, match="is there already"):
-        tune(wishes, progress=silent, tell=silent)
-    assert [path.name for path in wishes.out.iterdir()] == ["mine.txt"]
+    options.out.mkdir(parents=True)
+    (options.out / "mine.txt").write_text("")
+    with pytest.raises(TrainingError, match="already exists"):
+        tune(options, progress=silent, tell=silent)
+    assert [path.name for path in options.out.iterdir()] == ["mine.txt"]

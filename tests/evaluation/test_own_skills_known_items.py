@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.evaluation.known_items import MAX_PER_KIND, common_headings, known_item_queries
+from skillsearch.evaluation.own_skills import MAX_PER_KIND, common_headings, known_item_queries
 from skillsearch.types import Skill, SkillMetadata
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skillsearch.errors import TrainingError
-from skillsearch.training.run_state import RunState
+from skillsearch.training.checkpoint import RunState
 
 STATE = RunState(
     key="k",

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from skillsearch.evaluation.assess import assess, assess_part, report_dict
+from skillsearch.evaluation.assess import assess, assess_kinds, assess_part
 from skillsearch.evaluation.confusables import confusables
-from skillsearch.evaluation.outcome import Outcome, assess_kinds, shortfalls
+from skillsearch.evaluation.report import Outcome, report_dict, shortfalls
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery, SystemAnswers
 from skillsearch.types import Diagnostic
 
@@ -64,7 +64,7 @@ def test_the_json_form_is_that_of_the_report_and_more():
     """What nobody asked for has no key; what was asked for and not found is an empty list."""
     plain = outcome(GOOD, BAD)
     assert plain.to_dict() == report_dict(plain.report)
-    pairs = confusables(COLLECTION, BAD.answers, terms=str.split)
+    pairs = confusables(COLLECTION, BAD.answers, terms=str.split, least=1)
     found = Diagnostic("eval-empty", "note", "It is empty.", "/a/evals.json")
     full = outcome(
         GOOD,

@@ -2,16 +2,8 @@
 
 import pytest
 
-from skillsearch.evaluation.markup import (
-    cell,
-    definitions,
-    details,
-    figures,
-    inline_svg,
-    row,
-    table,
-    text,
-)
+from skillsearch.evaluation.page import cell, definitions, details, figures, row, table, text
+from skillsearch.evaluation.plots import inline_svg
 
 DOCUMENT = """<?xml version="1.0" encoding="utf-8" standalone="no"?>
 <svg xmlns:xlink="http://www.w3.org/1999/xlink" xmlns="http://www.w3.org/2000/svg" width="9pt">

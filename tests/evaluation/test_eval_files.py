@@ -7,28 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.config import MAX_QUERY_CHARS
-from skillsearch.errors import ParseError
-from skillsearch.evaluation.trigger_evals import (
+from skillsearch.evaluation.eval_files import (
     MAX_FILE_BYTES,
     MAX_QUERIES,
     EvalQuery,
     is_eval_file,
-    read_trigger_evals,
+    read_eval_files,
 )
-from skillsearch.skills.frontmatter import load_yaml
 
 KNOWN = frozenset({"brew-coffee", "steep-tea", "squeeze-lemons", "周报"})
-
-
-def yaml_values(text):
-    """Load YAML as the command line does."""
-    return load_yaml(text)[0]
 
 
 def read(values, file="evals/evals.json", skill="brew-coffee", **options):
     """Read one file; JSON values are written first."""
     data = values if isinstance(values, bytes) else json.dumps(values).encode()
-    return read_trigger_evals({file: data}, skill, known=KNOWN, **options)
+    return read_eval_files([(file, data)], skill, known=KNOWN, **options)
 
 
 def told(values, **options):
@@ -92,10 +85,10 @@ def test_what_evals_read_and_write_is_no_eval_file(path):
 
 
 def test_queries_are_for_the_skill_or_not_for_it():
-    """A task is one for it; each query names its file."""
+    """A task is for it."""
     evals = read([{"query": "a"}, {"query": "b", "should_trigger": False, "skill": "steep-tea"}])
-    assert evals.positives == (EvalQuery("a", "evals/evals.json", "task", ("brew-coffee",)),)
-    assert evals.not_for == (EvalQuery("b", "evals/evals.json", "trigger", ("steep-tea",)),)
+    assert evals.positives == (EvalQuery("a", "task", True, ("brew-coffee",)),)
+    assert evals.not_for == (EvalQuery("b", "trigger", False, ("steep-tea",)),)
     assert evals.diagnostics == ()
 
 
@@ -130,12 +123,10 @@ def test_json_lines_with_comments_and_broken_lines():
 def test_yaml_needs_a_loader():
     """With one it is read like JSON; without one it is left out with a note."""
     data = b'scenarios:\n  - prompt: "Greet Alice"\n  - prompt: Hi\n    expect_activation: false\n'
-    assert told(data, file="eval.yaml", load_yaml=yaml_values) == (
+    assert told(data, file="eval.yaml") == (
         [("Greet Alice", "brew-coffee")],
         [("Hi", "brew-coffee")],
     )
-    evals = read(data, file="eval.yaml")
-    assert (evals.positives, [found.severity for found in evals.diagnostics]) == ((), ["note"])
 
 
 @pytest.mark.parametrize(
@@ -160,13 +151,9 @@ def test_a_file_that_is_no_json_is_told(data, line):
 
 def test_yaml_that_the_loader_refuses_is_told():
     """By the code of the refusal, as its words are about frontmatter."""
-
-    def refuse(text):
-        raise ParseError("The frontmatter is refused.", code="yaml-anchor", line=7)
-
-    (found,) = read(b"a: *b", file="eval.yml", load_yaml=refuse).diagnostics
-    assert (found.code, found.line) == ("eval-unreadable", 7)
-    assert "yaml-anchor" in found.message
+    (found,) = read(b"a: 1\nb: &c [x]\nd: *c\n", file="eval.yml").diagnostics
+    assert (found.code, found.line) == ("eval-unreadable", 2)
+    assert "anchor" in found.message
     assert "frontmatter" not in found.message
 
 
@@ -204,12 +191,12 @@ def test_half_a_surrogate_pair_becomes_a_replacement():
 
 
 def test_files_are_read_in_order():
-    """Pairs of names and bytes do as well as a mapping."""
+    """Whatever their names."""
     files = [("evals/b.json", b'[{"query": "1"}]'), ("evals/a.json", b'[{"query": "2"}]')]
-    evals = read_trigger_evals(iter(files), "Brew-Coffee")
-    assert [(query.text, query.file, query.skills) for query in evals.positives] == [
-        ("1", "evals/b.json", ("brew-coffee",)),
-        ("2", "evals/a.json", ("brew-coffee",)),
+    evals = read_eval_files(iter(files), "Brew-Coffee")
+    assert [(query.text, query.skills) for query in evals.positives] == [
+        ("1", ("brew-coffee",)),
+        ("2", ("brew-coffee",)),
     ]
 
 
@@ -232,7 +219,7 @@ def test_whatever_json_holds_is_read_or_told(values):
 @given(st.binary(max_size=200), st.sampled_from(["a.json", "a.jsonl", "a.yaml"]))
 def test_whatever_bytes_hold_is_read_or_told(data, file):
     """No bytes raise."""
-    evals = read(data, file=file, load_yaml=yaml_values)
+    evals = read(data, file=file)
     assert evals.positives or evals.not_for or evals.diagnostics
 
 

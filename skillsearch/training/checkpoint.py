@@ -1,4 +1,4 @@
-"""Where a training run stands, as one file of arrays from which it can go on; nothing pickled."""
+"""Checkpoints of a training run: one file of arrays to continue from; nothing is pickled."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from skillsearch.errors import TrainingError
 
 Tensors = Mapping[str, NDArray[np.float32]]
+
 _FILE = "state.npz"
 _PARTS = ("weights", "best", "moments")
 
@@ -22,12 +23,10 @@ class RunState:
     """A run between two steps.
 
     Attributes:
-        key: What the run is of: its weights, its plan, its settings.
-        step: Steps done.
-        weights: The weights now.
-        moments: What the optimizer keeps of each, under names of its own.
-        best: The weights with the highest value so far; empty where those now have it.
-        values: Value found at each look so far, by its step.
+        key: Identity of the run by its weights, plan and settings.
+        moments: The optimizer's state of each weight.
+        best: The weights of the best validation so far; empty before the first.
+        values: Value of each validation by its step.
     """
 
     key: str
@@ -38,13 +37,9 @@ class RunState:
     values: Mapping[int, float]
 
     def save(self, folder: Path) -> None:
-        """Write the state over the one before, in one step.
+        """Replace the checkpoint in a folder in one step; the folder is created if missing.
 
-        Args:
-            folder: The folder of checkpoints of this run, made where missing.
-
-        Raises:
-            TrainingError: When it cannot be written; the one before stays.
+        Raises TrainingError if it cannot be written; the old one stays.
         """
         arrays: dict[str, NDArray[np.generic]] = {
             "key": np.array(self.key),
@@ -68,17 +63,9 @@ class RunState:
 
     @classmethod
     def load(cls, folder: Path, key: str) -> RunState | None:
-        """Read a state.
+        """Read the checkpoint in a folder; None if it is missing or of another run.
 
-        Args:
-            folder: The folder of checkpoints.
-            key: Key of the run that is to go on.
-
-        Returns:
-            The state; None where there is none, or one of another run.
-
-        Raises:
-            TrainingError: When the file is damaged.
+        Raises TrainingError if the file is damaged.
         """
         path = folder / _FILE
         if not path.exists():

@@ -7,7 +7,7 @@ import pytest
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.collection import save_collection
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
-from skillsearch.training.judged_queries import ChosenSkills, read_judged
+from skillsearch.training.material import ChosenSkills, read_judged
 
 NAMES = ("brew-coffee", "steep-tea", "squeeze-lemons", "steep-tea")
 IDS = ("a:brew-coffee", "a:steep-tea", "a:squeeze-lemons", "b:steep-tea")

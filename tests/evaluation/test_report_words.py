@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from skillsearch.evaluation.types import Comparison
-from skillsearch.evaluation.wording import (
+from skillsearch.evaluation.report import (
     against_baseline,
     best_systems,
     headline,
@@ -16,6 +15,7 @@ from skillsearch.evaluation.wording import (
     spread,
     verdict,
 )
+from skillsearch.evaluation.types import Comparison
 
 
 def compared(difference=0.1, p_holm=0.01, wins=3, losses=1):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from skillsearch.training.held_out import hold_out, mean_gain
-from skillsearch.training.phrases import SkillText
+from skillsearch.training.material import hold_out, mean_gain
+from skillsearch.training.queries import SkillText
 
 ABOUT = "Sorts parcels by weight and street. Use when parcel bin {} is full of letters."
 BODY = """# Bins

@@ -6,7 +6,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from skillsearch.training.batches import CLUSTER, SAME, batches, neighbours
+from skillsearch.training.plan import CLUSTER, SAME, batches, neighbours
 
 
 def unit_rows(count: int, seed: int = 0, dimensions: int = 8) -> np.ndarray:

@@ -8,7 +8,7 @@ import pytest
 from skillsearch.embedders.embedder import multilingual_is_installed
 from skillsearch.embedders.embedding import HashingEmbedder, embed
 from skillsearch.errors import EmbedderError, MissingDependencyError
-from skillsearch.evaluation.query_embedder import Embedders, QueryEmbedder
+from skillsearch.evaluation.judged_index import Embedders, QueryEmbedder
 from skillsearch.evaluation.systems import parse_system
 from skillsearch.evaluation.types import JudgedQuery
 

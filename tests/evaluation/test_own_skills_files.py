@@ -7,9 +7,8 @@ import shutil
 import pytest
 
 from skillsearch.errors import EvaluationError, RootError
-from skillsearch.evaluation.own_files import read_own_collection
+from skillsearch.evaluation.own_skills import OwnFiles, own_collection, read_own_collection
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.skills.parser import parse_skill
 
 CASES = [
     {"query": "make an espresso", "should_trigger": True},
@@ -74,7 +73,7 @@ def test_only_the_wanted_kinds_are_made(root):
     """By their names."""
     collection, _ = read_own_collection([root], ["heading"])
     assert list(asked(collection)) == ["Dialing espresso grind size"]
-    with pytest.raises(EvaluationError, match="choose of: trigger, task, example, heading"):
+    with pytest.raises(EvaluationError, match="choose from: trigger, task, example, heading"):
         read_own_collection([root], ["headings"])
 
 
@@ -142,20 +141,14 @@ def test_files_beyond_the_depth_that_is_looked_at_are_told(root):
     assert codes(diagnostics) == ["eval-not-listed"]
 
 
-def test_a_skill_that_goes_away_meanwhile_is_reported(root, monkeypatch):
+def test_a_skill_that_goes_away_meanwhile_is_reported(root):
     """Its evals cannot be read any more; those of the others can."""
-    from skillsearch.evaluation import own_files
-
-    def read_then_remove(data, **where):
-        found = parse_skill(data, **where)
-        if where["path"].parent.name == "steep-tea":
-            shutil.rmtree(where["path"].parent)
-        return found
-
-    monkeypatch.setattr(own_files, "parse_skill", read_then_remove)
-    collection, diagnostics = read_own_collection([root])
+    own = OwnFiles()
+    skills = own.read_skills([root])
+    shutil.rmtree(root / "steep-tea")
+    collection, _ = own_collection(skills, own.eval_files)
     assert "make an espresso" in asked(collection)
-    assert [(found.code, found.path) for found in diagnostics] == [
+    assert [(found.code, found.path) for found in own.diagnostics] == [
         ("eval-unreadable", str(root / "steep-tea"))
     ]
 

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.evaluation.eval_cases import JudgedCase, judged_cases
+from skillsearch.evaluation.eval_files import EvalQuery, eval_queries
 
 KNOWN = frozenset({"brew-coffee", "steep-tea", "squeeze-lemons", "周报"})
 
 
 def cases(values, skill="brew-coffee"):
     """Return the cases in the values of a file of a skill."""
-    return list(judged_cases(values, skill, KNOWN))
+    return list(eval_queries(values, skill, KNOWN))
 
 
 def told(values):
@@ -26,7 +26,7 @@ def told(values):
 def test_a_record_without_a_judgment_is_a_task_of_its_skill(key):
     """Whatever the file calls the text."""
     values = {"skill_name": "brew-coffee", "evals": [{"id": 1, key: " grind it "}]}
-    assert cases(values) == [JudgedCase("grind it", "task", True, ("brew-coffee",))]
+    assert cases(values) == [EvalQuery("grind it", "task", True, ("brew-coffee",))]
 
 
 @pytest.mark.parametrize(
@@ -36,8 +36,8 @@ def test_a_flag_says_whether_the_skill_is_right(flag):
     """In any spelling; such a query is a trigger."""
     found = cases([{"query": "make espresso", flag: True}, {"prompt": "make tea", flag: False}])
     assert found == [
-        JudgedCase("make espresso", "trigger", True, ("brew-coffee",)),
-        JudgedCase("make tea", "trigger", False, ("brew-coffee",)),
+        EvalQuery("make espresso", "trigger", True, ("brew-coffee",)),
+        EvalQuery("make tea", "trigger", False, ("brew-coffee",)),
     ]
 
 

@@ -13,12 +13,11 @@ from skillsearch.embedders.embedding import embed
 from skillsearch.embedders.model_files import sha256_of
 from skillsearch.embedders.onnx_embedder import OnnxEmbedder
 from skillsearch.errors import MissingDependencyError, TrainingError
-from skillsearch.training import onnx_export
-from skillsearch.training.onnx_export import export
+from skillsearch.training.bert_weights import export
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
-bert_graph = pytest.importorskip("skillsearch.training.bert_graph")
+onnx_model = pytest.importorskip("skillsearch.training.onnx_model")
 
 TEXTS = ["tea", "the kettle boils water", "a timer for green tea with a cup"]
 
@@ -75,13 +74,14 @@ def files_of(folder):
 def test_the_graph_computes_what_bert_computes(make_bert):
     """The float32 graph agrees with BERT written out in numpy."""
     weights, ids = make_bert(), [2, 5, 9, 3, 1]
-    row = run_model(bert_graph.build_graph(weights), [ids], [[1] * 5])[0]
+    row = run_model(onnx_model.build_graph(weights.tensors, weights.config), [ids], [[1] * 5])[0]
     np.testing.assert_allclose(row, encode_by_hand(weights, ids), atol=5e-6)
 
 
 def test_padding_does_not_change_a_vector_in_float32(make_bert):
     """Masked tokens are neither attended to nor pooled."""
-    model = bert_graph.build_graph(make_bert())
+    weights = make_bert()
+    model = onnx_model.build_graph(weights.tensors, weights.config)
     alone = run_model(model, [[2, 5, 3]], [[1, 1, 1]])[0]
     padded = run_model(model, [[2, 5, 3, 0, 0], [2, 7, 8, 9, 3]], [[1, 1, 1, 0, 0], [1] * 5])[0]
     np.testing.assert_allclose(padded, alone, atol=5e-6)
@@ -139,13 +139,13 @@ def test_exporting_twice_gives_the_same_bytes(make_bert, tmp_path):
 
 def test_large_weights_lie_apart_in_whole_pages_and_change_no_vector(make_bert, tmp_path):
     """Each large tensor has its own pages in the data file; small ones stay in the model."""
-    page = onnx_export.ALIGNMENT
+    page = onnx_model.ALIGNMENT
     large = page // (4 * 32)
     weights = make_bert(vocab_size=large + 1, max_position_embeddings=large)
-    model, path = bert_graph.build_graph(weights), tmp_path / "model.onnx"
+    model, path = onnx_model.build_graph(weights.tensors, weights.config), tmp_path / "model.onnx"
     tensors = {tensor.name: tensor.raw_data for tensor in model.graph.initializer}
     expected = run_model(model, [[2, 5, 9]], [[1, 1, 1]])
-    onnx_export.write_apart(model, path)
+    onnx_model.write_apart(model, path)
 
     data = (tmp_path / "model.onnx_data").read_bytes()
     places = {
@@ -190,7 +190,7 @@ def test_exporting_leaves_the_root_logger_alone(make_bert, tmp_path, monkeypatch
 def test_without_onnx_the_extra_is_named(make_bert, tmp_path, monkeypatch):
     """The error says what to install, and nothing is written."""
     monkeypatch.setitem(sys.modules, "onnx", None)
-    monkeypatch.delitem(sys.modules, "skillsearch.training.bert_graph")
+    monkeypatch.delitem(sys.modules, "skillsearch.training.onnx_model")
     with pytest.raises(MissingDependencyError, match=r"\[train\]"):
         export(make_bert(), tmp_path / "model", name="tiny")
     assert list(tmp_path.iterdir()) == []

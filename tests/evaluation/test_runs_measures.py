@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.errors import EvaluationError, MissingDependencyError
-from skillsearch.evaluation.measures import (
+from skillsearch.evaluation.runs import (
     MAX_GRADE,
     MEASURES,
     answerable_qrels,

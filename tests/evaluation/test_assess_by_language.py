@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from skillsearch.evaluation.assess import assess
-from skillsearch.evaluation.by_language import CROSS, FEW, SAME, UNKNOWN, query_languages
-from skillsearch.evaluation.by_language import with_languages as add_languages
+from skillsearch.evaluation.assess import CROSS, FEW, SAME, UNKNOWN, assess
+from skillsearch.evaluation.assess import with_languages as add_languages
+from skillsearch.evaluation.collection import query_languages
 from skillsearch.evaluation.comparison import compare, interval
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery, SystemAnswers
 

@@ -1,0 +1,263 @@
+"""The report of an evaluation: its JSON form, and the words for page and terminal; pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from statistics import fmean
+
+from skillsearch.evaluation.comparison import NOT_COMPARED
+from skillsearch.evaluation.confusables import Confusion
+from skillsearch.evaluation.types import Abstention, Comparison, Report, SystemAnswers
+from skillsearch.types import Diagnostic, JsonValue
+
+MAIN_MEASURE = "nDCG@10"
+"""The measure by which a query, or a system, is good or bad."""
+SIGNIFICANT = 0.05
+"""A difference counts below this corrected p-value."""
+MISSING = "-"
+"""Placeholder for a value that was not measured."""
+VERDICTS = {
+    "better": "better, beyond chance",
+    "worse": "worse, beyond chance",
+    "may be chance": "no difference can be told from chance",
+    "equal": "the same on every query",
+}
+"""Verdicts in full."""
+EXPLAINED = {
+    "nDCG@k": "How good the first k hits are; relevant ones count more the higher they stand.",
+    "R@k": "Share of the relevant skills that are among the first k hits.",
+    "Success@k": "Share of the queries with a relevant skill among the first k hits.",
+    "RR@k": "One divided by the rank of the first relevant hit; 0 if it is not among k.",
+    "Judged@k": "Share of the first k hits that somebody judged. It describes the judgments, not "
+    "the system: if it is low, good hits may count as bad ones.",
+    "interval": "Where the mean would lie in 95 of 100 cases if other such queries had been asked.",
+    "p, Holm p": "How often chance alone makes a difference as large (paired randomisation test), "
+    "and the same corrected for the number of comparisons. A difference counts below 0.05.",
+    "foreign, dropped gold, negatives": "Queries that nothing answers: asked of another domain; of "
+    "this one with the right skills hidden; written for the purpose.",
+    "AUROC": "Chance that the first hit of an answerable query scores above the first hit of one "
+    "that nothing answers: 0.5 is tossing a coin, 1 tells all of them apart.",
+    "kept": "Answerable queries whose answer holds a relevant skill at that threshold.",
+    "false answers": "Queries that nothing answers, but that are answered anyway.",
+    "precision": "Of all answered queries, those whose first hit is relevant.",
+    "calibration error": "How far scores are, on average, from the share of first hits that are "
+    "relevant: near 0, a score of 0.7 is right in 70 of 100 cases.",
+}
+"""Meanings of the words of a report."""
+_DECIMALS = 6
+_ROUNDING = 1e-9
+"""A mean that misses its minimum by less than this reaches it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of an evaluation of one collection.
+
+    Attributes:
+        kinds: Measurements by kind of query, if there are several.
+        confusions: Confusions under the first system; None if not asked for.
+        diagnostics: Problems of the skills that the collection was made from, and of their eval
+            files.
+    """
+
+    report: Report
+    answers: tuple[SystemAnswers, ...]
+    kinds: Mapping[str, Report] = field(default_factory=dict)
+    confusions: tuple[Confusion, ...] | None = None
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the JSON form: the one of the report, with further keys for the rest."""
+        record = report_dict(self.report)
+        if self.kinds:
+            record["kinds"] = {name: _part_dict(report) for name, report in self.kinds.items()}
+        if self.report.languages:
+            record["languages"] = {
+                name: _part_dict(part, "comparisons")
+                for name, part in self.report.languages.items()
+            }
+        for name, part in self.report.crossing.items():
+            key = name.replace("-", "_").replace(" ", "_")
+            record[key] = _part_dict(part, "comparisons")
+        if self.confusions is not None:
+            record["confusables"] = [one.to_dict() for one in self.confusions]
+        if self.diagnostics:
+            record["diagnostics"] = [one.to_dict() for one in self.diagnostics]
+        return record
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """A mean of a system that is below its minimum; as text, a sentence about it."""
+
+    system: str
+    measure: str
+    value: float
+    bound: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.system} has a mean {self.measure} of {self.value:.6g}, "
+            f"less than the {self.bound:g} asked for"
+        )
+
+
+def report_dict(report: Report) -> dict[str, JsonValue]:
+    """Return the JSON form of a report, with values of systems by their names.
+
+    Numbers are rounded to 6 decimals, None stands for a missing one.
+    """
+    systems = {system.name: system for system in report.systems}
+    return {
+        "collection": report.collection,
+        "documents": report.documents,
+        "queries": report.queries,
+        "unanswerable": dict(report.unanswerable),
+        "systems": {name: _plain(one.means) for name, one in systems.items()},
+        "intervals": {name: _plain(one.intervals) for name, one in systems.items()},
+        "settings": {name: one.settings for name, one in systems.items()},
+        "milliseconds": {name: _plain(one.milliseconds) for name, one in systems.items()},
+        "comparisons": [_plain(asdict(comparison)) for comparison in report.comparisons],
+        "abstention": {name: _abstention_dict(one.abstention) for name, one in systems.items()},
+        "examples": {
+            name: {
+                "worst": [_plain(asdict(example)) for example in one.worst],
+                "best": [_plain(asdict(example)) for example in one.best],
+            }
+            for name, one in systems.items()
+        },
+        "per_query": {name: _plain(one.per_query) for name, one in systems.items()},
+        "notes": list(report.notes),
+    }
+
+
+def system_means(report: Report) -> Mapping[str, Mapping[str, float]]:
+    """Return the means of each system of a report, by its name."""
+    return {system.name: system.means for system in report.systems}
+
+
+def mean_systems(reports: Sequence[Report]) -> dict[str, dict[str, float]]:
+    """Return the mean of each system's measures over collections, each collection counting once.
+
+    Systems that a report lacks are left out.
+    """
+    means = list(map(system_means, reports))
+    return {
+        name: {key: fmean(of[name][key] for of in means) for key in first}
+        for name, first in (means[0] if means else {}).items()
+        if all(name in of for of in means)
+    }
+
+
+def shortfalls(
+    outcomes: Sequence[Outcome], minima: Sequence[tuple[str, float]]
+) -> tuple[Shortfall, ...]:
+    """Return where the first system's mean over the collections is below a minimum."""
+    reports = [outcome.report for outcome in outcomes]
+    first = reports[0].systems[0].name
+    means = mean_systems(reports)[first]
+    return tuple(
+        Shortfall(first, measure, means[measure], bound)
+        for measure, bound in minima
+        if means[measure] < bound - _ROUNDING
+    )
+
+
+def percent(share: float | None) -> str:
+    """Return a share in percent with one decimal, such as ``84.3``."""
+    return MISSING if share is None else f"{100 * share:.1f}"
+
+
+def spread(interval: tuple[float, float] | None) -> str:
+    """Return the interval of a share in percent, such as ``81.0-87.4``."""
+    return MISSING if interval is None else "-".join(map(percent, interval))
+
+
+def points(difference: float) -> str:
+    """Return a difference of shares in percentage points with its sign, such as ``+3.2``."""
+    return f"{100 * difference:+z.1f}"
+
+
+def probability(value: float) -> str:
+    """Return a p-value with three decimals, or that it is smaller."""
+    return f"{value:.3f}" if value >= 0.001 else "<0.001"
+
+
+def score_digits(score: float) -> str:
+    """Return a score with two decimals, or with three digits if those would say too little."""
+    return f"{score:.2f}" if score == 0 or 0.1 <= abs(score) < 1000 else f"{score:.3g}"
+
+
+def verdict(comparison: Comparison) -> str:
+    """Return ``better``, ``worse``, ``may be chance`` or ``equal``.
+
+    It is better or worse only if the corrected p-value is below `SIGNIFICANT`.
+    """
+    if not comparison.wins and not comparison.losses:
+        return "equal"
+    if comparison.p_holm >= SIGNIFICANT:
+        return "may be chance"
+    return "better" if comparison.difference > 0 else "worse"
+
+
+def against_baseline(report: Report, system: str) -> str:
+    """Return a main difference such as ``+3.2, better``; empty for the baseline."""
+    if system == report.systems[0].name:
+        return ""
+    for one in report.comparisons:
+        if (one.system, one.measure) == (system, MAIN_MEASURE):
+            return f"{points(one.difference)}, {verdict(one)}"
+    return "too few queries"
+
+
+def best_systems(measure: str, means: Mapping[str, Mapping[str, float]]) -> frozenset[str]:
+    """Return the systems with the highest mean of a measure, as far as the digits shown can tell.
+
+    There are none if all are equal, or if more of the measure is not better.
+    """
+    shown = {name: round(of[measure], 3) for name, of in means.items() if measure in of}
+    if measure in NOT_COMPARED or len(set(shown.values())) < 2:
+        return frozenset()
+    return frozenset(name for name, value in shown.items() if value == max(shown.values()))
+
+
+def headline(report: Report) -> str:
+    """Return a sentence about which system ranks best, and whether that is more than chance."""
+    known = [system for system in report.systems if MAIN_MEASURE in system.means]
+    if not known:
+        return ""
+    top = max(known, key=lambda system: system.means[MAIN_MEASURE])
+    said = f"{top.name} has the highest {MAIN_MEASURE}, {percent(top.means[MAIN_MEASURE])}"
+    for one in report.comparisons:
+        if one.system == top.name and one.measure == MAIN_MEASURE:
+            said += (
+                f", {points(one.difference)} points from {one.baseline}: {VERDICTS[verdict(one)]}"
+            )
+    return f"{said}."
+
+
+def _part_dict(report: Report, *keys: str) -> dict[str, JsonValue]:
+    """Return the JSON form of the measurements of some queries."""
+    record = report_dict(report)
+    return {name: record[name] for name in ("queries", "systems", "intervals", *keys)}
+
+
+def _abstention_dict(abstention: Abstention) -> dict[str, JsonValue]:
+    """Return the JSON form, without the scores of all queries."""
+    record = asdict(abstention)
+    del record["top_scores"]
+    record["keeping"] = {f"{share:.2f}": point for share, point in record["keeping"].items()}
+    return {name: _plain(value) for name, value in record.items()}
+
+
+def _plain(value: JsonValue) -> JsonValue:
+    """Return a value as JSON has it: tuples as lists, floats rounded, None if not finite."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return round(value, _DECIMALS) + 0.0 if math.isfinite(value) else None
+    return value

@@ -1,0 +1,158 @@
+"""Requests that a skill's own text says it is for: quoted phrases, lists of uses, headings; pure.
+
+Every expression is bounded, so time is linear even in a hostile text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple
+
+from skillsearch.text.markdown import lines
+
+_MAX_BODY_CHARS = 1 << 20
+_MAX_LINE_CHARS = 1_000
+_CLAUSE_CHARS = 300
+"""How far before a quoted phrase a negating word may stand."""
+
+_HEADING = re.compile(r"(?P<level>#{1,6})[ \t]+(?P<text>.*)")
+_ITEM = re.compile(r"\s*(?:[-*+•]|[0-9]{1,3}[.)])\s+(?P<text>.*)")
+_LEAD = re.compile(r"[^|>]{1,150}[:\uff1a]\W*|\*\*[^*]{1,150}\*\*")
+"""A line that introduces the list below it."""
+_QUOTED = re.compile(
+    """"([^"\n]{1,300})"|“([^”\n]{1,300})”|„([^“”\n]{1,300})[“”]|«([^»\n]{1,300})»"""
+    r"""|「([^」\n]{1,300})」|『([^』\n]{1,300})』|\u2018([^\u2019\n]{1,300})\u2019(?!\w)"""
+    r"""|(?<!\w)'((?:[^'\n]|(?<=\w)'(?=\w)){1,300})'(?!\w)"""
+)
+_SENTENCE_END = re.compile(r"[.!?;](?=\s)|[。\uff01\uff1f\uff1b\n]")
+_NEGATED = re.compile(
+    r"\b(?:not|never|avoid|except|instead|nicht|kein\w*|statt|jamais|ne pas|nunca|evit[ae]r?"
+    r"|no usar|não|не|нельзя)\b|n['\u2019]t\b|\banti\b|不要|不用|不适|不適|不是|避免|勿|而非"
+    r"|しない|ません|ではなく|使わない|않|마세요|아닌",
+    re.IGNORECASE,
+)
+_REQUESTS = re.compile(
+    r"\bwhen (?:to|you|(?:the )?users?|someone)\b|\bwhen$"
+    r"|\buse (?:this|cases?|for)\b|\btriggers?\b|\btrigger(?:ed|ing)? (?:by|on|phrases?)\b"
+    r"|\b(?:example|sample) (?:prompts?|requests?|questions?|quer(?:y|ies)|phrases?|tasks?)\b"
+    r"|\bprompts?$|\buser (?:says?|asks?|wants?|requests?)\b|\bwann\b|\bauslöser\b|\bquand\b"
+    r"|\bdéclencheurs?\b|\bcu[aá]ndo\b|\bquando\b|何时|何時|什么时候|场景|場景|触发|觸發"
+    r"|适用|適用|いつ|トリガー|場面|언제|트리거",
+    re.IGNORECASE,
+)
+"""In the line above a list: its items are requests."""
+_EXAMPLES = re.compile(
+    r"\bexamples?\b|\busage\b|\bbeispiele?\b|\bexemples?\b|\bejemplos?\b|\bexemplos?\b"
+    r"|示例|例子|用法|範例|使用例|使い方|예시|예제|사용법|사용 예",
+    re.IGNORECASE,
+)
+"""In the line above a list or paragraph: what is quoted there is a request."""
+_SOMEONE_ASKS = re.compile(
+    r"(?:(?:use )?(?:when|if) )?(?:the |a )?(?:users?|you|someone) (?:explicitly )?"
+    r"(?:asks?|wants?|needs?|says?|requests?)(?: you| me)?(?: (?:to|for|about|help with))? ",
+    re.IGNORECASE,
+)
+_ASIDE = re.compile(r"\s*(?:[→—\u2013:\uff1a(\uff08]| -+ |=>|->)")
+"""An item goes on from the request to what to do about it."""
+_LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
+_MARKS = re.compile(r"\*{1,3}|(?<!\w)_{1,3}|_{1,3}(?!\w)")
+_NUMBERING = re.compile(
+    r"^(?:[^\W\d]+ #?[0-9]+[.0-9]*[a-z]? ?[.):\uff1a\u2013—-]\s*|#?[0-9]+[.0-9]*[a-z]?[.):]?\s+"
+    r"|第?[0-9一二三四五六七八九十]+[步章节節]?[、.:\uff1a]\s*)",
+    re.IGNORECASE,
+)
+_ENDS = re.compile(r"^[^\w`/<\[{(\"'“「『«„]+|[\s.,;:\uff1a。、…—\u2013-]+$")
+_WORD = re.compile(r"[^\W_]+")
+
+
+class Block(NamedTuple):
+    """A line of Markdown, or a list item with its continuation lines."""
+
+    kind: Literal["heading", "lead", "item", "text"]
+    text: str
+    level: int = 0
+
+
+def blocks(body: str) -> Iterator[Block]:
+    """Yield what stands outside fenced code."""
+    item: list[str] = []
+    unfenced = ("" if line.is_fenced else line.text for line in lines(body[:_MAX_BODY_CHARS]))
+    # The blank line at the end closes the last item.
+    for line in (*(text[:_MAX_LINE_CHARS] for text in unfenced), ""):
+        heading, listed = _HEADING.match(line), _ITEM.match(line)
+        text = line.strip()
+        if item and text and line[0] in " \t" and not heading and not listed:
+            item.append(text)
+            continue
+        if item:
+            yield Block("item", " ".join(item))
+            item = []
+        if heading:
+            yield Block("heading", heading["text"].strip(" #"), len(heading["level"]))
+        elif listed:
+            item = [listed["text"].strip()]
+        elif text:
+            yield Block("lead" if _LEAD.fullmatch(text) else "text", text)
+
+
+def section_headings(found: Iterable[Block]) -> Iterator[str]:
+    """Yield headings of level 2 and 3 without their numbers; deeper ones are details."""
+    for block in found:
+        if block.kind == "heading" and block.level in (2, 3):
+            yield plain(_NUMBERING.sub("", plain(block.text), count=1))
+
+
+def requests(found: Iterable[Block]) -> Iterator[str]:
+    """Yield, as written, what a body gives as requests of users.
+
+    These are quoted phrases and list items below a line like "When to use", and quoted phrases
+    alone below one like "Examples".
+    """
+    takes: Literal["", "quoted", "requests"] = ""
+    for kind, text, _ in found:
+        if kind in ("heading", "lead"):
+            takes = _introduced(plain(text))
+        phrases = list(quoted(text)) if takes and kind != "heading" else []
+        yield from phrases
+        is_request = takes == "requests" and kind == "item" and not phrases
+        if is_request and "`" not in text and not _NEGATED.search(text):
+            yield _ASIDE.split(_SOMEONE_ASKS.sub("", plain(text), count=1), maxsplit=1)[0]
+
+
+def quoted(text: str) -> Iterator[str]:
+    """Yield the phrases in quotation marks, without those that the text says not to use it for."""
+    masked = _QUOTED.sub(lambda found: "x" * len(found[0]), text)
+    for found in _QUOTED.finditer(text):
+        before = masked[max(0, found.start() - _CLAUSE_CHARS) : found.start()]
+        if not _NEGATED.search(_SENTENCE_END.split(before)[-1]):
+            yield next(filter(None, found.groups()))
+
+
+def plain(text: str) -> str:
+    """Return a phrase without emphasis, links, and punctuation at its ends."""
+    return _ENDS.sub("", " ".join(_MARKS.sub("", _LINK.sub(r"\1", text)).split()))
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text, without punctuation and underscores."""
+    return _WORD.findall(text)
+
+
+def fold_words(text: str) -> str:
+    """Return the words of a text in lower case, joined by single blanks."""
+    return " ".join(words(text.casefold()))
+
+
+def fold_blanks(text: str) -> str:
+    """Return a text in lower case with single blanks."""
+    return " ".join(text.casefold().split())
+
+
+def _introduced(line: str) -> Literal["", "quoted", "requests"]:
+    """Return which requests follow a heading or lead."""
+    if _NEGATED.search(line):
+        return ""
+    if _REQUESTS.search(line):
+        return "requests"
+    return "quoted" if _EXAMPLES.search(line) else ""

@@ -1,0 +1,78 @@
+"""Requests in the text of a skill; tests of those who use them have the cases of each language."""
+
+import pytest
+
+from skillsearch.text.requests import (
+    Block,
+    blocks,
+    fold_blanks,
+    fold_words,
+    plain,
+    quoted,
+    requests,
+    section_headings,
+)
+
+BODY = """# Tea
+
+## 1. When to use:
+
+- Steep **green** tea
+  for two
+* Boil water — in a kettle
+
+**Examples**
+
+She said "warm the cup" and left.
+
+```
+## Not a heading
+```
+"""
+
+
+def test_a_body_is_parted_into_blocks():
+    """Items with the lines that continue them; nothing of fenced code."""
+    assert list(blocks(BODY)) == [
+        Block("heading", "Tea", 1),
+        Block("heading", "1. When to use:", 2),
+        Block("item", "Steep **green** tea for two"),
+        Block("item", "Boil water — in a kettle"),
+        Block("lead", "**Examples**"),
+        Block("text", 'She said "warm the cup" and left.'),
+    ]
+
+
+def test_requests_are_items_below_uses_and_quotes_below_examples():
+    """Up to where an item turns to what is done."""
+    assert list(requests(blocks(BODY))) == ["Steep green tea for two", "Boil water", "warm the cup"]
+
+
+def test_headings_of_sections_have_no_number():
+    """The title of the whole is not one of them."""
+    assert list(section_headings(blocks(BODY))) == ["When to use"]
+
+
+def test_quotes_that_are_denied_are_left_out():
+    """A denial reaches to the end of its sentence."""
+    assert list(quoted('Not for "a" or "b". For "c".')) == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("**Brew** the [tea](tea.md).", "Brew the tea"),
+        ("  -- green_tea __now__ : ", "green_tea now"),
+        ("`tea`", "`tea`"),
+        ("...", ""),
+    ],
+)
+def test_a_phrase_is_plain_without_its_marks(text, expected):
+    """Code keeps its own, and so do names."""
+    assert plain(text) == expected
+
+
+def test_folded_texts_are_equal_if_their_words_are():
+    """Of words alone, or with all else but the blanks."""
+    assert fold_words("Brew-Coffee,  NOW_please!") == "brew coffee now please"
+    assert fold_blanks(" Brew-Coffee,\n NOW ") == "brew-coffee, now"
