@@ -32,7 +32,7 @@ import click
 from ray_fleet import Fleet, tell
 from ray_shards import Embedding, in_words
 
-from skillsearch.cli.indexing import choose_request
+from skillsearch.cli.index import choose_request
 from skillsearch.cli.options import Root, index_dir_option, languages_option, roots_argument
 from skillsearch.config import load_settings
 from skillsearch.embedders.embedder import load_embedder

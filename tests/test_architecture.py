@@ -49,7 +49,7 @@ SEARCHING = {  # the only modules of the evaluation that may see skills and thei
     "evaluation.searching",
 }
 IMPORTERS = {  # the only modules that may import each of these, at any depth of their code
-    "anyio": {"cli.serving", "mcp_server"},
+    "anyio": {"cli.mcp", "mcp_server"},
     "click": {"cli"},
     "faiss": {"index.dense.nearest"},
     "filelock": {"index.storage.cache"},

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skillsearch.cli.indexing import EXAMPLES
+from skillsearch.cli.index import EXAMPLES
 from skillsearch.embedders.embedding_cache import EmbeddingCache
 from skillsearch.index.build.embedding_queue import keys_of
 from skillsearch.index.request import IndexRequest

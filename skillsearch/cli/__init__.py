@@ -1,4 +1,4 @@
-"""The command line: parse, call, print. Nothing here decides anything about skills."""
+"""The command line: every command parses, calls and prints; it decides nothing about skills."""
 
 import sys
 
@@ -8,10 +8,10 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line; a plain ``hook`` without click, which takes longer than the hook."""
+    """Run the command line; a plain ``hook`` skips click, whose import outlasts the hook."""
     leave_on_interrupt()
     if sys.argv[1:2] == ["hook"]:
-        from skillsearch.cli.prompt_hook import parse, run
+        from skillsearch.cli.hook import parse, run
 
         options = parse(sys.argv[2:])
         if options is not None:

@@ -1,4 +1,4 @@
-"""The group of all commands, and the one place where an error becomes an exit code."""
+"""The group of all commands, shell completion, and the one place that maps errors to exit codes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import traceback
 from typing import IO, Any
 
 import click
+from click.shell_completion import get_completion_class
 
 from skillsearch._version import __version__
 from skillsearch.cli.interrupts import INTERRUPTED, leave_on_interrupt, raise_on_interrupt
-from skillsearch.cli.options import CONTEXT, LOGGER, verbose_option
-from skillsearch.cli.output import StderrHandler, prepare_streams
+from skillsearch.cli.options import CONTEXT, LOGGER, command, verbose_option
+from skillsearch.cli.output import StderrHandler, is_terminal, prepare_streams, say
 from skillsearch.environ import use_one_blas_thread
 from skillsearch.errors import (
     CacheError,
@@ -28,14 +29,36 @@ from skillsearch.errors import (
 )
 from skillsearch.text.safe_text import one_line
 
-KEPT = {
-    "eval": "what was embedded is kept",
-    "index": "what was embedded is kept",
-    "run": "",
-    "tune": "begun again, it goes on",
-    "watch": "what was embedded is kept",
+COMMANDS = {
+    "index": "index",
+    "query": "query",
+    "list": "browse",
+    "show": "browse",
+    "run": "run",
+    "status": "check",
+    "doctor": "check",
+    "validate": "check",
+    "watch": "watch",
+    "mcp": "mcp",
+    "mcp-config": "mcp",
+    "daemon": "daemon",
+    "cache": "cache",
+    "hook": "prompt",
+    "prompt": "prompt",
+    "budget": "budget",
+    "eval": "eval",
+    "tune": "tune",
+    "completion": "app",
 }
-"""The commands that an interrupt leaves something of, or that have something to end first."""
+"""The module of each command, in the order of the help; only the one that runs is imported."""
+INTERRUPTIBLE = {
+    "eval": "; embedded texts are kept",
+    "index": "; embedded texts are kept",
+    "run": "",
+    "tune": "; run it again to continue",
+    "watch": "; embedded texts are kept",
+}
+"""Commands that clean up after Ctrl-C, and what the user should know about what is left."""
 EXIT_CODES: dict[type[SkillSearchError], int] = {
     ConfigError: 2,
     EvaluationError: 2,
@@ -44,43 +67,23 @@ EXIT_CODES: dict[type[SkillSearchError], int] = {
     CacheError: 4,
     IndexNotFoundError: 4,
 }
-"""Exit codes of the errors that do not exit with 1."""
-
+"""Exit codes of errors; the others exit with 1."""
 EPILOG = """\b
 Exit codes:
-  0    done; a query without a hit included
-  1    a fault of the model, the disk or a skill; also the "no" of query
-       --exit-code, status, doctor and eval --min
+  0    success, including a query without a hit
+  1    a failure of the model, the disk or a skill; also a negative answer
+       from query --exit-code, status, doctor and eval --min
   2    wrong usage: an unknown option, a bad value, a missing folder
   3    validate found errors
   4    there is no usable index
   130  interrupted
-run exits as the command that it runs does; its help has more.
+run exits with the code of the command it runs; see its help.
 """
-
-
-COMMANDS = {
-    "index": "indexing",
-    "query": "querying",
-    "list": "browsing",
-    "show": "browsing",
-    "run": "running",
-    "status": "checking",
-    "doctor": "checking",
-    "validate": "checking",
-    "watch": "watching",
-    "mcp": "serving",
-    "mcp-config": "configuring",
-    "daemon": "daemon_control",
-    "cache": "caching",
-    "hook": "hooking",
-    "prompt": "prompting",
-    "budget": "budgeting",
-    "eval": "evaluating",
-    "tune": "tuning",
-    "completion": "completion",
+_COMPLETION = {
+    "bash": 'Add to ~/.bashrc: eval "$(skillsearch completion bash)"',
+    "zsh": 'Add to ~/.zshrc: eval "$(skillsearch completion zsh)"',
+    "fish": "Add to ~/.config/fish/config.fish: skillsearch completion fish | source",
 }
-"""The module of each command, in the order of the help; only the one that runs is imported."""
 
 
 class Failure(click.ClickException):
@@ -91,7 +94,7 @@ class Failure(click.ClickException):
         self.exit_code = exit_code  # type: ignore[misc]  # click declares it for the class
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print it; the user ending the program is not an error."""
+        """Print it; without "Error:" if the user interrupted the program."""
         if self.exit_code != INTERRUPTED:
             super().show(file)
             return
@@ -99,7 +102,7 @@ class Failure(click.ClickException):
 
 
 class Commands(click.Group):
-    """A group that imports commands late, suggests near ones and lets no traceback through."""
+    """A group that imports commands lazily, suggests similar names and never shows a traceback."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
@@ -116,34 +119,32 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the first argument names."""
+        """Find the command named by the first argument."""
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
             near = difflib.get_close_matches(name, self.list_commands(ctx), n=2, cutoff=0.5)
             hint = f" Did you mean: {', '.join(near)}?" if near else ""
             ctx.fail(f"There is no command {one_line(name, 80)!r}.{hint}")
         found = super().resolve_command(ctx, args)
-        if found[0] in KEPT:
+        if found[0] in INTERRUPTIBLE:
             raise_on_interrupt()
         return found
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Run a command line; where the system fails it, even in its help, say so in one line."""
+        """Run a command line; an OSError, even while printing help, becomes one line."""
         prepare_streams()
         try:
             return super().main(*args, **options)
         except OSError as exc:
-            # What could not be written is not tried again at exit, which would change the code.
+            # Python must not retry the failed write at exit: that would change the exit code.
             sys.stdout = io.StringIO()
             reason = exc.strerror or str(exc)
-            where = (
-                f"{reason}: {exc.filename}" if exc.filename else f"The output ends here: {reason}"
-            )
-            Failure(where).show()
+            place = f"{reason}: {exc.filename}" if exc.filename else f"Output stopped: {reason}"
+            Failure(place).show()
             sys.exit(1)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command and turn what it raises into one line and an exit code."""
+        """Run a command and turn any error into one line and an exit code."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as exc:
@@ -154,32 +155,26 @@ class Commands(click.Group):
         except (click.ClickException, click.Abort, click.exceptions.Exit, OSError):
             raise
         except Exception as exc:  # The outermost edge: a user is owed a line, not a traceback.
-            if _comes_of_interrupt(exc):
+            if _comes_from_interrupt(exc):
                 raise _interrupted(ctx) from exc
-            raise _unexpected(exc) from exc
+            if LOGGER.isEnabledFor(logging.DEBUG):
+                traceback.print_exception(exc)
+            raise Failure(
+                f"This is a bug in skillsearch, please report it: {type(exc).__name__}: {exc} "
+                "(-v shows where it happened)"
+            ) from exc
 
 
 def _interrupted(ctx: click.Context) -> Failure:
-    """Say that the user ended a command, and what is left of it."""
-    kept = KEPT.get(ctx.invoked_subcommand or "", "")
-    return Failure(f"Interrupted{'; ' if kept else ''}{kept}.", INTERRUPTED)
+    kept = INTERRUPTIBLE.get(ctx.invoked_subcommand or "", "")
+    return Failure(f"Interrupted{kept}.", INTERRUPTED)
 
 
-def _comes_of_interrupt(error: BaseException | None) -> bool:
+def _comes_from_interrupt(error: BaseException | None) -> bool:
     """Return whether a library turned an interrupt into another error, as imports do."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None
-
-
-def _unexpected(error: Exception) -> Failure:
-    """Say that an error is our fault; with ``-v`` show where it happened."""
-    if LOGGER.isEnabledFor(logging.DEBUG):
-        traceback.print_exception(error)
-    return Failure(
-        f"This is a bug in skillsearch, please report it: {type(error).__name__}: {error} "
-        "(-v shows where it happened)"
-    )
 
 
 @click.group(cls=Commands, context_settings=CONTEXT, epilog=EPILOG)
@@ -198,11 +193,33 @@ def app(context: click.Context) -> None:
         LOGGER.setLevel(logging.WARNING)
 
     def restore() -> None:
-        """Leave logging as it was for whoever called us in their process."""
+        """Restore logging for a caller that runs us in its own process."""
         LOGGER.removeHandler(handler)
         LOGGER.setLevel(before)
 
     context.call_on_close(restore)
+
+
+@command("completion")
+@click.argument("shell", type=click.Choice(tuple(_COMPLETION)))
+@click.pass_context
+def completion_command(context: click.Context, shell: str) -> None:
+    """Print the completion script for a shell.
+
+    It completes commands, options and skill names.
+
+    \b
+    bash, in ~/.bashrc:    eval "$(skillsearch completion bash)"
+    zsh, in ~/.zshrc:      eval "$(skillsearch completion zsh)"
+    fish, in config.fish:  skillsearch completion fish | source
+    """  # noqa: D301 - click reads the control character, not its escape
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(f"This version of click has no completion for {shell}.")
+    root = context.find_root().command
+    click.echo(kind(root, {}, "skillsearch", "_SKILLSEARCH_COMPLETE").source())
+    if is_terminal():
+        say(_COMPLETION[shell])
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """The configuration that makes a host start our MCP server, or ask us at every prompt; texts only.
 
-Everything beyond ASCII is escaped, so that a text stays right whatever the encoding of the
-terminal it is printed on and of the file it is put into.
+Everything beyond ASCII is escaped, so a text stays right whatever the encoding of the terminal and
+of the file it is pasted into. Each form was checked in November 2026 against the source above it.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from skillsearch.errors import ConfigError
 from skillsearch.files.paths import is_utf8, printable
@@ -27,18 +27,11 @@ _EXPANDED = {
     "vscode": re.compile(r"\$\{"),
     "opencode": re.compile(r"\{(env|file):"),
 }
-"""What a host replaces in its configuration, and has no way to write as it is."""
+"""What a host expands in its configuration, with no way to escape it."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostConfig:
-    """A configuration for one host.
-
-    Attributes:
-        text: What the host reads; a part of its file where that holds more.
-        place: The file that it belongs into.
-        add_command: The command line that puts it there; empty where the host has none.
-    """
+class HostConfig(NamedTuple):
+    """A configuration text, the file it belongs in, and the command that puts it there, if any."""
 
     text: str
     place: str
@@ -46,10 +39,10 @@ class HostConfig:
 
 
 def server_config(client: str, server: Sequence[str] | str) -> HostConfig:
-    """Write the configuration of a host that is to use our MCP server.
+    """Return the configuration with which a host of `CLIENTS` uses our MCP server.
 
     Args:
-        client: One of `CLIENTS`.
+        client: The host.
         server: The command that starts the server, as a list of arguments; or the URL of one that
             runs.
 
@@ -64,24 +57,16 @@ def server_config(client: str, server: Sequence[str] | str) -> HostConfig:
 
 
 def hook_config(client: str, command: Sequence[str]) -> HostConfig:
-    """Write the configuration of a host that is to run a command at every prompt.
+    """Return the configuration with which a host of `HOOK_CLIENTS` runs a command at every prompt.
 
-    Args:
-        client: One of `HOOK_CLIENTS`.
-        command: The command, as a list of arguments.
-
-    Returns:
-        The configuration.
-
-    Raises:
-        ConfigError: When the host would not get the arguments as they are.
+    ConfigError is raised if the host would not get the arguments as they are.
     """
     _check(client, command)
     return _HOOKS[client](shlex.join(command))
 
 
 def _check(client: str, arguments: Sequence[str]) -> None:
-    """Refuse what a host would read as something else."""
+    """Refuse what a host would read differently."""
     for argument in arguments:
         if not is_utf8(argument):
             raise ConfigError(
@@ -90,14 +75,13 @@ def _check(client: str, arguments: Sequence[str]) -> None:
         pattern = _EXPANDED.get(client)
         if found := pattern and pattern.search(argument):
             raise ConfigError(
-                f"{client} would replace what follows {found[0]!r} in {printable(argument)!r}; "
-                "rename the folder, or reach it by a link."
+                f"{client} would expand what follows {found[0]!r} in {printable(argument)!r}; "
+                "rename the folder, or use a link to it."
             )
 
 
-# Checked 2026-11 against guides of 2026-10 that quote code.claude.com/docs/en/mcp.
+# guides of 2026-10 that quote code.claude.com/docs/en/mcp.
 def _claude_code(server: Sequence[str] | str) -> HostConfig:
-    """A project's ``.mcp.json``; the command adds the server for all projects of the user."""
     add = ["claude", "mcp", "add", "--scope", "user"]
     if isinstance(server, str):
         entry: JsonValue = {"type": "http", "url": server}
@@ -109,9 +93,8 @@ def _claude_code(server: Sequence[str] | str) -> HostConfig:
     return HostConfig(text, ".mcp.json in the project folder", shlex.join(add))
 
 
-# Checked 2026-11 against mintlify.com/openai/codex/configuration/mcp-servers and cli/mcp.
+# mintlify.com/openai/codex/configuration/mcp-servers and cli/mcp.
 def _codex(server: Sequence[str] | str) -> HostConfig:
-    """A table of ``config.toml``."""
     add = ["codex", "mcp", "add", NAME]
     if isinstance(server, str):
         entry: Mapping[str, JsonValue] = {"url": server}
@@ -123,10 +106,9 @@ def _codex(server: Sequence[str] | str) -> HostConfig:
     return HostConfig(text, "~/.codex/config.toml", shlex.join(add))
 
 
-# Checked 2026-11 against google-gemini/gemini-cli, docs/tools/mcp-server.md and the source of
-# `gemini mcp add`, which takes nothing behind "--" for an option of its own.
+# google-gemini/gemini-cli, docs/tools/mcp-server.md and the source of
+# `gemini mcp add`, which takes nothing behind "--" for its own option.
 def _gemini(server: Sequence[str] | str) -> HostConfig:
-    """A part of ``settings.json``."""
     add = ["gemini", "mcp", "add", "--scope", "user"]
     if isinstance(server, str):
         entry: JsonValue = {"httpUrl": server}
@@ -138,19 +120,17 @@ def _gemini(server: Sequence[str] | str) -> HostConfig:
     return HostConfig(text, "~/.gemini/settings.json", shlex.join(add))
 
 
-# Checked 2026-11 against code.visualstudio.com/docs/copilot/reference/mcp-configuration.
+# code.visualstudio.com/docs/copilot/reference/mcp-configuration.
 def _vscode(server: Sequence[str] | str) -> HostConfig:
-    """A workspace's ``mcp.json``; the command adds the server to the user's profile."""
     url = isinstance(server, str)
     entry = {"type": "http", "url": server} if url else _stdio(server)
     add = shlex.join(["code", "--add-mcp", json.dumps({"name": NAME, **entry})])
     return HostConfig(_json({"servers": {NAME: entry}}), ".vscode/mcp.json in the workspace", add)
 
 
-# Checked 2026-11 against opencode.ai/v1/docs/mcp-servers and opencode.ai/docs/migrate-v1: this is
+# opencode.ai/v1/docs/mcp-servers and opencode.ai/docs/migrate-v1: this is
 # the form of version 1, which version 2 reads too.
 def _opencode(server: Sequence[str] | str) -> HostConfig:
-    """A part of ``opencode.json``."""
     if isinstance(server, str):
         entry: JsonValue = {"type": "remote", "url": server, "enabled": True}
     else:
@@ -159,9 +139,8 @@ def _opencode(server: Sequence[str] | str) -> HostConfig:
     return HostConfig(text, "opencode.json in the project folder, or in ~/.config/opencode")
 
 
-# Checked 2026-11 against aaif-goose/goose, documentation/docs/guides/config-files.md.
+# aaif-goose/goose, documentation/docs/guides/config-files.md.
 def _goose(server: Sequence[str] | str) -> HostConfig:
-    """A part of ``config.yaml``."""
     entry: dict[str, JsonValue] = {"name": NAME, "enabled": True, "timeout": 300}
     if isinstance(server, str):
         entry |= {"type": "streamable_http", "uri": server}
@@ -171,28 +150,25 @@ def _goose(server: Sequence[str] | str) -> HostConfig:
     return HostConfig(text, "~/.config/goose/config.yaml")
 
 
-# Checked 2026-11 against docs.claude.com/docs/claude-code/hooks: the timeout is in seconds.
+# docs.claude.com/docs/claude-code/hooks: the timeout is in seconds.
 def _claude_code_hook(command: str) -> HostConfig:
-    """A part of ``settings.json``."""
     hook: JsonValue = {"type": "command", "command": command, "timeout": HOOK_SECONDS}
     text = _json({"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}})
     return HostConfig(text, "~/.claude/settings.json, or .claude/settings.json in the project")
 
 
-# Checked 2026-11 against developers.openai.com/codex/hooks and SchemaStore's codex-hooks.json: the
+# developers.openai.com/codex/hooks and SchemaStore's codex-hooks.json: the
 # timeout is in seconds, and Codex asks the user to trust a hook before it runs.
 def _codex_hook(command: str) -> HostConfig:
-    """Tables of ``config.toml``."""
     hook = {"type": "command", "command": command, "timeout": HOOK_SECONDS}
     event = "hooks.UserPromptSubmit"
     text = f"[[{event}]]\n\n[[{event}.hooks]]\n" + _lines(hook, "{} = {}\n")
     return HostConfig(text, "~/.codex/config.toml")
 
 
-# Checked 2026-11 against google-gemini/gemini-cli, docs/hooks/reference.md: the timeout is in
+# google-gemini/gemini-cli, docs/hooks/reference.md: the timeout is in
 # milliseconds.
 def _gemini_hook(command: str) -> HostConfig:
-    """A part of ``settings.json``."""
     timeout = HOOK_SECONDS * 1000
     hook: JsonValue = {"type": "command", "name": NAME, "command": command, "timeout": timeout}
     text = _json({"hooks": {"BeforeAgent": [{"hooks": [hook]}]}})
@@ -233,7 +209,7 @@ def _escaped(character: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-_SERVERS: dict[str, Callable[[Sequence[str] | str], HostConfig]] = {
+_SERVERS = {
     "claude-code": _claude_code,
     "codex": _codex,
     "gemini": _gemini,
@@ -241,12 +217,7 @@ _SERVERS: dict[str, Callable[[Sequence[str] | str], HostConfig]] = {
     "opencode": _opencode,
     "goose": _goose,
 }
-_HOOKS: dict[str, Callable[[str], HostConfig]] = {
-    "claude-code": _claude_code_hook,
-    "codex": _codex_hook,
-    "gemini": _gemini_hook,
-}
+_HOOKS = {"claude-code": _claude_code_hook, "codex": _codex_hook, "gemini": _gemini_hook}
 CLIENTS = tuple(_SERVERS)
-"""The hosts that are known."""
 HOOK_CLIENTS = tuple(_HOOKS)
-"""Those of them that run a command at every prompt."""
+"""Hosts that run a command at every prompt."""

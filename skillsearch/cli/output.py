@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import json
@@ -10,21 +11,34 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from skillsearch.environ import no_color
 from skillsearch.text.safe_text import all_visible, one_line
 from skillsearch.types import JsonValue
 
+if TYPE_CHECKING:
+    from skillsearch.types import Diagnostic, Progress
+
+_SHOWN_DIAGNOSTICS = 10
+_STAGES = {
+    "read": "Reading skills",
+    "embed": "Embedding texts",
+    "train": "Tuning",
+    "search": "Searching",
+}
+
 
 def prepare_streams() -> None:
-    """Let nothing stop the output: what the terminal cannot show is written as an escape.
+    """Make output robust: characters the terminal cannot show are written as escapes.
 
-    Reading from a closed stdin is wrong usage, writing to a closed stdout a fault; a closed stderr
-    leads nowhere. No file that is opened later takes the number of a closed stream.
+    Reading from a closed stdin is wrong usage, writing to a closed stdout an error; a closed stderr
+    is discarded. No file opened later gets the number of a closed stream.
     """
     for number in range(3):
         try:
@@ -43,22 +57,18 @@ def prepare_streams() -> None:
 
 
 class _Closed(io.RawIOBase):
-    """Stands for a stream that was closed before the program began."""
+    """A stream that was closed before the program began; only its use is an error."""
 
     def readable(self) -> bool:
-        """Return True: only who reads is told."""
         return True
 
     def writable(self) -> bool:
-        """Return True: only who writes is told."""
         return True
 
     def readinto(self, _buffer: object) -> NoReturn:
-        """Refuse to read."""
         raise click.UsageError("stdin is closed; connect it to a file or a pipe.")
 
     def write(self, _data: object) -> NoReturn:
-        """Refuse to write."""
         raise OSError(errno.EBADF, "stdout is closed")
 
 
@@ -67,23 +77,35 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def emit_json(record: JsonValue, *, indent: int | None = None) -> None:
+def emit_json(record: JsonValue) -> None:
     """Print one JSON value on a line of its own, without hidden characters in its texts."""
     record = all_visible(record)
     is_unicode = (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
-    click.echo(json.dumps(record, ensure_ascii=not is_unicode, indent=indent))
+    click.echo(json.dumps(record, ensure_ascii=not is_unicode))
 
 
 def emit_rows(rows: Iterable[Sequence[object]]) -> None:
-    """Print rows for other programs: columns parted by tabs, one row a line."""
+    """Print rows for other programs: one row a line, columns separated by tabs."""
     lines = ["\t".join(one_line(str(cell)) for cell in row) for row in rows]
     if lines:
         click.echo("\n".join(lines))
 
 
+def show_rows(rows: Iterable[Sequence[object]], headers: Sequence[str] = ()) -> None:
+    """Print rows as a table on a terminal, else separated by tabs and without headers."""
+    if is_terminal():
+        from skillsearch.cli.tables import print_rows
+
+        print_rows(rows, headers)
+    else:
+        emit_rows(rows)
+
+
 def say(message: str) -> None:
-    """Tell the user something that is no data, wrapped where a terminal shows it."""
+    """Print a message on stderr, wrapped on a terminal; nothing if it is empty."""
     line = one_line(message)
+    if not line:
+        return
     if sys.stderr.isatty():
         width = shutil.get_terminal_size().columns
         line = textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
@@ -91,8 +113,57 @@ def say(message: str) -> None:
 
 
 class StderrHandler(logging.Handler):
-    """Shows what the package logs."""
+    """Shows the package's log records, one line each."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one line for a record."""
+        """Print a record."""
         say(f"{record.levelname.lower()}: {record.getMessage()}")
+
+
+def describe(item: Diagnostic) -> str:
+    """Format a diagnostic the way editors can jump to."""
+    place = item.path if item.line is None else f"{item.path}:{item.line}"
+    return f"{place}: {item.severity} {item.code} {item.message}"
+
+
+def show_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
+    """Show the first errors and the warnings whose code occurs once; count the rest."""
+    kinds = Counter((item.severity, item.code) for item in diagnostics)
+    errors = [item for item in diagnostics if item.severity == "error"]
+    rare = [item for item in diagnostics if kinds[item.severity, item.code] == 1]
+    warnings = [item for item in rare if item.severity == "warning"]
+    for item in [*errors, *warnings][:_SHOWN_DIAGNOSTICS]:
+        say(describe(item))
+        kinds[item.severity, item.code] -= 1
+    for severity in ("error", "warning", "note"):
+        counts = [
+            f"{code} {n}" for (kind, code), n in kinds.most_common() if n and kind == severity
+        ]
+        if counts:
+            say(f"{severity}s: {', '.join(counts)} (--json lists all)")
+
+
+@contextlib.contextmanager
+def progress_bars() -> Iterator[Progress | None]:
+    """Show progress bars if stderr is a terminal; else yield None."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich import progress
+    from rich.console import Console
+
+    columns = (
+        progress.TextColumn("{task.description:<16}"),
+        progress.BarColumn(bar_width=30),
+        progress.MofNCompleteColumn(),
+        progress.TimeRemainingColumn(compact=True),
+    )
+    console = Console(stderr=True, no_color=no_color())
+    with progress.Progress(*columns, console=console, transient=True) as bars:
+        tasks = {stage: bars.add_task(text, visible=False) for stage, text in _STAGES.items()}
+
+        def update(stage: str, done: int, total: int) -> None:
+            """Move the bar of one stage."""
+            bars.update(tasks[stage], completed=done, total=total, visible=True)
+
+        yield update

@@ -1,6 +1,6 @@
-"""Tables for a person at a terminal; with the progress bars, all that is printed with rich.
+"""Tables for a person at a terminal, and explanations of scores.
 
-Texts go in as `rich.text.Text`, never as markup, so a skill cannot style what is printed.
+Texts are `rich.text.Text`, never markup, so a skill cannot style what is printed.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os.path
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.cells import cell_len, chop_cells
@@ -16,14 +16,13 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from skillsearch.cli.explaining import explanation
 from skillsearch.environ import no_color
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import Hit, SearchResult
+from skillsearch.types import Explanation, Hit, SearchResult
 
 _DESCRIPTION_LINES = 3
 _HIT_INDENT = 10
-"""Columns left of a hit's text: rank, score and the gaps behind them."""
+"""Columns left of a hit's text: rank, score and gaps."""
 _STYLES = {
     "ok": "green",
     "warning": "yellow",
@@ -33,28 +32,23 @@ _STYLES = {
     "removed": "red",
     "missing root": "bold red",
 }
-"""Words that are coloured where they stand in the first column."""
+"""Colours of words in the first column."""
 _WIDE = "\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uffe6\U00020000-\U0003fffd"
 _BREAKS = (
     re.compile(rf"[\d.,]+ %\s*|[{_WIDE}]\s*|[^\s{_WIDE}]+\s*|\s+"),
     re.compile(r"[^/]*/+|[^/]+"),
     re.compile(r"[^-_.:+,]*[-_.:+,]+|[^-_.:+,]+"),
 )
-"""Pieces that a line may end behind, the best first: words, folders of a path, parts of a name."""
+"""Pieces a line may end after, the best first: words, folders of a path, parts of a name."""
 
 
 def make_console() -> Console:
-    """Return the console of stdout, without colours where the user wants none."""
+    """Return the console of stdout, without colours if the user wants none."""
     return Console(no_color=no_color() or None, highlight=False)
 
 
 def print_hits(result: SearchResult, console: Console | None = None) -> None:
-    """Print the hits of a query: rank and score beside name, description and path.
-
-    Args:
-        result: The answer; it has hits.
-        console: Where to print, stdout by default.
-    """
+    """Print the hits of a query: rank and score beside name, description and path."""
     console = console or make_console()
     table = Table.grid(padding=(0, 2))
     table.add_column(justify="right", style="dim")
@@ -75,14 +69,7 @@ def print_rows(
     is_cut: bool = False,
     console: Console | None = None,
 ) -> None:
-    """Print rows as a table that fits the width.
-
-    Args:
-        rows: Cells of any kind.
-        headers: A title for each column, or none at all.
-        is_cut: True to give each row one line, the last column cut; else that is wrapped.
-        console: Where to print, stdout by default.
-    """
+    """Print rows as a table that fits the width; with ``is_cut`` on one line each, else wrapped."""
     console = console or make_console()
     texts = [[one_line(str(cell)) for cell in row] for row in rows]
     if not texts:
@@ -102,15 +89,7 @@ def print_rows(
 
 
 def plain_table(heads: Iterable[str], title: str = "") -> Table:
-    """Return an empty table without lines.
-
-    Args:
-        heads: A title for each column.
-        title: What stands above all.
-
-    Returns:
-        The table; `fitted` makes it as wide as the console.
-    """
+    """Return an empty table without lines; `fitted` makes it as wide as the console."""
     table = Table(
         title=Text(one_line(title), style="bold") if title else None,
         title_justify="left",
@@ -124,15 +103,7 @@ def plain_table(heads: Iterable[str], title: str = "") -> Table:
 
 
 def fitted(table: Table, width: int) -> Table:
-    """Fit a table into a width, so that a word is broken only where nothing else would do.
-
-    Args:
-        table: A table without lines, whose cells are texts; it is changed.
-        width: Columns of the console.
-
-    Returns:
-        The table.
-    """
+    """Fit a table without lines into a width, in place, breaking words only as a last resort."""
     columns = [[_text(cell) for cell in (column.header, *column.cells)] for column in table.columns]
     if sum(map(_widest, columns)) + 2 * (len(columns) - 1) > width:
         for cells in columns:
@@ -144,12 +115,8 @@ def fitted(table: Table, width: int) -> Table:
     gap = 1 if sum(whole) + gaps <= width < sum(whole) + 2 * gaps else 2
     room = width - gap * gaps
     table.padding = (0, gap, 0, 0)
-    for column, cells, wide in zip(
-        table.columns,
-        columns,
-        _shared(room, parts, whole, list(map(_widest, columns))),
-        strict=True,
-    ):
+    widths = _shared(room, parts, whole, list(map(_widest, columns)))
+    for column, cells, wide in zip(table.columns, columns, widths, strict=True):
         column.width = wide
         column.header = wrapped(cells[0], wide)
         column._cells[:] = [wrapped(cell, wide) for cell in cells[1:]]
@@ -157,16 +124,9 @@ def fitted(table: Table, width: int) -> Table:
 
 
 def wrapped(text: Text, width: int) -> Text:
-    """Break a text into lines, within a word only where that is longer than a line.
+    """Break a text into lines, within a word only if it is longer than a line.
 
-    A path is rather broken between its folders, a name between its parts.
-
-    Args:
-        text: The text; line feeds in it stay.
-        width: Columns of a line.
-
-    Returns:
-        The text with more line feeds, in the same style.
+    A long path is broken between its folders, a long name between its parts.
     """
     cuts: list[int] = []
     at = 0
@@ -191,7 +151,7 @@ def wrapped(text: Text, width: int) -> Text:
 
 
 def _pieces(text: str, width: int, depth: int) -> Iterator[str]:
-    """Yield a text whole, if it fits a line, else in pieces that do, as large as they can be."""
+    """Yield a text whole if it fits a line, else in the largest pieces that do."""
     if cell_len(text.rstrip()) <= width:
         yield text
         return
@@ -203,7 +163,7 @@ def _pieces(text: str, width: int, depth: int) -> Iterator[str]:
 
 
 def _longest(text: str, depth: int) -> int:
-    """Return the width of the widest piece of a text, taken apart down to some depth."""
+    """Return the width of the widest piece of a text, broken down to some depth."""
     pieces = [text]
     for breaks in _BREAKS[: depth + 1]:
         pieces = [part for piece in pieces for part in breaks.findall(piece)]
@@ -211,7 +171,7 @@ def _longest(text: str, depth: int) -> int:
 
 
 def _shared(room: int, *wishes: Sequence[int]) -> list[int]:
-    """Share room among columns: the best wishes that it is enough for, and a part of the next."""
+    """Share room among columns: the best wishes there is room for, and part of the next."""
     widths = [max(wide, 1) for wide in wishes[0]]
     while sum(widths) > room and max(widths) > 1:
         widths[widths.index(max(widths))] -= 1
@@ -228,17 +188,15 @@ def _shared(room: int, *wishes: Sequence[int]) -> list[int]:
 
 
 def _widest(cells: Iterable[Text]) -> int:
-    """Return the width of the longest line of some cells."""
     return max(cell_len(line) for cell in cells for line in cell.plain.split("\n"))
 
 
 def _text(cell: object) -> Text:
-    """Return a cell as a text."""
     return cell if isinstance(cell, Text) else Text(str(cell))
 
 
 def _hit_lines(hit: Hit, console: Console, *, is_twin: bool) -> list[Text]:
-    """Return what stands beside rank and score; the id too, if another hit has the same name."""
+    """Return the text beside rank and score, with the id if another hit has the same name."""
     name = Text(one_line(hit.name), style="bold")
     if is_twin:
         name.append(f"  {one_line(hit.doc_id)}", style="not bold dim")
@@ -254,7 +212,7 @@ def _hit_lines(hit: Hit, console: Console, *, is_twin: bool) -> list[Text]:
 
 
 def _cut(description: str, console: Console) -> Text:
-    """Return the first lines of a description, as wide as the console allows."""
+    """Return the first lines of a description, wrapped to the console."""
     lines = Text(one_line(description)).wrap(console, max(console.width - _HIT_INDENT, 20))
     if len(lines) <= _DESCRIPTION_LINES:
         return Text("\n").join(lines)
@@ -265,6 +223,34 @@ def _cut(description: str, console: Console) -> Text:
 
 
 def _short(path: str) -> str:
-    """Return a path relative to the working folder where it lies in it."""
+    """Return a path relative to the working folder if it lies below it."""
     inside = Path(path).is_relative_to(Path.cwd())
     return one_line(os.path.relpath(path) if inside else path)
+
+
+def explanation(explain: Explanation) -> list[tuple[str, str]]:
+    """Return an explanation of a score as pairs of a label and a text.
+
+    They are: features by what they add to the ranking sum, evidence for the best hit by what it
+    adds to the log-odds, matched terms by field, and the best section of the body.
+    """
+    values = explain.features
+    added = [
+        f"{name} {values[name]:.2f} adds {part:.2f}"
+        for name, part in _largest_first(explain.contributions)
+        if part
+    ]
+    odds = _largest_first(explain.confidence)
+    evidence = [f"{name} {part:+.2f}" for name, part in odds if round(part, 2)]
+    if round(explain.behind, 2):
+        evidence.append(f"behind the best {-explain.behind:+.2f}")
+    lines = [("why", ", ".join(added)), ("confidence", ", ".join(evidence))]
+    fields = explain.matched_terms.items()
+    lines += [(f"in {field}", ", ".join(terms)) for field, terms in fields if terms]
+    if explain.section or explain.snippet:
+        lines.append(("section", f"{explain.section or '(top)'}: {explain.snippet}"))
+    return lines
+
+
+def _largest_first(parts: Mapping[str, float]) -> list[tuple[str, float]]:
+    return sorted(parts.items(), key=lambda item: -item[1])

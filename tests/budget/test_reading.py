@@ -130,7 +130,7 @@ def test_reading_tells_how_far_it_is(drinks):
 
 def test_the_packaged_examples_fit_where_they_should():
     """All hosts list the examples whole at 200,000 tokens, and most claims hold."""
-    from skillsearch.cli.indexing import EXAMPLES
+    from skillsearch.cli.index import EXAMPLES
 
     skills, problems = reading.measure(reading.sources_of_roots([EXAMPLES])[0], TokenCounter.load())
     report = report_budget(skills, n=5, window=200_000, hosts=["openclaw", "hermes"])

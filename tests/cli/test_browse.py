@@ -13,8 +13,10 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from skillsearch.cli import budgeting, tables
+from skillsearch.cli import tables
 from skillsearch.cli.app import COMMANDS
+from skillsearch.cli.budget import HEADS
+from skillsearch.cli.tables import print_hits
 from skillsearch.types import Hit, SearchResult
 
 HOSTILE = (
@@ -107,7 +109,7 @@ def test_show_file_refuses_what_is_no_text(indexed, drinks, data):
     (drinks / "steep-tea" / "logo.png").write_bytes(data)
     result = indexed("show", "steep-tea", "--file", "logo.png")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert f"'logo.png' is no text ({len(data)} bytes)" in result.stderr
+    assert f"'logo.png' is not text ({len(data)} bytes)" in result.stderr
     record = json.loads(indexed("show", "steep-tea", "--file", "logo.png", "--json").stdout)
     assert base64.b64decode(record["base64"]) == data
 
@@ -172,7 +174,7 @@ def test_show_body_leaves_chunks_out(chunked):
     """As `load_skill` does; stderr names them, and the whole is the file itself."""
     done = chunked("show", "steep-tea", "--body")
     assert "minutes." not in done.stdout
-    assert "left out are the chunks green, black (--chunk ID prints one" in done.stderr
+    assert "the chunks green, black are left out (--chunk ID prints one" in done.stderr
     record = json.loads(chunked("show", "steep-tea", "--body", "--json").stdout)
     assert record["body"].split() == done.stdout.split()
     assert "Two minutes." in chunked("show", "steep-tea", "--file", "SKILL.md").stdout
@@ -313,11 +315,11 @@ def make_result(count=2, **changes):
 def test_the_table_of_hits_is_harmless_and_fits(width):
     """Colours of ours are the only escapes; no line is wider than the terminal."""
     file = io.StringIO()
-    tables.print_hits(make_result(), Console(file=file, width=width, force_terminal=True))
+    print_hits(make_result(), Console(file=file, width=width, force_terminal=True))
     assert "]0;" in file.getvalue()
     assert "\x1b]" not in file.getvalue()
     plain = io.StringIO()
-    tables.print_hits(make_result(), Console(file=plain, width=width, highlight=False))
+    print_hits(make_result(), Console(file=plain, width=width, highlight=False))
     assert SHOWN in " ".join(plain.getvalue().split())
     assert max(map(len, plain.getvalue().splitlines())) <= width
 
@@ -343,7 +345,7 @@ LEVELS = [
 @pytest.mark.parametrize(("kind", "rows"), [("host", HOSTS), ("level", LEVELS)])
 def test_no_word_of_a_table_is_broken(width, kind, rows):
     """Nor of its heads, where the least that the columns need has room."""
-    heads = budgeting._HEADS[kind]
+    heads = HEADS[kind]
     lines = printed_at(width, rows, heads)
     assert max(map(cell_len, lines)) <= width
     shown = set(" ".join(lines).split())
@@ -401,7 +403,7 @@ def test_hits_of_one_name_are_told_apart():
     ]
     file = io.StringIO()
     result = SearchResult("q", 0.3, tuple(hits), False, 0.0)
-    tables.print_hits(result, Console(file=file, width=80, highlight=False))
+    print_hits(result, Console(file=file, width=80, highlight=False))
     lines = [line.split()[2:] for line in file.getvalue().splitlines() if "0.50" in line]
     assert lines == [["pdf", "r:a/pdf"], ["pdf", "r:b/pdf"], ["tea"]]
 
@@ -417,7 +419,7 @@ def test_a_long_description_is_cut_to_three_lines():
     """The cut is marked, and the path follows."""
     file = io.StringIO()
     result = make_result(1, description="lorem ipsum " * 100)
-    tables.print_hits(result, Console(file=file, width=60, highlight=False))
+    print_hits(result, Console(file=file, width=60, highlight=False))
     lines = [line.strip() for line in file.getvalue().splitlines()]
     assert lines[3].endswith("…")
     assert lines[4] == "/r/red-ink/SKILL.md"
@@ -427,18 +429,18 @@ def test_a_chunk_is_named_below_the_description():
     """Harmless as all else; a hit without one has no such line."""
     file = io.StringIO()
     result = make_result(1, description="Tea.", chunk="gre\x1ben [bold]")
-    tables.print_hits(result, Console(file=file, highlight=False))
+    print_hits(result, Console(file=file, highlight=False))
     lines = [line.strip() for line in file.getvalue().splitlines()]
     assert lines[1:] == ["Tea.", "chunk: green [bold]", "/r/red-ink/SKILL.md"]
     plain = io.StringIO()
-    tables.print_hits(make_result(1), Console(file=plain))
+    print_hits(make_result(1), Console(file=plain))
     assert "chunk" not in plain.getvalue()
 
 
 def test_duplicates_are_listed_below_the_hit():
     """The other copies of a skill are given by their paths."""
     file = io.StringIO()
-    tables.print_hits(make_result(1, duplicates=("/s/copy/SKILL.md",)), Console(file=file))
+    print_hits(make_result(1, duplicates=("/s/copy/SKILL.md",)), Console(file=file))
     assert "/s/copy/SKILL.md" in file.getvalue()
 
 

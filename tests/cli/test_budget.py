@@ -7,7 +7,7 @@ import pytest
 import tokenizers
 
 from skillsearch.budget.hosts import HOSTS
-from skillsearch.cli import budgeting
+from skillsearch.cli.budget import HOSTS as OPTION_HOSTS
 from skillsearch.embedders.embedder import PACKAGED_MODEL
 
 LINES = (
@@ -177,14 +177,14 @@ def test_rows_for_programs_name_their_table_first(cli, drinks):
     assert rows[10] == ["host", "claude-code", "120", "characters", "190", *"10200"]
     assert rows[11] == ["cut", "claude-code", "name only", "squeeze-lemons", "steep-tea"]
     assert "tokens are counted by the packaged tokenizer" in result.stderr
-    assert "claude-code is taken to fill its listing by order of the roots" in result.stderr
+    assert "assuming that claude-code fills its listing by order of the roots" in result.stderr
 
 
-def test_a_person_gets_tables(cli, tmp_path, make_skill, monkeypatch):
+def test_a_person_gets_tables(cli, tmp_path, make_skill, terminal, monkeypatch):
     """Heads, percents, and of many names the first twenty."""
     for number in range(25):
         make_skill(tmp_path / "many", f"skill-{number:02}", "d" * 100)
-    monkeypatch.setattr(budgeting, "is_terminal", lambda: True)
+    terminal()
     monkeypatch.setenv("COLUMNS", "120")
     text = cli("budget", tmp_path / "many", "--context", "10000").stdout
     assert "median tokens" in text
@@ -195,15 +195,15 @@ def test_a_person_gets_tables(cli, tmp_path, make_skill, monkeypatch):
     assert "skill-21" not in cut
 
 
-def test_a_person_sees_where_nothing_could_be_measured(cli, tmp_path, make_skill, monkeypatch):
+def test_a_person_sees_what_could_not_be_measured(cli, tmp_path, make_skill, terminal, monkeypatch):
     """A hidden skill without a body costs nothing, of nothing."""
     path = make_skill(tmp_path / "one", body="", **{"disable-model-invocation": True})
-    monkeypatch.setattr(budgeting, "is_terminal", lambda: True)
+    terminal()
     monkeypatch.setenv("COLUMNS", "160")
     result = cli("budget", path.parents[1], "--host", "claude-code")
     assert "nothing to compare" in result.stdout
     assert " - " in result.stdout
-    assert "is taken to fill" not in result.stderr
+    assert "assuming that" not in result.stderr
 
 
 def test_unreadable_skills_are_named_and_counted(cli, drinks):
@@ -247,7 +247,7 @@ def test_no_skills_are_no_error(cli, tmp_path, flags):
 
 def test_the_hosts_of_the_option_are_those_that_are_known():
     """The help names them without loading what works them out."""
-    assert tuple(HOSTS) == budgeting.HOSTS
+    assert tuple(HOSTS) == OPTION_HOSTS
 
 
 def test_names_cannot_break_a_row(cli, tmp_path, make_skill):

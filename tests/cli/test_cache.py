@@ -9,7 +9,6 @@ import zipfile
 
 import pytest
 
-from skillsearch.cli import caching
 from skillsearch.config import cache_dir, default_index_dir, index_dir_for
 from skillsearch.files.own_folder import own_folder
 from skillsearch.reports.cache import KEPT_SECONDS, read_cache, remove_unused
@@ -120,7 +119,9 @@ def test_all_that_lies_there_is_shown_with_what_needs_it(index, cache, pack, tmp
     assert found["bytes"] == sum(entry["bytes"] for entry in found["entries"])
 
 
-def test_rows_are_for_programs_and_tables_for_people(index, cli, pack, tmp_path, monkeypatch):
+def test_rows_are_for_programs_and_tables_for_people(
+    index, cli, pack, tmp_path, terminal, monkeypatch
+):
     """Both name what needs an archive."""
     index(pack("tea.zip"))
     rows = [line.split("\t") for line in cli("cache").stdout.splitlines()]
@@ -133,7 +134,7 @@ def test_rows_are_for_programs_and_tables_for_people(index, cli, pack, tmp_path,
         str(tmp_path / "tea.zip"),
         str(default_index_dir()),
     ]
-    monkeypatch.setattr(caching, "is_terminal", lambda: True)
+    terminal()
     monkeypatch.setenv("COLUMNS", "400")
     table = cli("cache").stdout
     assert f"{tmp_path / 'tea.zip'}; needed by {default_index_dir()}" in table
@@ -219,12 +220,12 @@ def test_clear_leaves_what_is_needed(index, cache, cli, pack, tmp_path, drinks, 
     assert cli("show", "steep-tea", "--body").stdout == "Use 80 C.\n"
 
 
-def test_an_index_that_the_daemon_holds_is_needed(cache, index, drinks, monkeypatch):
+def test_an_index_that_the_daemon_holds_is_needed(cache, cli, index, drinks, runtime):
     """It answers from it."""
     other = index_dir_for([drinks], "hashing")
     index(drinks, "--index-dir", other)
-    status = {"indexes": [{"index_dir": str(other)}]}
-    monkeypatch.setattr(caching.client, "ask", lambda *_args, **_options: status)
+    cli("daemon", "start")
+    cli("query", "tea", "--index-dir", other)
     found = cache("--clear")
     assert [entry["used_by"] for entry in found["entries"]] == [["the daemon"]]
 

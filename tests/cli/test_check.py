@@ -6,7 +6,6 @@ import pytest
 from click.testing import CliRunner
 
 import skillsearch
-from skillsearch.cli import browsing
 from skillsearch.cli.app import EXIT_CODES, app
 from skillsearch.errors import SkillSearchError
 
@@ -196,14 +195,9 @@ def test_verbose_tells_what_is_done(cli, place):
     assert "info:" not in cli(*command).stderr
 
 
-def test_verbose_shows_where_an_unexpected_error_happened(cli, monkeypatch):
+def test_verbose_shows_where_an_unexpected_error_happened(failing):
     """For whoever reports the bug."""
-
-    def fail(*_args, **_kwargs):
-        raise RuntimeError("a cog broke")
-
-    monkeypatch.setattr(browsing, "load_settings", fail)
-    result = CliRunner().invoke(app, ["list", "-v"])
+    result = failing(RuntimeError("a cog broke"), "list", "-v")
     assert result.exit_code == 1
     assert "Traceback" in result.stderr
-    assert 'raise RuntimeError("a cog broke")' in result.stderr
+    assert "raise error\nRuntimeError: a cog broke" in result.stderr

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.cli import daemon_control
+from skillsearch.cli import daemon as daemon_commands
 from skillsearch.daemon import client, server
 from skillsearch.index.storage.cache import IndexFolder
 
@@ -41,15 +41,15 @@ def test_start_status_and_stop_tell_what_they_did(cli, runtime):
     started = cli("daemon", "start", "--idle", "3")
     assert (started.exit_code, started.stdout) == (0, "")
     pid = client.ask("status", seconds=30)["pid"]
-    assert started.stderr == f"The daemon runs (pid {pid}); it ends after 3 idle minutes.\n"
-    assert cli("daemon", "start").stderr == f"The daemon runs already (pid {pid}).\n"
+    assert started.stderr == f"The daemon runs (pid {pid}); it stops after 3 idle minutes.\n"
+    assert cli("daemon", "start").stderr == f"The daemon already runs (pid {pid}).\n"
     status = cli("daemon", "status")
     rows = dict(line.split("\t") for line in status.stdout.splitlines())
     assert (rows["pid"], rows["answered"], status.exit_code) == (str(pid), "0", 0)
-    assert cli("daemon", "stop").stderr == "The daemon has ended.\n"
+    assert cli("daemon", "stop").stderr == "The daemon has stopped.\n"
     assert not (runtime / "daemon.sock").exists()
     again = cli("daemon", "stop")
-    assert (again.exit_code, again.stderr) == (0, "No daemon runs.\n")
+    assert (again.exit_code, again.stderr) == (0, "No daemon is running.\n")
 
 
 def test_status_without_a_daemon_is_no(cli, runtime):
@@ -71,10 +71,10 @@ def test_status_names_the_indexes_that_are_open(daemon, indexed, index_dir):
 
 def test_a_daemon_of_another_version_is_named_with_the_way_out(cli, daemon, monkeypatch):
     """It is not ended unasked: another installation may use it."""
-    monkeypatch.setattr(daemon_control, "__version__", "9.9")
+    monkeypatch.setattr(daemon_commands, "__version__", "9.9")
     result = cli("daemon", "start")
     assert result.exit_code == 1
-    assert "to end it: skillsearch daemon stop" in result.stderr
+    assert "to stop it: skillsearch daemon stop" in result.stderr
 
 
 def test_a_daemon_that_cannot_start_is_one_line(cli, runtime):

@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from skillsearch.cli import evaluating
 from skillsearch.embedders.embedder import multilingual_is_installed
 from skillsearch.environ import install_extra
 from skillsearch.evaluation.runs import MEASURES
@@ -123,21 +122,21 @@ def test_rows_for_other_programs_are_parted_by_tabs(evaluate, drinks_collection)
     assert result.stderr.startswith("note: drinks: 1 of 7 queries has no relevant document")
 
 
-def test_a_terminal_gets_tables(evaluate, drinks_collection, metals, monkeypatch):
+def test_a_terminal_gets_tables(evaluate, drinks_collection, metals, terminal):
     """Every report, what is confusable, and at the end a summary."""
-    monkeypatch.setattr(evaluating, "is_terminal", lambda: True)
+    terminal()
     result = evaluate(drinks_collection, metals, "--confusables")
     assert result.stdout.count("Means in percent") == 2
     assert result.stdout.count("Under hybrid no skill steals several queries") == 2
     assert result.stdout.rstrip().splitlines()[-1].startswith("mean ")
 
 
-def test_hostile_texts_are_inert_on_a_terminal(evaluate, tmp_path, monkeypatch):
+def test_hostile_texts_are_inert_on_a_terminal(evaluate, tmp_path, terminal):
     """Names, ids, queries, and the folder's own name can move no cursor."""
     place = write_collection(tmp_path / f"a{HIDDEN}b", prefix="\u202e")
-    monkeypatch.setattr(evaluating, "is_terminal", lambda: True)
+    terminal()
     table = evaluate(place, "--confusables", "--drop-gold")
-    monkeypatch.setattr(evaluating, "is_terminal", lambda: False)
+    terminal(False)
     rows = evaluate(place, "--confusables", "--save-runs", tmp_path / "runs")
     for result in (table, rows):
         assert result.exit_code == 0
@@ -204,12 +203,12 @@ def test_own_skills_are_judged_by_kind(parsed, own):
     assert parsed("--self", own, "--kinds", "trigger, task")["queries"] == 3
 
 
-def test_own_skills_have_rows_and_tables_by_kind(evaluate, own, monkeypatch):
+def test_own_skills_have_rows_and_tables_by_kind(evaluate, own, terminal):
     """The kind stands behind the name of the collection."""
     result = evaluate("--self", own, "--system", "bm25")
     names = list(dict.fromkeys(line.split("\t")[0] for line in result.stdout.splitlines()))
     assert names == ["own skills", "own skills: trigger", "own skills: heading"]
-    monkeypatch.setattr(evaluating, "is_terminal", lambda: True)
+    terminal()
     table = evaluate("--self", own, "--system", "bm25").stdout
     lines = table[table.index("By kind of query") :].splitlines()
     assert [line.split()[:3] for line in lines[2:4]] == [
@@ -218,7 +217,7 @@ def test_own_skills_have_rows_and_tables_by_kind(evaluate, own, monkeypatch):
     ]
 
 
-def test_confusable_skills_are_told(parsed, evaluate, own, monkeypatch):
+def test_confusable_skills_are_told(parsed, evaluate, own, terminal):
     """As JSON, as a row, and for a person."""
     arguments = ("--self", own, "--system", "bm25", "--confusables", "--kinds", "trigger")
     (pair,) = parsed(*arguments)["confusables"]
@@ -236,7 +235,7 @@ def test_confusable_skills_are_told(parsed, evaluate, own, monkeypatch):
         "3",
         "1.000000",
     ]
-    monkeypatch.setattr(evaluating, "is_terminal", lambda: True)
+    terminal()
     table = evaluate(*arguments).stdout
     assert "brew-coffee loses to steep-tea: 3 queries, 100.0 % of its own" in table
     assert "won by: " in table
@@ -343,9 +342,9 @@ def test_a_bad_collection_is_named_with_file_line_and_cure(
         (["--self", "{own}", "--pool"], "name at least two"),
         (["{drinks}", "--example", "--pool", "--drop-gold"], "--drop-gold goes without --pool"),
         (["{drinks}", "--system", "x=languages:zh"], "use one of: auto, english, all"),
-        (["{drinks}", "--kinds", "task"], "--kinds goes with --self alone"),
+        (["{drinks}", "--kinds", "task"], "--kinds goes with --self only"),
         (["--self", "{own}", "--example"], "one of the two"),
-        (["{drinks}", "--save-collection", "x"], "--save-collection goes with --self alone"),
+        (["{drinks}", "--save-collection", "x"], "--save-collection goes with --self only"),
         (["{drinks}", "--html", "{drinks}"], "is a directory"),
         (["{drinks}", "--html", "nowhere/page.html"], "create it"),
         (["--self", "nowhere"], "nowhere: The folder does not exist"),
@@ -445,13 +444,13 @@ def test_languages_are_told_as_json(parsed, chores, drinks_collection):
     assert not plain.keys() & {"languages", "same_language", "cross_language"}
 
 
-def test_languages_have_rows_and_a_table(evaluate, chores, drinks_collection, monkeypatch):
+def test_languages_have_rows_and_a_table(evaluate, chores, drinks_collection, terminal):
     """The language stands behind the name of the collection."""
     result = evaluate(chores, drinks_collection, "--system", "bm25")
     names = list(dict.fromkeys(line.split("\t")[0] for line in result.stdout.splitlines()))
     groups = ("en", "es", "ja", "ko", "zh", "same language", "cross-language")
     assert names == ["chores", *(f"chores: {group}" for group in groups), "drinks", "mean"]
-    monkeypatch.setattr(evaluating, "is_terminal", lambda: True)
+    terminal()
     table = evaluate(chores, drinks_collection, "--system", "bm25").stdout
     assert table.count("By language of the query") == 1
     assert re.search(r"^cross-language +1 +bm25 +0\.0 ", table, re.MULTILINE)

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from skillsearch.cli import prompt_hook
+from skillsearch.cli import hook as prompt_hook
 from skillsearch.daemon import client
 
 PROGRAM = [sys.executable, "-m", "skillsearch", "hook"]
@@ -186,13 +186,13 @@ def test_a_daemon_that_cannot_be_used_costs_only_time(hook, runtime, monkeypatch
 @pytest.mark.parametrize(
     ("stdin", "reason"),
     [
-        ("", "stdin holds no JSON"),
-        ("tea", "stdin holds no JSON"),
-        ("[" * 100_000, "stdin holds no JSON"),
-        ("[]", 'no object with a text "prompt"'),
-        ('{"prompt": 5}', 'no object with a text "prompt"'),
-        ('{"message": "tea"}', 'no object with a text "prompt"'),
-        (b'{"prompt": "\xff\xfe"', "stdin holds no JSON"),
+        ("", "stdin is not JSON"),
+        ("tea", "stdin is not JSON"),
+        ("[" * 100_000, "stdin is not JSON"),
+        ("[]", 'not an object with a text "prompt"'),
+        ('{"prompt": 5}', 'not an object with a text "prompt"'),
+        ('{"message": "tea"}', 'not an object with a text "prompt"'),
+        (b'{"prompt": "\xff\xfe"', "stdin is not JSON"),
         (b"x" * ((8 << 20) + 1), "more than 8,388,608 bytes"),
     ],
     ids=["empty", "text", "deep", "list", "number", "none", "not UTF-8", "huge"],
@@ -273,7 +273,7 @@ def test_when_the_time_is_up_the_prompt_goes_on(hook, monkeypatch):
     assert time.monotonic() - started < 5
     assert (result.stdout, result.stderr) == (
         "",
-        "skillsearch hook: found nothing within 0.05 s; goes on without\n",
+        "skillsearch hook: timed out after 0.05 s; continuing without skills\n",
     )
 
 
@@ -289,7 +289,7 @@ def test_a_daemon_that_hangs_keeps_no_prompt(hook, monkeypatch):
         assert time.monotonic() - started < 5
     finally:
         os.kill(pid, signal.SIGKILL)
-    assert (result.stdout, "goes on without" in result.stderr) == ("", True)
+    assert (result.stdout, "continuing without" in result.stderr) == ("", True)
 
 
 @pytest.mark.parametrize("args", [["--client", "emacs"], ["--nonsense"], ["--client"], ["extra"]])

@@ -218,14 +218,14 @@ def test_the_host_can_add_a_running_server_by_itself(client, words):
 )
 def test_what_the_host_would_replace_is_refused(client, argument):
     """No host has a way to write it as it is."""
-    with pytest.raises(ConfigError, match="would replace") as caught:
+    with pytest.raises(ConfigError, match="would expand") as caught:
         server_config(client, ["/s", argument])
     assert argument in str(caught.value)
 
 
 def test_a_hook_is_checked_as_a_server_is():
     """Its settings are the same file."""
-    with pytest.raises(ConfigError, match="would replace"):
+    with pytest.raises(ConfigError, match="would expand"):
         hook_config("gemini", ["/s/$x"])
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.cli import indexing
+from skillsearch.cli.index import EXAMPLES
 from skillsearch.config import cache_dir
 from skillsearch.files.own_folder import own_folder
 from skillsearch.index.build import delta_writer
@@ -133,7 +133,7 @@ def test_metadata_alone_leaves_the_bodies_out(indexed, cli, drinks):
 def test_examples_need_no_other_folder(cli):
     """An installed copy can show itself."""
     result = cli("index", "--examples", "--index-dir", "i", "--model", "hashing", "--json")
-    examples = len(list(indexing.EXAMPLES.glob("*/SKILL.md")))
+    examples = len(list(EXAMPLES.glob("*/SKILL.md")))
     assert json.loads(result.stdout)["indexed"] == examples >= 20
 
 
@@ -614,26 +614,17 @@ def test_a_folder_that_may_not_be_written_is_not_called_full(index, drinks, inde
     assert "space" not in message
 
 
-def test_an_interrupt_exits_with_130_and_says_what_is_kept(cli, drinks, monkeypatch):
-    """Ctrl-C is no error of ours and costs nothing that was embedded."""
-
-    def interrupt(*_args, **_kwargs):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(indexing, "load_settings", interrupt)
-    result = cli("index", drinks)
+def test_an_interrupt_exits_with_130_and_says_what_is_kept(failing):
+    """Ctrl-C is not an error, and no embedded text is lost."""
+    result = failing(KeyboardInterrupt(), "index")
     assert (result.exit_code, result.stdout) == (130, "")
-    assert "what was embedded is kept" in result.stderr
+    assert "embedded texts are kept" in result.stderr
 
 
-def test_an_unexpected_error_is_one_line_that_says_it_is_a_bug(cli, drinks, monkeypatch):
+def test_an_unexpected_error_is_one_line_that_says_it_is_a_bug(failing):
     """No traceback reaches a user who did not ask for one."""
-
-    def fail(*_args, **_kwargs):
-        raise RuntimeError("a cog broke")
-
-    monkeypatch.setattr(indexing, "load_settings", fail)
-    result = cli("index", drinks)
+    result = failing(RuntimeError("a cog broke"), "index")
+    assert "Traceback" not in result.stderr
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
     assert "bug in skillsearch" in result.stderr
     assert "RuntimeError: a cog broke" in result.stderr

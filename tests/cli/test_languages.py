@@ -177,7 +177,7 @@ def test_a_channel_that_lost_its_library_is_told(index, mixed, extra, index_dir,
     index(mixed)
     extra(None)
     status = cli("status", "--index-dir", index_dir)
-    assert f"for all other languages; cannot be asked: {INSTALL}\n" in status.stdout
+    assert f"for all other languages; not usable: {INSTALL}\n" in status.stdout
     assert (
         f"the channel for other languages cannot be asked: {INSTALL}\n"
         in cli("doctor", "--index-dir", index_dir).stdout

@@ -35,8 +35,8 @@ def test_data_goes_to_stdout_and_its_place_to_stderr(cli, client):
     result = cli("mcp-config", client)
     assert result.exit_code == 0
     assert "skillsearch" in result.stdout
-    assert "belongs into" not in result.stdout
-    assert "This belongs into " in result.stderr
+    assert "belongs in" not in result.stdout
+    assert "This belongs in " in result.stderr
     assert ", merged with what is there.\n" in result.stderr
 
 
@@ -192,7 +192,7 @@ def test_what_the_host_would_replace_is_a_wrong_usage(cli, tmp_path):
     (tmp_path / "work" / "$HOME").mkdir()
     result = cli("mcp-config", "gemini", "$HOME")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "gemini would replace" in result.stderr
+    assert "gemini would expand" in result.stderr
 
 
 def test_a_missing_extra_is_told(cli, monkeypatch):

@@ -91,7 +91,7 @@ def test_ctrl_c_exits_with_130_and_keeps_what_was_embedded(start, tmp_path, make
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     code, stdout, stderr = finish(process)
-    assert (code, stdout, stderr) == (130, "", "Interrupted; what was embedded is kept.\n")
+    assert (code, stdout, stderr) == (130, "", "Interrupted; embedded texts are kept.\n")
     assert not (tmp_path / "i" / "CURRENT").exists()
     report = json.loads(finish(start("index", "many", "--index-dir", "i", "--json"))[1])
     assert report["indexed"] == 600
@@ -109,8 +109,8 @@ def test_ctrl_c_exits_with_130_and_keeps_what_was_embedded(start, tmp_path, make
         (["list", "--json"], ""),
         (["query", "-"], ""),
         (["doctor"], ""),
-        (["index", "drinks", "--verify"], "; what was embedded is kept"),
-        (["run", "steep-tea", "--", "sleep", "0.3"], "; the command was ended"),
+        (["index", "drinks", "--verify"], "; embedded texts are kept"),
+        (["run", "steep-tea", "--", "sleep", "0.3"], "; the command was stopped"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
@@ -178,7 +178,7 @@ def test_a_full_disk_behind_stdout_is_one_line(start, indexed, index_dir, args):
     place = ["--index-dir", index_dir] if args == ["list"] else []
     with Path("/dev/full").open("w") as full:
         done = finish(start(*args, *place, stdout=full))
-    line = "Error: The output ends here: No space left on device\n"
+    line = "Error: Output stopped: No space left on device\n"
     assert done == (1, None, line)
 
 
@@ -187,7 +187,7 @@ def test_a_closed_stdout_is_no_success(start, indexed, index_dir, args):
     """What nobody can have read is a fault."""
     place = [] if args == ["--help"] else ["--index-dir", index_dir]
     process = start(*args, *place, stdout=None, preexec_fn=lambda: os.close(1))
-    assert finish(process) == (1, None, "Error: The output ends here: stdout is closed\n")
+    assert finish(process) == (1, None, "Error: Output stopped: stdout is closed\n")
 
 
 @pytest.mark.parametrize("args", [["query", "-"], ["prompt", "-"], ["query", "--batch", "-"]])

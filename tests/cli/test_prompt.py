@@ -102,8 +102,8 @@ def test_what_a_loaded_skill_needs_comes_before_it(cli, tmp_path, make_skill):
     result = cli("prompt", "--load", "report", "--required", *place)
     heads = [line for line in result.stdout.splitlines() if line.startswith("<skill_content")]
     assert [head.split('"')[1] for head in heads] == ["csv", "chart", "report"]
-    assert "report needs gone, which is not there" in result.stderr
-    assert "these need each other: chart -> csv -> chart" in result.stderr
+    assert "report requires gone, which is not there" in result.stderr
+    assert "these require each other: chart -> csv -> chart" in result.stderr
     assert cli("prompt", "--load", "report", *place).stdout.count("<skill_content") == 1
 
 

@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from skillsearch.cli import opening
 from skillsearch.config import cache_dir
 from skillsearch.files.own_folder import own_folder
+from skillsearch.index.opening import MAX_REFRESHED_FILES
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.types import SYSTEMS
 
@@ -202,7 +202,7 @@ def test_refreshing_can_be_turned_off(indexed, drinks, make_skill, monkeypatch, 
 
 def test_much_change_is_warned_of_and_the_old_index_searched(indexed, drinks, make_skill):
     """More new skills than can be embedded in a moment wait for ``index``."""
-    for number in range(opening.MAX_REFRESHED_FILES + 1):
+    for number in range(MAX_REFRESHED_FILES + 1):
         make_skill(drinks, f"new-{number}", "Mix cocktails.")
     result = indexed("query", "brew filter coffee", "--json")
     assert "much has changed (33 added, 0 changed, 0 removed)" in result.stderr
@@ -451,8 +451,8 @@ def test_a_missing_batch_file_is_a_usage_error(indexed, tmp_path):
     [
         ([""], "The query is empty"),
         (["  \t "], "The query is empty"),
-        ([], "Say what is to be done"),
-        (["tea", "--batch", "-"], "one of the two"),
+        ([], "Say what to do"),
+        (["tea", "--batch", "-"], "not both"),
         (["tea", "-n", "0"], "0 is not in the range 1<=x<=1000"),
         (["tea", "-n", "1001"], "1001 is not in the range"),
         (["tea", "-n", "two"], "'two' is not a whole number, such as 5"),
@@ -494,7 +494,7 @@ def test_a_misspelt_name_gets_the_names_that_come_near(indexed):
     """On stderr and in JSON; a request in words, or a word that is like no name, gets none."""
     done = indexed("query", "stepp-tea", "--threshold", "0.99")
     assert (done.exit_code, done.stdout) == (0, "")
-    assert "Skills of a similar name: steep-tea (skillsearch show NAME)" in done.stderr
+    assert "Skills with a similar name: steep-tea (skillsearch show NAME)" in done.stderr
     found = json.loads(indexed("query", "Brew-Cofee", "--threshold", "0.99", "--json").stdout)
     assert (found["hits"], found["nearest"]) == ([], ["brew-coffee"])
     for words in ("steep tea please", "joke"):

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 import skillsearch
-from skillsearch.cli.run_options import read_stdin
-from skillsearch.cli.run_report import hints, keep_files
+from skillsearch.cli.run import read_stdin
+from skillsearch.cli.run_results import find_hints, keep_files
 from skillsearch.execution.executors import EXECUTORS, executor_statuses
 from skillsearch.execution.types import Capabilities, RunRequest, RunResult
 
@@ -144,7 +144,7 @@ def test_a_program_that_is_not_there_exits_with_127(run):
         (["--input", "skill://none/x", "python-math", "--", "true"], "none"),
         (["--output", "../x", "python-math", "--", "true"], "../x"),
         (["--root", "none", "python-math", "--", "true"], "none'; name one for --root"),
-        (["--root", ".", "python-math", "--", "true"], "no skill to read below"),
+        (["--root", ".", "python-math", "--", "true"], "no readable skill below"),
         (["--env", "LD_PRELOAD=x", "python-math", "--", "true"], "LD_PRELOAD"),
     ],
 )
@@ -221,7 +221,7 @@ def test_a_file_that_is_there_is_not_written_over(local):
     command = "printf new > out/a; printf new > out/b"
     result = local(command, "--output", "out/*")
     assert result.exit_code == 125
-    assert "out/a is there already" in result.stderr
+    assert "out/a was not written: it exists" in result.stderr
     assert [Path("out/a").read_text(), Path("out/b").read_text()] == ["mine", "new"]
     assert local(command, "--output", "out/*", "--force").exit_code == 0
     assert Path("out/a").read_text() == "new"
@@ -256,7 +256,7 @@ def test_a_file_is_kept_whole_or_not_at_all(tmp_path, is_forced):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, ignored)
-    assert kept.paths == ()
+    assert kept.paths == []
     assert "a was not written" in kept.problems[0]
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == old
 
@@ -268,12 +268,12 @@ LOCAL = Capabilities("none", True, True, True, True, (), ())
 @pytest.mark.parametrize(
     ("code", "stderr", "capabilities", "words"),
     [
-        (-1, "execvp: Permission denied", NAMESPACE, ["run by its interpreter"]),
-        (126, "bash: scripts/a.sh: Permission denied", LOCAL, ["run by its interpreter"]),
+        (-1, "execvp: Permission denied", NAMESPACE, ["by its interpreter"]),
+        (126, "bash: scripts/a.sh: Permission denied", LOCAL, ["by its interpreter"]),
         (127, "bash: jq: command not found", LOCAL, ["looked for beside skillsearch's Python"]),
         (1, "mkdir: 'docs': Permission denied", LOCAL, ["../skills/python-math from there"]),
         (30, "Read-only file system", NAMESPACE, ["--cwd work"]),
-        (2, "a.sh: $'\\r': command not found", LOCAL, ["line ends of Windows"]),
+        (2, "a.sh: $'\\r': command not found", LOCAL, ["Windows line endings"]),
         (1, "ModuleNotFoundError: No module named 'x'", LOCAL, [sys.prefix]),
         (6, "curl: (6) Could not resolve host: a.org", NAMESPACE, ["has no network"]),
         (6, "curl: (6) Could not resolve host: a.org", LOCAL, []),
@@ -288,11 +288,11 @@ def test_what_a_command_failed_for_is_explained_where_it_is_known(
     """By what it wrote last: how it was run, and what to do about it."""
     request = RunRequest("python-math", tmp_path, ("python3", "scripts/fib.py"))
     result = RunResult("", stderr, code, False, 1, "namespace")
-    told = hints(result, request, capabilities)
+    told = find_hints(result, request, capabilities)
     assert len(told) == len(words)
     assert all(word in hint for word, hint in zip(words, told, strict=True))
     timed_out = RunResult("", stderr, code, True, 1, "namespace")
-    assert hints(timed_out, request, capabilities) == []
+    assert find_hints(timed_out, request, capabilities) == []
 
 
 @pytest.mark.parametrize(
@@ -320,8 +320,8 @@ def test_a_file_of_the_user_that_a_command_missed_is_an_input(
     word = word.format(cwd=Path.cwd())
     request = RunRequest("python-math", folder, ("cat", word))
     result = RunResult(f"File not found: {word}", "", 0, False, 1, "local")
-    told = hints(result, request, capabilities)
-    expected = f"add --input {word}, and in the command name it inputs/people.csv."
+    told = find_hints(result, request, capabilities)
+    expected = f"add --input {word}, and in the command call it inputs/people.csv."
     assert [expected in hint for hint in told] == [True] * is_told
 
 
@@ -329,7 +329,7 @@ def test_a_hint_stands_in_the_report(run):
     """Behind what the command itself said."""
     Path("people.csv").touch()
     lines = run("--", "cat", "people.csv").stderr.splitlines()
-    assert lines[-1].startswith("hint: It does not see people.csv of yours")
+    assert lines[-1].startswith("hint: The command cannot see your people.csv")
 
 
 def test_a_command_that_failed_keeps_its_own_exit_code(local):
@@ -525,7 +525,7 @@ def test_a_run_that_is_interrupted_leaves_no_command_behind(skills, tmp_path, se
         process.kill()
         process.communicate(timeout=30)
     assert process.returncode == (130 if sent == signal.SIGINT else -sent)
-    assert ("Interrupted; the command was ended." in stderr) == (sent == signal.SIGINT)
+    assert ("Interrupted; the command was stopped." in stderr) == (sent == signal.SIGINT)
     pid = int(pid_file.read_text())
     while Path(f"/proc/{pid}").exists():
         assert time.monotonic() < deadline

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from skillsearch.cli import tuning as cli_tuning
 from skillsearch.evaluation.types import Comparison
 from skillsearch.training import tuning
 from skillsearch.training.measuring import Change, Measured
@@ -83,9 +82,9 @@ def test_json_is_one_object(run, tmp_path):
     assert json.loads(run("--json", gains=False).stdout)["folder"] is None
 
 
-def test_a_person_gets_a_table(run, monkeypatch, tmp_path):
+def test_a_person_gets_a_table(run, terminal):
     """In percent, with points and chance."""
-    monkeypatch.setattr(cli_tuning, "is_terminal", lambda: True)
+    terminal()
     shown = run().stdout
     assert "100 requests held out of the skills, among 500 skills" in shown
     assert "50.0" in shown

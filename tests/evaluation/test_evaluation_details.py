@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from skillsearch.cli.evaluation_details import (
+from skillsearch.cli.eval_tables import (
     emit_confusions,
     print_confusions,
     print_kinds,

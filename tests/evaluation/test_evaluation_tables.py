@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from skillsearch.cli.evaluation_tables import (
+from skillsearch.cli.eval_tables import (
     _last_part,
     emit_report,
     emit_summary,

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from skillsearch.cli.indexing import describe, progress_bars
-from skillsearch.cli.opening import open_index
 from skillsearch.cli.options import (
     Count,
+    Flags,
     Root,
     command,
     index_dir_option,
     json_option,
     roots_argument,
 )
-from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say
+from skillsearch.cli.output import (
+    describe,
+    emit_json,
+    emit_rows,
+    is_terminal,
+    progress_bars,
+    say,
+)
 from skillsearch.config import Settings, load_settings
+from skillsearch.index.opening import open_index
 from skillsearch.text.safe_text import listed
 
 if TYPE_CHECKING:
@@ -29,32 +35,22 @@ if TYPE_CHECKING:
 
 WINDOW = 200_000
 HOSTS = ("claude-code", "codex", "openclaw", "hermes", "deepagents")
-"""Named here too, so that the help needs not load what works them out."""
+"""Repeated here, so that the help does not import what measures them."""
 
 _Cell: TypeAlias = "str | int | float | None"
 """A float is a share."""
 
 _SHOWN_NAMES = 20
 _SHOWN_PROBLEMS = 20
-_HEADS = {
+HEADS = {
     "level": ("level", "characters", "tokens", "of all", "median tokens", "most tokens", "in"),
     "claim": ("claim", "figure", "said", "measured", "holds", "compares"),
-    "host": (
-        "host",
-        "limit",
-        "of",
-        "uncut",
-        "whole",
-        "shortened",
-        "name only",
-        "omitted",
-        "hidden",
-    ),
+    "host": tuple("host,limit,of,uncut,whole,shortened,name only,omitted,hidden".split(",")),
 }
 
 
 @command("budget")
-@roots_argument(must_be=True)
+@roots_argument(must_exist=True)
 @index_dir_option
 @click.option(
     "--context",
@@ -62,49 +58,50 @@ _HEADS = {
     default=WINDOW,
     show_default=True,
     metavar="TOKENS",
-    help="Context window of the model; 0 where it is unknown.",
+    help="Context window of the model; 0 if unknown.",
 )
 @click.option(
     "--host",
     "hosts",
     multiple=True,
     type=click.Choice(HOSTS),
-    help="Only this host; may be given several times.",
+    help="Only this host. Repeatable.",
 )
 @json_option
 def budget_command(
+    flags: Flags,
     roots: tuple[Root, ...],
-    index_dir: Path | None,
     context: int,
     hosts: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Measure what skills cost in a prompt, and what hosts would cut from their listing.
+    """Measure what skills cost in a prompt.
 
-    The skills are those below each ROOT, without an index, or those of the index.
+    It also shows what hosts would cut from their listing. The skills are those below each ROOT,
+    without an index, or those of the index.
 
-    Levels: the overview is name and description of each skill that is not hidden, a line each;
+    Levels: the overview is name and description of each skill that is not hidden, one a line;
     bodies are all SKILL.md files without frontmatter; all is bodies and .md and .txt documents.
     A search costs the overview of its hits and one body instead.
 
-    Claims are the savings of tokens that progressive loading promises. metadata: the overview, not
-    all bodies and documents, saves 90 %. start: the overview is at most 20 % of all bodies. on
-    demand: the overview and one body, not all bodies, saves 80 %. relevant: the overview of the
-    hits, not of all, saves 70 %. format: plain lines, not XML with locations, saves 50 %.
+    Claims are the token savings that progressive loading promises. metadata: the overview instead
+    of all bodies and documents saves 90 %. start: the overview is at most 20 % of all bodies. on
+    demand: the overview and one body instead of all bodies saves 80 %. relevant: the overview of
+    the hits instead of all saves 70 %. format: plain lines instead of XML with locations save 50 %.
 
-    Hosts list a skill whole, with a shortened description, by name only, or not at all. What a
-    host orders by use is taken in the order of the roots, then by name.
+    Hosts list a skill whole, with a shortened description, by name only, or not at all. If a host
+    orders skills by use, the order of the roots and then of names is used instead.
 
-    Characters are exact. Tokens are those of the packaged tokenizer, but for Codex, which takes 4
-    bytes for one; the tokenizer of another model differs by some tens of percent.
+    Characters are exact. Tokens are counted by the packaged tokenizer, except for Codex, which
+    counts 4 bytes as one; the tokenizer of another model differs by some tens of percent.
     """
-    if roots and index_dir is not None:
+    if roots and flags["index_dir"] is not None:
         raise click.UsageError("ROOT and --index-dir name different skills; use one of them.")
     from skillsearch.budget.costs import report_budget
     from skillsearch.budget.reading import measure
     from skillsearch.embedders.token_counter import COUNTED_BY, TokenCounter
 
-    settings = load_settings(index_dir=index_dir)
+    settings = load_settings(**flags)
     sources, problems = _sources(roots, settings)
     with progress_bars() as progress:
         skills, more = measure(sources, TokenCounter.load(), progress)
@@ -120,8 +117,8 @@ def budget_command(
         say(f"tokens are counted by {COUNTED_BY}; another model's differ by some tens of percent")
         for listing in report.listings:
             if listing.is_over:
-                say(f"{listing.host} is taken to fill its listing by {listing.order}")
-    _tell(problems)
+                say(f"assuming that {listing.host} fills its listing by {listing.order}")
+    _show_problems(problems)
 
 
 def _sources(
@@ -136,8 +133,8 @@ def _sources(
     return sources_of_index(open_index(settings)), ()
 
 
-def _tell(problems: Sequence[Diagnostic]) -> None:
-    """Name what could not be read, and count it."""
+def _show_problems(problems: Sequence[Diagnostic]) -> None:
+    """Name the first files that could not be read, and count all."""
     for item in problems[:_SHOWN_PROBLEMS]:
         say(describe(item))
     if len(problems) > _SHOWN_PROBLEMS:
@@ -154,17 +151,18 @@ def _show(report: BudgetReport) -> None:
         "claim": _claim_rows(report),
         "host": _host_rows(report),
     }
+    cut = list(_cut_rows(report))
     if not is_terminal():
         for kind, rows in tables.items():
             emit_rows((kind, *map(_plain, row)) for row in rows)
-        emit_rows(("cut", *row) for row in _cut_rows(report))
+        emit_rows(("cut", *row) for row in cut)
         return
     from skillsearch.cli.tables import print_rows
 
     for kind, rows in tables.items():
-        print_rows([[_readable(cell) for cell in row] for row in rows], _HEADS[kind])
+        print_rows([[_readable(cell) for cell in row] for row in rows], HEADS[kind])
         click.echo()
-    cuts = [(host, fate, listed(names, _SHOWN_NAMES)) for host, fate, *names in _cut_rows(report)]
+    cuts = [(host, fate, listed(names, _SHOWN_NAMES)) for host, fate, *names in cut]
     print_rows(cuts, ("host", "fate", "skills"))
 
 
@@ -182,7 +180,6 @@ def _level_rows(report: BudgetReport) -> Iterator[tuple[_Cell, ...]]:
 
 
 def _claim_rows(report: BudgetReport) -> Iterator[tuple[_Cell, ...]]:
-    """Yield a row for each claim."""
     words = {True: "yes", False: "no", None: "nothing to compare"}
     for claim in report.claims:
         figures = (claim.figure, claim.claimed, claim.measured)
@@ -190,14 +187,14 @@ def _claim_rows(report: BudgetReport) -> Iterator[tuple[_Cell, ...]]:
 
 
 def _host_rows(report: BudgetReport) -> Iterator[tuple[_Cell, ...]]:
-    """Yield a row for each host: its limit, and how many skills share each fate."""
+    """Yield a row for each host: its limit, and how many skills have each fate."""
     for listing in report.listings:
         counts = (len(names) for names in listing.fates.values())
         yield listing.host, listing.limit, listing.unit, listing.needed, *counts
 
 
 def _cut_rows(report: BudgetReport) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each host and fate but the best: the names of the skills."""
+    """Yield a row for each host and fate except whole: the names of the skills."""
     for listing in report.listings:
         for fate, names in listing.fates.items():
             if names and fate != "whole":
@@ -205,14 +202,14 @@ def _cut_rows(report: BudgetReport) -> Iterator[tuple[str, ...]]:
 
 
 def _plain(cell: _Cell) -> str:
-    """Write a cell for a program: numbers bare, nothing where nothing was measured."""
+    """Format a cell for a program; empty if nothing was measured."""
     if isinstance(cell, float):
         return f"{cell:.4f}"
     return "" if cell is None else str(cell)
 
 
 def _readable(cell: _Cell) -> str:
-    """Write a cell for a person: shares in percent, thousands apart."""
+    """Format a cell for a person: shares in percent, with thousands separators."""
     if isinstance(cell, float):
         return f"{100 * cell:.0f} %"
     if cell is None:

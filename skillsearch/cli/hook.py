@@ -1,13 +1,13 @@
-"""Answer the prompt hook of a host, in a tenth of a second where the daemon runs.
+"""Answers the prompt hook of a host, in a tenth of a second if the daemon runs.
 
-So nothing is imported here that is not needed then: no click, no settings, no types.
+Nothing is imported here that is not needed for that: no click, no settings, no types.
 
-What the hosts expect, each read in November 2026: Claude Code (code.claude.com/docs/en/hooks,
+Each host's contract, read in November 2026: Claude Code (code.claude.com/docs/en/hooks,
 ``UserPromptSubmit``; a bare ``additionalContext`` is dropped, anthropics/claude-code#52876), Codex
 (openai/codex, codex-rs/hooks/src/events/user_prompt_submit.rs, the same form) and Gemini CLI
-(google-gemini/gemini-cli, docs/hooks/reference.md, ``BeforeAgent``). All of them take an empty
-stdout as nothing to add, show stderr to nobody and ``systemMessage`` to the person, and let exit
-code 2 block the prompt.
+(google-gemini/gemini-cli, docs/hooks/reference.md, ``BeforeAgent``). In all of them
+an empty stdout adds nothing, stderr is hidden, ``systemMessage`` is shown to the user, and exit
+code 2 blocks the prompt.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from skillsearch.daemon import client
 from skillsearch.environ import variables
 from skillsearch.errors import DaemonError, SkillSearchError
 
-TYPE_CHECKING = False  # `typing` would cost every prompt some milliseconds
+TYPE_CHECKING = False  # importing `typing` would slow down every prompt
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -32,33 +32,25 @@ if TYPE_CHECKING:
 EVENTS = {"claude-code": "UserPromptSubmit", "codex": "UserPromptSubmit", "gemini": "BeforeAgent"}
 """The event of each host whose hook answers in JSON."""
 CLIENTS = (*EVENTS, "text")
-"""Hosts, and ``text`` for any that adds to the prompt what the hook prints."""
+"""Hosts, and ``text`` for any other that adds the output of a hook to the prompt."""
 SECONDS = 2.0
-"""How long a prompt may wait for us."""
+"""How long a prompt waits at most."""
 N = 3
 MAX_EVENT_BYTES = 8 << 20
 MAX_PROMPT_CHARS = 4096
-"""What lies behind is pasted material that would cost time and blur the request."""
+"""The rest is pasted material that would cost time and blur the request."""
 INTRODUCTION = (
-    "Skills on this machine that may fit the user's request. Where one does, read the SKILL.md at "
-    "its location before you begin; where none does, go on without. This is no request by itself."
+    "Skills on this machine that may fit the user's request. If one does, read the SKILL.md at "
+    "its location before you begin; if none does, go on without. This is not a request by itself."
 )
-"""Hosts put our text behind the prompt, where a model may take it for the task
-(openai/codex#40680)."""
+"""Hosts append our text to the prompt, so a model may take it for the task (openai/codex#40680)."""
 _SILENT_SECONDS = 86_400
-"""Seconds for which a person is not told again that there is no index."""
+"""How long a user is not told again that there is no index."""
 _OPTIONS = {"--client": "client", "--index-dir": "index_dir"}
 
 
 def parse(arguments: list[str]) -> dict[str, str | None] | None:
-    """Read the arguments of a plain call.
-
-    Args:
-        arguments: What stands behind ``hook``.
-
-    Returns:
-        The arguments for `run`; None for anything but options with good values.
-    """
+    """Return the arguments for `run`; None if click has to look at them."""
     values: dict[str, str | None] = {"client": None, "index_dir": None}
     words = [part for word in arguments for part in word.split("=", 1)]
     for name, value in zip(words[::2], words[1::2], strict=False):
@@ -70,30 +62,27 @@ def parse(arguments: list[str]) -> dict[str, str | None] | None:
 
 
 def run(client: str | None, index_dir: str | None) -> None:
-    """Answer the event on stdin; whatever goes wrong is a line on stderr and blocks no prompt.
+    """Answer the event on stdin; an error is a line on stderr and never blocks the prompt.
 
-    Args:
-        client: One of `CLIENTS`; None to go by the name of the event.
-        index_dir: Folder of the index; None for that of the settings.
+    Without a client of `CLIENTS`, the name of the event decides on the form of the answer.
     """
     deadline = time.monotonic() + SECONDS
     event = None
     try:
         event = _read_event(deadline)
         prompt = event["prompt"][:MAX_PROMPT_CHARS]
-        text = _overview(prompt, index_dir, deadline) if prompt.strip() else ""
-        if text:
+        if prompt.strip() and (text := _overview(prompt, index_dir, deadline)):
             _emit(_form(f"{INTRODUCTION}\n{text}", client, event))
     except KeyboardInterrupt:
-        _tell("interrupted")
+        _warn("interrupted")
     except Exception as exc:  # noqa: BLE001  # The host would show its user a traceback, or block.
-        _tell(str(exc) if isinstance(exc, SkillSearchError) else f"{type(exc).__name__}: {exc}")
+        _warn(str(exc) if isinstance(exc, SkillSearchError) else f"{type(exc).__name__}: {exc}")
         if event and client != "text":
-            _tell_person(index_dir)
+            _report_no_index(index_dir)
 
 
-def _tell_person(index_dir: str | None) -> None:
-    """Have the host show its user that there is no index, once a day for each index."""
+def _report_no_index(index_dir: str | None) -> None:
+    """Have the host tell its user that there is no index, once a day for each index."""
     from contextlib import suppress
 
     from skillsearch.config import load_settings, no_index
@@ -107,11 +96,11 @@ def _tell_person(index_dir: str | None) -> None:
 
 
 def _is_first_today(folder: Path) -> bool:
-    """Mark that the lack of an index is told; False if it was within a day."""
+    """Return whether the lack of an index was not reported within a day, and mark it reported."""
     from contextlib import suppress
 
     mark = _mark_of(folder)
-    with suppress(OSError):  # There is no mark, or it cannot be made: better told twice than never.
+    with suppress(OSError):  # no mark, or none can be made: better report twice than never
         if 0 <= time.time() - mark.stat().st_mtime < _SILENT_SECONDS:
             return False
     with suppress(OSError):
@@ -121,11 +110,7 @@ def _is_first_today(folder: Path) -> bool:
 
 
 def forget_told(folder: Path) -> None:
-    """Have the lack of an index told again if it should ever be gone.
-
-    Args:
-        folder: Folder of an index that was made.
-    """
+    """Report it again if the index that was made in a folder should ever be gone."""
     from contextlib import suppress
 
     with suppress(OSError):
@@ -133,7 +118,7 @@ def forget_told(folder: Path) -> None:
 
 
 def _mark_of(folder: Path) -> Path:
-    """Return the file that marks that the lack of an index was told."""
+    """Return the file that marks the lack of an index as reported."""
     import hashlib
 
     from skillsearch.config import cache_dir
@@ -143,26 +128,26 @@ def _mark_of(folder: Path) -> Path:
 
 
 def _read_event(deadline: float) -> dict[str, JsonValue]:
-    """Read the event that a host describes on stdin."""
+    """Read the host's event from stdin."""
     data = _read_stdin(deadline)
     if len(data) > MAX_EVENT_BYTES:
         raise SkillSearchError(f"the event on stdin has more than {MAX_EVENT_BYTES:,} bytes")
     try:
         event = json.loads(data.decode("utf-8", "replace"))
     except (ValueError, RecursionError) as exc:
-        raise SkillSearchError(f"stdin holds no JSON: {exc}") from exc
+        raise SkillSearchError(f"stdin is not JSON: {exc}") from exc
     if not isinstance(event, dict) or not isinstance(event.get("prompt"), str):
-        raise SkillSearchError('stdin holds no object with a text "prompt"')
+        raise SkillSearchError('stdin is not an object with a text "prompt"')
     return event
 
 
 def _read_stdin(deadline: float) -> bytes:
-    """Read stdin, which a host may forget to close, up to a byte more than is allowed."""
+    """Read stdin, which a host may forget to close, up to one byte over the limit."""
     if sys.stdin is None:
         raise SkillSearchError("stdin is closed; the host writes its event there")
     try:
         stream = sys.stdin.fileno()
-    except io.UnsupportedOperation:  # It is no stream of the system.
+    except io.UnsupportedOperation:  # not backed by a file descriptor
         stream = -1
     if stream < 0 or os.name != "posix":
         return sys.stdin.buffer.read(MAX_EVENT_BYTES + 1)
@@ -179,7 +164,7 @@ def _read_stdin(deadline: float) -> bytes:
 
 
 def _overview(prompt: str, index_dir: str | None, deadline: float) -> str:
-    """Return the skills that fit a prompt: from the daemon, or from a process of our own."""
+    """Return the skills that fit a prompt: from the daemon, or else from a new process."""
     try:
         answer = _ask_daemon(prompt, index_dir, deadline)
     except DaemonError as exc:
@@ -189,24 +174,24 @@ def _overview(prompt: str, index_dir: str | None, deadline: float) -> str:
     if answer is None:
         return _search(prompt, index_dir, deadline)
     for note in answer["notes"]:
-        _tell(note)
+        _warn(note)
     return str(answer["text"])
 
 
 def _ask_daemon(prompt: str, index_dir: str | None, deadline: float) -> dict[str, JsonValue] | None:
-    """Ask the daemon, started now if need be; None where the settings turn it off."""
+    """Ask the daemon, started now if necessary; None if the settings turn it off."""
     given = variables()
     if given.get("SKILLSEARCH_DAEMON") == "off":
         return None
 
     def ask() -> dict[str, JsonValue] | None:
-        """Ask the daemon that runs."""
+        """Ask the running daemon."""
         return client.ask(
             "overview",
             seconds=deadline - time.monotonic(),
             prompt=prompt,
             n=N,
-            folder=os.getcwd(),  # noqa: PTH109  # pathlib would cost every prompt some time
+            folder=os.getcwd(),  # noqa: PTH109  # pathlib is slow to import
             index_dir=index_dir,
             variables=given,
         )
@@ -235,7 +220,9 @@ def _search(prompt: str, index_dir: str | None, deadline: float) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise SkillSearchError(f"found nothing within {SECONDS:g} s; goes on without") from None
+        raise SkillSearchError(
+            f"timed out after {SECONDS:g} s; continuing without skills"
+        ) from None
     if done.returncode:
         lines = done.stderr.decode("utf-8", "replace").strip().split("\n")
         raise SkillSearchError(lines[-1].removeprefix("Error: "))
@@ -243,7 +230,7 @@ def _search(prompt: str, index_dir: str | None, deadline: float) -> str:
 
 
 def _form(text: str, host: str | None, event: dict[str, JsonValue]) -> str:
-    """Put the text into the form that a host takes."""
+    """Put the text into the form that a host expects."""
     if host == "text":
         return text
     name = event.get("hook_event_name") if host is None else EVENTS[host]
@@ -252,24 +239,24 @@ def _form(text: str, host: str | None, event: dict[str, JsonValue]) -> str:
 
 
 def _emit(text: str) -> None:
-    """Print the answer; a host that no longer reads is left alone."""
+    """Print the answer to the host."""
     if sys.stdout is None:
         raise SkillSearchError("stdout is closed; the answer was not printed")
     try:
         sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace") + b"\n")
         sys.stdout.flush()
     except OSError:
-        sys.stdout = io.StringIO()  # Not tried again at exit, which would change the exit code.
+        sys.stdout = io.StringIO()  # a retry at exit would change the exit code
         raise
 
 
-def _tell(message: str) -> None:
-    """Say on stderr what went wrong, on one line."""
+def _warn(message: str) -> None:
+    """Print one line on stderr."""
     from skillsearch.text.safe_text import one_line
 
     line = f"skillsearch hook: {one_line(message, 500)}\n"
     try:
         sys.stderr.write(line.encode("ascii", "backslashreplace").decode())
         sys.stderr.flush()
-    except OSError:  # Nobody listens there either; what is left is not tried again at exit.
+    except OSError:  # nobody reads that either
         sys.stderr = io.StringIO()

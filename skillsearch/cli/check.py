@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from skillsearch.cli.indexing import describe
-from skillsearch.cli.opening import open_index
-from skillsearch.cli.options import backend_options, command, index_dir_option, json_option
-from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say
+from skillsearch.cli.options import (
+    Flags,
+    backend_options,
+    command,
+    index_dir_option,
+    json_option,
+)
+from skillsearch.cli.output import describe, emit_json, emit_rows, say, show_rows
 from skillsearch.config import load_settings
+from skillsearch.index.opening import open_index
 
 if TYPE_CHECKING:
+    from skillsearch.config import Settings
     from skillsearch.reports.status import Status
+    from skillsearch.types import JsonValue
 
 INVALID = 3
 
@@ -25,38 +32,28 @@ INVALID = 3
 @backend_options
 @json_option
 @click.pass_context
-def status_command(
-    context: click.Context,
-    index_dir: Path | None,
-    backend: str | None,
-    uri: str | None,
-    collection: str | None,
-    as_json: bool,
-) -> None:
-    """Prove that the index is what lies on disk, or say what differs.
+def status_command(context: click.Context, flags: Flags, as_json: bool) -> None:
+    """Check that the index matches the files on disk.
 
-    Every file is hashed. Exits with 1 where something differs. Of an index in Milvus it says what
-    it holds; no file is looked at.
+    Every file is hashed. Says what differs, and then exits with 1. For an index in Milvus it says
+    what the index holds; no file is looked at.
     """
     from skillsearch.reports.status import status
 
-    settings = load_settings(index_dir=index_dir, backend=backend, uri=uri, collection=collection)
+    settings = load_settings(**flags)
     if settings.backend == "milvus":
-        from skillsearch.cli.remote import status_in_milvus
-
-        rows = status_in_milvus(settings)
+        record = _status_in_milvus(settings)
         if as_json:
-            emit_json(rows)
+            emit_json(record)
         else:
-            _print([(name, str(value)) for name, value in rows.items()])
+            show_rows(record.items())
         return
     report = status(open_index(settings))
     if as_json:
         emit_json(report.to_dict())
     else:
-        _print(_status_rows(report))
-        if report.advice:
-            say(f"note: {report.advice}")
+        show_rows(_status_rows(report))
+        say(f"note: {report.advice}" if report.advice else "")
     if not report.in_sync:
         say(f"The index differs from the disk ({report.differences}); run: skillsearch index")
         context.exit(1)
@@ -66,21 +63,21 @@ def status_command(
 @index_dir_option
 @json_option
 @click.pass_context
-def doctor_command(context: click.Context, index_dir: Path | None, as_json: bool) -> None:
+def doctor_command(context: click.Context, flags: Flags, as_json: bool) -> None:
     """Check the installation, the settings and the index.
 
-    Exits with 1 where something does not work.
+    Exits with 1 if something does not work.
     """
     from skillsearch.reports.doctor import doctor
 
-    checks = doctor(index_dir)
+    checks = doctor(flags["index_dir"])
+    verdicts = [check.verdict for check in checks]
     if as_json:
-        verdicts = [check.verdict for check in checks]
         counts = {name: verdicts.count(name) for name in ("ok", "warning", "error")}
         emit_json({**counts, "checks": [check.to_dict() for check in checks]})
     else:
-        _print([(check.verdict, check.name, check.detail) for check in checks])
-    if any(check.verdict == "error" for check in checks):
+        show_rows((check.verdict, check.name, check.detail) for check in checks)
+    if "error" in verdicts:
         context.exit(1)
 
 
@@ -95,10 +92,10 @@ def doctor_command(context: click.Context, index_dir: Path | None, as_json: bool
 @json_option
 @click.pass_context
 def validate_command(context: click.Context, paths: tuple[Path, ...], as_json: bool) -> None:
-    """Hold skills against the Agent Skills specification.
+    """Check skills against the Agent Skills specification.
 
-    PATH is a skill folder, a SKILL.md, or a folder with skills below it. Exits with 3 where there
-    are errors.
+    PATH is a skill folder, a SKILL.md, or a folder with skills below it. Exits with 3 if there are
+    errors.
     """
     from skillsearch.reports.status import count_severities, validate_paths
 
@@ -114,12 +111,27 @@ def validate_command(context: click.Context, paths: tuple[Path, ...], as_json: b
         context.exit(INVALID)
 
 
+def _status_in_milvus(settings: Settings) -> dict[str, JsonValue]:
+    from skillsearch.cli.index import open_in_milvus
+
+    with open_in_milvus(settings) as index:
+        made_with = index.settings
+        return {
+            "indexed": len(index),
+            "skipped": index.skipped,
+            "collection": settings.collection,
+            "generation": index.generation,
+            "models": [channel.model for channel in made_with.channels],
+            "fields": "full" if made_with.with_body else "metadata",
+            "languages": made_with.languages,
+            "roots": [str(root.path) for root in made_with.roots],
+        }
+
+
 def _status_rows(report: Status) -> list[tuple[str, str]]:
-    """Return the lines of a status."""
     from skillsearch.reports.languages import in_words, install_line
     from skillsearch.reports.status import describe_root
 
-    differences = report.differences
     rows = [
         ("verdict", "in sync with the disk" if report.in_sync else "differs from the disk"),
         ("skills", f"{report.indexed:,} indexed, {report.skipped:,} skipped"),
@@ -130,27 +142,16 @@ def _status_rows(report: Status) -> list[tuple[str, str]]:
     ]
     for channel in report.channels:
         text = f"{channel.model} ({channel.name}), {channel.dimensions} dimensions"
-        lost = "" if channel.usable else f"; cannot be asked: {install_line()}"
         text += f", {channel.vectors:,} vectors, for {channel.asked_about}"
-        rows.append(("channel", text + lost))
+        unusable = "" if channel.usable else f"; not usable: {install_line()}"
+        rows.append(("channel", text + unusable))
     rows.append(("languages", in_words(report.skills_by_language)))
     rows += [("root", describe_root(root)) for root in report.roots]
-    rows += [("missing root", path) for path in differences.missing_roots]
+    rows += [("missing root", path) for path in report.differences.missing_roots]
     for word in ("added", "changed", "removed"):
-        rows += [(word, path) for path in getattr(differences, word)]
+        rows += [(word, path) for path in getattr(report.differences, word)]
     return rows
 
 
 def _in_words(counts: Mapping[str, int]) -> str:
-    """Write counts of severities."""
     return ", ".join(f"{severity}s: {count}" for severity, count in counts.items())
-
-
-def _print(rows: Sequence[Sequence[str]]) -> None:
-    """Print rows as a table on a terminal, else parted by tabs."""
-    if is_terminal():
-        from skillsearch.cli.tables import print_rows
-
-        print_rows(rows)
-    else:
-        emit_rows(rows)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import base64
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from skillsearch.cli.opening import open_index
-from skillsearch.cli.options import command, index_dir_option, json_option
-from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say
+from skillsearch.cli.options import Flags, command, index_dir_option, json_option
+from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say, show_rows
 from skillsearch.config import load_settings
 from skillsearch.errors import SkillError, SkillSearchError
+from skillsearch.index.opening import open_index
 from skillsearch.skills.listing import list_files
 from skillsearch.skills.resources import read_file
 from skillsearch.text.safe_text import one_line, visible
@@ -24,15 +23,16 @@ if TYPE_CHECKING:
 
 _TABLE_CHARS = 400
 """More than fits on a line of any terminal."""
+_ENTRY = ("name", "description", "doc_id", "alias", "root", "path", "hidden")
 _OVERVIEW = ("license", "compatibility", "version", "tags", "triggers", "allowed_tools", "requires")
 
 
 @command("list")
 @index_dir_option
 @json_option
-def list_command(index_dir: Path | None, as_json: bool) -> None:
+def list_command(flags: Flags, as_json: bool) -> None:
     """List the skills of the index: name, root and description."""
-    index = open_index(load_settings(index_dir=index_dir))
+    index = open_index(load_settings(**flags))
     documents = list(index.documents())
     if as_json:
         skills = [_entry(document) for document in documents]
@@ -45,11 +45,11 @@ def list_command(index_dir: Path | None, as_json: bool) -> None:
     else:
         emit_rows((d.name, d.alias, d.description) for d in documents)
     if not documents:
-        say("The index holds no skill.")
+        say("The index holds no skills.")
 
 
 def complete_name(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Offer the names of the indexed skills to the shell; nothing where there is no index."""
+    """Return indexed names that complete a word in a shell; none if there is no index."""
     try:
         index = open_index(load_settings(index_dir=context.params.get("index_dir")))
     except SkillSearchError:
@@ -67,22 +67,23 @@ def complete_name(context: click.Context, parameter: click.Parameter, incomplete
 @index_dir_option
 @json_option
 def show_command(
+    flags: Flags,
     name: str,
     part: str | None,
     file: str | None,
     chunk: str | None,
-    index_dir: Path | None,
     as_json: bool,
 ) -> None:
-    """Show the skill called NAME (ROOT:NAME where several roots have it).
+    """Show a skill, or part of it.
 
-    It is read from the disk as it is now. An unknown name exits with 1 and names the nearest.
+    NAME is its name, or ROOT:NAME if several roots have one of that name. It is read from the disk
+    as it is now. An unknown name exits with 1 and suggests similar ones.
     """
     parts = {part: part, "file": file, "chunk": chunk}
     asked = [f"--{option}" for option, value in parts.items() if value is not None]
     if len(asked) > 1:
         raise click.UsageError(f"{' and '.join(asked)} ask for different things; use one of them.")
-    index = open_index(load_settings(index_dir=index_dir))
+    index = open_index(load_settings(**flags))
     document = index.find(name)
     skill = index.get(document.doc_id if ":" in name else name)
     if skill.content_hash != document.content_hash:
@@ -101,20 +102,13 @@ def show_command(
 
 def _entry(document: Document) -> dict[str, JsonValue]:
     """Return the JSON form of one line of the list."""
-    return {
-        "name": document.name,
-        "description": document.description,
-        "doc_id": document.doc_id,
-        "alias": document.alias,
-        "root": document.root,
-        "path": document.path,
-        "hidden": document.hidden,
-    }
+    return {key: getattr(document, key) for key in _ENTRY}
 
 
 def _record(skill: Skill, document: Document, *, with_body: bool) -> dict[str, JsonValue]:
     """Return the JSON form of a skill."""
     files, truncated = list_files(skill.path.parent)
+    body = _parsed(skill)
     record = {
         **_entry(document),
         "name": skill.name,
@@ -124,22 +118,24 @@ def _record(skill: Skill, document: Document, *, with_body: bool) -> dict[str, J
         "files": list(files),
         "files_truncated": truncated,
     }
-    if chunks := _parsed(skill).chunks:
-        record["chunks"] = [{"id": each.id, "description": each.description} for each in chunks]
-    return {**record, "body": _parsed(skill).core} if with_body else record
+    if body.chunks:
+        record["chunks"] = [
+            {"id": each.id, "description": each.description} for each in body.chunks
+        ]
+    return {**record, "body": body.core} if with_body else record
 
 
 def _show_body(skill: Skill) -> None:
-    """Print the body of a skill without its chunks, which are named on stderr."""
+    """Print the body of a skill, and on stderr the names of its chunks, which are left out."""
     body = _parsed(skill)
     click.echo(visible(body.core))
     if body.chunks:
         ids = ", ".join(chunk.id for chunk in body.chunks)
-        say(f"note: left out are the chunks {ids} (--chunk ID prints one, --file SKILL.md all)")
+        say(f"note: the chunks {ids} are left out (--chunk ID prints one, --file SKILL.md all)")
 
 
 def _show_overview(skill: Skill, document: Document, *, only_files: bool) -> None:
-    """Print what a skill is, or only which files it has."""
+    """Print what a skill is, or only the names of its files."""
     files, truncated = list_files(skill.path.parent)
     if truncated:
         say("note: the skill has more files than can be listed here")
@@ -147,27 +143,19 @@ def _show_overview(skill: Skill, document: Document, *, only_files: bool) -> Non
         emit_rows((file,) for file in files)
         return
     rows = [("name", skill.name), ("description", skill.description)]
-    values = ((key, getattr(skill.metadata, key)) for key in _OVERVIEW)
-    rows += [
-        (k.replace("_", "-"), v if isinstance(v, str) else ", ".join(v)) for k, v in values if v
-    ]
+    for key in _OVERVIEW:
+        if value := getattr(skill.metadata, key):
+            text = value if isinstance(value, str) else ", ".join(value)
+            rows.append((key.replace("_", "-"), text))
     rows += [("id", document.doc_id), ("path", str(skill.path))]
     rows += [("body", f"{len(skill.body):,} characters (--body prints it)")]
-    rows += [
-        ("chunk", ": ".join(filter(None, (each.id, each.description))))
-        for each in _parsed(skill).chunks
-    ]
-    rows += [("file", file) for file in files]
-    if is_terminal():
-        from skillsearch.cli.tables import print_rows
-
-        print_rows(rows)
-    else:
-        emit_rows(rows)
+    for chunk in _parsed(skill).chunks:
+        rows.append(("chunk", ": ".join(filter(None, (chunk.id, chunk.description)))))
+    show_rows(rows + [("file", file) for file in files])
 
 
 def _show_file(skill: Skill, path: str, *, as_json: bool) -> None:
-    """Print one file of a skill; refuse one that is no text, save as JSON."""
+    """Print one file of a skill; anything but text only as JSON."""
     data = read_file(skill.path.parent, path)
     text = _as_text(data)
     record = {"name": skill.name, "file": path, "bytes": len(data)}
@@ -177,18 +165,10 @@ def _show_file(skill: Skill, path: str, *, as_json: bool) -> None:
         emit_json({**record, "base64": base64.b64encode(data).decode("ascii")})
     elif text is None:
         raise SkillError(
-            f"The file {path!r} is no text ({len(data):,} bytes); --json prints it as base64."
+            f"The file {path!r} is not text ({len(data):,} bytes); --json prints it as base64."
         )
     else:
         click.echo(visible(text), nl=not text.endswith("\n"))
-
-
-def _parsed(skill: Skill) -> ChunkedBody:
-    """Take the chunks out of the body."""
-    # `list` parses no skill: the parser and its YAML are imported only here.
-    from skillsearch.skills.chunks import parse_chunks
-
-    return parse_chunks(skill.body)
 
 
 def _show_chunk(skill: Skill, chunk_id: str, *, as_json: bool) -> None:
@@ -203,11 +183,16 @@ def _show_chunk(skill: Skill, chunk_id: str, *, as_json: bool) -> None:
         click.echo(visible(chunk.content))
 
 
+def _parsed(skill: Skill) -> ChunkedBody:
+    # `list` parses no skill: the parser and its YAML are imported only here.
+    from skillsearch.skills.chunks import parse_chunks
+
+    return parse_chunks(skill.body)
+
+
 def _as_text(data: bytes) -> str | None:
-    """Decode a text; None for anything else."""
-    if b"\0" in data:
-        return None
+    """Return the text of a file; None if it is not UTF-8 text."""
     try:
-        return data.decode("utf-8-sig")
+        return None if b"\0" in data else data.decode("utf-8-sig")
     except UnicodeDecodeError:
         return None

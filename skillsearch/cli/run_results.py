@@ -1,0 +1,242 @@
+"""What a run of a skill's command gave: printed, and kept where the user wants it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import secrets
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from shlex import quote
+from typing import NamedTuple
+
+import click
+
+from skillsearch.cli.output import emit_json, say, show_rows
+from skillsearch.errors import ArtifactNotFoundError
+from skillsearch.execution.artifacts import Artifact
+from skillsearch.execution.executors import ExecutorStatus
+from skillsearch.execution.staging import folder_name
+from skillsearch.execution.types import LINKS, ArtifactRef, Capabilities, RunRequest, RunResult
+from skillsearch.files.openat import CREATE_FLAGS, open_folder, using
+from skillsearch.text.safe_text import one_line
+
+_REPLACE_FLAGS = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_UNSTARTED = (-1, 126, 127)
+"""Exit codes if a program cannot be started: ours, and those of a shell."""
+_LAST_CHARS = 4000
+"""The end of what a command wrote says why it failed."""
+_WINDOWS_LINES = re.compile(r"\\r['\u2019]")
+_MISSING_MODULE = re.compile("No module named")
+_UNWRITABLE = re.compile("Permission denied|Read-only file system")
+_UNREACHED = re.compile(
+    "(not|n't) resolve|name resolution|Name or service not known|ENOTFOUND|EAI_AGAIN"
+    "|Network is unreachable|ENETUNREACH|Connection refused|ECONNREFUSED|Failed to connect"
+)
+_MISSED = re.compile("not found|no such file|not exist|cannot open|ENOENT", re.IGNORECASE)
+
+logger = logging.getLogger(__name__)
+
+
+class Kept(NamedTuple):
+    """Files that were written for the user, and why others were not, a line each."""
+
+    paths: list[Path]
+    problems: list[str]
+
+
+class Collected:
+    """An artifact store that holds the ``files`` of one run, by path below the workspace."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.files: dict[str, bytes] = {}
+
+    def save(self, name: str, data: bytes, media_type: str) -> ArtifactRef:
+        """Hold a file; see `ArtifactStore`."""
+        self.files[name] = data
+        return ArtifactRef(name, 0)
+
+    def load(self, name: str, version: int | None) -> Artifact:
+        """Refuse: nothing is kept from one run to the next; see `ArtifactStore`."""
+        raise ArtifactNotFoundError(
+            f"There is no artifact {one_line(name, 80)!r}: skillsearch run keeps none; name a file"
+            " for --input."
+        )
+
+
+def show_result(result: RunResult, kept: Kept | None, hints: Iterable[str]) -> None:
+    """Print what a command wrote, and on stderr what else the user should know.
+
+    Args:
+        result: How the run ended.
+        kept: Which files were kept; None if none were requested.
+        hints: What may have gone wrong.
+    """
+    _write(result.stdout, to_stderr=False)
+    _write(result.stderr, to_stderr=True)
+    end = "not started," if result.exit_code < 0 else f"exit code {result.exit_code}"
+    end = "timed out" if result.timed_out else end
+    end = f"{end} after {result.duration_ms / 1000:.2f} s; run by: {result.executor}"
+    if result.exit_code or result.timed_out:
+        say(end)
+    else:
+        logger.info(end)
+    _show_files(result, kept)
+    for warning in result.warnings:
+        say(f"warning: {warning}")
+    for hint in hints:
+        say(f"hint: {hint}")
+
+
+def _write(text: str, *, to_stderr: bool) -> None:
+    """Print what a command wrote; on a terminal, end its last line."""
+    stream = sys.stderr if to_stderr else sys.stdout
+    needs_end = bool(text) and not text.endswith("\n") and stream.isatty()
+    click.echo(text, nl=needs_end, err=to_stderr)
+
+
+def _show_files(result: RunResult, kept: Kept | None) -> None:
+    """Say which files were kept, or which are lost and how to keep them; hidden ones are not."""
+    if kept:
+        for path in kept.paths:
+            say(f"kept: {path}")
+        if not result.output_files:
+            say("warning: No file matches --output; the files below a folder are 'FOLDER/**'.")
+        return
+    left = [file for file in result.output_files if "/." not in file.name]
+    for file in left:
+        say(f"not kept: {file.name} ({file.mime_type}, {file.size_bytes:,} bytes)")
+    if left:
+        say("To keep files add: --output 'out/**'")
+
+
+def find_hints(result: RunResult, request: RunRequest, capabilities: Capabilities) -> list[str]:
+    """Return what a command may have failed for that depends on how it was run, a text each."""
+    said = result.stdout[-_LAST_CHARS:] + result.stderr[-_LAST_CHARS:]
+    found = [] if result.timed_out else _hints_on_inputs(request, said, capabilities)
+    if result.timed_out or not result.exit_code:
+        return found
+    in_container = result.executor == "container"
+    if result.exit_code in _UNSTARTED:
+        programs = (
+            "Programs are those of the image."
+            if in_container
+            else "Programs are looked for beside skillsearch's Python, in /usr/local/bin, /usr/bin"
+            " and /bin."
+        )
+        found.append(
+            f"{programs} If a script is not executable or its first line is wrong, run it by its"
+            " interpreter: -- python3 SCRIPT"
+        )
+    elif _UNWRITABLE.search(said):
+        found.append(
+            "The skill's folder is read-only; work/ and out/ are not. To begin in work/ add"
+            f" --cwd work; the skill is ../skills/{folder_name(request.skill)} from there."
+        )
+    if _WINDOWS_LINES.search(said):
+        found.append("A script has Windows line endings, which Unix programs misread; fix it.")
+    if _MISSING_MODULE.search(said) and not in_container:
+        found.append(f"python3 has the modules of {sys.prefix}; install there what is missing.")
+    if _UNREACHED.search(said) and not capabilities.network:
+        found.append(
+            f"The executor {result.executor} has no network: pass what is needed by --input. With"
+            " --executor local there is one, and no isolation."
+        )
+    return found
+
+
+def _hints_on_inputs(request: RunRequest, said: str, capabilities: Capabilities) -> list[str]:
+    """Return how to pass a command those files of the user that it did not find."""
+    paths = [Path(word) for word in request.command[1:]] if _MISSED.search(said) else []
+    return [
+        f"The command cannot see your {path}: add --input {quote(str(path))}, and in the command"
+        f" call it inputs/{path.name}."
+        for path in paths
+        if path.name and path.name in said and _is_unseen(path, request.folder, capabilities)
+    ]
+
+
+def _is_unseen(path: Path, skill: Path, capabilities: Capabilities) -> bool:
+    """Return whether the user has a file at a path, and the command has none there."""
+    try:
+        if path.is_absolute():
+            return path.exists() and not capabilities.reads_outside
+        is_its_own = set(path.parts[:1]) <= LINKS.keys() or (skill / path).exists()
+        return path.exists() and not is_its_own
+    except OSError:  # too long to be a name
+        return False
+
+
+def print_executors(executors: Iterable[ExecutorStatus], *, as_json: bool) -> None:
+    """Print which executors there are, and what each does not isolate a command from."""
+    if as_json:
+        records = [
+            {"name": e.name, "available": e.available, "reason": e.reason}
+            | e.capabilities.to_dict()
+            for e in executors
+        ]
+        emit_json({"executors": records})
+        return
+    rows = []
+    for each in executors:
+        state = "works here" if each.available else "does not work here"
+        reason = each.reason or f"isolates by: {each.capabilities.isolation}"
+        rows.append((each.name, state, reason))
+        rows += [(each.name, "not isolated", text) for text in each.capabilities.not_isolated]
+    show_rows(rows)
+
+
+def keep_files(files: Mapping[str, bytes], folder: Path, *, force: bool) -> Kept:
+    """Write files, by untrusted paths, into a folder of the user; with ``force`` over others."""
+    kept = Kept([], [])
+    for name, data in files.items():
+        try:
+            _keep(folder, name, data, force=force)
+        except FileExistsError:
+            kept.problems.append(f"{name} was not written: it exists; --force overwrites it")
+        except OSError as exc:
+            kept.problems.append(f"{name} was not written: {exc.strerror or exc}")
+        else:
+            kept.paths.append(folder / name)
+    return kept
+
+
+def _keep(folder: Path, name: str, data: bytes, *, force: bool) -> None:
+    """Write a file below a folder, through no link and not out of it."""
+    parts = name.split("/")
+    if not all(parts) or {".", ".."} & set(parts):
+        raise PermissionError(f"its path leads out of {folder}")
+    folder.mkdir(parents=True, exist_ok=True)
+    with using(open_folder(folder, parts[:-1], make=True)) as inner:
+        try:
+            _write_new(inner, parts[-1], data)
+        except FileExistsError:
+            if not force:
+                raise
+            _replace(inner, parts[-1], data)
+
+
+def _write_new(folder: int, name: str, data: bytes) -> None:
+    """Create a file, completely or not at all."""
+    fd = os.open(name, CREATE_FLAGS, 0o666, dir_fd=folder)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+    except BaseException:
+        os.unlink(name, dir_fd=folder)
+        raise
+
+
+def _replace(folder: int, name: str, data: bytes) -> None:
+    """Replace a file that is not a link, in one step."""
+    os.close(os.open(name, _REPLACE_FLAGS, dir_fd=folder))
+    temporary = f".{secrets.token_hex(8)}.temporary"
+    _write_new(folder, temporary, data)
+    try:
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        os.unlink(temporary, dir_fd=folder)
+        raise

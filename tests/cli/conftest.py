@@ -1,0 +1,39 @@
+"""Fixtures of the tests of the command line."""
+
+import pytest
+from click.testing import CliRunner
+
+from skillsearch.cli.app import Commands, app
+from skillsearch.cli.options import command
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Decide whether stdout of commands that run in this process is a terminal; no colours."""
+
+    def set_terminal(is_terminal=True):
+        stream = "click.testing._NamedTextIOWrapper"
+        monkeypatch.setattr(
+            f"{stream}.isatty", lambda self: is_terminal and self.name == "<stdout>", raising=False
+        )
+        monkeypatch.setenv("TTY_COMPATIBLE", "0")
+
+    return set_terminal
+
+
+@pytest.fixture
+def failing():
+    """Run a command line whose commands raise an error."""
+
+    def run(error, *args):
+        def fail():
+            raise error
+
+        class Failing(Commands):
+            def get_command(self, ctx, cmd_name):
+                return command(cmd_name)(fail)
+
+        group = Failing(callback=app.callback, params=app.params)
+        return CliRunner().invoke(group, args)
+
+    return run
