@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from skillsearch.embedders.embedding import text_key
 from skillsearch.index.documents import Document, is_english
+from skillsearch.text import tokenizer
 from skillsearch.text.languages import language_of
 from skillsearch.text.scripts import readable, trust
 from skillsearch.text.tokenizer import document_terms
@@ -16,6 +17,8 @@ from skillsearch.types import Skill
 
 VERSION = 3
 """Bump when the texts of a skill change; an index made of the old ones is rebuilt."""
+ANALYSIS = (tokenizer.VERSION, VERSION)
+"""An index with other versions than these is not searched, but rebuilt."""
 
 DENSE_CHANNELS = (
     ("cosine_metadata",),

@@ -1,8 +1,8 @@
-"""The candidates of a query as a corpus of their own, scored as the local index scores its own.
+"""The candidates of a query as a small corpus, scored as if all documents were there.
 
-Milvus says which documents come into question; what they are worth, it does not. The documents are
-few enough to be put into the same parts that a local index has, and these are given what BM25 and
-the calibration have to know of all documents: so `index.search.run` answers as if all were there.
+Milvus only selects the candidates. They are few enough to be put into the parts of a local index,
+with the statistics of all documents that BM25 and the calibration need: then `index.search.run`
+gives the scores of the whole index.
 """
 
 from __future__ import annotations
@@ -24,30 +24,28 @@ from skillsearch.index.lexical.okapi import length_norms, saturation
 from skillsearch.index.lexical.postings import LexicalSegment, TermTally
 from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore
 from skillsearch.remote.client import Row
-from skillsearch.remote.counted import CountedTerms
-from skillsearch.remote.head import Head
-from skillsearch.remote.rows import Chunks, chunks_of, counts_of, document_of
-from skillsearch.remote.schema import dense_fields
-from skillsearch.remote.tally import FIELDS
+from skillsearch.remote.generations import Head
+from skillsearch.remote.rows import Chunks, CountedTerms, checked, chunks_of, counts_of, document_of
+from skillsearch.remote.schema import LEXICAL, dense_fields
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Frequencies = Mapping[int, tuple[int, int]]
-"""How many of all documents have a term, in both lexical fields, by the hash of the term."""
+"""Document frequencies of terms in both lexical fields, by the hash of the term."""
 
 
 class CandidateStore(DocumentStore):
     """Some of many documents.
 
-    Numbers, arrays and iteration are of those that are here; its length, `searched_size`,
-    `other_share` and `mean_trust` are those of all, which is what a search asks of them.
+    Numbers, arrays and iteration cover those that are here; its length, `searched_size`,
+    `other_share` and `mean_trust` describe all documents, as a search needs them.
     """
 
     def __init__(
         self, documents: Sequence[Document], head: Head, shadowed: Sequence[bool] = ()
     ) -> None:
-        """Take documents sorted by id, what is known of all, and which of them are shadowed."""
+        """Take documents sorted by id, the head of the index, and which of them are shadowed."""
         segments = [DocumentSegment.build(documents)]
         super().__init__(segments, shadowed=np.flatnonzero(np.array(shadowed, np.bool_)))
         self._head = head
@@ -59,7 +57,7 @@ class CandidateStore(DocumentStore):
 
     @property
     def searched_size(self) -> int:
-        """How many of all documents searches can find."""
+        """Number of all documents that searches can find."""
         return self._head.searched
 
 
@@ -71,18 +69,15 @@ def candidate_fields(head: Head) -> tuple[str, ...]:
 
 
 def make_corpus(rows: Sequence[Row], head: Head, frequencies: Frequencies) -> Corpus:
-    """Put candidates together.
+    """Make a corpus that answers one query; raise `CacheError` if a row is damaged.
 
     Args:
-        rows: Their rows with `candidate_fields`, each document once.
+        rows: Rows with `candidate_fields`, each document once.
         head: The head of the generation.
-        frequencies: Of the terms of the query.
+        frequencies: Document frequencies of the terms of the query.
 
     Returns:
-        A corpus that answers this query, and no other.
-
-    Raises:
-        CacheError: When a row is damaged.
+        The corpus.
     """
     read = sorted(((document_of(row), row) for row in rows), key=lambda pair: pair[0].doc_id)
     documents = [document for document, _ in read]
@@ -108,8 +103,8 @@ def make_corpus(rows: Sequence[Row], head: Head, frequencies: Frequencies) -> Co
 def _field(
     place: int, counted: Sequence[CountedTerms], head: Head, frequencies: Frequencies
 ) -> LexicalField:
-    """Make a lexical field of the postings of the query's terms, weighed as in all documents."""
-    statistics = head.statistics(FIELDS[place])
+    """Make a lexical field of the query's terms, with the statistics of all documents."""
+    statistics = head.statistics(LEXICAL[place])
     terms = np.array(sorted(frequencies), np.uint64)
     sizes = [len(one.hashes) for one in counted]
     nothing = np.zeros(0, np.uint64)
@@ -139,18 +134,15 @@ def _field(
 
 
 def _matrix(vectors: Sequence[Sequence[float]], dimensions: int) -> NDArray[np.float32]:
-    """Return vectors as rows."""
-    try:
+    with checked("the vector of a row"):
         matrix = np.array(vectors, np.float32).reshape(len(vectors), dimensions)
-    except (TypeError, ValueError) as exc:
-        raise CacheError(f"the vectors of a row have another length: {exc}") from exc
     if not np.isfinite(matrix).all():
-        raise CacheError("a vector of the collection holds what is no number")
+        raise CacheError("a vector of the collection is not finite")
     return matrix
 
 
 def _dense(matrices: Sequence[NDArray[np.float32]]) -> DenseFields:
-    """Make the fields of a dense channel, of metadata alone or of bodies too."""
+    """Make the fields of a dense channel from the vectors of metadata and maybe bodies."""
     metadata, body = matrices[0], matrices[1] if len(matrices) > 1 else None
     codes = DenseCodes.build(metadata.shape[1], None)
     codes.add(metadata if body is None else metadata + np.float32(BODY_SHARE) * body)
@@ -160,7 +152,7 @@ def _dense(matrices: Sequence[NDArray[np.float32]]) -> DenseFields:
 def _check_chunks(
     documents: Sequence[Document], chunks: Sequence[Chunks | None], dimensions: int
 ) -> None:
-    """Make sure that each document has the chunks that its record names."""
+    """Raise `CacheError` unless each document has the chunks that its record names."""
     for document, found in zip(documents, chunks, strict=True):
         shape = (0, dimensions) if found is None else found.vectors.shape
         if shape != (len(document.chunks), dimensions):
@@ -168,19 +160,19 @@ def _check_chunks(
 
 
 def _chunk_index(chunks: Sequence[Chunks | None], dimensions: int) -> ChunkIndex | None:
-    """Make the index of all chunks; None where there are none."""
-    there = [one for one in chunks if one is not None]
-    if not there:
+    """Make the index of all chunks; None if there are none."""
+    present = [one for one in chunks if one is not None]
+    if not present:
         return None
-    sets = [terms for one in there for terms in one.terms]
+    sets = [terms for one in present for terms in one.terms]
     return ChunkIndex(
         starts=_starts([0 if one is None else len(one.terms) for one in chunks]),
-        vectors=np.concatenate([one.vectors for one in there]),
+        vectors=np.concatenate([one.vectors for one in present]),
         term_starts=_starts([len(terms) for terms in sets]),
         terms=np.concatenate(sets),
     )
 
 
 def _starts(lengths: Sequence[int]) -> NDArray[np.int64]:
-    """Return where each of some runs begins, and where the last ends."""
+    """Return where each of some runs starts, and where the last ends."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])

@@ -1,77 +1,82 @@
-"""The connection to a Milvus server; pymilvus is imported when the first one is made.
+"""The connection to a Milvus server.
 
-It takes a second and 130 MB, and is an extra. Whatever goes wrong behind this module is a
-`RemoteError` that names the server without the secrets of its address.
+pymilvus, an extra, is imported with the first connection: that takes a second and 130 MB. Every
+failure becomes a `RemoteError` that names the server without the secrets of its address.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from skillsearch.environ import Variables
-from skillsearch.errors import MissingDependencyError, RemoteError
-from skillsearch.remote.address import secrets_of
+from skillsearch.errors import ConfigError, MissingDependencyError, RemoteError
 from skillsearch.roots.sources import shown
 from skillsearch.text.safe_text import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Row = dict[str, Any]
 """The fields of one entity by name."""
 Answer = TypeVar("Answer")
+Item = TypeVar("Item")
 
-STRONG = "Strong"
-"""Consistency of every read: it sees all that was written before it."""
+COLLECTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
+"""Names that Milvus accepts, even with our suffixes."""
+_SCHEMES = ("http", "https", "tcp")
+_STRONG = "Strong"
+"""Consistency of reads: each sees all earlier writes."""
 _MISSING = 100
-"""Milvus's code for a collection that is not there."""
+"""Milvus's error code for a missing collection."""
 _RELEASED = 101
-"""Milvus's code for a collection that is not loaded: somebody released it, or milvus-lite, which
-forgets it, was started anew."""
+"""Milvus's error code for a collection that is not loaded: it was released, or milvus-lite, which
+forgets, was restarted."""
 _CONNECT_SECONDS = 10.0
 _KEEPALIVE_MS = 300_000
-"""A server that was not told otherwise hangs up on who pings it more often, as pymilvus does."""
+"""By default, a server disconnects clients that ping more often, and pymilvus does."""
 _READ_SECONDS = 60.0
 _WRITE_SECONDS = 300.0
 _MAX_MESSAGE = 400
 
 
 class CollectionMissingError(RemoteError):
-    """A collection or alias is not there, or not there any more."""
+    """A collection or alias does not exist, or no longer does."""
 
 
 class MilvusServer:
-    """One connection, and the few things that are asked of it."""
+    """One connection, and the few requests that we make.
+
+    All methods raise `RemoteError` if the server does not answer or refuses.
+    """
 
     def __init__(self, uri: str, token: str = "") -> None:
         """Connect.
 
         Args:
-            uri: Address of the server, such as ``http://127.0.0.1:19530``; it may hold a user and
-                password, and the name of a database as its path.
-            token: ``user:password`` or an API key; empty for that of the address, or none.
+            uri: Address of the server, such as ``http://127.0.0.1:19530``; it may contain a user
+                and password, and the name of a database as its path.
+            token: ``user:password`` or an API key; empty to use the address alone.
 
         Raises:
-            ConfigError: When the address cannot be one.
+            ConfigError: When the address is invalid.
             MissingDependencyError: When pymilvus is not installed.
-            RemoteError: When no server answers there.
+            RemoteError: When no server answers.
         """
-        user, password = secrets_of(uri)
+        user, password = _credentials(uri)
         self.shown = shown(uri)
         self._secrets = [one for one in (token, *token.split(":", 1)[1:], password) if one]
         self._secrets += [user] if user and not password else []
         self.library = _library()
         self._client = self._ask(
             "connect",
-            lambda: self.library.MilvusClient(
-                uri=uri,
-                token=token,
-                timeout=_CONNECT_SECONDS,
-                dedicated=True,
-                grpc_options={"grpc.keepalive_time_ms": _KEEPALIVE_MS},
-            ),
+            self.library.MilvusClient,
+            uri=uri,
+            token=token,
+            timeout=_CONNECT_SECONDS,
+            dedicated=True,
+            grpc_options={"grpc.keepalive_time_ms": _KEEPALIVE_MS},
         )
 
     def close(self) -> None:
@@ -79,133 +84,76 @@ class MilvusServer:
         self._client.close()
 
     def collections(self) -> list[str]:
-        """Return the names of all collections, aliases left out."""
-        found = self._ask(
-            "list collections", lambda: self._client.list_collections(timeout=_READ_SECONDS)
-        )
-        return list(found)
+        """Return the names of all collections, without aliases."""
+        call = self._client.list_collections
+        return list(self._ask("list collections", call, timeout=_READ_SECONDS))
 
     def target(self, alias: str) -> str | None:
-        """Return the collection that an alias stands for, None where there is no such alias."""
-        is_there = self._ask(
-            "look for the alias",
-            lambda: self._client.has_collection(alias, timeout=_READ_SECONDS),
-        )
-        if not is_there:
+        """Return the collection that an alias points to; None if there is no such alias."""
+        has_it, describe = self._client.has_collection, self._client.describe_alias
+        if not self._ask("look for the alias", has_it, alias, timeout=_READ_SECONDS):
             return None
-        found = self._ask(
-            "read the alias", lambda: self._client.describe_alias(alias, timeout=_READ_SECONDS)
-        )
+        found = self._ask("read the alias", describe, alias, timeout=_READ_SECONDS)
         return str(found["collection_name"])
 
     def point(self, alias: str, collection: str, *, is_new: bool) -> None:
-        """Have an alias stand for a collection from now on, for every reader at once."""
+        """Point an alias to a collection, for every reader at once."""
         call = self._client.create_alias if is_new else self._client.alter_alias
-        self._ask("switch the alias", lambda: call(collection, alias, timeout=_WRITE_SECONDS))
+        self._ask("switch the alias", call, collection, alias, timeout=_WRITE_SECONDS)
 
     def create(self, name: str, schema: Any, indexes: Any) -> None:
         """Create a collection and load it."""
-        client = self._client
-
-        def call() -> None:
-            """Create it; an index of nothing is ready at once, and need not be waited for."""
-            client.create_collection(
-                name, schema=schema, consistency_level=STRONG, timeout=_WRITE_SECONDS
-            )
-            client.create_index(name, indexes, sync=False, timeout=_WRITE_SECONDS)
-            client.load_collection(name, timeout=_WRITE_SECONDS)
-
-        self._ask(f"create the collection {name!r}", call)
+        client, doing = self._client, f"create the collection {name!r}"
+        options = {"schema": schema, "consistency_level": _STRONG, "timeout": _WRITE_SECONDS}
+        self._ask(doing, client.create_collection, name, **options)
+        # The index of an empty collection is ready at once and need not be waited for.
+        self._ask(doing, client.create_index, name, indexes, sync=False, timeout=_WRITE_SECONDS)
+        self._ask(doing, client.load_collection, name, timeout=_WRITE_SECONDS)
 
     def drop(self, name: str) -> None:
         """Remove a collection."""
-        self._ask(
-            f"drop the collection {name!r}",
-            lambda: self._client.drop_collection(name, timeout=_WRITE_SECONDS),
-        )
+        call = self._client.drop_collection
+        self._ask(f"drop the collection {name!r}", call, name, timeout=_WRITE_SECONDS)
 
     def flush(self, name: str) -> None:
         """Have the server index what was written, which makes it faster to search."""
-        self._ask("flush", lambda: self._client.flush(name, timeout=_WRITE_SECONDS))
+        self._ask("flush", self._client.flush, name, timeout=_WRITE_SECONDS)
 
     def insert(self, name: str, rows: Sequence[Row]) -> None:
         """Add rows whose ids are new."""
         if rows:
-            self._ask(
-                "insert", lambda: self._client.insert(name, list(rows), timeout=_WRITE_SECONDS)
-            )
+            self._ask("insert", self._client.insert, name, list(rows), timeout=_WRITE_SECONDS)
 
     def upsert(self, name: str, rows: Sequence[Row], *, partial: bool = False) -> None:
-        """Replace rows by id, each at once; with `partial` only the fields that are given."""
-        if not rows:
-            return
-        self._ask(
-            "upsert",
-            lambda: self._client.upsert(
-                name, list(rows), partial_update=partial, timeout=_WRITE_SECONDS
-            ),
-        )
+        """Replace rows by id, each atomically; with `partial` only the given fields."""
+        if rows:
+            options = {"partial_update": partial, "timeout": _WRITE_SECONDS}
+            self._ask("upsert", self._client.upsert, name, list(rows), **options)
 
     def delete(self, name: str, ids: Sequence[str]) -> None:
         """Remove rows by id."""
         if ids:
-            self._ask(
-                "delete",
-                lambda: self._client.delete(name, ids=list(ids), timeout=_WRITE_SECONDS),
-            )
+            self._ask("delete", self._client.delete, name, ids=list(ids), timeout=_WRITE_SECONDS)
 
     def get(self, name: str, ids: Sequence[str], fields: Sequence[str]) -> dict[str, Row]:
-        """Read rows by id, all as they were at one moment; those that are not there are left out.
-
-        Args:
-            name: A collection or alias.
-            ids: Their ids.
-            fields: Names of the fields to read.
-
-        Returns:
-            The rows by id.
-        """
+        """Read rows of a collection or alias by id, all as of one moment, without missing ones."""
         if not ids:
             return {}
-        rows = self._read(
-            name,
-            "read",
-            lambda: self._client.get(
-                name, ids=list(ids), output_fields=list(fields), timeout=_READ_SECONDS
-            ),
-        )
+        call = self._client.get
+        rows = self._read("read", name, call, ids=list(ids), output_fields=list(fields))
         return {str(row["id"]): dict(row) for row in rows}
 
     def query(self, name: str, condition: str, fields: Sequence[str], limit: int) -> list[Row]:
-        """Read rows that fit a condition, in no order."""
-        rows = self._read(
-            name,
-            "read",
-            lambda: self._client.query(
-                name,
-                filter=condition,
-                output_fields=list(fields),
-                limit=limit,
-                timeout=_READ_SECONDS,
-            ),
-        )
-        return [dict(row) for row in rows]
+        """Read rows that meet a condition, in no order."""
+        options = {"filter": condition, "output_fields": list(fields), "limit": limit}
+        return [dict(row) for row in self._read("read", name, self._client.query, **options)]
 
     def iterate(
         self, name: str, condition: str, fields: Sequence[str], batch: int
     ) -> Iterator[list[Row]]:
-        """Read all rows that fit a condition, batch by batch."""
-        pages = self._read(
-            name,
-            "read",
-            lambda: self._client.query_iterator(
-                name,
-                batch_size=batch,
-                filter=condition,
-                output_fields=list(fields),
-                timeout=_READ_SECONDS,
-            ),
-        )
+        """Read all rows that meet a condition, in batches."""
+        options = {"filter": condition, "output_fields": list(fields), "batch_size": batch}
+        pages = self._read("read", name, self._client.query_iterator, **options)
         try:
             while page := self._ask("read", pages.next):
                 yield [dict(row) for row in page]
@@ -220,13 +168,13 @@ class MilvusServer:
         limit: int,
         fields: Sequence[str],
     ) -> list[Row]:
-        """Return the union of what is nearest to a query in each of some vector fields.
+        """Return the union of the rows nearest to a query in each of some vector fields.
 
         Args:
             name: The collection.
-            queries: For each field, the metric and the vector, or the text of a BM25 field.
-            condition: A filter that all rows fit.
-            limit: How many rows of each field.
+            queries: By field, the metric and the vector, or the text for a BM25 field.
+            condition: A filter for all rows.
+            limit: Rows for each field.
             fields: Names of the fields to read.
 
         Returns:
@@ -243,52 +191,84 @@ class MilvusServer:
             for field, (metric, data) in queries.items()
         ]
         found = self._read(
-            name,
             "search",
-            lambda: self._client.hybrid_search(
-                name,
-                reqs=requests,
-                ranker=self.library.RRFRanker(),
-                limit=limit * len(requests),
-                output_fields=list(fields),
-                timeout=_READ_SECONDS,
-            ),
+            name,
+            self._client.hybrid_search,
+            reqs=requests,
+            ranker=self.library.RRFRanker(),
+            limit=limit * len(requests),
+            output_fields=list(fields),
         )
         return [{"id": hit["id"], **hit["entity"]} for hit in found[0]]
 
-    def _read(self, name: str, doing: str, call: Callable[[], Answer]) -> Answer:
-        """Read from a collection, which is loaded first where it is not."""
+    def _read(
+        self, doing: str, name: str, call: Callable[..., Answer], **options: object
+    ) -> Answer:
+        """Read from a collection, after loading it if necessary."""
         try:
-            return self._ask(doing, call)
+            return self._ask(doing, call, name, timeout=_READ_SECONDS, **options)
         except RemoteError as exc:
             if getattr(exc.__cause__, "code", None) != _RELEASED:
                 raise
-        self._ask("load", lambda: self._client.load_collection(name, timeout=_WRITE_SECONDS))
-        return self._ask(doing, call)
+        self._ask("load", self._client.load_collection, name, timeout=_WRITE_SECONDS)
+        return self._ask(doing, call, name, timeout=_READ_SECONDS, **options)
 
-    def _ask(self, doing: str, call: Callable[[], Answer]) -> Answer:
-        """Do something on the server and put every fault of it into our words."""
+    def _ask(
+        self, doing: str, call: Callable[..., Answer], *args: object, **options: object
+    ) -> Answer:
+        """Make a request, and turn every failure into a `RemoteError`."""
         try:
-            return call()
+            return call(*args, **options)
         except Exception as exc:  # pymilvus lets through grpc's errors, its own and Python's
             reason = one_line(str(getattr(exc, "message", "") or exc), _MAX_MESSAGE)
             for secret in self._secrets:
                 reason = reason.replace(secret, "***")
-            kind = RemoteError
-            hint = "Check that the server runs, and --uri."
+            kind, hint = RemoteError, "Check that the server is running, and --uri."
             if getattr(exc, "code", None) == _MISSING:
-                kind, hint = CollectionMissingError, "Make it: skillsearch index --backend milvus."
-            raise kind(f"Milvus at {self.shown} did not {doing}: {reason}. {hint}") from exc
+                kind = CollectionMissingError
+                hint = "To create it: run `skillsearch index --backend milvus`."
+            raise kind(f"Milvus at {self.shown} could not {doing}: {reason}. {hint}") from exc
+
+
+def check_collection(name: str) -> None:
+    """Raise `ConfigError` unless Milvus could have an index of this name."""
+    if not COLLECTION.fullmatch(name):
+        raise ConfigError(
+            f"The collection name {one_line(name, 80)!r} is invalid; use at most 200 letters, "
+            "digits and underscores, and do not start with a digit."
+        )
+
+
+def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Divide items into lists of at most `size`: the messages of Milvus are limited."""
+    rest = iter(items)
+    while batch := list(islice(rest, size)):
+        yield batch
+
+
+def _credentials(uri: str) -> tuple[str, str]:
+    """Return user and password of an address, empty if it has none."""
+    try:
+        parts = urlsplit(uri)
+        is_valid = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        raise ConfigError(
+            "The address of Milvus is invalid; write it like --uri http://127.0.0.1:19530 "
+            "(http, https or tcp)."
+        )
+    return parts.username or "", parts.password or ""
 
 
 def _library() -> Any:
-    """Import pymilvus, quietly and without the .env file of a project that it is installed in."""
+    """Import pymilvus, quietly and without the .env file of a surrounding project."""
     try:
         with Variables(PYTHON_DOTENV_DISABLED="1"):
             import pymilvus
     except ImportError as exc:
         raise MissingDependencyError("pymilvus", "milvus", "An index in Milvus") from exc
     for name in ("pymilvus", "pymilvus.milvus_client"):
-        # It logs every error with its traceback, also those that we expect and answer.
+        # It logs every error with its traceback, even those that we expect and handle.
         logging.getLogger(name).setLevel(logging.CRITICAL)
     return pymilvus

@@ -1,30 +1,133 @@
-"""The generations of an index in Milvus: which one readers see, and those that come and go."""
+"""The generations of an index in Milvus: their heads, their life cycle, and who may write them."""
 
 from __future__ import annotations
 
+import json
 import logging
+import time
+import uuid
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
-from skillsearch.errors import CacheError, ConfigError
+from skillsearch.errors import CacheError, ConfigError, LockTimeoutError, RemoteError
 from skillsearch.index.corpus import IndexSettings
-from skillsearch.remote.claims import Claim
-from skillsearch.remote.client import CollectionMissingError, MilvusServer
-from skillsearch.remote.head import FieldTotals, Head
-from skillsearch.remote.schema import HEAD, Generation, documents_schema, terms_schema
-from skillsearch.remote.tally import FIELDS
+from skillsearch.index.lexical.postings import LexicalStatistics
+from skillsearch.remote.client import CollectionMissingError, MilvusServer, Row
+from skillsearch.remote.rows import checked, pack, unpack
+from skillsearch.remote.schema import (
+    CLAIM,
+    HEAD,
+    LEXICAL,
+    RECORD,
+    Generation,
+    documents_schema,
+    note_row,
+    terms_schema,
+)
+
+FORMAT = 3
+"""Raise if the meaning of rows changes; a collection of another format is made anew."""
+EXPIRES_S = 120
+"""Seconds after which a claim that was not renewed belongs to a dead writer."""
+_RENEW_S = 20
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """A generation with its head.
+class FieldTotals:
+    """Totals of one lexical field: its length in terms, and the mean idf of distinct terms."""
+
+    length: int
+    average_idf: float
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The facts of a generation as a whole.
 
     Attributes:
-        generation: Names its collections.
-        head: Its head; None where there is none that can be read.
+        version: The current version of the rows: readers see those with ``since <= version`` and
+            ``until > version``. 0 before the first documents are complete.
+        number: Number of the generation.
+        settings: Settings of the index.
+        documents: Number of documents.
+        shadowed: How many of them no search finds; `trust`, `others` and `totals` omit them.
+        skipped: SKILL.md files that could not be indexed.
+        trust: Sum of `Document.trust`.
+        others: Documents in languages that a model for English does not know.
+        totals: Totals of each lexical field.
     """
+
+    version: int
+    number: int
+    settings: IndexSettings
+    documents: int
+    shadowed: int
+    skipped: int
+    trust: float
+    others: int
+    totals: Mapping[str, FieldTotals]
+
+    @property
+    def searched(self) -> int:
+        """Number of documents that searches can find."""
+        return self.documents - self.shadowed
+
+    @property
+    def condition(self) -> str:
+        """A filter for the rows that readers see."""
+        return f"since <= {self.version} and until > {self.version}"
+
+    def statistics(self, field: str) -> LexicalStatistics:
+        """Return the BM25 statistics of a lexical field."""
+        totals = self.totals[field]
+        mean_length = totals.length / max(self.searched, 1)
+        return LexicalStatistics(self.searched, mean_length, totals.average_idf)
+
+    def to_row(self) -> Row:
+        """Return the row that holds the head."""
+        record = {
+            "format": FORMAT,
+            "number": self.number,
+            "settings": self.settings.to_dict(),
+            "documents": self.documents,
+            "shadowed": self.shadowed,
+            "skipped": self.skipped,
+            "trust": self.trust,
+            "others": self.others,
+            "totals": {name: asdict(totals) for name, totals in self.totals.items()},
+        }
+        return note_row(HEAD, RECORD, self.version, pack(json.dumps(record).encode()))
+
+    @classmethod
+    def from_row(cls, row: Row) -> Head:
+        """Read the result of `to_row`; raise `CacheError` for damage or another format."""
+        with checked("the head of the collection"):
+            record = json.loads(unpack(row["note"]))
+            if record["format"] != FORMAT:
+                raise ValueError(f"its format is {record['format']!r}, not {FORMAT}")
+            totals = {
+                str(name): FieldTotals(int(one["length"]), float(one["average_idf"]))
+                for name, one in record["totals"].items()
+            }
+            counts = {
+                name: int(record[name])
+                for name in ("number", "documents", "shadowed", "skipped", "others")
+            }
+            return cls(
+                version=int(row["version"]),
+                settings=IndexSettings.from_dict(record["settings"]),
+                trust=float(record["trust"]),
+                totals=totals,
+                **counts,
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A generation with its head, None if that cannot be read."""
 
     generation: Generation
     head: Head | None
@@ -38,29 +141,27 @@ def find_current(server: MilvusServer, alias: str) -> Opened | None:
         alias: The name of the index.
 
     Returns:
-        The generation; None where there is no index of this name.
+        The generation; None if there is no index of this name.
 
     Raises:
-        ConfigError: When the name is taken by something else.
+        ConfigError: When something else has the name.
         RemoteError: When the server does not answer.
     """
-    taken = (
-        f"The collection {alias!r} at {server.shown} is not one of skillsearch; choose another "
-        "name: --collection NAME."
-    )
-    if alias in server.collections():
-        raise ConfigError(taken)
-    target = server.target(alias)
-    if target is None:
-        return None
-    generation = Generation.of(target, alias)
-    if generation is None:
-        raise ConfigError(taken)
-    return Opened(generation, read_head(server, generation))
+    is_collection = alias in server.collections()
+    target = None if is_collection else server.target(alias)
+    generation = Generation.of(target, alias) if target else None
+    if generation is not None:
+        return Opened(generation, read_head(server, generation))
+    if is_collection or target is not None:
+        raise ConfigError(
+            f"The collection {alias!r} at {server.shown} does not belong to skillsearch; choose "
+            "another name: --collection NAME."
+        )
+    return None
 
 
 def read_head(server: MilvusServer, generation: Generation) -> Head | None:
-    """Read the head of a generation; None where there is none that this version can read."""
+    """Read the head of a generation; None if this version of the package cannot."""
     try:
         rows = server.get(generation.terms, [HEAD], ["version", "note"])
         return Head.from_row(rows[HEAD]) if rows else None
@@ -70,25 +171,26 @@ def read_head(server: MilvusServer, generation: Generation) -> Head | None:
 
 
 def prepare_next(server: MilvusServer, alias: str, after: int, settings: IndexSettings) -> Opened:
-    """Return a generation that readers do not see yet: one that was cut off, or a new one.
+    """Return a generation that readers do not see yet: an interrupted one, or a new one.
 
     Args:
         server: The server.
         alias: The name of the index.
-        after: Number of the generation that readers see, 0 where there is none.
-        settings: What it is to be made with; one that was begun with others is dropped.
+        after: Number of the generation that readers see, 0 if there is none.
+        settings: Settings of the index; interrupted generations with other ones are dropped.
 
     Returns:
-        The generation, its head of version 0.
+        The generation, with a head of version 0.
 
     Raises:
-        LockTimeoutError: When another process is making one.
+        LockTimeoutError: When another process is writing it.
         RemoteError: When the server does not answer or refuses.
     """
-    begun = [one for one in _all(server, alias) if one.number > after]
-    for generation in begun:
+    for generation in _all(server, alias):
+        if generation.number <= after:
+            continue
         head = read_head(server, generation)
-        if head is not None and head.version == 0 and are_alike(head.settings, settings):
+        if head is not None and head.version == 0 and are_compatible(head.settings, settings):
             return Opened(generation, head)
         with suppress(CollectionMissingError), Claim(server, generation):
             drop(server, generation)
@@ -98,55 +200,99 @@ def prepare_next(server: MilvusServer, alias: str, after: int, settings: IndexSe
     documents = documents_schema(library, channels, with_body=settings.with_body)
     server.create(generation.documents, *documents)
     server.create(generation.terms, *terms_schema(library))
-    totals = {field: FieldTotals(0, 0.0) for field in FIELDS}
+    totals = {field: FieldTotals(0, 0.0) for field in LEXICAL}
     head = Head(0, generation.number, settings, 0, 0, 0, 0.0, 0, totals)
     server.upsert(generation.terms, [head.to_row()])
     return Opened(generation, head)
 
 
-def are_alike(one: IndexSettings, other: IndexSettings) -> bool:
-    """Tell whether rows made with these settings can stand beside rows made with those."""
+def are_compatible(one: IndexSettings, other: IndexSettings) -> bool:
+    """Return whether rows made with either of two settings can share a collection."""
     return _row_settings(one) == _row_settings(other)
 
 
 def drop_before(server: MilvusServer, alias: str, number: int) -> None:
-    """Drop the generations before one.
-
-    Args:
-        server: The server.
-        alias: The name of the index.
-        number: Number of the oldest generation that stays.
-
-    Raises:
-        RemoteError: When the server does not answer.
-    """
+    """Drop the generations with a lower number."""
     for generation in _all(server, alias):
         if generation.number < number:
             drop(server, generation)
 
 
 def drop(server: MilvusServer, generation: Generation) -> None:
-    """Drop the collections of a generation, as far as they are there."""
-    there = set(server.collections())
-    for name in (generation.documents, generation.terms):
-        if name in there:
-            server.drop(name)
+    """Drop those collections of a generation that exist."""
+    for name in {generation.documents, generation.terms}.intersection(server.collections()):
+        server.drop(name)
+
+
+class Claim:
+    """The exclusive right of this process to write a generation; a context manager.
+
+    Milvus has no locks, so a writer writes its claim and then looks for others. As every read sees
+    all earlier writes, at least one of two concurrent writers sees the other's claim: both may give
+    way, but never do both go on.
+    """
+
+    def __init__(self, server: MilvusServer, generation: Generation) -> None:
+        """Prepare a claim that is not made yet."""
+        self._server = server
+        self._terms = generation.terms
+        self._id = f"claim-{uuid.uuid4().hex}"
+        self._renewed = 0.0
+
+    def __enter__(self) -> Claim:
+        """Make the claim; raise `LockTimeoutError` if another process has one."""
+        self._write()
+        rows = self._server.query(self._terms, f"kind == {CLAIM}", ["version"], 1_000)
+        oldest = time.time() - EXPIRES_S
+        others = [row for row in rows if row["id"] != self._id]
+        if living := [row["version"] for row in others if row["version"] > oldest]:
+            self._release()
+            rest = max(living) - oldest
+            raise LockTimeoutError(
+                f"Another process is writing to {self._terms} at {self._server.shown}; try again "
+                f"when it is done. If it was killed, its claim expires in {rest:.0f} s."
+            )
+        self._server.delete(self._terms, [row["id"] for row in others])
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._release()
+
+    def renew(self) -> None:
+        """Keep the claim alive between batches; raise `LockTimeoutError` if it was lost."""
+        if time.monotonic() - self._renewed > _RENEW_S:
+            self.check()
+            self._write()
+
+    def check(self) -> None:
+        """Raise `LockTimeoutError` if the claim expired and another process took over."""
+        if not self._server.get(self._terms, [self._id], ["version"]):
+            raise LockTimeoutError(
+                "This process was silent for too long, and another one is writing to "
+                f"{self._terms} now; run the command again when that is done."
+            )
+
+    def _write(self) -> None:
+        row = note_row(self._id, CLAIM, int(time.time()), [])
+        self._server.upsert(self._terms, [row])
+        self._renewed = time.monotonic()
+
+    def _release(self) -> None:
+        """Give up the claim; if that fails, it expires by itself."""
+        try:
+            self._server.delete(self._terms, [self._id])
+        except RemoteError as exc:
+            logger.info("the claim on %s is left to expire: %s", self._terms, exc)
 
 
 def _all(server: MilvusServer, alias: str) -> list[Generation]:
-    """Return all generations of an index, those half made or half dropped too, by number."""
-    found = set()
-    for name in server.collections():
-        generation = Generation.of(f"{name.removesuffix('_terms')}_terms", alias)
-        if generation is not None:
-            found.add(generation.number)
-    return [Generation(alias, number) for number in sorted(found)]
+    """Return all generations by number, even half made and half dropped ones."""
+    names = {f"{name.removesuffix('_terms')}_terms" for name in server.collections()}
+    found = [one for name in names if (one := Generation.of(name, alias))]
+    return sorted(found, key=lambda generation: generation.number)
 
 
 def _row_settings(settings: IndexSettings) -> tuple[object, ...]:
-    """Return what decides the rows of a collection."""
-    channels = tuple(
-        (one.fingerprint, one.dimensions, one.scripts and sorted(one.scripts))
-        for one in settings.channels
-    )
+    """Return the settings that determine the rows of a collection."""
+    channels = tuple((one.fingerprint, one.dimensions, one.scripts) for one in settings.channels)
     return settings.with_body, settings.analysis, channels

@@ -1,7 +1,7 @@
-"""Roots on disk → the next version of an index in Milvus; only what changed is embedded and sent.
+"""Bring an index in Milvus up to date with the disk; only what changed is embedded and sent.
 
-Rows of the version before stay as they are until the new one is complete: readers see one of the
-two, never a mixture. A run that was cut off is taken up where it was, up to the batch at work.
+The rows of the current version stay as they are until the next one is complete: readers see one of
+the two, never a mixture. An interrupted run is resumed by the next, except for its last batch.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import chain
 
-from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.environ import speaks_english
 from skillsearch.errors import (
@@ -22,40 +21,36 @@ from skillsearch.errors import (
     LockTimeoutError,
     MissingDependencyError,
     ParseError,
-    RootError,
 )
-from skillsearch.index import fields as field_rules
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.dense.channels import ChannelSettings, count_needed, possible_models
 from skillsearch.index.documents import Document
-from skillsearch.index.fields import FieldTexts, field_texts
+from skillsearch.index.fields import ANALYSIS, FieldTexts, field_texts
 from skillsearch.index.names import find_shadowed
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.request import IndexRequest, resolve_roots
 from skillsearch.index.storage.document_store import DocumentStore
-from skillsearch.remote.claims import Claim
 from skillsearch.remote.client import MilvusServer
 from skillsearch.remote.generations import (
+    Claim,
+    Head,
     Opened,
-    are_alike,
+    are_compatible,
     drop_before,
     find_current,
     prepare_next,
 )
-from skillsearch.remote.head import Head
-from skillsearch.remote.row_states import RowStates
-from skillsearch.remote.row_writer import Addition, RowWriter
+from skillsearch.remote.row_writer import BATCH_SKILLS, Addition, RowStates, RowWriter
 from skillsearch.remote.rows import key_of, name_key, state_of
-from skillsearch.skills.discovery import Discovery, discover, make_roots
+from skillsearch.remote.schema import Generation
+from skillsearch.skills.discovery import Discovery, discover
 from skillsearch.skills.parser import parse_skill
 from skillsearch.skills.resources import content_hash, read_skill_md
-from skillsearch.text import tokenizer
 from skillsearch.types import Diagnostic, IndexReport, Progress, Root, Skill, SkillFile
 
-logger = logging.getLogger(__name__)
-
 _SAMPLE = 2_000
-"""Skills that are read to find out what languages they are in."""
-_ANALYSIS = (tokenizer.VERSION, field_rules.VERSION)
+"""Skills that are read to find out which languages they are in."""
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -69,10 +64,10 @@ class _Work:
 
 
 class Indexing:
-    """One run of indexing.
+    """One indexing run.
 
     Attributes:
-        embedders: The embedders that it loaded, by what they are loaded by.
+        embedders: The embedders that were loaded, by model spec.
     """
 
     def __init__(
@@ -80,9 +75,10 @@ class Indexing:
         server: MilvusServer,
         alias: str,
         request: IndexRequest,
+        load: Callable[[str], Embedder],
         *,
         progress: Progress | None = None,
-        device: str | None = None,
+        batch_skills: int = BATCH_SKILLS,
     ) -> None:
         """Prepare to index.
 
@@ -90,30 +86,29 @@ class Indexing:
             server: The server.
             alias: The name of the index.
             request: What to index, and how.
-            progress: Told how far the run is.
-            device: Where a model of sentence-transformers runs; None for what the settings say.
+            load: Loads an embedder by its model spec.
+            progress: Called as the run proceeds.
+            batch_skills: Skills to embed and send at a time.
 
         Raises:
-            RootError: When a root is missing, no folder, or unreadable.
+            RootError: When a root is missing, not a folder, or unreadable.
         """
         self._started = time.monotonic()
         self._server = server
         self._alias = alias
         self._request = request
+        self._load_embedder = load
         self._progress = progress
-        self._device = device
-        self._roots, self._oddities = _check_roots(request)
+        self._batch_skills = batch_skills
+        self._roots, self._root_diagnostics = resolve_roots(request.roots)
         self.embedders: dict[str, Embedder] = {}
 
     def run(self) -> IndexReport:
-        """Bring the index up to date.
-
-        Returns:
-            What was done; where nothing changed, the version stays as it is.
+        """Bring the index up to date; if nothing changed, its version stays.
 
         Raises:
-            ConfigError: When the name of the index is taken by something else.
-            EmbedderError: When the embedder cannot be loaded or gives unusable vectors.
+            ConfigError: When something else has the name of the index.
+            EmbedderError: When the embedder cannot be loaded or gives bad vectors.
             LockTimeoutError: When another process is writing.
             RemoteError: When the server does not answer or refuses.
         """
@@ -124,7 +119,7 @@ class Indexing:
             if current is not None:
                 claim = stack.enter_context(Claim(self._server, current.generation))
                 self._check_unchanged(current)
-            if current and current.head and are_alike(current.head.settings, settings):
+            if current and current.head and are_compatible(current.head.settings, settings):
                 target = current
             else:
                 number = current.generation.number if current else 0
@@ -132,17 +127,17 @@ class Indexing:
             if current is None:
                 claim = stack.enter_context(Claim(self._server, target.generation))
                 self._check_unchanged(None)
-            return self._bring_up_to_date(discovery, current, target, settings, claim)
+            return self._update(discovery, current, target, settings, claim)
 
     def _check_unchanged(self, known: Opened | None) -> None:
-        """Make sure that nobody wrote between the look at the index and the claim on it."""
+        """Make sure that nobody wrote the index before we claimed it."""
         if find_current(self._server, self._alias) != known:
             raise LockTimeoutError(
                 f"Another process has just written {self._alias!r}; run the command again."
             )
 
     def _settings(self, discovery: Discovery, current: Opened | None) -> IndexSettings:
-        """Return the settings of the index, for which its embedders are loaded."""
+        """Choose the channels of the index and load their embedders."""
         before = current.head.settings if current and current.head else None
         first = self._load(self._request.model)
         languages = self._request.languages
@@ -157,7 +152,6 @@ class Indexing:
             if languages == "all":
                 raise
             logger.warning("indexed without the multilingual channel: %s", exc)
-            models = models[:1]
             channels = (ChannelSettings.of(models[0], first),)
         return IndexSettings(
             roots=self._roots,
@@ -165,29 +159,26 @@ class Indexing:
             languages=languages,
             could_add=False,
             with_body=self._request.with_body,
-            analysis=_ANALYSIS,
+            analysis=ANALYSIS,
         )
 
     def _load(self, model: str) -> Embedder:
-        """Load an embedder once."""
         if model not in self.embedders:
-            self.embedders[model] = load_embedder(model, device=self._device)
+            self.embedders[model] = self._load_embedder(model)
         return self.embedders[model]
 
     def _sample(self, discovery: Discovery, first: Embedder) -> list[Document]:
-        """Read some of the skills, from everywhere, to see what languages they are in."""
+        """Read some of the skills, evenly spread, to see which languages they are in."""
         step = max(1, len(discovery.files) // _SAMPLE)
         documents = []
         for file in discovery.files[::step]:
-            try:
+            with suppress(ParseError):
                 data, _ = read_skill_md(file.path)
-                texts, _ = _parse(file, data, [first.scripts], with_body=self._request.with_body)
-            except ParseError:
-                continue
-            documents.append(texts.document)
+                texts, _ = self._texts(file, data, [first])
+                documents.append(texts.document)
         return documents
 
-    def _bring_up_to_date(
+    def _update(
         self,
         discovery: Discovery,
         current: Opened | None,
@@ -195,19 +186,21 @@ class Indexing:
         settings: IndexSettings,
         claim: Claim,
     ) -> IndexReport:
-        """Write what changed, and have readers see it."""
+        """Write what changed, and publish it."""
         assert target.head is not None
-        states = RowStates.read(self._server, target.generation, target.head.version)
-        states.purge(self._server, target.generation)
+        head, generation = target.head, target.generation
+        states = RowStates.read(self._server, generation, head.version)
         embedders = [self.embedders[channel.model] for channel in settings.channels]
-        writer = RowWriter(self._server, target.generation, target.head, embedders, claim)
-        work = _Work(diagnostics=[*self._oddities, *discovery.diagnostics])
+        writer = RowWriter(
+            self._server, generation, head, embedders, claim, batch_skills=self._batch_skills
+        )
+        work = _Work(diagnostics=[*self._root_diagnostics, *discovery.diagnostics])
         if not discovery.files:
-            message = "No SKILL.md lies below this root; check the path."
+            message = "No SKILL.md below this root; check the path."
             work.diagnostics += [
                 Diagnostic("root-empty", "warning", message, str(root.path)) for root in self._roots
             ]
-        shadowed = self._find_shadowed(discovery.files, states)
+        shadowed = _find_shadowed(discovery.files, self._roots, states)
         total = len(discovery.files)
         for done, file in enumerate(discovery.files, start=1):
             self._take(file, file.doc_id in shadowed, states, writer, work)
@@ -215,50 +208,23 @@ class Indexing:
                 self._progress("read", done, total)
         writer.send()
         writer.keep(work.resumed)
-        unseen, gone = states.left()
+        unseen, removed = states.left()
         writer.discard(unseen)
-        writer.retire([*states.replaced, *gone])
+        writer.retire([*states.replaced, *removed])
         writer.restore(states.restored)
-        head = target.head
         found = (self._roots, work.skipped)
         if writer.changed or head.version == 0 or (head.settings.roots, head.skipped) != found:
             head = writer.finish(settings, work.skipped)
-        if current is None or target.generation != current.generation:
-            self._server.point(self._alias, target.generation.terms, is_new=current is None)
-            oldest = current.generation.number if current else target.generation.number
+        if current is None or generation != current.generation:
+            self._server.point(self._alias, generation.terms, is_new=current is None)
+            oldest = current.generation.number if current else generation.number
             drop_before(self._server, self._alias, oldest)
-        return self._report(head, target, writer, work, len(gone))
-
-    def _find_shadowed(self, files: Sequence[SkillFile], states: RowStates) -> frozenset[str]:
-        """Return the ids of the skills that their names do not mean.
-
-        This has to be known before the first is sent. Only new files are parsed, and those of a
-        name that several have.
-        """
-        named: defaultdict[int, list[SkillFile]] = defaultdict(list)
-        for file in files:
-            with suppress(ParseError):
-                data, _ = read_skill_md(file.path)
-                state = state_of(content_hash(data), file.path, file.root.path)
-                known = states.name_key(key_of(file.doc_id), state)
-                named[name_key(_skill(file, data).name) if known is None else known].append(file)
-        documents = []
-        for file in chain.from_iterable(same for same in named.values() if len(same) > 1):
-            with suppress(ParseError):
-                documents.append(Document.listed(_skill(file, read_skill_md(file.path)[0])))
-        store = DocumentStore.build(sorted(documents, key=lambda document: document.doc_id))
-        found = find_shadowed(store, [str(root.path) for root in self._roots])
-        return frozenset(one.document.doc_id for one in found)
+        return self._report(head, generation, writer, work, len(removed))
 
     def _take(
-        self,
-        file: SkillFile,
-        shadowed: bool,
-        states: RowStates,
-        writer: RowWriter,
-        work: _Work,
+        self, file: SkillFile, shadowed: bool, states: RowStates, writer: RowWriter, work: _Work
     ) -> None:
-        """Look at one file, and send its skill if it is new."""
+        """Read one file, and queue its skill if it is new."""
         try:
             data, _ = read_skill_md(file.path)
             key = key_of(file.doc_id)
@@ -269,23 +235,28 @@ class Indexing:
             if (resumed := states.resumes(key, state, shadowed=shadowed)) is not None:
                 work.resumed.append(resumed)
                 return
-            scripts = [one.scripts for one in self.embedders.values()]
-            texts, found = _parse(file, data, scripts, with_body=self._request.with_body)
+            texts, found = self._texts(file, data, list(self.embedders.values()))
         except ParseError as exc:
             work.skipped += 1
-            work.diagnostics.append(
-                Diagnostic(exc.code, "error", str(exc), str(file.path), exc.line)
-            )
+            problem = Diagnostic(exc.code, "error", str(exc), str(file.path), exc.line)
+            work.diagnostics.append(problem)
             return
         work.diagnostics.extend(found)
         unseen, replaced = states.replace(key)
         writer.discard(unseen)
         writer.add(Addition(texts, data, shadowed, replaced))
 
+    def _texts(
+        self, file: SkillFile, data: bytes, embedders: Sequence[Embedder]
+    ) -> tuple[FieldTexts, tuple[Diagnostic, ...]]:
+        """Parse a skill and split it into its texts."""
+        skill, found = _parse(file, data)
+        scripts = [one.scripts for one in embedders]
+        return field_texts(skill, scripts, with_body=self._request.with_body), found
+
     def _report(
-        self, head: Head, target: Opened, writer: RowWriter, work: _Work, removed: int
+        self, head: Head, generation: Generation, writer: RowWriter, work: _Work, removed: int
     ) -> IndexReport:
-        """Say what was done."""
         diagnostics = sorted(
             set(work.diagnostics),
             key=lambda item: (item.path, item.line or 0, item.code, item.message),
@@ -298,32 +269,34 @@ class Indexing:
             skipped=work.skipped,
             truncated=writer.truncated,
             diagnostics=tuple(diagnostics),
-            generation=f"{target.generation.documents}@{head.version}",
+            generation=f"{generation.documents}@{head.version}",
             seconds=time.monotonic() - self._started,
         )
 
 
-def _skill(file: SkillFile, data: bytes) -> Skill:
-    """Parse a skill."""
-    return parse_skill(data, doc_id=file.doc_id, path=file.path, root=file.root.path)[0]
+def _find_shadowed(
+    files: Sequence[SkillFile], roots: Sequence[Root], states: RowStates
+) -> frozenset[str]:
+    """Return the ids of the skills whose names mean another skill.
+
+    This must be known before the first skill is sent. Only new files are parsed, and those that
+    share a name.
+    """
+    named: defaultdict[int, list[SkillFile]] = defaultdict(list)
+    for file in files:
+        with suppress(ParseError):
+            data, _ = read_skill_md(file.path)
+            state = state_of(content_hash(data), file.path, file.root.path)
+            known = states.name_key(key_of(file.doc_id), state)
+            named[name_key(_parse(file, data)[0].name) if known is None else known].append(file)
+    documents = []
+    for file in chain.from_iterable(same for same in named.values() if len(same) > 1):
+        with suppress(ParseError):
+            documents.append(Document.listed(_parse(file, read_skill_md(file.path)[0])[0]))
+    store = DocumentStore.build(sorted(documents, key=lambda document: document.doc_id))
+    found = find_shadowed(store, [str(root.path) for root in roots])
+    return frozenset(one.document.doc_id for one in found)
 
 
-def _parse(
-    file: SkillFile,
-    data: bytes,
-    scripts: Sequence[frozenset[str] | None],
-    *,
-    with_body: bool,
-) -> tuple[FieldTexts, tuple[Diagnostic, ...]]:
-    """Read a skill and split it into its texts."""
-    skill, found = parse_skill(data, doc_id=file.doc_id, path=file.path, root=file.root.path)
-    return field_texts(skill, scripts, with_body=with_body), found
-
-
-def _check_roots(request: IndexRequest) -> tuple[tuple[Root, ...], tuple[Diagnostic, ...]]:
-    """Check the folders to be indexed; an index that lacks one would be worse than none."""
-    roots, diagnostics = make_roots(request.roots)
-    for diagnostic in diagnostics:
-        if diagnostic.severity == "error":
-            raise RootError(f"{diagnostic.path}: {diagnostic.message} Nothing was changed.")
-    return tuple(roots), tuple(diagnostics)
+def _parse(file: SkillFile, data: bytes) -> tuple[Skill, tuple[Diagnostic, ...]]:
+    return parse_skill(data, doc_id=file.doc_id, path=file.path, root=file.root.path)

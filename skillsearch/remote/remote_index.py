@@ -1,9 +1,10 @@
-"""The façade: an index of skills in Milvus, searched as `SkillIndex` searches one on disk."""
+"""An index of skills in Milvus, searched as `SkillIndex` searches one on disk."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,7 @@ from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.search import SearchRequest
-from skillsearch.remote.address import check_collection
-from skillsearch.remote.client import MilvusServer
+from skillsearch.remote.client import MilvusServer, check_collection
 from skillsearch.remote.rows import document_of
 from skillsearch.remote.searching import TRIES, Searcher
 from skillsearch.roots.sources import note_index
@@ -29,8 +29,8 @@ class RemoteIndex:
     """An index of skills in Milvus.
 
     A search sees one version of it, the newest when the search begins, whatever is written
-    meanwhile. Names, scores, evidence, threshold and abstention are those of `SkillIndex`; Milvus
-    only says which documents come into question.
+    meanwhile. Names, scores, evidence, threshold and abstention match `SkillIndex`; Milvus only
+    selects the candidates. Every method raises `RemoteError` if the server does not answer.
     """
 
     def __init__(
@@ -41,14 +41,7 @@ class RemoteIndex:
         calibration: Calibration | None = None,
         device: str | None = None,
     ) -> None:
-        """Wrap a connection; use `from_roots` or `open` instead.
-
-        Args:
-            server: The connection.
-            collection: Name of the index.
-            calibration: What weighs features and evidence; by default that of the package.
-            device: Where a model of sentence-transformers runs; None for what the settings say.
-        """
+        """Wrap a connection to an index; use `from_roots` or `open` instead."""
         self._server = server
         self._collection = collection
         self._calibration = calibration or default_calibration()
@@ -72,14 +65,14 @@ class RemoteIndex:
         """Index folders of skills in Milvus, or bring their index up to date, and open it.
 
         Args:
-            roots: As in `SkillIndex.from_roots`; the index holds their skills and no others.
+            roots: As in `SkillIndex.from_roots`; the index holds only their skills.
             uri: Address of the server, such as ``http://127.0.0.1:19530``.
             collection: Name of the index.
             model: As in `SkillIndex.from_roots`.
             with_body: False to index names and descriptions alone.
             languages: Which languages to index for; see `skillsearch.types.LANGUAGES`.
             device: As in `SkillIndex.from_roots`.
-            token: For the server; None for that of ``SKILLSEARCH_MILVUS_TOKEN`` or of the address.
+            token: For the server; None for ``SKILLSEARCH_MILVUS_TOKEN`` or that of the address.
             progress: Called with the stage, how many are done, and how many there are.
 
         Returns:
@@ -87,7 +80,7 @@ class RemoteIndex:
 
         Raises:
             ConfigError: When the address or the name cannot be used.
-            RootError: When a root is missing, no folder, or unreadable, or cannot be unpacked.
+            RootError: When a root is missing, unreadable or not a folder, or cannot be unpacked.
             EmbedderError: When the embedder cannot be loaded.
             LockTimeoutError: When another process is writing the index.
             MissingDependencyError: When pymilvus is not installed.
@@ -118,30 +111,20 @@ class RemoteIndex:
         token: str | None = None,
         progress: Progress | None = None,
     ) -> tuple[RemoteIndex, IndexReport]:
-        """Bring an index in Milvus up to date and open it.
+        """Bring an index in Milvus up to date; return it opened, with a report.
 
-        Args:
-            request: What to index, and how.
-            uri: As in `from_roots`.
-            collection: As in `from_roots`.
-            device: As in `from_roots`.
-            token: As in `from_roots`.
-            progress: As in `from_roots`.
-
-        Returns:
-            The opened index, and what was done.
-
-        Raises:
-            SkillSearchError: As `from_roots` does.
+        All but `request` is as in `from_roots`, as are the errors.
         """
-        # A search needs neither the parser nor what builds an index: import them only here.
+        # A search needs neither the parser nor the builder: import them only here.
+        from skillsearch.embedders.embedder import load_embedder
         from skillsearch.remote.indexing import Indexing
 
         index = cls._connect(uri, collection, token, device)
         for root in request.roots:
             note_index(root, f"the collection {collection} in Milvus")
         try:
-            run = Indexing(index._server, collection, request, progress=progress, device=device)
+            load = partial(load_embedder, device=device)
+            run = Indexing(index._server, collection, request, load, progress=progress)
             report = run.run()
         except BaseException:
             index.close()
@@ -158,21 +141,11 @@ class RemoteIndex:
         device: str | None = None,
         token: str | None = None,
     ) -> RemoteIndex:
-        """Open an index in Milvus.
-
-        Args:
-            uri: As in `from_roots`.
-            collection: As in `from_roots`.
-            device: As in `from_roots`.
-            token: As in `from_roots`.
-
-        Returns:
-            The opened index.
+        """Open an index in Milvus; the arguments are as in `from_roots`.
 
         Raises:
             ConfigError: When the address or the name cannot be used.
-            IndexNotFoundError: When there is no index of this name, or none that this version of
-                the package can search.
+            IndexNotFoundError: When there is no index of this name that can be searched.
             MissingDependencyError: When pymilvus is not installed.
             RemoteError: When the server does not answer.
         """
@@ -188,7 +161,6 @@ class RemoteIndex:
     def _connect(
         cls, uri: str, collection: str, token: str | None, device: str | None
     ) -> RemoteIndex:
-        """Connect, without a look at what is there."""
         check_collection(collection)
         server = MilvusServer(uri, milvus_token() if token is None else token)
         return cls(server, collection, device=device)
@@ -214,7 +186,7 @@ class RemoteIndex:
 
     @property
     def settings(self) -> IndexSettings:
-        """What the index is made with."""
+        """The settings that the index was made with."""
         return self._searcher.view().head.settings
 
     @property
@@ -223,15 +195,7 @@ class RemoteIndex:
         return self._searcher.view().head.skipped
 
     def documents(self) -> Iterator[Document]:
-        """Read all documents, in no order.
-
-        Returns:
-            The documents, a page of them in memory at a time.
-
-        Raises:
-            IndexNotFoundError: When the index is gone.
-            RemoteError: When the server does not answer.
-        """
+        """Read all documents, in no order, with one page in memory at a time."""
         return map(document_of, self._searcher.view().rows(["record"]))
 
     def search(
@@ -247,24 +211,12 @@ class RemoteIndex:
     ) -> SearchResult:
         """Find the skills that fit a request, or none, as `SkillIndex.search` does.
 
-        Args:
-            query: As in `SkillIndex.search`, like all others.
-            n: How many hits at most.
-            threshold: Lowest accepted score.
-            system: How to rank.
-            explain: Add why each hit has its score. The section of a body is named where its file
-                lies on this machine.
-            include_hidden: False to leave out skills that ask not to be offered to models.
-            exclude: Ids of documents to leave out.
-
-        Returns:
-            The hits, best first, ties by document id; no hit where none reaches the threshold.
+        With `explain`, a section of a body is only named if its file is on this machine.
 
         Raises:
             QueryError: When the query is empty or too long, or n or threshold cannot be used.
-            EmbedderError: When the embedder cannot be loaded, or is not that of the index.
+            EmbedderError: When the embedder cannot be loaded, or is not the one of the index.
             IndexNotFoundError: When the index is gone.
-            RemoteError: When the server does not answer.
         """
         started = time.perf_counter()
         request = SearchRequest(
@@ -276,36 +228,20 @@ class RemoteIndex:
         return SearchResult(query, cut, hits, not hits, seconds, votes)
 
     def find(self, name: str) -> Document:
-        """Find the document that a name means.
-
-        Args:
-            name: As in `SkillIndex.find`.
-
-        Returns:
-            The document; of several that fit, the newest in the first root that has any.
+        """Find the document that a name means, as `SkillIndex.find` does.
 
         Raises:
-            SkillNotFoundError: When there is none; names the nearest of those a search finds.
+            SkillNotFoundError: When there is none; names similar ones that a search finds.
             VersionNotFoundError: When no version fits; names those there are.
             AmbiguousNameError: When one root has several that versions do not tell apart.
-            RemoteError: When the server does not answer.
         """
         return self._searcher.find(name, self._searcher.view())
 
     def get(self, name: str) -> Skill:
-        """Read a skill by its name.
-
-        Args:
-            name: As in `find`.
-
-        Returns:
-            The skill as it was indexed, whatever its file is now.
+        """Read a skill by its name as it was indexed, whatever its file is now.
 
         Raises:
-            SkillNotFoundError: When there is none; names the nearest of those a search finds.
-            VersionNotFoundError: When no version fits; names those there are.
-            AmbiguousNameError: When one root has several that versions do not tell apart.
-            RemoteError: When the server does not answer.
+            SkillNotFoundError: As `find` does, and its other errors.
         """
         from skillsearch.skills.parser import parse_skill
 
@@ -319,21 +255,15 @@ class RemoteIndex:
         raise self._searcher.overtaken()
 
     def delete(self, doc_ids: Collection[str]) -> int:
-        """Remove documents; what lies on disk is indexed again by the next indexing.
+        """Remove documents by id and return how many there were; unknown ids are ignored.
 
-        Until then a skill that one of them shadowed stays shadowed.
-
-        Args:
-            doc_ids: Their ids; unknown ones are left out.
-
-        Returns:
-            How many were removed.
+        The next indexing brings back those on disk. Until then, a skill that one of them shadowed
+        stays shadowed.
 
         Raises:
             IndexNotFoundError: When there is no index.
             LockTimeoutError: When another process is writing the index.
-            RemoteError: When the server does not answer.
         """
-        from skillsearch.remote.deleting import delete
+        from skillsearch.remote.row_writer import delete
 
         return delete(self._server, self._collection, doc_ids)

@@ -1,8 +1,7 @@
-"""What a generation is in Milvus: a collection of documents, and one of the terms in them.
+"""The collections of a generation: one of documents, and one of the terms in them.
 
-Both are named after the alias that readers ask for, with a number. The alias stands for the
-collection of terms, whose row `HEAD` names the other and says which version of the rows holds: to
-switch it is to switch everything.
+Both are named after the alias that readers use, with a number. The alias points to the collection
+of terms, whose row `HEAD` names the current version of the rows: switching it switches everything.
 """
 
 from __future__ import annotations
@@ -12,32 +11,33 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from skillsearch.index.dense.channels import ChannelSettings
 from skillsearch.index.fields import embeds_body
 from skillsearch.index.lexical.okapi import K1, B
-from skillsearch.remote.packing import MAX_PIECES
+from skillsearch.remote.client import Row
 
 HEAD = "head"
 TERM, RECORD, CLAIM = 0, 1, 2
-"""Kinds of rows among the terms: a term, something that we keep there, the claim of a writer."""
+"""Kinds of rows among the terms: a term, a record of ours, the claim of a writer."""
 FOREVER = (1 << 62) - 1
-"""``until`` of a row that is in use."""
-PACKED = ("record", "counts", "chunks", "content")
+"""``until`` of a row in use."""
+LEXICAL = ("metadata", "full")
+PIECE_CHARS = 60_000
+"""Length of one text of a packed field; Milvus takes 65,535 bytes, and these are ASCII."""
+MAX_PIECES = 128
+_PACKED = ("record", "counts", "chunks", "content")
 _NUMBERED = re.compile(r"(.+)_g([0-9]{6})_terms")
 _MAX_ID = 64
 _MAX_TEXT = 65_535
 _ROOT_CHARS = 512
-"""Characters of a root's alias by which rows are partitioned."""
+"""Characters of a root's alias that decide the partition of its rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """The collections of one generation.
-
-    Attributes:
-        alias: What readers ask for.
-        number: Counted from 1.
-    """
+    """The collections of one generation, numbered from 1, of the index named `alias`."""
 
     alias: str
     number: int
@@ -54,13 +54,13 @@ class Generation:
 
     @classmethod
     def of(cls, terms: str, alias: str) -> Generation | None:
-        """Return the generation that a collection of terms belongs to, None for any other name."""
+        """Return the generation of a collection of terms; None for any other name."""
         match = _NUMBERED.fullmatch(terms)
         return cls(alias, int(match[2])) if match and match[1] == alias else None
 
 
 def dense_fields(channels: int, *, with_body: bool) -> tuple[tuple[str, ...], ...]:
-    """Return the names of the fields of vectors: for each channel metadata and, maybe, body."""
+    """Return the names of the vector fields of each channel: metadata and maybe body."""
     return tuple(
         (f"dense_{number}_metadata", f"dense_{number}_body")[
             : 1 + embeds_body(number, with_body=with_body)
@@ -70,28 +70,39 @@ def dense_fields(channels: int, *, with_body: bool) -> tuple[tuple[str, ...], ..
 
 
 def lexical_fields(*, with_body: bool) -> tuple[str, ...]:
-    """Return the names of the lexical fields, which have a ``terms_`` and a ``sparse_`` each."""
-    return ("metadata", "full") if with_body else ("metadata",)
+    """Return the lexical fields, each stored as a ``terms_`` and a ``sparse_`` field."""
+    return LEXICAL if with_body else LEXICAL[:1]
 
 
 def partition_of(alias: str) -> str:
-    """Return the partition key of a root."""
+    """Return the partition key of the root with an alias."""
     return alias[:_ROOT_CHARS].encode("utf-8", "replace").decode("utf-8")
+
+
+def note_row(key: str, kind: int, version: int, note: list[str]) -> Row:
+    """Return a row of the collection of terms that does not stand for a term."""
+    return {**term_row(key, version, (0, 0), (0, 0)), "kind": kind, "note": note}
+
+
+def term_row(key: str, version: int, now: tuple[int, int], before: tuple[int, int]) -> Row:
+    """Return the row of a term: its document frequencies at this version and before it."""
+    return {
+        "id": key,
+        "kind": TERM,
+        "version": version,
+        "metadata": now[0],
+        "full": now[1],
+        "metadata_before": before[0],
+        "full_before": before[1],
+        "note": [],
+        "nothing": np.zeros(2, np.float32),
+    }
 
 
 def documents_schema(
     library: Any, channels: Sequence[ChannelSettings], *, with_body: bool
 ) -> tuple[Any, Any]:
-    """Describe the collection of documents.
-
-    Args:
-        library: The module pymilvus.
-        channels: The dense channels.
-        with_body: False for an index of metadata alone.
-
-    Returns:
-        Its schema, and its indexes.
-    """
+    """Return the schema and the indexes of the collection of documents; `library` is pymilvus."""
     kinds = library.DataType
     schema = library.MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
     indexes = library.MilvusClient.prepare_index_params()
@@ -104,7 +115,7 @@ def documents_schema(
         schema.add_field(name, kinds.INT64)
     for name in ("hidden", "shadowed"):
         schema.add_field(name, kinds.BOOL)
-    for name in PACKED:
+    for name in _PACKED:
         _add_packed(schema, kinds, name)
     for name in lexical_fields(with_body=with_body):
         _add_lexical(library, schema, name)
@@ -125,14 +136,7 @@ def documents_schema(
 
 
 def terms_schema(library: Any) -> tuple[Any, Any]:
-    """Describe the collection of terms.
-
-    Args:
-        library: The module pymilvus.
-
-    Returns:
-        Its schema, and its indexes.
-    """
+    """Return the schema and the indexes of the collection of terms; `library` is pymilvus."""
     kinds = library.DataType
     schema = library.MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
     schema.add_field("id", kinds.VARCHAR, is_primary=True, max_length=_MAX_ID)
@@ -140,7 +144,7 @@ def terms_schema(library: Any) -> tuple[Any, Any]:
     for name in ("version", "metadata", "full", "metadata_before", "full_before"):
         schema.add_field(name, kinds.INT64)
     _add_packed(schema, kinds, "note")
-    # Milvus takes no collection without a vector.
+    # Milvus requires a vector in every collection.
     schema.add_field("nothing", kinds.FLOAT_VECTOR, dim=2)
     indexes = library.MilvusClient.prepare_index_params()
     indexes.add_index("nothing", index_type="FLAT", metric_type="IP")
@@ -150,7 +154,7 @@ def terms_schema(library: Any) -> tuple[Any, Any]:
 
 
 def _add_packed(schema: Any, kinds: Any, name: str) -> None:
-    """Add a field of packed bytes, which a server need not hold in memory."""
+    """Add a field of packed bytes; text fields are too small, so it is an array of texts."""
     schema.add_field(
         name,
         kinds.ARRAY,
@@ -162,7 +166,7 @@ def _add_packed(schema: Any, kinds: Any, name: str) -> None:
 
 
 def _add_lexical(library: Any, schema: Any, name: str) -> None:
-    """Add a field of terms, and the one that Milvus makes of it for BM25."""
+    """Add a field of terms, and the one that Milvus derives from it for BM25."""
     kinds = library.DataType
     schema.add_field(
         f"terms_{name}",

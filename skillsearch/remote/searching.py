@@ -1,17 +1,14 @@
-"""A request → hits, from one version of an index in Milvus."""
+"""Answer requests from one version of an index in Milvus."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import numpy as np
 
 from skillsearch.config import MAX_QUERY_CHARS
-from skillsearch.embedders.embedding import embed
 from skillsearch.errors import (
     CacheError,
     EmbedderError,
@@ -20,39 +17,185 @@ from skillsearch.errors import (
     SkillNotFoundError,
     VersionConstraintError,
 )
-from skillsearch.index import fields as field_rules
 from skillsearch.index.corpus import Corpus, OpenedIndex
 from skillsearch.index.dense.channels import QueryEmbedders
 from skillsearch.index.documents import Document
+from skillsearch.index.fields import ANALYSIS
 from skillsearch.index.names import find_by_name, nearest_names
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.search.duplicates import MOST_SHADOWED, shadowed_copies
-from skillsearch.index.search.query import QueryForm, analyse
+from skillsearch.index.search.query import QueryForm, analyse_queries
 from skillsearch.index.search.search import SearchRequest, run
-from skillsearch.index.storage.cache import Generation
-from skillsearch.remote.candidates import CandidateStore, make_corpus
+from skillsearch.index.storage.cache import Generation as LocalGeneration
+from skillsearch.remote.candidates import (
+    CandidateStore,
+    Frequencies,
+    candidate_fields,
+    make_corpus,
+)
 from skillsearch.remote.client import CollectionMissingError, MilvusServer, Row
-from skillsearch.remote.rows import document_of
-from skillsearch.remote.view import View
+from skillsearch.remote.generations import Head
+from skillsearch.remote.rows import document_of, key_of, name_key, query_text, unpack
+from skillsearch.remote.schema import HEAD, Generation, dense_fields, lexical_fields
+from skillsearch.remote.term_statistics import FREQUENCIES, frequencies_at, term_id
 from skillsearch.skills.versions import split_requirement
-from skillsearch.text import tokenizer
 from skillsearch.text.languages import language_of
-from skillsearch.types import ChannelVote
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from skillsearch.types import Hit
+from skillsearch.text.tokenizer import term_hash, terms
+from skillsearch.types import ChannelVote, Hit
 
 TRIES = 5
-"""Times that a reader begins anew because writers overtook it."""
+"""Attempts of a reader that writers overtake."""
+_MAX_CANDIDATES = 1_000
+"""Documents that each channel is asked for; the messages of Milvus are limited."""
+_MIN_CANDIDATES = 50
+_QUERY_TERMS = 1_000
+"""Terms that Milvus looks for, the rarest of the query; scores use all."""
+_NAMED = 1_000
+"""Skills of one name that are read."""
+_PAGE = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One version of a generation, whatever is written meanwhile.
+
+    Attributes:
+        server: The server.
+        generation: The generation.
+        head: Its head.
+        frequencies: Document frequencies of the terms of the query, 0 for unknown terms.
+    """
+
+    server: MilvusServer
+    generation: Generation
+    head: Head
+    frequencies: Frequencies
+
+    @classmethod
+    def open(cls, server: MilvusServer, alias: str, query: Collection[str] = ()) -> View | None:
+        """Read the current version.
+
+        Args:
+            server: The server.
+            alias: The name of the index.
+            query: Terms whose document frequencies are needed.
+
+        Returns:
+            The view; None if a writer was two versions ahead by then: try again.
+
+        Raises:
+            IndexNotFoundError: When there is no index of this name.
+            CacheError: When this version of the package cannot read it.
+            RemoteError: When the server does not answer.
+        """
+        hashes = list(dict.fromkeys(map(term_hash, query)))
+        ids = [HEAD, *map(term_id, hashes)]
+        try:
+            rows = server.get(alias, ids, ["note", *FREQUENCIES])
+        except CollectionMissingError as exc:
+            raise IndexNotFoundError(
+                f"There is no index {alias!r} in Milvus at {server.shown}. "
+                f"{_how_to_make(server, alias)}"
+            ) from exc
+        if HEAD not in rows:
+            raise CacheError(f"the collection {alias!r} has no head")
+        head = Head.from_row(rows[HEAD])
+        frequencies: dict[int, tuple[int, int]] = {}
+        for term, key in zip(hashes, ids[1:], strict=True):
+            found = frequencies_at(rows[key], head.version) if key in rows else (0, 0)
+            if found is None:
+                return None
+            frequencies[term] = found
+        return cls(server, Generation(alias, head.number), head, frequencies)
+
+    def still_holds(self) -> bool:
+        """Return whether everything read through this view belongs to its version.
+
+        Rows are removed two versions after they ended, so one new version does no harm.
+        """
+        with suppress(CollectionMissingError):
+            rows = self.server.get(self.generation.alias, [HEAD], ["version", "note"])
+            if HEAD in rows:
+                now = Head.from_row(rows[HEAD])
+                return now.number == self.head.number and now.version <= self.head.version + 1
+        return False
+
+    def candidates(self, form: QueryForm, n: int, condition: str) -> list[Row]:
+        """Read the candidates of a query, with `candidate_fields`, each once.
+
+        Args:
+            form: The analysed query.
+            n: How many hits are wanted.
+            condition: A further filter for them, or empty.
+
+        Returns:
+            Their rows.
+
+        Raises:
+            RemoteError: When the server does not answer.
+        """
+        k = min(max(_MIN_CANDIDATES, 4 * n), _MAX_CANDIDATES)
+        fields = candidate_fields(self.head)
+        visible = f"{self.head.condition} and shadowed == false"
+        if condition:
+            visible += f" and {condition}"
+        documents = self.generation.documents
+        if self.head.searched <= k:
+            return self.server.query(documents, visible, fields, k)
+        named = f"name_key == {name_key(form.text)} and {visible}"
+        rows = self.server.query(documents, named, fields, k)
+        if queries := self._queries(form):
+            rows += self.server.nearest(documents, queries, visible, k, fields)
+        return list({row["id"]: row for row in rows}.values())
+
+    def namesakes(self, names: Collection[str], limit: int) -> list[Row]:
+        """Read documents with certain names, even shadowed ones, with `candidate_fields`."""
+        condition = f"{_is_named(names)} and {self.head.condition}"
+        fields = candidate_fields(self.head)
+        return self.server.query(self.generation.documents, condition, fields, limit)
+
+    def named(self, names: Collection[str], doc_ids: Collection[str]) -> list[Row]:
+        """Read the records of documents with certain names or ids."""
+        keys = ", ".join(f'"{key_of(doc_id)}"' for doc_id in doc_ids)
+        condition = f"({_is_named(names)} or key in [{keys}]) and {self.head.condition}"
+        return self.server.query(self.generation.documents, condition, ("record",), _NAMED)
+
+    def content(self, doc_id: str) -> bytes | None:
+        """Return the SKILL.md of a document as it was indexed; None if it is gone."""
+        condition = f'key == "{key_of(doc_id)}" and {self.head.condition}'
+        rows = self.server.query(self.generation.documents, condition, ("content",), 1)
+        return unpack(rows[0]["content"]) if rows else None
+
+    def rows(self, fields: Sequence[str]) -> Iterator[Row]:
+        """Read all documents, in no order."""
+        documents, condition = self.generation.documents, self.head.condition
+        for page in self.server.iterate(documents, condition, ("id", *fields), _PAGE):
+            yield from page
+
+    def _queries(self, form: QueryForm) -> dict[str, tuple[str, object]]:
+        """Return the metric and the query of each vector field."""
+        with_body = self.head.settings.with_body
+        queries: dict[str, tuple[str, object]] = {}
+        for place, name in enumerate(lexical_fields(with_body=with_body)):
+            if text := query_text(self._rarest(form.counts, place), _QUERY_TERMS):
+                queries[f"sparse_{name}"] = ("BM25", text)
+        dense = dense_fields(len(form.views), with_body=with_body)
+        for view, names in zip(form.views, dense, strict=True):
+            if view.vector.any():
+                queries.update((name, ("IP", view.vector)) for name in names)
+        return queries
+
+    def _rarest(self, counts: Counter[str], place: int) -> list[int]:
+        """Return the terms of a query that occur in a field, the rarest first."""
+        known = {term_hash(term): self.frequencies[term_hash(term)][place] for term in counts}
+        return sorted((term for term, number in known.items() if number), key=lambda t: known[t])
 
 
 class Searcher:
-    """Searches an index in Milvus.
+    """Searches an index in Milvus with the `embedders` of its channels.
 
-    Attributes:
-        embedders: Embed the queries.
+    Its methods raise `IndexNotFoundError` if there is no index that can be searched, and
+    `RemoteError` if the server does not answer or writers are faster than this reader.
     """
 
     def __init__(
@@ -62,57 +205,30 @@ class Searcher:
         embedders: QueryEmbedders,
         calibration: Calibration,
     ) -> None:
-        """Prepare to search.
-
-        Args:
-            server: The server.
-            collection: Name of the index.
-            embedders: Embed the queries.
-            calibration: Weighs features and evidence.
-        """
+        """Prepare to search the index named `collection`."""
         self._server = server
         self._collection = collection
         self._calibration = calibration
         self.embedders = embedders
 
-    def view(self, terms: Collection[str] = ()) -> View:
-        """Return the version that holds now.
-
-        Args:
-            terms: Terms whose document frequencies are needed.
-
-        Returns:
-            The version.
-
-        Raises:
-            IndexNotFoundError: When there is no index, or none that can be searched.
-            RemoteError: When the server does not answer, or writers are faster than this reader.
-        """
+    def view(self, query: Collection[str] = ()) -> View:
+        """Return the current version, with the document frequencies of some terms."""
         for _ in range(TRIES):
             try:
-                view = View.open(self._server, self._collection, terms)
+                view = View.open(self._server, self._collection, query)
             except CacheError as exc:
-                raise self.unusable(str(exc)) from exc
+                raise self._unusable(str(exc)) from exc
             if view is None:
                 continue
-            if view.head.settings.analysis != (tokenizer.VERSION, field_rules.VERSION):
-                raise self.unusable("it was made by another version of skillsearch")
+            if view.head.settings.analysis != ANALYSIS:
+                raise self._unusable("it was made by another version of skillsearch")
             return view
         raise self.overtaken()
 
     def answer(self, request: SearchRequest) -> tuple[tuple[Hit, ...], tuple[ChannelVote, ...]]:
-        """Answer a request.
+        """Return the hits, and the votes of the channels if the request asks to explain.
 
-        Args:
-            request: What is asked.
-
-        Returns:
-            The hits, and which channels had a vote where the request is to be explained.
-
-        Raises:
-            EmbedderError: When the embedder cannot be loaded, or is not that of the index.
-            IndexNotFoundError: When there is no index, or none that can be searched.
-            RemoteError: When the server does not answer, or writers are faster than this reader.
+        Raises `EmbedderError` if the embedder cannot be loaded, or is not the one of the index.
         """
         condition = "" if request.include_hidden else "hidden == false"
         for _ in range(TRIES):
@@ -120,10 +236,10 @@ class Searcher:
             if not view.head.searched:
                 return (), ()
             form = self._analyse(request.query, view)
-            roots = [str(root.path) for root in view.head.settings.roots]
             try:
-                corpus = self._candidates(form, view, request.n + len(request.exclude), condition)
-                hits = run(request, corpus, form, self._calibration, roots)
+                n = request.n + len(request.exclude)
+                corpus = self._corpus(view.candidates(form, n, condition), view)
+                hits = run(request, corpus, form, self._calibration, _roots(view))
                 hits = self._with_shadowed(hits, view)
             except CollectionMissingError:
                 continue
@@ -137,106 +253,66 @@ class Searcher:
         raise self.overtaken()
 
     def find(self, name: str, view: View) -> Document:
-        """Find the document that a name means.
-
-        Args:
-            name: The name, as in `SkillIndex.find`.
-            view: What to look in.
-
-        Returns:
-            The document.
-
-        Raises:
-            SkillNotFoundError: When there is none; names the nearest of those a search finds.
-            VersionNotFoundError: When no version fits; names those there are.
-            AmbiguousNameError: When one root has several that versions do not tell apart.
-            RemoteError: When the server does not answer.
-        """
+        """Find the document that a name means, as `SkillIndex.find` does."""
         names = [name]
-        with contextlib.suppress(VersionConstraintError):
+        with suppress(VersionConstraintError):
             names.append(split_requirement(name)[0])
         doc_ids = [one for one in names if ":" in one]
         names += [one.partition(":")[2] for one in doc_ids]
-        documents = sorted(
-            map(document_of, view.named(names, doc_ids)), key=lambda document: document.doc_id
-        )
-        roots = [str(root.path) for root in view.head.settings.roots]
+        found = map(document_of, view.named(names, doc_ids))
+        documents = sorted(found, key=lambda document: document.doc_id)
         store = CandidateStore(documents, view.head)
         try:
-            return find_by_name(name, store, roots, suggest=False)
+            return find_by_name(name, store, _roots(view), suggest=False)
         except SkillNotFoundError as exc:
             if documents:
                 raise
             near = self._nearest_names(name[:MAX_QUERY_CHARS])
             raise SkillNotFoundError(name, near) from exc
 
-    def unusable(self, reason: str) -> IndexNotFoundError:
-        """Say that the index cannot be used, and what to do."""
-        return IndexNotFoundError(
-            f"The index {self._collection!r} in Milvus at {self._server.shown} cannot be used: "
-            f"{reason}. Make it anew: skillsearch index FOLDER --backend milvus "
-            f"--uri {self._server.shown} --collection {self._collection}"
-        )
-
     def overtaken(self) -> RemoteError:
-        """Say that writers were faster."""
+        """Return the error for writers that are faster than this reader."""
         return RemoteError(
-            f"The index {self._collection!r} was written {TRIES} times while this read it; "
+            f"The index {self._collection!r} was rewritten {TRIES} times while it was read; "
             "try again."
         )
 
+    def _unusable(self, reason: str) -> IndexNotFoundError:
+        return IndexNotFoundError(
+            f"The index {self._collection!r} in Milvus at {self._server.shown} cannot be used: "
+            f"{reason}. {_how_to_make(self._server, self._collection)}"
+        )
+
     def _nearest_names(self, name: str) -> tuple[str, ...]:
-        """Return names that look like one, of the documents that a search for it finds."""
+        """Return similar names, of the documents that a search for the name finds."""
         if not name.strip():
             return ()
         view = self.view(_terms_of(name))
-        with contextlib.suppress(EmbedderError, CollectionMissingError):
-            corpus = self._candidates(self._analyse(name, view), view, 1, "")
-            return nearest_names(name, corpus.documents)
+        with suppress(EmbedderError, CollectionMissingError):
+            rows = view.candidates(self._analyse(name, view), 1, "")
+            return nearest_names(name, self._corpus(rows, view).documents)
         return ()
 
     def _analyse(self, text: str, view: View) -> QueryForm:
-        """Return a query as the channels see it."""
-        channels = view.head.settings.channels
-        usable = self.embedders.count_usable(channels)
+        """Split a query into terms and embed it for the channels."""
         opened = _opened(view, make_corpus([], view.head, view.frequencies))
-
-        def embed_query(channel: int, shown: str) -> NDArray[np.float32]:
-            """Embed the query for a channel."""
-            return self._embed_query(view, channel, shown)
-
-        form = analyse(text, opened, self._calibration, embed_query, channels=usable)
-        if usable == self.embedders.count_usable(channels):
-            return form
-        return self._analyse(text, view)
-
-    def _embed_query(self, view: View, channel: int, text: str) -> NDArray[np.float32]:
-        """Embed a query with the embedder of a channel, if it is the one that made the index."""
-        settings = view.head.settings.channels[channel]
-        load = self.embedders.first if channel == 0 else self.embedders.second
-        embedder = load(settings)
-        if embedder is None:
-            return np.zeros(settings.dimensions, np.float32)
-        if embedder.fingerprint != settings.fingerprint:
-            mismatch = EmbedderError(
+        try:
+            (form,) = analyse_queries([text], opened, self._calibration, self.embedders)
+        except EmbedderError as exc:
+            channel = view.head.settings.channels[0]
+            embedder = self.embedders.loaded.get(channel.model)
+            if embedder is None or embedder.fingerprint == channel.fingerprint:
+                raise
+            raise EmbedderError(
                 f"The index {self._collection!r} was made with another version of the model "
-                f"{settings.model!r} ({settings.fingerprint}) than the one here "
-                f"({embedder.fingerprint}); install that one, or make the index anew: skillsearch "
-                f"index FOLDER --backend milvus --model {settings.model}"
-            )
-            if channel == 0:
-                raise mismatch
-            self.embedders.give_up(mismatch)
-            return np.zeros(settings.dimensions, np.float32)
-        vector: NDArray[np.float32] = embed(embedder, [text], role="query").vectors[0]
-        return vector
-
-    def _candidates(self, form: QueryForm, view: View, n: int, condition: str) -> Corpus:
-        """Fetch the candidates of a query."""
-        return self._corpus(view.candidates(form, n, condition), view)
+                f"{channel.model!r} ({channel.fingerprint}) than the one installed here "
+                f"({embedder.fingerprint}); install that version, or rebuild the index: "
+                f"skillsearch index FOLDER --backend milvus --model {channel.model}"
+            ) from exc
+        return form
 
     def _with_shadowed(self, hits: tuple[Hit, ...], view: View) -> tuple[Hit, ...]:
-        """Have hits name the copies that they shadow too."""
+        """Add the copies that hits shadow to their duplicates."""
         if not hits or not view.head.shadowed:
             return hits
         limit = (MOST_SHADOWED + 1) * len(hits)
@@ -250,19 +326,33 @@ class Searcher:
         return tuple(found)
 
     def _corpus(self, rows: Sequence[Row], view: View) -> Corpus:
-        """Put rows together."""
         try:
             return make_corpus(rows, view.head, view.frequencies)
         except CacheError as exc:
-            raise self.unusable(str(exc)) from exc
+            raise self._unusable(str(exc)) from exc
 
 
 def _terms_of(text: str) -> list[str]:
-    """Return the terms of a query."""
-    return tokenizer.terms(text, language_of(text))
+    return terms(text, language_of(text))
+
+
+def _roots(view: View) -> list[str]:
+    return [str(root.path) for root in view.head.settings.roots]
+
+
+def _is_named(names: Collection[str]) -> str:
+    """Return a filter for documents with certain names."""
+    return f"name_key in [{', '.join(str(name_key(name)) for name in names)}]"
 
 
 def _opened(view: View, corpus: Corpus) -> OpenedIndex:
     """Return a corpus in the form that the analysis of a query takes."""
-    generation = Generation(view.generation.documents, Path(), {}, {})
+    generation = LocalGeneration(view.generation.documents, Path(), {}, {})
     return OpenedIndex(generation, view.head.settings, corpus)
+
+
+def _how_to_make(server: MilvusServer, alias: str) -> str:
+    return (
+        f"To fix: run `skillsearch index FOLDER --backend milvus --uri {server.shown} "
+        f"--collection {alias}`"
+    )

@@ -1,1 +1,1 @@
-"""Roots that are no folders: archives and URLs, unpacked into the user's cache."""
+"""Archives and URLs as roots, unpacked into the user's cache."""

@@ -1,53 +1,264 @@
-"""Roots as they are named → their folders: archives and URLs are unpacked on the way."""
+"""Find the folder of a root; archives and URLs are unpacked into the cache first.
+
+    CACHE/roots/DIGEST/
+      lock            held by the one process that updates it
+      ready.json      describes what is there; written last, removed first
+      NAME/           the root
+
+The sizes and times of all files show whether the root is intact.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from skillsearch.roots.sources import is_bundle, place_of, source_of
+from skillsearch._version import __version__
+from skillsearch.errors import RootError
+from skillsearch.files.openat import using
+from skillsearch.roots.sources import (
+    MAX_READY_BYTES,
+    READY,
+    is_bundle,
+    is_skill_md,
+    place_of,
+    shown,
+    source_of,
+)
+from skillsearch.setting_values import is_url
+
+if TYPE_CHECKING:
+    from skillsearch.roots.downloads import Downloaded
+
+LOCK_SECONDS = 300.0
+"""How long to wait for another process that updates the same root."""
+_TEMPORARY = ".temporary-"
+_RACY_NS = 2_000_000_000
+"""A file this young may change again within the resolution of its time."""
+
+logger = logging.getLogger(__name__)
+
+# `archives` and `downloads` are slow to import and few roots need them: functions import them.
 
 
 def local_root(root: str | Path, cache_dir: Path | None = None) -> Path:
-    """Return the folder of a root; an archive or URL is looked at, and unpacked where it is new.
+    """Return the folder of a root, after bringing an archive or URL up to date.
 
-    This is the only place that asks the network, and only for a root that is a URL. Where the
-    server cannot be reached, what was unpacked before is used, with a warning in the log. A plain
-    folder is returned as it is, there or not.
+    Only this asks the network, and only for a URL. If the server cannot be reached, the copy that
+    was unpacked before is used, with a warning in the log. A plain folder is returned as it is,
+    even if it does not exist.
 
     Args:
         root: As in `source_of`.
         cache_dir: The cache; by default the user's.
 
     Returns:
-        The folder, an absolute path that is always the same for the same root.
+        An absolute path, always the same for the same root.
 
     Raises:
-        RootError: When it cannot be had, or is refused; what was unpacked before stays.
+        RootError: When it cannot be fetched or is refused; an earlier copy stays.
     """
     source = source_of(root)
     place = place_of(source, cache_dir)
     if is_bundle(source):
-        # What unpacks and downloads takes long to import, and few roots need it.
-        from skillsearch.roots.cached import update
-
         update(source, place)
     return place
 
 
 def local_roots(roots: Iterable[str | Path]) -> tuple[tuple[Path, ...], tuple[str, ...]]:
-    """Return the folders of some roots, each as `local_root` does.
+    """Return the folders of some roots, and their sources unless all are plain folders.
 
-    Args:
-        roots: As in `source_of`.
-
-    Returns:
-        The folders, and what they come from as `source_of` writes it; the latter empty where all
-        are plain folders.
-
-    Raises:
-        RootError: When one cannot be had, or is refused.
+    Raises `RootError` as `local_root` does.
     """
     sources = tuple(source_of(root) for root in roots)
     folders = tuple(local_root(source) for source in sources)
     return folders, sources if any(map(is_bundle, sources)) else ()
+
+
+def update(source: str, place: Path, *, lock_seconds: float = LOCK_SECONDS) -> None:
+    """Bring the folder of an archive or URL up to date.
+
+    Raises `RootError` if that is impossible or refused; an earlier copy stays.
+    """
+    name = shown(source)
+    if is_url(source):
+        from skillsearch.roots.downloads import check_url
+
+        check_url(source)
+    try:
+        place.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place.parent.mkdir(mode=0o700, exist_ok=True)
+        with _lock(place.parent, name, lock_seconds):
+            _Update(source, place, name).run()
+    except OSError as exc:
+        raise RootError(
+            f"{name} cannot be unpacked below {place.parent}: {exc.strerror or exc}. Fix that, or "
+            "unpack it yourself and name the folder."
+        ) from exc
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """What the folder of a source holds.
+
+    Attributes:
+        source: The path or URL.
+        content: Digest of names, sizes and times of all files.
+        sha256: Digest of the archive.
+        etag: As in `Downloaded`.
+        last_modified: As in `Downloaded`.
+        stat: Size, time and inode of a local archive.
+    """
+
+    source: str
+    content: str
+    sha256: str
+    etag: str = ""
+    last_modified: str = ""
+    stat: tuple[int, ...] = ()
+
+
+class _Update:
+    """An update of one folder, under its lock."""
+
+    def __init__(self, source: str, place: Path, name: str) -> None:
+        self._source = source
+        self._place = place
+        self._name = name
+        self._ready_file = place.parent / READY
+        self._ready = self._load()
+
+    def run(self) -> None:
+        """Unpack the source if it is new, and clean up after crashed processes."""
+        for left in self._place.parent.glob(f"{_TEMPORARY}*"):
+            shutil.rmtree(left)
+        work = Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=self._place.parent))
+        try:
+            if is_url(self._source):
+                self._download(work)
+            else:
+                self._read_archive(work)
+        finally:
+            shutil.rmtree(work)
+
+    def _read_archive(self, work: Path) -> None:
+        """Unpack the local archive unless this very file was unpacked before."""
+        from skillsearch.roots.downloads import Downloaded
+
+        archive = Path(self._source)
+        if not archive.is_file():
+            raise RootError(f"{self._name}: no such archive; correct the path.")
+        found = archive.stat()
+        stat = (found.st_size, found.st_mtime_ns, found.st_ino)
+        if self._ready and self._ready.stat == stat:
+            return
+        is_racy = abs(time.time_ns() - found.st_mtime_ns) < _RACY_NS
+        with archive.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        self._install(archive, work, Downloaded(sha256), () if is_racy else stat)
+
+    def _download(self, work: Path) -> None:
+        """Unpack what the server has unless that was unpacked before."""
+        from skillsearch.roots.downloads import Downloaded, UnreachableError, fetch
+
+        ready = self._ready
+        known = Downloaded(ready.sha256, ready.etag, ready.last_modified) if ready else None
+        path = work / "download"
+        try:
+            with path.open("xb") as file:
+                found = fetch(self._source, file, agent=f"skillsearch/{__version__}", known=known)
+        except UnreachableError as exc:
+            if known is None:
+                raise
+            logger.warning("Using the copy that was unpacked before: %s", exc)
+            return
+        if found is not None:
+            self._install(path, work, found)
+
+    def _install(
+        self, file: Path, work: Path, found: Downloaded, stat: tuple[int, ...] = ()
+    ) -> None:
+        """Put the content of a file in place, unless it is there already, and record it."""
+        if self._ready is None or self._ready.sha256 != found.sha256:
+            new = work / "new"
+            self._unpack(file, new)
+            self._ready_file.unlink(missing_ok=True)
+            if self._place.exists():
+                self._place.rename(work / "old")
+            new.rename(self._place)
+        ready = _Ready(self._source, _digest(self._place), **asdict(found), stat=stat)
+        written = work / READY
+        written.write_text(json.dumps(asdict(ready)), encoding="utf-8")
+        written.replace(self._ready_file)
+
+    def _unpack(self, file: Path, folder: Path) -> None:
+        """Make a folder of an archive, or of a bare SKILL.md."""
+        from skillsearch.roots.archives import archive_kind, extract
+
+        with file.open("rb") as opened:
+            head = opened.read(512)
+        if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:9].lower().startswith((b"<!doctype", b"<html")):
+            raise RootError(
+                f"{self._name} is a web page. Use the URL of the file itself; for a SKILL.md on "
+                "GitHub, that is the link behind 'Raw'."
+            )
+        if is_url(self._source) and is_skill_md(self._source) and not archive_kind(head):
+            folder.mkdir()
+            file.rename(folder / "SKILL.md")
+        else:
+            extract(file, folder, name=self._name)
+
+    def _load(self) -> _Ready | None:
+        """Return the record of the folder, or None if the folder is not intact."""
+        try:
+            with self._ready_file.open("rb") as file:
+                values = json.loads(file.read(MAX_READY_BYTES))
+            ready = _Ready(**{**values, "stat": tuple(values["stat"])})
+            is_intact = (ready.source, ready.content) == (self._source, _digest(self._place))
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            return None
+        return ready if is_intact else None
+
+
+def _digest(folder: Path) -> str:
+    """Return a digest of names, sizes, times and permissions below a folder; opens no file."""
+    digest = hashlib.sha256()
+    for path, names, files in os.walk(folder):
+        names.sort()
+        for name in (*names, *sorted(files)):
+            status = Path(path, name).lstat()
+            size_and_time = (status.st_size, status.st_mtime_ns) if name not in names else ()
+            line = f"{path}/{name}\0{status.st_mode}\0{size_and_time}\n"
+            digest.update(line.encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
+
+
+@contextmanager
+def _lock(folder: Path, name: str, seconds: float) -> Iterator[None]:
+    """Keep other processes out; the system frees the lock of one that dies."""
+    with using(os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)) as fd:
+        os.utime(fd)  # the time of the last use
+        give_up = time.monotonic() + seconds
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > give_up:
+                    raise RootError(
+                        f"{name}: another process has been unpacking it for {seconds:g} s; stop "
+                        "that process, or try again later."
+                    ) from None
+            time.sleep(0.05)
+        yield

@@ -1,4 +1,4 @@
-"""Files from http and https servers, with limits to size, time and redirects.
+"""Download files over http and https, with limits on size, time and redirects.
 
 No password, cookie or token is ever sent.
 """
@@ -10,26 +10,24 @@ import hashlib
 import http.client
 import logging
 import re
+import socket
 import string
+import threading
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import BinaryIO
 from urllib.parse import SplitResult, quote, urljoin, urlsplit, urlunsplit
 
 from skillsearch.errors import RootError
 from skillsearch.roots.sources import shown
-from skillsearch.roots.watchdog import Watchdog
 from skillsearch.text.safe_text import one_line
 
 MAX_REDIRECTS = 5
 MAX_URL_CHARS = 4096
-
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_BUSY = 429
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""Errors of where the bytes go, not of where they come from."""
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _READ = 1 << 16
 _VALIDATOR = re.compile(r"[\x21-\x7e ]{1,512}")
 _UNPRINTED = re.compile(r"[^\x21-\x7e]")
@@ -38,18 +36,12 @@ logger = logging.getLogger(__name__)
 
 
 class UnreachableError(RootError):
-    """A server cannot be reached, or does not serve: another day it may."""
+    """A server cannot be reached or is failing; a later attempt may succeed."""
 
 
 @dataclass(frozen=True, slots=True)
 class DownloadLimits:
-    """What a download may come to.
-
-    Attributes:
-        size: Bytes, counted as they come.
-        seconds: Time for all of it, redirects included.
-        read_seconds: Time for one sign of life.
-    """
+    """Limits on one download: its bytes, its seconds with redirects, and seconds of silence."""
 
     size: int = 64 << 20
     seconds: float = 60.0
@@ -58,13 +50,7 @@ class DownloadLimits:
 
 @dataclass(frozen=True, slots=True)
 class Downloaded:
-    """What was downloaded, and what to ask the server by whether it still is the same.
-
-    Attributes:
-        sha256: Digest of its bytes, hexadecimal.
-        etag: The server's ``ETag``; empty for none.
-        last_modified: The server's ``Last-Modified``; empty for none.
-    """
+    """The SHA-256 of a download, and the server's ``ETag`` and ``Last-Modified``, or empty."""
 
     sha256: str
     etag: str = ""
@@ -82,21 +68,21 @@ def fetch(
     agent: str = "skillsearch",
     known: Downloaded | None = None,
 ) -> Downloaded | None:
-    """Download a file.
+    """Download a file unless the server says that it is unchanged.
 
     Args:
-        url: Where from.
-        into: Takes the bytes.
-        limits: What the download may come to.
-        agent: What the server is told that we are.
-        known: What was downloaded before, to get nothing where it still is the same.
+        url: The URL.
+        into: Receives the bytes.
+        limits: Limits on the download.
+        agent: The ``User-Agent``.
+        known: The previous download.
 
     Returns:
-        What was downloaded; None where it is what is known.
+        The download; None if it is still the known one.
 
     Raises:
-        UnreachableError: When the server does not answer, or not in time, or is out of order.
-        RootError: When the URL cannot be used, leads elsewhere, or to nothing or too much.
+        UnreachableError: When the server does not answer in time, or fails.
+        RootError: When the URL cannot be used, or leads to nothing or to too much.
         OSError: When the disk is full.
     """
     headers = {"User-Agent": agent, "Accept": "*/*", "Accept-Encoding": "identity"}
@@ -104,8 +90,8 @@ def fetch(
         headers["If-None-Match"] = known.etag
     elif known and known.last_modified:
         headers["If-Modified-Since"] = known.last_modified
-    with Watchdog(limits.seconds) as watchdog, _in_our_words(url, watchdog, limits):
-        response = _open(url, headers, watchdog, limits)
+    with _Deadline(limits.seconds) as deadline, _translated(url, deadline, limits):
+        response = follow(_opener(deadline), url, headers, limits.read_seconds)
         with response:
             if response.status == http.client.NOT_MODIFIED and known:
                 return None
@@ -118,44 +104,46 @@ def fetch(
 
 
 def check_url(url: str) -> SplitResult:
-    """Take a URL apart that is to be asked.
-
-    Args:
-        url: The URL.
-
-    Returns:
-        Its parts.
-
-    Raises:
-        RootError: When it is none that can be asked.
-    """
+    """Return the parts of a URL; raise `RootError` unless it is safe to request."""
     try:
         parts = urlsplit(url)
         has_host, port = bool(parts.hostname), parts.port
     except ValueError:
         has_host = False
     if not has_host or port == 0 or len(url) > MAX_URL_CHARS or _UNPRINTED.search(url):
-        reason = "is no URL that can be asked; write it as https://HOST/PATH, percent-encoded"
+        reason = "is not a usable URL; write it as https://HOST/PATH, percent-encoded"
     elif parts.scheme not in {"https", "http"}:
-        reason = f"has the scheme {parts.scheme!r}; only https and http can be asked"
+        reason = f"has the scheme {parts.scheme!r}; only https and http are supported"
     elif "@" in parts.netloc:
-        reason = "holds a user name or password, which would be sent and stored; leave it out"
+        reason = "contains a user name or password, which would be sent and stored; leave it out"
     else:
         return parts
     raise RootError(f"{shown(url)} {reason}.")
 
 
-def _open(
-    url: str, headers: dict[str, str], watchdog: Watchdog, limits: DownloadLimits
+def follow(
+    opener: urllib.request.OpenerDirector, url: str, headers: dict[str, str], seconds: float
 ) -> http.client.HTTPResponse:
-    """Ask a server, and those that it sends us to."""
-    opener = _opener(watchdog)
+    """Request a URL and follow its redirects, never from https to http.
+
+    Args:
+        opener: Makes the requests, without following redirects.
+        url: The URL.
+        headers: Sent with every request.
+        seconds: How long a server may stay silent.
+
+    Returns:
+        The first response that does not redirect.
+
+    Raises:
+        RootError: When a redirect is refused, or there are too many.
+    """
     here = url
     for _ in range(MAX_REDIRECTS + 1):
         parts = check_url(here)
         bare = urlunsplit(parts._replace(fragment=""))
         request = urllib.request.Request(bare, headers=headers)
-        response: http.client.HTTPResponse = opener.open(request, timeout=limits.read_seconds)
+        response: http.client.HTTPResponse = opener.open(request, timeout=seconds)
         target = response.headers.get("Location")
         if response.status not in _REDIRECTS or target is None:
             return response
@@ -163,18 +151,16 @@ def _open(
         there = _join(bare, target)
         if parts.scheme == "https" and check_url(there).scheme != "https":
             raise RootError(
-                f"{shown(url)} leads from https to {shown(there)}, which anyone on the way could "
-                "change; ask for a URL that stays with https."
+                f"{shown(url)} redirects from https to {shown(there)}, which anyone on the network "
+                "could tamper with; use a URL that stays on https."
             )
-        logger.info("%s leads to %s", shown(here), shown(there))
+        logger.info("%s redirects to %s", shown(here), shown(there))
         here = there
-    raise RootError(
-        f"{shown(url)} leads on more than {MAX_REDIRECTS} times; name the URL where it ends."
-    )
+    raise RootError(f"{shown(url)} redirects more than {MAX_REDIRECTS} times; use the final URL.")
 
 
 def _join(base: str, target: str) -> str:
-    """Return where a redirect leads; some servers send the bytes of a path as they are."""
+    """Return where a redirect leads; some servers send paths without encoding them."""
     encoded = quote(target, safe=string.punctuation, encoding="latin-1")
     try:
         return urljoin(base, encoded)
@@ -182,16 +168,62 @@ def _join(base: str, target: str) -> str:
         return encoded
 
 
-def _opener(watchdog: Watchdog) -> urllib.request.OpenerDirector:
-    """Return what speaks http and https, by the user's proxies, and nothing else."""
+class _Deadline:
+    """Makes connections, and shuts all of them down when the time is up; a context manager.
+
+    A socket's own timeout starts again with every byte, so a server that drips never reaches it.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.has_passed = False
+        self._sockets: list[socket.socket] = []
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(seconds, self._shut_down)
+        self._timer.daemon = True
+
+    def __enter__(self) -> _Deadline:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        self._timer.join()
+        for watched in self._sockets:
+            watched.close()
+
+    def watch(self, connected: socket.socket) -> None:
+        """Shut this socket down too; a duplicate is kept because TLS takes over the socket."""
+        with self._lock:
+            self._sockets.append(connected.dup())
+        if self.has_passed:
+            self._shut_down()
+
+    def _shut_down(self) -> None:
+        self.has_passed = True
+        with self._lock:
+            for watched in self._sockets:
+                with suppress(OSError):
+                    watched.shutdown(socket.SHUT_RDWR)
+
+
+def _opener(deadline: _Deadline) -> urllib.request.OpenerDirector:
+    """Return an opener for http and https alone, through the user's proxies."""
+
+    class Connection(http.client.HTTPConnection):
+        def connect(self) -> None:
+            super().connect()
+            deadline.watch(self.sock)
+
+    class SecureConnection(http.client.HTTPSConnection, Connection):
+        """Connects by the second base, so that the TLS handshake is watched too."""
 
     class Http(urllib.request.HTTPHandler):
         def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-            return self.do_open(watchdog.plain, req)
+            return self.do_open(Connection, req)
 
     class Https(urllib.request.HTTPSHandler):
         def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-            return self.do_open(watchdog.secure, req)
+            return self.do_open(SecureConnection, req)
 
     opener = urllib.request.OpenerDirector()
     opener.addheaders = []
@@ -202,23 +234,22 @@ def _opener(watchdog: Watchdog) -> urllib.request.OpenerDirector:
 
 
 @contextmanager
-def _in_our_words(url: str, watchdog: Watchdog, limits: DownloadLimits) -> Iterator[None]:
-    """Translate what the libraries raise."""
+def _translated(url: str, deadline: _Deadline, limits: DownloadLimits) -> Iterator[None]:
+    """Turn the errors of the libraries into ours."""
     try:
         yield
     except (OSError, http.client.HTTPException, ValueError) as exc:
-        if isinstance(exc, OSError) and exc.errno in _FULL:
+        if isinstance(exc, OSError) and exc.errno in _DISK_FULL:
             raise
-        if not watchdog.has_bitten:
+        if not deadline.has_passed:
             reason = one_line(str(getattr(exc, "reason", exc)) or type(exc).__name__, 200)
             raise _unreachable(url, reason) from exc
-    # What was shut looks like an end, if no length was told.
-    if watchdog.has_bitten:
+    # Without a Content-Length, a connection that was shut down looks like the end of the file.
+    if deadline.has_passed:
         raise _unreachable(url, f"it took more than {limits.seconds:g} s")
 
 
 def _unreachable(url: str, reason: str) -> UnreachableError:
-    """Return the error for a server that cannot be reached."""
     return UnreachableError(
         f"{shown(url)} cannot be downloaded: {reason}. Check the URL and the network, or download "
         "it yourself and name the file."
@@ -226,22 +257,22 @@ def _unreachable(url: str, reason: str) -> UnreachableError:
 
 
 def _bad_status(url: str, status: int) -> RootError:
-    """Return the error for an answer without a file."""
-    if status >= http.client.INTERNAL_SERVER_ERROR or status == _BUSY:
-        return UnreachableError(f"{shown(url)}: the server is out of order ({status}); try later.")
+    """Return the error for a response without the file."""
+    if status >= http.client.INTERNAL_SERVER_ERROR or status == http.client.TOO_MANY_REQUESTS:
+        return UnreachableError(f"{shown(url)}: the server is failing ({status}); try again later.")
     return RootError(
-        f"{shown(url)}: the server answers {status} and no file; check the URL. One that asks for "
-        "a login cannot be used: download the file yourself and name it."
+        f"{shown(url)}: the server answered {status} instead of the file; check the URL. Servers "
+        "that require a login are not supported: download the file yourself and name it."
     )
 
 
 def _copy(response: http.client.HTTPResponse, into: BinaryIO, name: str, limit: int) -> str:
-    """Copy the body and return its digest; what the server says of its length is not believed."""
+    """Copy the body and return its digest; the length in the headers is not trusted."""
     digest, size = hashlib.sha256(), 0
     while block := response.read1(_READ):
         size += len(block)
         if size > limit:
-            raise RootError(f"{name} is larger than {limit:,} bytes; name a smaller archive.")
+            raise RootError(f"{name} is larger than {limit:,} bytes; use a smaller archive.")
         digest.update(block)
         into.write(block)
     if response.length:
@@ -250,6 +281,6 @@ def _copy(response: http.client.HTTPResponse, into: BinaryIO, name: str, limit: 
 
 
 def _validator(response: http.client.HTTPResponse, name: str) -> str:
-    """Return a header that can be sent back later; empty where it is missing or odd."""
+    """Return a header that can be sent back later; empty if it is missing or odd."""
     value = response.headers.get(name, "")
     return value if _VALIDATOR.fullmatch(value) else ""

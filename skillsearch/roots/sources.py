@@ -1,9 +1,9 @@
-"""Roots that are an archive or a URL: how they are written, and which folder stands for them.
+"""Spellings of roots that are archives or URLs, and the cache folders that stand for them.
 
     CACHE/roots/DIGEST/NAME/
 
-The folder is named by the digest of the path or URL and not by what it holds. So it stays where it
-is when that changes, and an index over it is brought up to date like that of any folder.
+The digest is of the path or URL, not of the content: the folder stays in place when the content
+changes, so an index over it is updated like any other.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ from skillsearch.setting_values import is_url
 from skillsearch.text.safe_text import one_line
 
 SUFFIXES = (".tar.gz", ".tar.bz2", ".tar.xz", ".tar", ".tgz", ".zip")
-"""Ends of the names of archives, in any case."""
-
+"""Endings of archive names, in any case."""
 READY = "ready.json"
-"""Beside the folder of a bundle: what lies in it."""
+"""The record beside the folder of a bundle."""
 MAX_READY_BYTES = 1 << 16
 _USED_BY = "used-by-"
 
@@ -43,27 +42,27 @@ _UNPLAIN = re.compile(r"[^\w.-]+")
 
 
 def is_bundle(root: str | Path) -> bool:
-    """Tell whether a root has to be unpacked: a URL of a server, or an archive by its name."""
+    """Return whether a root must be unpacked: a URL of a server, or an archive by its name."""
     source = source_of(root)
     is_archive = source.lower().endswith(SUFFIXES) and not Path(source).is_dir()
     return is_url(source) or is_archive
 
 
 def source_of(root: str | Path) -> str:
-    """Return the one way to write a root: a URL, or an absolute path.
+    """Return the canonical spelling of a root: a URL without its fragment, or an absolute path.
 
     Args:
-        root: A path, from the working folder or with ``~``; a ``file://`` URL of one; or a URL.
+        root: A path, relative or with ``~``; a ``file://`` URL of one; or a URL.
 
     Returns:
-        The URL without its fragment, or the path.
+        The spelling.
 
     Raises:
-        RootError: When a ``file://`` URL names a file of another machine.
+        RootError: When a ``file://`` URL names a file on another machine.
     """
     if isinstance(root, Path) or not is_url(root):
         path = Path(root)
-        with suppress(RuntimeError):  # the name begins with ~, but that of no user follows
+        with suppress(RuntimeError):  # no user has the name after the ~
             path = path.expanduser()
         return str(path.absolute())
     url = root.partition("#")[0]
@@ -72,20 +71,14 @@ def source_of(root: str | Path) -> str:
         return f"{scheme.lower()}://{rest}"
     host, slash, inner = rest.partition("/")
     if not slash or host not in {"", "localhost"}:
-        raise RootError(f"{printable(url)!r} names no file of this machine; write file:///PATH.")
+        raise RootError(
+            f"{printable(url)!r} does not name a file on this machine; write file:///PATH."
+        )
     return str(Path(f"/{unquote(inner, errors='surrogateescape')}"))
 
 
 def place_of(root: str | Path, cache_dir: Path | None = None) -> Path:
-    """Return the folder of a root, whether there is anything in it yet or not.
-
-    Args:
-        root: As in `source_of`.
-        cache_dir: The cache; by default the user's.
-
-    Returns:
-        The folder itself; of a bundle, that in the cache.
-    """
+    """Return the folder of a root: for a bundle the one in the cache, which may not exist yet."""
     source = source_of(root)
     if not is_bundle(source):
         return Path(source)
@@ -94,13 +87,13 @@ def place_of(root: str | Path, cache_dir: Path | None = None) -> Path:
 
 
 def unpacked_from(folder: Path) -> str:
-    """Return what a folder in the cache comes from, to show; empty for any other folder."""
+    """Return the source of a folder in the cache, for display; empty for any other folder."""
     source = source_behind(folder)
     return shown(source) if source else ""
 
 
 def source_behind(folder: Path) -> str:
-    """Return the path or URL that a folder in the cache comes from; empty for any other folder."""
+    """Return the path or URL behind a folder in the cache; empty for any other folder."""
     try:
         source = source_in(folder.parent) if _is_unpacked(folder) else ""
         is_ours = source != "" and place_of(source).resolve() == folder.resolve()
@@ -110,13 +103,9 @@ def source_behind(folder: Path) -> str:
 
 
 def archive_url(name: str) -> str:
-    """Return the URL of an archive of the repository that a name means; empty for any other name.
+    """Return the URL of an archive of a repository; empty if the name is not a repository's.
 
-    Args:
-        name: ``owner/repo``, which is taken for one on GitHub; or an address that git clones from.
-
-    Returns:
-        The URL.
+    A name is ``owner/repo`` on GitHub, or an address that git can clone.
     """
     found = _REPOSITORY.fullmatch(name)
     if found is None:
@@ -128,7 +117,7 @@ def archive_url(name: str) -> str:
 
 
 def source_in(folder: Path) -> str:
-    """Return what was unpacked into a folder of the cache; empty if that is not known."""
+    """Return what was unpacked into a folder of the cache; empty if unknown."""
     try:
         with os.fdopen(open_file(folder, (READY,)), "rb") as file:
             source = json.loads(file.read(MAX_READY_BYTES))["source"]
@@ -138,23 +127,23 @@ def source_in(folder: Path) -> str:
 
 
 def note_index(root: Path, index: str) -> None:
-    """Note that an index needs a root; nothing is noted of a root that was not unpacked.
+    """Record that an index uses a root, if the root was unpacked.
 
-    The note is a link that is never followed: it is made in one step, and holds any text.
+    The record is a symbolic link that is never followed: it is made atomically and holds any text.
 
     Args:
         root: A folder of skills.
-        index: Absolute path of the index, or words for one that lies elsewhere.
+        index: Absolute path of the index, or a description of one that is elsewhere.
     """
     if not _is_unpacked(root):
         return
     digest = hashlib.sha256(os.fsencode(index)).hexdigest()
-    with suppress(OSError):  # it is noted already, or the cache cannot be written
+    with suppress(OSError):  # recorded already, or the cache is read-only
         (root.parent / f"{_USED_BY}{digest[:16]}").symlink_to(index)
 
 
 def indexes_over(folder: Path) -> list[str]:
-    """Return the indexes that were noted beside an unpacked root, there or gone by now."""
+    """Return the indexes that were recorded for an unpacked root, even if they are gone now."""
     notes = []
     for path in folder.glob(f"{_USED_BY}*"):
         with suppress(OSError):
@@ -163,12 +152,12 @@ def indexes_over(folder: Path) -> list[str]:
 
 
 def _is_unpacked(root: Path) -> bool:
-    """Return whether a folder is in the place of unpacked roots."""
+    """Return whether a folder is where roots are unpacked."""
     return root.parent.parent.resolve() == (config.cache_dir() / "roots").resolve()
 
 
 def shown(source: str) -> str:
-    """Return a source for messages: without a password, and without a query, which may be a key."""
+    """Return a source for messages, without a password or a query, which may be a key."""
     if not is_url(source):
         return printable(source)
     try:
@@ -181,12 +170,12 @@ def shown(source: str) -> str:
 
 
 def is_skill_md(source: str) -> bool:
-    """Tell whether a URL names a bare SKILL.md."""
+    """Return whether a URL names a bare SKILL.md."""
     return _path(source).rpartition("/")[2].lower() == _SKILL_MD
 
 
 def _name(source: str) -> str:
-    """Return what the folder of a source is called, and so the alias of the root."""
+    """Return the name of a source's folder, which becomes the alias of the root."""
     parts = [part for part in _path(source).split("/") if part]
     if is_skill_md(source):
         parts = parts[:-1]
@@ -197,7 +186,7 @@ def _name(source: str) -> str:
 
 
 def _path(source: str) -> str:
-    """Return the path of a source, decoded."""
+    """Return the decoded path of a source."""
     try:
         return unquote(urlsplit(source).path) if is_url(source) else source
     except ValueError:

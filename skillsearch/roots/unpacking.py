@@ -1,4 +1,4 @@
-"""Members of an archive → files below a folder; what is odd about one of them refuses it."""
+"""Write the members of an archive below a folder, and refuse any that look suspicious."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from skillsearch.files.openat import CREATE_FLAGS, open_file, open_folder, using
 from skillsearch.files.paths import MAX_PATH_CHARS
@@ -15,13 +14,12 @@ from skillsearch.text.safe_text import visible
 
 MAX_PARTS = 32
 MAX_PART_BYTES = 255
-
 _FORBIDDEN = {"\\": "a backslash", ":": "a colon", "\t": "a tab", "\n": "a line break"}
 
 
 @dataclass(frozen=True, slots=True)
 class UnpackLimits:
-    """What an archive may come to.
+    """Limits on one archive.
 
     Attributes:
         members: Files and folders, and as many entries.
@@ -35,15 +33,15 @@ class UnpackLimits:
 
 
 class RefusedMemberError(Exception):
-    """A member for which an archive is refused; `extract` makes a `RootError` of it.
+    """A member that refuses its whole archive; `extract` turns it into a `RootError`.
 
     Attributes:
-        member: Its name; empty where it is about the archive.
-        reason: What is wrong, as the rest of a sentence.
+        member: Its name; empty if the archive itself is at fault.
+        reason: What is wrong, as the end of a sentence.
     """
 
     def __init__(self, member: str, reason: str) -> None:
-        """Say what is wrong with which member."""
+        """Name the member and the reason."""
         super().__init__(member, reason)
         self.member = member
         self.reason = reason
@@ -51,14 +49,7 @@ class RefusedMemberError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A file or folder of an archive.
-
-    Attributes:
-        name: Its path, as written.
-        is_folder: True for a folder.
-        mode: Its permissions; of a folder's nothing is taken.
-        content: The bytes of a file, read as they are asked for.
-    """
+    """A file or folder of an archive, its name as written, its content read on demand."""
 
     name: str
     is_folder: bool
@@ -66,20 +57,13 @@ class Member:
     content: Iterable[bytes] = ()
 
 
-class _Taken(NamedTuple):
-    """A path that was made: its spelling, and whether it is a file."""
-
-    path: str
-    is_file: bool
-
-
 class Unpacker:
-    """Writes members below a folder that is empty and nobody else's; a context manager."""
+    """Writes members below an empty folder that nobody else uses; a context manager."""
 
     def __init__(self, into: Path, limits: UnpackLimits) -> None:
         self._limits = limits
         self._folder = open_folder(into)
-        self._taken: dict[str, _Taken] = {}
+        self._made: dict[str, tuple[str, bool]] = {}  # folded path → path, whether it is a file
         self._entries = 0
         self._bytes = 0
 
@@ -90,46 +74,39 @@ class Unpacker:
         os.close(self._folder)
 
     def add(self, member: Member) -> None:
-        """Write a member.
-
-        Args:
-            member: The member.
-
-        Raises:
-            RefusedMemberError: When its name, its size or its place cannot be.
-            OSError: When it cannot be written.
-        """
+        """Write a member, or raise `RefusedMemberError` over its name, size or place."""
         self._entries += 1
-        if max(self._entries, len(self._taken)) > self._limits.members:
+        if max(self._entries, len(self._made)) > self._limits.members:
             raise RefusedMemberError(member.name, f"is beyond {self._limits.members:,} members")
         parts = plain_parts(member.name)
         if not parts and not member.is_folder:
             raise RefusedMemberError(member.name, "names no file")
-        self._take(parts, member)
+        self._reserve(parts, member)
         if member.is_folder:
             os.close(open_folder(self._folder, parts, make=True))
         else:
             self._write(parts, member)
 
-    def _take(self, parts: tuple[str, ...], member: Member) -> None:
-        """Note a path and the folders on the way; none may be there in another form."""
+    def _reserve(self, parts: tuple[str, ...], member: Member) -> None:
+        """Record a path and its parent folders, none of which may exist in another form."""
         for length in range(1, len(parts) + 1):
-            is_file = length == len(parts) and not member.is_folder
-            taken = _Taken("/".join(parts[:length]), is_file)
-            found = self._taken.setdefault(_folded(taken.path), taken)
-            if found is taken:
+            path, is_file = "/".join(parts[:length]), length == len(parts) and not member.is_folder
+            if (key := _folded(path)) not in self._made:
+                self._made[key] = path, is_file
                 continue
-            if found.path != taken.path:
-                reason = f"differs from {found.path!r} in case or accents alone"
-                raise RefusedMemberError(member.name, reason)
-            if found.is_file and is_file:
-                raise RefusedMemberError(member.name, "is there twice")
-            if found.is_file or is_file:
-                reason = f"makes {taken.path!r} both a file and a folder"
-                raise RefusedMemberError(member.name, reason)
+            made, was_file = self._made[key]
+            if made != path:
+                reason = f"differs from {made!r} only in case or accents"
+            elif was_file and is_file:
+                reason = "occurs twice"
+            elif was_file or is_file:
+                reason = f"makes {path!r} both a file and a folder"
+            else:
+                continue
+            raise RefusedMemberError(member.name, reason)
 
     def _write(self, parts: tuple[str, ...], member: Member) -> None:
-        """Write a file, counting what really comes."""
+        """Write a file, counting the bytes that really arrive."""
         with using(open_folder(self._folder, parts[:-1], make=True)) as folder:
             opened = open_file(folder, parts[-1:], CREATE_FLAGS)
         size = 0
@@ -148,36 +125,27 @@ class Unpacker:
 
 
 def plain_parts(name: str) -> tuple[str, ...]:
-    """Check the name of a member.
+    """Split the name of a member, without empty parts and ``.``; empty for the top of the archive.
 
-    Args:
-        name: The name as written.
-
-    Returns:
-        Its parts, without empty ones and ``.``; none for the top of the archive.
-
-    Raises:
-        RefusedMemberError: When it could lead elsewhere, or is none that a file should have.
+    Raises `RefusedMemberError` if it could lead elsewhere, or should not name a file.
     """
     parts = name.split("/")
-    if len(name) > MAX_PATH_CHARS:
-        raise RefusedMemberError(name, f"has more than {MAX_PATH_CHARS:,} characters in its name")
-    if visible(name) != name:
-        raise RefusedMemberError(name, "has hidden or undecodable characters in its name")
-    for char, word in _FORBIDDEN.items():
-        if char in name:
-            raise RefusedMemberError(name, f"has {word} in its name")
-    if name.startswith("/"):
-        raise RefusedMemberError(name, "is absolute")
-    if ".." in parts:
-        raise RefusedMemberError(name, "climbs with '..'")
-    if len(parts) > MAX_PARTS:
-        raise RefusedMemberError(name, f"lies more than {MAX_PARTS} folders deep")
+    refusals = {
+        f"has more than {MAX_PATH_CHARS:,} characters in its name": len(name) > MAX_PATH_CHARS,
+        "has hidden or undecodable characters in its name": visible(name) != name,
+        **{f"has {word} in its name": char in name for char, word in _FORBIDDEN.items()},
+        "is absolute": name.startswith("/"),
+        "climbs with '..'": ".." in parts,
+        f"is more than {MAX_PARTS} folders deep": len(parts) > MAX_PARTS,
+    }
+    for reason, is_refused in refusals.items():
+        if is_refused:
+            raise RefusedMemberError(name, reason)
     if any(len(part.encode()) > MAX_PART_BYTES for part in parts):
         raise RefusedMemberError(name, f"has a part of more than {MAX_PART_BYTES} bytes")
     return tuple(part for part in parts if part not in {"", "."})
 
 
 def _folded(path: str) -> str:
-    """Return what paths share that some file system takes for one."""
+    """Return a key that is equal for paths which some file system takes for the same."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFD", path).casefold())

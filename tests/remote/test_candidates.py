@@ -14,12 +14,10 @@ from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.dense.channels import ChannelSettings
 from skillsearch.index.fields import field_texts
 from skillsearch.remote.candidates import make_corpus
-from skillsearch.remote.counted import CountedTerms
-from skillsearch.remote.head import FieldTotals, Head
-from skillsearch.remote.packing import pack
-from skillsearch.remote.rows import row_of
-from skillsearch.remote.schema import dense_fields
-from skillsearch.remote.tally import FIELDS, Histograms, TermTallies
+from skillsearch.remote.generations import FieldTotals, Head
+from skillsearch.remote.rows import CountedTerms, pack, row_of
+from skillsearch.remote.schema import LEXICAL, dense_fields
+from skillsearch.remote.term_statistics import Histograms, TermTallies
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.parser import parse_skill
 from skillsearch.text.tokenizer import term_hash, terms
@@ -68,7 +66,7 @@ def head(examples):
     histograms.change(np.zeros_like(total), total)
     totals = {
         field: FieldTotals(length, histograms.average_idf(field, len(examples)))
-        for field, length in zip(FIELDS, lengths, strict=True)
+        for field, length in zip(LEXICAL, lengths, strict=True)
     }
     trust = sum(texts.document.trust for texts, _ in examples)
     return Head(1, 1, settings, len(examples), 0, 0, trust, 3, totals)

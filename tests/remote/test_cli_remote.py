@@ -113,7 +113,7 @@ def test_a_server_that_is_down_is_exit_code_1(cli):
     result = cli("query", "tea", "--backend", "milvus", "--uri", "http://127.0.0.1:1")
     assert result.exit_code == 1
     assert result.stderr.count("\n") == 1
-    assert "Milvus at http://127.0.0.1:1 did not connect" in result.stderr
+    assert "Milvus at http://127.0.0.1:1 could not connect" in result.stderr
 
 
 def test_the_backend_needs_an_address(cli):

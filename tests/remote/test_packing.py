@@ -9,10 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.errors import CacheError
-from skillsearch.remote.counted import MAX_TOKENS, CountedTerms, query_text, token
-from skillsearch.remote.packing import MAX_PIECES, PIECE_CHARS, pack, unpack
-from skillsearch.remote.rows import key_of, name_key
-from skillsearch.remote.tally import Histograms, TermTallies
+from skillsearch.remote.rows import (
+    MAX_PIECES,
+    MAX_TOKENS,
+    PIECE_CHARS,
+    CountedTerms,
+    key_of,
+    name_key,
+    pack,
+    query_text,
+    token,
+    unpack,
+)
+from skillsearch.remote.term_statistics import Histograms, TermTallies
 from skillsearch.text.tokenizer import term_hash
 
 
@@ -99,10 +108,9 @@ def test_the_key_of_a_name_is_a_signed_number(name):
     assert name_key(name.upper()) == name_key(name.upper())
 
 
-def test_tallies_add_up_what_comes_and_goes(monkeypatch):
+def test_tallies_add_up_what_comes_and_goes():
     """However often equal terms are added up in between."""
-    monkeypatch.setattr("skillsearch.remote.tally._COMPACT_AT", 3)
-    tallies = TermTallies()
+    tallies = TermTallies(compact_at=3)
     for metadata, full, sign in ((["a"], ["a", "b"], 1), (["a"], ["a", "c"], 1), ([], ["b"], -1)):
         tallies.add(CountedTerms.of(metadata, full), sign)
     hashes, changes = tallies.total()

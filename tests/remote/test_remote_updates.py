@@ -2,22 +2,24 @@
 
 import threading
 import time
+from itertools import count
 
 import numpy as np
 import pytest
 
+from skillsearch.embedders.embedder import load_embedder
 from skillsearch.errors import IndexNotFoundError, LockTimeoutError
 from skillsearch.index.lexical.okapi import average_idf
+from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.remote import claims, row_writer
-from skillsearch.remote.claims import Claim
 from skillsearch.remote.client import MilvusServer
-from skillsearch.remote.generations import find_current
+from skillsearch.remote.generations import EXPIRES_S, Claim, find_current
+from skillsearch.remote.indexing import Indexing
 from skillsearch.remote.remote_index import RemoteIndex
-from skillsearch.remote.row_writer import RowWriter
 from skillsearch.remote.rows import counts_of
-from skillsearch.remote.view import View
-from skillsearch.remote.vocabulary import FIELDS, frequencies_at
+from skillsearch.remote.schema import CLAIM, HEAD, note_row
+from skillsearch.remote.searching import View
+from skillsearch.remote.term_statistics import FREQUENCIES, frequencies_at
 from skillsearch.text.tokenizer import term_hash
 
 pytestmark = pytest.mark.milvus
@@ -36,31 +38,81 @@ def server(milvus):
     connection.close()
 
 
+class FlakyServer(MilvusServer):
+    """Refuses to write, as a process that was killed does, if `refuses` says so of a call."""
+
+    refuses = staticmethod(lambda name, rows: False)
+
+    def insert(self, name, rows):
+        """Add rows, or fail."""
+        self.attempt("insert", rows)
+        super().insert(name, rows)
+
+    def upsert(self, name, rows, *, partial=False):
+        """Replace rows, or fail."""
+        self.attempt("upsert", rows)
+        super().upsert(name, rows, partial=partial)
+
+    def delete(self, name, ids):
+        """Remove rows, or fail."""
+        self.attempt("delete", ids)
+        super().delete(name, ids)
+
+    def point(self, alias, collection, *, is_new):
+        """Switch the alias, or fail."""
+        self.attempt("point", [])
+        super().point(alias, collection, is_new=is_new)
+
+    def attempt(self, name, rows):
+        """Fail if the call is to be refused."""
+        if self.refuses(name, rows):
+            raise CutOffError
+
+
 @pytest.fixture
-def cut_off(monkeypatch):
-    """Have every writing call to the server fail from the n-th on, until told otherwise."""
-    left = [None]
-    calls = {name: getattr(MilvusServer, name) for name in ("insert", "upsert", "delete", "point")}
+def flaky(milvus):
+    """Connect with a server that can be told to refuse."""
+    connection = FlakyServer(milvus)
+    yield connection
+    connection.close()
 
-    def guard(name):
-        def call(self, *args, **options):
-            if left[0] is not None:
-                left[0] -= 1
-                if left[0] < 0:
-                    raise CutOffError
-            return calls[name](self, *args, **options)
 
-        return call
+@pytest.fixture
+def interrupted(flaky, collection, root):
+    """Index `root` with a server that refuses some calls; return whether the run completed."""
 
-    for name in calls:
-        monkeypatch.setattr(MilvusServer, name, guard(name))
-    # A process that is killed gives nothing up; its claim would have to run out first.
-    monkeypatch.setattr(claims, "EXPIRES_S", 0)
+    def run(refuses, **options):
+        flaky.refuses = refuses
+        request = IndexRequest((root,), "hashing", True)
+        try:
+            Indexing(flaky, collection, request, load_embedder, **options).run()
+        except (CutOffError, KeyboardInterrupt):
+            return False
+        finally:
+            flaky.refuses = FlakyServer.refuses
+            expire_claims(flaky, collection)
+        return True
 
-    def allow(number):
-        left[0] = number
+    return run
 
-    return allow
+
+def expire_claims(server, collection):
+    """Remove the claims of killed writers, which would otherwise have to run out."""
+    for name in server.collections():
+        if name.startswith(f"{collection}_g") and name.endswith("_terms"):
+            rows = server.query(name, f"kind == {CLAIM}", ["version"], 10)
+            server.delete(name, [row["id"] for row in rows])
+
+
+def from_call(number):
+    """Refuse every writing call from the n-th on."""
+    calls = count()
+    return lambda name, rows: next(calls) >= number
+
+
+def is_head(name, rows):
+    """Refuse to publish a version."""
+    return name == "upsert" and any(row["id"] == HEAD for row in rows)
 
 
 def answers(index):
@@ -98,7 +150,7 @@ def check_statistics(server, collection):
     view = View(server, current.generation, current.head, {})
     frequencies, means, lengths = expected_totals(list(view.rows(["counts"])))
     kept = {}
-    for page in server.iterate(current.generation.terms, "kind == 0", FIELDS, 1_000):
+    for page in server.iterate(current.generation.terms, "kind == 0", FREQUENCIES, 1_000):
         for row in page:
             kept[int(row["id"], 16)] = list(frequencies_at(row, current.head.version))
     assert {term: numbers for term, numbers in kept.items() if any(numbers)} == frequencies
@@ -132,43 +184,30 @@ def test_an_updated_index_answers_as_one_made_at_once(build, milvus, root, make_
 
 
 def test_readers_see_the_version_before_until_the_next_is_complete(
-    build, root, make_skill, monkeypatch
+    build, root, make_skill, interrupted
 ):
     """All rows and terms of the next one are written by then."""
     index, _ = build()
     before = answers(index)
     change(root, make_skill)
 
-    def stop(self, settings, skipped):
-        raise CutOffError
-
-    with monkeypatch.context() as patch:
-        patch.setattr(RowWriter, "finish", stop)
-        with pytest.raises(CutOffError):
-            build()
+    assert not interrupted(is_head)
     assert answers(index) == before
     build()
     assert answers(index) != before
 
 
-def test_a_cut_off_first_indexing_shows_nothing_and_is_taken_up(
-    build, milvus, collection, monkeypatch
+def test_an_interrupted_first_indexing_shows_nothing_and_is_resumed(
+    build, milvus, collection, interrupted
 ):
     """What was sent is not embedded again."""
-    monkeypatch.setattr(row_writer, "BATCH_SKILLS", 2)
-    sent = []
-    send = RowWriter.send
 
-    def stop(self):
-        if len(sent) == 2:
+    def stop(stage, done, total):
+        if done == total:
             raise KeyboardInterrupt
-        sent.append(1)
-        send(self)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(RowWriter, "send", stop)
-        with pytest.raises(KeyboardInterrupt):
-            build()
+    refuse_nothing = FlakyServer.refuses
+    assert not interrupted(refuse_nothing, progress=stop, batch_skills=2)
     with pytest.raises(IndexNotFoundError), RemoteIndex.open(milvus, collection=collection):
         pass
     index, report = build()
@@ -178,7 +217,7 @@ def test_a_cut_off_first_indexing_shows_nothing_and_is_taken_up(
 
 @pytest.mark.slow
 def test_a_run_cut_off_anywhere_leaves_the_old_or_the_new_and_the_next_completes_it(
-    build, server, collection, root, make_skill, cut_off
+    build, server, collection, root, make_skill, interrupted
 ):
     """At every single call that writes."""
     index, _ = build()
@@ -194,13 +233,7 @@ def test_a_run_cut_off_anywhere_leaves_the_old_or_the_new_and_the_next_completes
         build()
         assert answers(index) == old
         restore(root, changed)
-        cut_off(number)
-        try:
-            build()
-            done = True
-        except CutOffError:
-            pass
-        cut_off(None)
+        done = interrupted(from_call(number))
         found = answers(index)
         assert found in (old, new)
         seen.append(found == new)
@@ -228,7 +261,7 @@ def test_searches_during_updates_see_one_version(build, milvus, collection, root
     """Two readers ask without a pause while five versions are written."""
     index, _ = build()
     texts = {number: f"# Water\n\nUse water of {number} degrees.\n" for number in range(5)}
-    valid, wrong, count = [answers(index)], [], [0]
+    valid, wrong, asked = [answers(index)], [], [0]
     stop = threading.Event()
 
     def ask():
@@ -236,7 +269,7 @@ def test_searches_during_updates_see_one_version(build, milvus, collection, root
             while not stop.is_set():
                 found = [reader.search(query, threshold=0.0) for query in QUERIES[:2]]
                 wrong.append([[(h.doc_id, round(h.score, 9)) for h in one] for one in found])
-                count[0] += 1
+                asked[0] += 1
 
     readers = [threading.Thread(target=ask) for _ in range(2)]
     for reader in readers:
@@ -251,7 +284,7 @@ def test_searches_during_updates_see_one_version(build, milvus, collection, root
     for reader in readers:
         reader.join()
     allowed = [[one[place] for one in valid] for place in (0, 1)]
-    assert count[0] > 5
+    assert asked[0] > 5
     for found in wrong:
         assert found[0] in allowed[0]
         assert found[1] in allowed[1]
@@ -271,23 +304,13 @@ def test_a_reader_knows_when_its_version_may_have_been_removed(
 
 
 def test_a_reader_finds_the_frequencies_of_its_version_while_the_next_is_written(
-    build, server, collection, root, make_skill, monkeypatch
+    build, server, collection, root, make_skill, interrupted
 ):
     """A term has a row for both."""
     build()
     make_skill(root, "iron-shirts", "Brew steam.")
     before = View.open(server, collection, ["brew"]).frequencies
-    write = MilvusServer.upsert
-
-    def all_but_the_head(self, name, rows, **options):
-        if any(row["id"] == "head" for row in rows):
-            raise CutOffError
-        write(self, name, rows, **options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(MilvusServer, "upsert", all_but_the_head)
-        with pytest.raises(CutOffError):
-            build()
+    assert not interrupted(is_head)
     assert View.open(server, collection, ["brew"]).frequencies == before
     build()
     metadata, _ = View.open(server, collection, ["brew"]).frequencies[term_hash("brew")]
@@ -301,7 +324,7 @@ def test_two_writers_do_not_meet(build, server, collection, root, make_skill):
     generation = find_current(server, collection).generation
     with (
         Claim(server, generation),
-        pytest.raises(LockTimeoutError, match=r"Another process is writing.*ends in 1[12]\d s"),
+        pytest.raises(LockTimeoutError, match=r"Another process is writing.*expires in 1[12]\d s"),
     ):
         build()
     _, report = build()
@@ -309,14 +332,13 @@ def test_two_writers_do_not_meet(build, server, collection, root, make_skill):
 
 
 def test_the_claim_of_a_writer_that_was_killed_runs_out(
-    build, server, collection, root, make_skill, monkeypatch
+    build, server, collection, root, make_skill
 ):
     """It is removed by the next writer."""
     build()
     generation = find_current(server, collection).generation
-    Claim(server, generation).__enter__()
-    later = time.time() + claims.EXPIRES_S + 1
-    monkeypatch.setattr(claims.time, "time", lambda: later)
+    long_ago = int(time.time()) - EXPIRES_S - 1
+    server.upsert(generation.terms, [note_row("claim-killed", CLAIM, long_ago, [])])
     make_skill(root, "iron-shirts", "Iron shirts.")
     assert build()[1].indexed == 6
     assert server.query(generation.terms, "kind == 2", ["version"], 10) == []

@@ -30,7 +30,7 @@ def test_a_library_reads_a_url(pack, server):
 
 def test_a_library_of_an_archive_that_is_refused_is_none(pack):
     """Other than a folder that is missing, it does not come by itself."""
-    with pytest.raises(RootError, match="is refused"):
+    with pytest.raises(RootError, match="was refused"):
         SkillLibrary.from_roots(pack("drinks.zip", {"../evil": b"x"}))
 
 

@@ -32,15 +32,13 @@ from skillsearch.index.build.snapshot import SeenFile, save_snapshot
 from skillsearch.index.corpus import IndexSettings, OpenedIndex, open_current, save_diagnostics
 from skillsearch.index.dense.channels import ChannelSettings, channels_fit, expects_others
 from skillsearch.index.documents import KNOWN
+from skillsearch.index.fields import ANALYSIS
 from skillsearch.index.request import REQUEST_FILE, IndexRequest, resolve_roots
 from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.text import tokenizer
 from skillsearch.types import Diagnostic, IndexReport, Progress
 
 logger = logging.getLogger(__name__)
 
-ANALYSIS = (tokenizer.VERSION, fields.VERSION)
-"""Versions of the tokenizer and the fields; an index made by others is not searched with these."""
 
 Written = TypeVar("Written")
 

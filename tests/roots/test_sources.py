@@ -71,7 +71,9 @@ def test_a_path_is_taken_from_the_working_folder_or_home(tmp_path, monkeypatch, 
 @pytest.mark.parametrize("url", ["file://server/share/a.zip", "file://", "file://localhost"])
 def test_a_file_of_another_machine_is_refused(url):
     """With the form that would do."""
-    with pytest.raises(RootError, match=r"names no file of this machine; write file:///PATH\."):
+    with pytest.raises(
+        RootError, match=r"does not name a file on this machine; write file:///PATH\."
+    ):
         source_of(url)
 
 

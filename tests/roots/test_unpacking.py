@@ -89,7 +89,7 @@ def test_a_plain_name_is_taken_apart(name, parts):
         ("a" * 256, "has a part of more than 255 bytes"),
         ("ä" * 128, "has a part of more than 255 bytes"),
         ("ab/" * 342, "has more than 1,024 characters in its name"),
-        ("a/" * 32 + "b", "lies more than 32 folders deep"),
+        ("a/" * 32 + "b", "is more than 32 folders deep"),
     ],
 )
 def test_a_name_that_no_file_should_have_is_refused(name, reason):
@@ -138,12 +138,12 @@ def test_permissions_are_masked(unpack, mode, kept):
 @pytest.mark.parametrize(
     ("first", "second", "reason"),
     [
-        (a_file("a"), a_file("a"), "is there twice"),
-        (a_file("a"), a_file("./a"), "is there twice"),
-        (a_file("Read.md"), a_file("READ.md"), "differs from 'Read.md' in case or accents alone"),
-        (a_file("straße"), a_file("strasse"), "differs from 'straße' in case or accents alone"),
-        (a_file("\u00e9"), a_file("e\u0301"), "differs from 'é' in case or accents alone"),
-        (a_file("D/a"), a_file("d/b"), "differs from 'D' in case or accents alone"),
+        (a_file("a"), a_file("a"), "occurs twice"),
+        (a_file("a"), a_file("./a"), "occurs twice"),
+        (a_file("Read.md"), a_file("READ.md"), "differs from 'Read.md' only in case or accents"),
+        (a_file("straße"), a_file("strasse"), "differs from 'straße' only in case or accents"),
+        (a_file("\u00e9"), a_file("e\u0301"), "differs from 'é' only in case or accents"),
+        (a_file("D/a"), a_file("d/b"), "differs from 'D' only in case or accents"),
         (a_file("a"), a_file("a/b"), "makes 'a' both a file and a folder"),
         (a_file("a/b"), a_file("a"), "makes 'a' both a file and a folder"),
         (a_folder("a"), a_file("a"), "makes 'a' both a file and a folder"),

@@ -1,6 +1,7 @@
 """The folder of a bundle in the cache: made once, made anew, never half."""
 
 import contextlib
+import fcntl
 import json
 import logging
 import os
@@ -10,12 +11,12 @@ import subprocess
 import sys
 import time
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 
 from skillsearch.errors import RootError
-from skillsearch.roots import cached
-from skillsearch.roots.bundles import local_root
+from skillsearch.roots.bundles import local_root, update
 from skillsearch.roots.sources import place_of
 
 UNPACK = (
@@ -158,7 +159,7 @@ def test_a_refused_archive_leaves_what_was_there(pack):
     archive = pack("drinks.zip", {"../evil": b"x"})
     with pytest.raises(RootError) as caught:
         local_root(archive)
-    assert f"The archive {archive} is refused, for the member '../evil'" in str(caught.value)
+    assert f"The archive {archive} was refused: the member '../evil'" in str(caught.value)
     assert contents(place) == {"steep-tea/SKILL.md": SKILL}
     assert beside(place) == ["drinks", "lock", "ready.json"]
 
@@ -175,27 +176,27 @@ def test_a_refused_archive_leaves_nothing_where_nothing_was(pack):
 def test_an_archive_that_is_not_there_is_told(tmp_path, make):
     """A pipe is none either, and is not waited for."""
     make(tmp_path / "drinks.zip")
-    with pytest.raises(RootError, match=r"drinks\.zip: there is no such archive; correct the path"):
+    with pytest.raises(RootError, match=r"drinks\.zip: no such archive; correct the path"):
         local_root(tmp_path / "drinks.zip")
 
 
 def test_a_cache_that_cannot_be_written_is_told(pack, home):
     """With the place and the next step."""
     (home / "cache").write_text("a file")
-    with pytest.raises(RootError, match=r"cannot be unpacked below .*: Not a directory\. Mend"):
+    with pytest.raises(RootError, match=r"cannot be unpacked below .*: Not a directory\. Fix"):
         local_root(pack("drinks.zip"))
 
 
-def test_another_process_is_waited_for_but_not_forever(pack, monkeypatch):
-    """Who waits is told for whom."""
+def test_another_process_is_waited_for_but_not_forever(pack):
+    """The message names the archive and the time."""
     archive = pack("drinks.zip")
     place = local_root(archive)
-    monkeypatch.setattr(cached, "LOCK_SECONDS", 0.2)
-    with (
-        cached._lock(place.parent, "x"),
-        pytest.raises(RootError, match=r"drinks\.zip: another process has been unpacking it"),
-    ):
-        local_root(archive)
+    reason = r"drinks\.zip: another process has been unpacking it for 0\.2 s"
+    with (place.parent / "lock").open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(RootError, match=reason):
+            update(str(archive), place, lock_seconds=0.2)
+    update(str(archive), place, lock_seconds=0.2)
 
 
 def test_a_file_url_names_the_same_root_as_its_path(pack):
@@ -242,7 +243,8 @@ def test_without_the_server_the_copy_is_used_with_a_warning(server, pack, caplog
     with caplog.at_level(logging.WARNING):
         assert local_root(url) == place
     assert [record.message for record in caplog.records] == [
-        f"Using what was unpacked before: {url}: the server is out of order (503); try later."
+        f"Using the copy that was unpacked before: {url}: the server is failing (503); "
+        "try again later."
     ]
     server.stop()
     assert contents(local_root(url)) == {"steep-tea/SKILL.md": SKILL}
@@ -255,7 +257,7 @@ def test_a_file_that_is_gone_is_no_reason_to_use_the_copy(server, pack):
     url = server.page("/drinks.zip", pack("drinks.zip").read_bytes())
     place = local_root(url)
     server.page("/drinks.zip", status=404)
-    with pytest.raises(RootError, match="the server answers 404"):
+    with pytest.raises(RootError, match="the server answered 404"):
         local_root(url)
     assert contents(place) == {"steep-tea/SKILL.md": SKILL}
 
@@ -271,7 +273,7 @@ def test_a_web_page_is_no_skill_and_no_archive(server):
     """What people copy from their browser."""
     for path in ("/blob/steep-tea/SKILL.md", "/repository"):
         url = server.page(path, b"\n<!DOCTYPE html><html>...")
-        with pytest.raises(RootError, match=r"is a web page\. Name the URL of the file itself"):
+        with pytest.raises(RootError, match=r"is a web page\. Use the URL of the file itself"):
             local_root(url)
 
 
@@ -280,7 +282,7 @@ def test_an_archive_behind_any_url_is_known_by_its_bytes(server, pack):
     url = server.page("/o/r/zip/refs/heads/main", pack("drinks.tgz").read_bytes())
     assert contents(local_root(url)) == {"steep-tea/SKILL.md": SKILL}
     url = server.page("/notes.txt", b"just text")
-    with pytest.raises(RootError, match=r"notes\.txt is refused, for it is none of \.tar\.gz"):
+    with pytest.raises(RootError, match=r"notes\.txt was refused: it is not one of \.tar\.gz"):
         local_root(url)
 
 
@@ -288,7 +290,7 @@ def test_a_url_with_a_password_is_refused_before_anything_is_made(home):
     """And the password is not repeated."""
     with pytest.raises(RootError) as caught:
         local_root("https://user:secret@x.org/a.zip")
-    assert "holds a user name or password" in str(caught.value)
+    assert "contains a user name or password" in str(caught.value)
     assert "secret" not in str(caught.value)
     assert list(home.iterdir()) == []
 
@@ -380,8 +382,8 @@ def test_a_crash_while_the_new_root_takes_its_place_is_mended(pack, monkeypatch,
     steps = {name: iter(range(1, 9)) for name in ("unlink", "rename", "replace")}
     with monkeypatch.context() as patched:
         for name in steps:
-            original = getattr(cached.Path, name)
-            patched.setattr(cached.Path, name, crash_at(name, original))
+            original = getattr(Path, name)
+            patched.setattr(Path, name, crash_at(name, original))
         with pytest.raises(KeyboardInterrupt):
             local_root(archive)
     local_root(archive)
