@@ -273,7 +273,7 @@ def test_over_http_nobody_runs_anything_without_a_token(cli, maths):
     """All users of a machine reach its loopback."""
     result = cli("mcp", maths, "--allow-run", "--http", "127.0.0.1:0")
     assert result.exit_code == 2
-    assert "clients need a token: name a file that holds it by --token-file" in result.stderr
+    assert "clients need a token: name a file that holds it with --token-file" in result.stderr
 
 
 def test_an_executor_is_for_a_server_that_runs(cli, maths):
