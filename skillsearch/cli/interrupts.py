@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
+# An interrupt while a hook of Python runs would be lost in the hook.
+_HOOK_SECONDS = 0.01
 
 
 def leave_on_interrupt() -> None:
@@ -36,10 +38,18 @@ def _leave(_number: int, _frame: FrameType | None) -> None:
 
 
 def _raise_again(lost: sys.UnraisableHookArgs) -> None:
-    """Interrupt once more if the first one was lost in a callback."""
+    """Interrupt once more, after this hook, if the first interrupt was lost in a callback."""
     if lost.exc_type is not KeyboardInterrupt:
         sys.__unraisablehook__(lost)
         return
     import _thread
 
-    _thread.interrupt_main()
+    _thread.start_new_thread(_interrupt_soon, (_thread.get_ident(),))
+
+
+def _interrupt_soon(thread: int) -> None:
+    """Send a real signal, which also ends a system call that the thread waits in."""
+    import time
+
+    time.sleep(_HOOK_SECONDS)
+    signal.pthread_kill(thread, signal.SIGINT)

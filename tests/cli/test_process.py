@@ -98,6 +98,27 @@ def test_ctrl_c_exits_with_130_and_keeps_what_was_embedded(start, tmp_path, make
     assert report["embedded"] < 600
 
 
+def test_an_interrupt_that_a_callback_swallows_comes_again():
+    """Python prints and drops what a destructor raises; nothing of that is seen."""
+    code = """if True:
+        import signal, time
+        from skillsearch.cli.interrupts import leave_on_interrupt, raise_on_interrupt
+        class Swallowing:
+            def __del__(self):
+                signal.raise_signal(signal.SIGINT)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        leave_on_interrupt()
+        raise_on_interrupt()
+        try:
+            Swallowing()
+            time.sleep(30)
+        except KeyboardInterrupt:
+            print("interrupted")
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("interrupted\n", "")
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
