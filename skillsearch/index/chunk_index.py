@@ -7,7 +7,6 @@ no such part.
 from __future__ import annotations
 
 from array import array
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -17,7 +16,7 @@ import numpy as np
 
 from skillsearch.errors import CacheError
 from skillsearch.files.arrays import ArrayWriter, map_array, save_array
-from skillsearch.index.lexical.field import LexicalField
+from skillsearch.index.lexical.field import LexicalField, TermWeights
 from skillsearch.text.tokenizer import term_hash
 
 if TYPE_CHECKING:
@@ -188,13 +187,13 @@ class TermShares(NamedTuple):
     shares: NDArray[np.float64]
 
 
-def term_shares(terms: Iterable[str], field: LexicalField) -> TermShares:
-    """Weigh distinct terms by Lucene's idf, which is above 0 even for very common ones."""
-    wanted = field.weigh(Counter(dict.fromkeys(sorted(terms, key=term_hash), 1)))
-    frequencies = wanted.document_frequencies
+def term_shares(field: LexicalField, query: TermWeights) -> TermShares:
+    """Return each term's share of the query by Lucene's idf, above 0 even for common terms."""
+    order = np.argsort(query.hashes)
+    frequencies = query.document_frequencies[order]
     count = field.statistics.documents
     weights = np.log1p((count - frequencies + 0.5) / (frequencies + 0.5))
-    return TermShares(wanted.hashes, weights / weights.sum() if len(weights) else weights)
+    return TermShares(query.hashes[order], weights / weights.sum() if len(weights) else weights)
 
 
 def term_set(terms: Iterable[str]) -> NDArray[np.uint64]:

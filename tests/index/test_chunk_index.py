@@ -196,14 +196,16 @@ def test_the_best_chunk_by_example(index_of, chunks, trust, expected):
 def test_a_query_without_terms_goes_by_similarity(index_of, field_of):
     """There is nothing to weigh."""
     index = index_of([("a", [0, 1]), ("b", [1, 0])])
-    shares = term_shares([], field_of(""))
+    field = field_of("")
+    shares = term_shares(field, field.weigh(Counter()))
     assert index.best(query(1, 0), shares, 0, 1.0) == 1
     assert index.best(query(0, 0), shares, 0, 1.0) is None
 
 
 def test_terms_share_the_weight_by_their_idf(field_of):
     """Lucene's; the rarest weighs the most, and a term that all documents have still something."""
-    found = term_shares(["a", "b", "z"], field_of("a b", "a", "a"))
+    field = field_of("a b", "a", "a")
+    found = term_shares(field, field.weigh(Counter("abz")))
     weights = [math.log(1 + 0.5 / 3.5), math.log(1 + 2.5 / 1.5), math.log(1 + 3.5 / 0.5)]
     expected = {term_hash(t): w / sum(weights) for t, w in zip("abz", weights, strict=True)}
     assert found.hashes.tolist() == sorted(expected)

@@ -10,10 +10,9 @@ import numpy as np
 
 from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.errors import ParseError, QueryError
-from skillsearch.index.chunk_index import TermShares
+from skillsearch.index.chunk_index import TermShares, term_shares
 from skillsearch.index.corpus import Corpus, OpenedIndex
 from skillsearch.index.documents import Document
-from skillsearch.index.lexical.field import LexicalField, TermWeights
 from skillsearch.index.names import read_skill
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.search.duplicates import collapse, shadowed_copies
@@ -138,7 +137,7 @@ class _Search:
         if request.explain:
             from skillsearch.index.search.explain import explain
         full = corpus.lexical_full
-        shares = None if full is None else _term_shares(full, form.weights[-1])
+        shares = None if full is None else term_shares(full, form.weights[-1])
         hits = []
         groups = collapse(corpus, candidates.documents[ranked], request.n, self.roots)
         for rank, (place, others) in enumerate(groups, start=1):
@@ -223,12 +222,3 @@ def _best_chunk(corpus: Corpus, form: QueryForm, number: int, shares: TermShares
     first, _, _ = shares_of_trust(corpus, form, np.array([number]))
     best = chunks.best(form.views[0].vector, shares, place, float(first[0]))
     return "" if best is None else document.chunks[best][0]
-
-
-def _term_shares(field: LexicalField, query: TermWeights) -> TermShares:
-    """Return each term's share of the query by Lucene's idf, above 0 even for common terms."""
-    order = np.argsort(query.hashes)
-    frequencies = query.document_frequencies[order]
-    count = field.statistics.documents
-    weights = np.log1p((count - frequencies + 0.5) / (frequencies + 0.5))
-    return TermShares(query.hashes[order], weights / weights.sum() if len(weights) else weights)
