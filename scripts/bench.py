@@ -5,7 +5,7 @@ Usage: python scripts/bench.py [--skills DIR] [--sizes 10000,100000,1000000] [--
 
 Corpora of any size are made from the skills of a folder (the examples of the package by default):
 words of each copy are exchanged for others of the corpus, rare ones are made up, and the vectors of
-the copies are those of the originals with noise, so that 100,000 skills need no hours of embedding.
+the copies get the originals' vectors with noise, so that 100,000 skills need no hours of embedding.
 From 300,000 skills on they have no bodies and are indexed with ``--fields metadata``: a million
 whole ones would be 8 GB of files. Everything else is what a user runs: SKILL.md files on disk, the
 index, the command line.

@@ -15,7 +15,7 @@ from typing import Any
 COLD_RUNS = 5
 WARM_ROUNDS = 5
 PARTS = ("documents", "lexical", "dense", "chunk", "snapshot", "embeddings")
-"""What the names of the files begin with that hold each part of an index."""
+"""For each part of an index, the prefixes of its files' names."""
 
 Record = dict[str, Any]
 
@@ -35,7 +35,7 @@ the program's own peak."""
 
 
 def run_command(*args: str, output: str = "/dev/null") -> Record:
-    """Run the command line in a process of its own.
+    """Run the command line in a separate process.
 
     Args:
         *args: The command and its arguments.
@@ -104,7 +104,7 @@ def disk_bytes(index_dir: Path) -> dict[str, int]:
 
 
 def available_memory() -> int:
-    """Return the bytes that can still be used, or more than there are where none can tell."""
+    """Return the bytes that can still be used, or more than any if nothing tells."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         found = next(line for line in lines if line.startswith("MemAvailable:"))

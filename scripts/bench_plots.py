@@ -1,4 +1,4 @@
-"""Draw how times grow with the size of a corpus, ours and those of rank-bm25.
+"""Draw how times grow with the size of a corpus, for us and for rank-bm25.
 
 Usage: python scripts/bench_plots.py REPORT.json FILE.png
 
@@ -46,7 +46,7 @@ Record = dict[str, Any]
 
 
 class Line(NamedTuple):
-    """A line of a plot: its name, how it looks, and the value at a size, None where unmeasured."""
+    """A line of a plot: its name, how it looks, and the value at each size, None if unmeasured."""
 
     name: str
     colour: str
@@ -157,7 +157,7 @@ def draw(axes: Axes, title: str, lines: Sequence[Line], sizes: Sequence[Record])
 
 
 def caption(sizes: Sequence[Record]) -> str:
-    """Say what the horizontal axes show."""
+    """Label the horizontal axes."""
     short_sizes = [short(row["skills"]) for row in sizes if row.get("fields") == "metadata"]
     rest = f"; {', '.join(short_sizes)}: of metadata alone" if short_sizes else ""
     return f"skills in the corpus, made from copies of real ones{rest}"

@@ -9,7 +9,7 @@ Record = dict[str, Any]
 Cells = dict[str, Callable[[Record], str]]
 
 SYNTHETIC = (
-    "copies of real skills, some words of each exchanged for others; vectors those of the "
+    "copies of real skills, some words of each exchanged for others; with the vectors of the "
     "originals with noise"
 )
 
@@ -25,17 +25,17 @@ def _part(part: str) -> Callable[[Record], str]:
 
 
 def _ratio(row: Record, name: str) -> str:
-    """Tell a ratio to our time, where it was measured."""
+    """Format the ratio to our time, if it was measured."""
     return f"{row['bm25'][name]:.0f}x" if name in row["bm25"] else "-"
 
 
 def _three(values: Record, kind: str) -> str:
-    """Tell median, 95th and 99th percentile."""
+    """Format median, 95th and 99th percentile."""
     return ", ".join(f"{values[f'{kind}_ms{end}']:.2f}" for end in ("", "_p95", "_p99"))
 
 
 def _process(run: Record) -> str:
-    """Tell CPU seconds, wall time and memory of a process."""
+    """Format CPU seconds, wall time and memory of a process."""
     return f"{run['cpu_s']:.2f} {run['wall_s']:.2f} {run['rss_mb']:.0f}"
 
 

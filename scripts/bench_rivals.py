@@ -1,4 +1,4 @@
-"""The same texts in rank-bm25 and in bm25s, for ratios: times of one machine are those of no other.
+"""The same texts in rank-bm25 and in bm25s, for ratios: times do not carry over to other machines.
 
 All are asked for the ten best documents of a query by its terms.
 """

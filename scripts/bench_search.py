@@ -1,4 +1,4 @@
-"""What a warm search costs, by its steps, and how many of the nearest vectors it finds."""
+"""The cost of a warm search by step, and the recall of its nearest vectors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STEPS: tuple[tuple[str, object, str], ...] = (
     ("features and fusion", search, "score"),
     ("hits", search._Search, "_ranked"),
 )
-"""What counts as which step, without the time of other steps inside it."""
+"""The functions that make up each step; time in nested steps is not counted."""
 NEAREST = 10
 CANDIDATES = 50
 """Nearest documents that a search for few hits looks for."""
@@ -40,7 +40,7 @@ Rows = NDArray[np.float32]
 
 
 class Stopwatch:
-    """Sums up the time of each step, less that of the steps inside it.
+    """Sums up the time of each step, without the steps nested in it.
 
     Attributes:
         seconds: By step.

@@ -131,7 +131,7 @@ def write_official(source: Path, out: Path) -> None:
 
     Args:
         source: See `read_source`.
-        out: The folder to fill; made where missing.
+        out: The folder to fill; created if missing.
     """
     with tempfile.TemporaryDirectory() as scratch:
         for name, data in read_source(source).items():
@@ -146,13 +146,13 @@ def write_tuned(folder: Path, out: Path, *, name: str = TUNED_NAME) -> None:
 
     Args:
         folder: What ``scripts/train_default.py`` wrote: config.json, model.safetensors,
-            tokenizer.json, and how it was trained, training.json, where that is there.
-        out: The folder to fill; made where missing.
+            tokenizer.json, and training.json, how it was trained, if present.
+        out: The folder to fill; created if missing.
         name: Name of the model.
 
     Raises:
         TrainingError: When the folder holds no such model.
-        BuildError: When the rows of the words are not those of the other model in `out`.
+        BuildError: When its word rows differ from those of the other model in `out`.
     """
     digests = {file: sha256_of(folder / file) for file in SOURCE_SHA256}
     training = folder / "training.json"
@@ -164,7 +164,7 @@ def write_tuned(folder: Path, out: Path, *, name: str = TUNED_NAME) -> None:
 def _write(
     folder: Path, out: Path, *, name: str, stem: str, source: Mapping[str, JsonValue]
 ) -> None:
-    """Export the model of a folder, and move its files to where those of an older one may be."""
+    """Export the model of a folder; replace the files of an older one."""
     extra = {"scripts": ["Latin"], "license": "Apache-2.0", "source": source}
     licence = (REPOSITORY / "LICENSE").read_text(encoding="utf-8")
     notice = NOTICE.format(weights=SOURCE_SHA256["model.safetensors"])
@@ -189,7 +189,7 @@ def check(build: Callable[[Path], None], folder: Path) -> None:
 
     Raises:
         BuildError: When a file is missing or differs; names the files, and the versions of the
-            libraries where they are other than those of the first build.
+            libraries if these differ from the first build's.
     """
     with tempfile.TemporaryDirectory() as scratch:
         fresh = Path(scratch)
@@ -212,10 +212,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Args:
-        arguments: The arguments after the program's name; those of the process if None.
+        arguments: The arguments after the program's name; by default the process's.
 
     Returns:
-        The exit code: 0, or 1 where the model could not be built or differs.
+        The exit code: 0, or 1 if the model could not be built or differs.
     """
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -47,7 +47,7 @@ from skillsearch.embedders.multilingual.weights import (
 REPOSITORY = Path(__file__).resolve().parents[1]
 DEFAULT_OUT = REPOSITORY / "skillsearch" / "models" / NAME
 SENTENCES = REPOSITORY / "scripts" / "parallel_sentences.json"
-"""For each language the same sentences, such as people write to an agent, or into a skill."""
+"""The same sentences in each language, as people write them to an agent or into a skill."""
 
 OPSET = 17
 IR_VERSION = 8
@@ -161,7 +161,7 @@ def fit_neutrality(graph: Path) -> Neutrality:
         graph: The graph to embed with.
 
     Returns:
-        What makes the embedder neutral.
+        The vector that makes the embedder neutral.
     """
     embedder = MultilingualEmbedder.assemble(require_weights(), graph, None)
     languages = json.loads(SENTENCES.read_bytes()).values()
@@ -180,7 +180,7 @@ def write_model(out: Path) -> None:
     """Write every file of the folder.
 
     Args:
-        out: The folder; made where missing.
+        out: The folder; created if missing.
     """
     out.mkdir(parents=True, exist_ok=True)
     graph = out / GRAPH_NAME
@@ -205,7 +205,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Write the folder and print the digest that the code pins.
 
     Args:
-        argv: Arguments; those of the process by default.
+        argv: Arguments; by default the process's.
 
     Returns:
         0.

@@ -2,13 +2,13 @@
 
 Usage: python scripts/check_mcp.py [--work DIR]
 
-Needs npm. Installs the two tools and a Node that can run them into a folder of its own (kept where
+Needs npm. Installs the two tools and a Node that can run them into a separate folder (kept where
 --work names one), serves the example skills over stdio and HTTP, and runs
 
 - the Inspector's `tools/list --strict`, `tools/call` and `skills/list --verify`,
 - the three `sep-2640-*` scenarios of the conformance suite, in which a warning counts as a failure.
 
-Exits with 1 where one of them fails, with 3 where npm cannot install them.
+Exits with 1 if one of them fails, with 3 if npm cannot install them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Tools:
             *arguments: Its arguments.
 
         Returns:
-            What it wrote to stdout.
+            Its stdout.
 
         Raises:
             CheckFailedError: When it does not end with 0.
@@ -194,7 +194,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, help="install the tools here and keep them")
     args = parser.parse_args()
     if shutil.which("npm") is None:
-        print("there is no npm here: nothing was checked")
+        print("npm is not installed: nothing was checked")
         sys.exit(NO_NPM)
     with tempfile.TemporaryDirectory() as temporary:
         work = (args.work or Path(temporary)).absolute()

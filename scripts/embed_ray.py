@@ -54,7 +54,7 @@ its sockets have 75 more, and may have about a hundred."""
 
 
 class Worker:
-    """What runs in a process of Ray; plain values in and out.
+    """The part that runs in a Ray process; plain values in and out.
 
     It stands in the script itself, since that is all that Ray sends along with a call: the machines
     of a cluster need not have these files.
@@ -68,7 +68,7 @@ class Worker:
         self._embedders: dict[str, Embedder] = {}
 
     def describe(self, model: str) -> dict[str, JsonValue] | str:
-        """Load a model and tell what it is; the message of the error where it cannot be loaded."""
+        """Load a model and describe it, or return the error message if it cannot be loaded."""
         try:
             embedder = self._load(model)
         except SkillSearchError as exc:
@@ -82,7 +82,7 @@ class Worker:
         }
 
     def embed(self, model: str, fingerprint: str, texts: list[str]) -> EmbeddingMatrix | str:
-        """Embed texts; the message of the error where it cannot be done."""
+        """Embed texts, or return the error message if that fails."""
         try:
             embedder = self._load(model)
             if embedder.fingerprint != fingerprint:
@@ -104,7 +104,7 @@ def claim_cpus(count: int) -> list[socket.socket]:
     A claim is an abstract socket, which the system frees however the process ends.
 
     Args:
-        count: How many; where fewer are free, none is claimed and the system decides.
+        count: How many; if fewer are free, none is claimed and the system decides.
 
     Returns:
         The claims, to be kept open.
@@ -157,7 +157,7 @@ def connected(address: str | None, cpus: int, gpus: float) -> Iterator[Any]:
         ignore_cleanup_errors=True,
     ) as folder:
         if address is None:
-            # Ray's own switch for a node that is no cluster: it then binds to loopback alone.
+            # Ray's own switch for a single node: it then binds to loopback only.
             os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
             os.environ["RAY_AUTH_MODE"] = "token"
             os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
@@ -181,7 +181,7 @@ def connected(address: str | None, cpus: int, gpus: float) -> Iterator[Any]:
 
 
 def chosen(listing: Path | None, roots: Sequence[Root]) -> tuple[Root, ...]:
-    """Return the roots of the command line and those of a listing."""
+    """Return the roots named on the command line and in a listing."""
     text = listing.read_text(encoding="utf-8", errors="surrogateescape") if listing else ""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return (*roots, *(line if is_url(line) else Path(line).absolute() for line in lines))

@@ -3,12 +3,12 @@
 Usage: python scripts/fit_fusion.py COLLECTION... [--work DIR] [--output FILE] [--keep-second]
 
 First everything is fitted on indexes with one dense channel. Then, on indexes with two, what tells
-the language of a query, and the numbers of the second channel; those of the first are held, so that
+the language of a query, and the numbers of the second channel; the first's are held, so that
 a query in English has the score that it would have without the second. This part also asks the
 queries of ``scripts/cross_language``: our own, in 17 languages, over documents of the collections,
 and three small collections in Spanish, Russian and Chinese. ``--keep-second`` leaves the numbers of
 the second channel, and what tells the language of a query, as they are in the output: for a new
-first embedder whose cosines are spread as those of the old one.
+first embedder whose cosines are spread like the old one's.
 
 Ranking weights are found by coordinate ascent on nDCG@10 (Metzler and Croft, 2007), the confidence
 by logistic regression with signs held, the lag by the calibration of the hits. What is printed was
@@ -16,8 +16,8 @@ predicted for each collection by coefficients fitted without it and without its 
 what a new collection can expect; the coefficients written are fitted on all.
 
 Three kinds of query teach the confidence: judged ones, the same with the right skills hidden
-(dropped gold), and those of foreign collections. So that it does not depend on how long skills are
-or how many there are, every collection also takes part in variants: one line a skill, few skills.
+(dropped gold), and queries of foreign collections. So that neither the length nor the
+number of skills matters, every collection also takes part in variants: one line a skill, few skills.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ Matrix = NDArray[np.float64]
 HITS = 5
 """Hits of an answer."""
 MIX = {"judged": 0.48, "dropped": 0.2, "foreign": 0.32, "named": 0.05}
-"""What the kinds of query weigh in the fit, for each collection alike: so that a threshold of 0.3
+"""Weights of the kinds of query in the fit, the same for each collection: a threshold of 0.3 then
 answers one foreign query in ten."""
 HIT_ERROR = 0.06
 """Expected calibration error of the hits, mean over collections, that the lag aims at; on
@@ -80,7 +80,7 @@ START = {
     "cosine_metadata_multilingual": 30.0,
     "cosine_body_multilingual": 10.0,
 }
-"""Where the ascent begins; that of the second channel is the best of six that were tried, whose
+"""Where the ascent begins; for the second channel, the best of six that were tried, whose
 ends differ by less than 0.004 in what is ascended."""
 LEAST_QUERIES = 20
 """Judged queries, in which the second channel has a say, that make a collection count for it."""
@@ -120,7 +120,7 @@ class RankingData:
 
 
 def channel(weights: Matrix, names: Iterable[str]) -> Matrix:
-    """Return the weights with those of other features set to 0."""
+    """Return the weights with all other features set to 0."""
     return np.array([w if f in names else 0.0 for f, w in zip(FEATURES, weights, strict=True)])
 
 
@@ -145,10 +145,10 @@ def fit_ranking(
     Args:
         data: One block a collection; each counts the same.
         fixed: Features whose weight stays 0.
-        first: What was fitted for the first channel, where the second is to be fitted.
+        first: The fit of the first channel, if the second is to be fitted.
 
     Returns:
-        One weight a feature, none negative; that of the metadata's cosine as it began.
+        One weight per feature, none negative; the metadata cosine keeps its first weight.
     """
     held = {"cosine_metadata"} if first is None else set(FEATURES) - SECOND
     start = START if first is None else {**START, **{n: first.weights[n] for n in held}}
@@ -229,10 +229,10 @@ def fit_logistic(
 
     Args:
         rows: Evidence, columns as in `EVIDENCE`.
-        outcomes: 1 where the best candidate is relevant, else 0.
+        outcomes: 1 if the best candidate is relevant, else 0.
         weights: Weight of each row.
         left_out: Evidence that must not be used.
-        first: What was fitted for the first channel, where the second is to be fitted.
+        first: The fit of the first channel, if the second is to be fitted.
 
     Returns:
         A coefficient for each column, and the intercept. Columns are held to unit deviation under
@@ -271,7 +271,7 @@ class Confidence:
     lag: float
 
     def scores(self, answers: Answers) -> Matrix:
-        """Score the first hits of all samples; 0 where there is none."""
+        """Score the first hits of all samples; 0 for a sample without one."""
         odds = answers.evidence @ self.coefficients + self.intercept
         scores = expit(odds[:, np.newaxis] - self.lag * answers.gaps)
         hits: Matrix = np.where(answers.gaps < _NO_HIT, scores, 0.0)
@@ -326,7 +326,7 @@ def hit_error(scores: Matrix, relevant: NDArray[np.bool_]) -> float:
 
 
 def _is(sample: Sample, kind: str) -> bool:
-    """Tell whether a sample is of a kind, in a whole collection."""
+    """Return whether a sample is of a kind, in a whole collection."""
     return sample.kind == kind and sample.variant == "whole"
 
 
@@ -584,9 +584,9 @@ def fit_part(
     """Fit one channel on all samples, print what it predicts of each family of collections.
 
     Args:
-        samples: Searches of indexes with one channel; of two channels where `first` is given.
+        samples: Searches of indexes with one channel; with two channels if `first` is given.
         clues: What tells the language of a query.
-        first: What was fitted for the first channel, where the second is to be fitted.
+        first: The fit of the first channel, if the second is to be fitted.
         ablation: Also print what each part is worth.
 
     Returns:
@@ -674,7 +674,7 @@ def today() -> str:
 
 
 def save(calibration: Calibration, provenance: Mapping[str, object], output: Path) -> None:
-    """Write a calibration and where it comes from."""
+    """Write a calibration with its provenance."""
     record = {**calibration.to_dict(), "provenance": provenance}
     output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     print(f"\nthreshold {calibration.threshold}; written to {output}")

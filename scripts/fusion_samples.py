@@ -3,7 +3,7 @@
 Every collection is searched as it is and in variants (one line a skill, few skills), so that what
 is learned does not depend on how long skills are or how many there are. In each, four kinds of
 query are asked: judged ones; the same with the right skills and their copies hidden (dropped);
-those of foreign collections; and names of skills, which people type too.
+queries of foreign collections; and names of skills, which people type too.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def _queries_over(collection: Collection, place: Path) -> Collection:
 
 
 def is_foreign(source: str, collection: str) -> bool:
-    """Tell whether queries of one collection have no answer in another."""
+    """Return whether queries of one collection have no answer in another."""
     if source.endswith(POOL) or collection.endswith(POOL):
         return False
     one, other = _plain(source), _plain(collection)
@@ -235,7 +235,7 @@ class Sampler:
             collections: The collections.
             work: Folder for their indexes.
             languages: Which languages these are made for.
-            calibration: Tells which channels vote; by default that of the package.
+            calibration: Decides which channels vote; by default the package's.
         """
         self._collections = {collection.name: collection for collection in collections}
         self._work = work
@@ -282,7 +282,7 @@ class Sampler:
         return found
 
     def _index(self, collection: Collection) -> tuple[SkillIndex, Mapping[str, str]]:
-        """Index a collection, unless that was done before; return its ids by those of the index."""
+        """Index a collection unless that was done before; map the index's ids to its own."""
         folders = write_skills(collection, self._work)
         place = folders.work / f"index-{self._languages}"
         built = SkillIndex.from_roots(folders.roots, index_dir=place, languages=self._languages)

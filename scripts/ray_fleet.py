@@ -100,7 +100,7 @@ class Fleet:
         )
 
     def _hand_out(self, shards: Iterator[Shard]) -> bool:
-        """Give each worker enough to do, lost shards first; True where none is left to give."""
+        """Give each worker enough to do, lost shards first; return True if none is left to give."""
         while loads := {number: self._count_shards(number) for number in self._ready}:
             number = min(loads, key=lambda one: (loads[one], one))
             if loads[number] >= AHEAD:

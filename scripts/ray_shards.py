@@ -166,7 +166,7 @@ def embedded_texts(texts: FieldTexts, number: int) -> dict[bytes, str]:
 
 
 def in_words(tally: Tally) -> str:
-    """Say how far a run is."""
+    """Return the progress of a run in words."""
     return (
         f"{tally.read:,} of {tally.files:,} skills read, {tally.embedded:,} texts embedded, "
         f"{tally.speed:,.1f} skills/s"

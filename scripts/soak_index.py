@@ -6,7 +6,7 @@ Usage: python scripts/soak_index.py kill [--size 100000] [--kills 50] [--update 
 ``kill``: builds and updates end by SIGKILL, and what is left of the index is checked; see
 `soak_kills`. ``readers``: processes search while one writes; see `soak_readers`.
 
-Exits with 1 where anything was wrong.
+Exits with 1 if anything was wrong.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A writer is killed after a random time, or at a random step: just before it opens, renames or
 removes something in the folder of the index. The index must then be the state before or the one
-after, whole, and be found so by every way to search; where no build ever ended, it must say so. A
+after, whole, whichever way it is searched; if no build ever finished, it must say so. A
 run that ends afterwards leaves nothing behind of those killed.
 """
 
@@ -76,7 +76,7 @@ def write(die_at: int, index_dir: str, *command: str) -> None:
 
 
 def is_step(event: str, values: tuple[Any, ...], index_dir: str) -> bool:
-    """Tell whether an event that Python reports changes something in a folder."""
+    """Return whether an audit event changes something in a folder."""
     if event in ("os.remove", "os.rmdir"):  # `shutil.rmtree` names what it removes without a folder
         return True
     if event not in ("open", "os.rename", "os.mkdir", "os.truncate", "os.link"):
@@ -115,7 +115,7 @@ class Writer:
         return answer
 
     def attack(self, kind: str, command: Sequence[str]) -> str:
-        """Run a command and kill it; return how, or nothing where it had ended."""
+        """Run a command and kill it; return how, or nothing if it had ended."""
         usual = self.usual[kind]
         if self.rng.random() < 0.5:
             # Opening is the most common step; renaming is where things go wrong.
@@ -133,7 +133,7 @@ class Writer:
     def _run(
         self, command: Sequence[str], *, die_at: int = 0, seconds: float | None = None
     ) -> Record | None:
-        """Run a command; return what it did, or None where it was killed."""
+        """Run a command; return what it did, or None if it was killed."""
         with tempfile.TemporaryFile("w+") as said:
             process = subprocess.Popen(
                 [sys.executable, str(SCRIPT), "write", str(die_at), str(self.index_dir), *command],
@@ -252,7 +252,7 @@ class KillSoak:
         except IndexNotFoundError:
             self.counts["no index yet"] += 1
             if not may_be_absent:
-                faults.append("there is no index any more")
+                faults.append("the index is gone")
             elif not says_none(index_dir):
                 faults.append("two ways to open an index differ in whether there is one")
             return None
@@ -280,7 +280,7 @@ class KillSoak:
 
 
 def says_none(index_dir: Path) -> bool:
-    """Tell whether opening says that there is no index."""
+    """Return whether opening reports a missing index."""
     try:
         SkillIndex.open(index_dir)
     except IndexNotFoundError:
@@ -299,7 +299,7 @@ def soak(work: Path, size: int, kills: int, update: str, seed: int) -> Record:
         seed: Decides when to kill, and what is changed.
 
     Returns:
-        What came of it, faults counted.
+        The result, with faults counted.
     """
     rng = random.Random(seed)
     skills = Skills(work / "skills")

@@ -3,8 +3,8 @@
 Usage: python scripts/soak_mcp.py [--minutes 10] [--clients 8] [--skills DIR]
 
 Each client searches, loads, reads files, lists, asks for skills that do not exist and sends
-arguments that no tool takes, in an order of its own. An answer that is an error where none is due,
-or none where one is due, counts as an error. Memory is the server's resident set, once a second.
+arguments that no tool takes, each in another order. An unexpected error, or a missing one, counts
+as an error. Memory is the server's resident set, once a second.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Reader:
 
     Attributes:
         work: Folder of the skills, the index, and the list of states.
-        rng: Decides what is asked.
+        rng: Decides which queries are asked.
         faults: What was wrong.
         search_ms: How long each search took.
         open_ms: How long each opening took.
@@ -88,7 +88,7 @@ class Reader:
         self._read_again(index)
 
     def keep_open(self, kept: WarmIndexes, before: SkillIndex | None) -> SkillIndex:
-        """Search the index that is kept, opened again where there is a new generation."""
+        """Search the index that is kept open; reopen it after a new generation."""
         index: SkillIndex = timed(self.open_ms, lambda: kept.get(self.work / "index").index)
         if index is not before:
             if before is not None:
@@ -106,7 +106,7 @@ class Reader:
             self.faults.append(f"generation {index.generation} has two contents")
         states = (self.work / "states").read_text(encoding="ascii").split()
         if contents.digest not in states:
-            self.faults.append(f"generation {index.generation} is no state that was on disk")
+            self.faults.append(f"generation {index.generation} is not a state that was on disk")
 
     def _read_again(self, index: SkillIndex) -> None:
         """Read all documents of an index that was read when it was opened."""
@@ -230,7 +230,7 @@ def soak(work: Path, size: int, readers: int, seconds: float, update: str, seed:
         seed: Decides what is changed.
 
     Returns:
-        What came of it, faults counted.
+        The result, with faults counted.
     """
     writer = Writer(Skills(work / "skills"), work, update, random.Random(seed))
     for number in range(size):

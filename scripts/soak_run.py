@@ -5,7 +5,7 @@ Usage: python scripts/soak_run.py [--runs 1000] [--executor NAME]... [--json]
 For each executor of this machine: the time of ``true``, by the executor alone and as a whole run of
 a skill; then runs whose commands fork, daemonise, flood, hang and kill their supervisor, in callers
 that are killed (SIGKILL) at random moments. Afterwards there must be no process, no mount and no
-workspace of any of them. Exits with 1 where there is.
+workspace of any of them. Exits with 1 if there is.
 """
 
 from __future__ import annotations

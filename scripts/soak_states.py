@@ -47,7 +47,7 @@ def checksum(*parts: object) -> str:
 
 
 def proves_itself(name: str, description: str) -> bool:
-    """Tell whether a name and a description belong together."""
+    """Return whether a name and a description belong together."""
     found = _PROOF.fullmatch(description)
     return found is not None and found["code"] == checksum(name, found["version"], found["words"])
 
@@ -134,7 +134,7 @@ class Skills:
         return digest_of({self.doc_id(one): self._hash(one, at) for one, at in state.items()})
 
     def _hash(self, number: int, version: int) -> str:
-        """Return the content hash of a version; that of the last one asked for is kept."""
+        """Return the content hash of a version; the last one is cached."""
         kept = self._hashes.get(number)
         if kept is None or kept[0] != version:
             kept = version, content_hash(skill_md(self.text(number, version)).encode())
@@ -144,7 +144,7 @@ class Skills:
 
 @dataclass(frozen=True)
 class Contents:
-    """What the documents of an opened index say."""
+    """Return what the documents of an opened index contain."""
 
     digest: str
     descriptions: Mapping[str, str]

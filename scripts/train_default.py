@@ -44,7 +44,7 @@ SETTINGS = TrainingSettings(
 )
 """How the shipped model was trained."""
 SHARE = 0.75
-"""What the trained weights count in the model, the official ones being the rest. With 1 the sets
+"""Share of the trained weights in the model; the rest is the official ones. With 1 the sets
 that are least like skills lose a little, with 0.75 none does, and the mean is higher."""
 SCRIPTS = frozenset({"Latin"})
 """Writing systems that the model reads."""
@@ -57,7 +57,7 @@ def read_skills(path: Path) -> Iterator[SkillText]:
     """Yield the texts of skills.
 
     Args:
-        path: JSON lines, gzipped where its name ends so.
+        path: JSON lines; gzipped if its name ends in .gz.
 
     Yields:
         Each skill, in the order of the file.
@@ -95,7 +95,7 @@ def save_weights(weights: BertWeights, out: Path, record: object) -> None:
 
     Args:
         weights: The weights.
-        out: A folder, made where missing.
+        out: A folder; created if missing.
         record: Settings and versions.
     """
     from safetensors.numpy import save_file

@@ -30,9 +30,9 @@ change lands tries the same ones each time."""
 RECORDER = Path(__file__).with_name("network_recorder.py")
 UNSHARE = ["unshare", "--map-root-user", "--net", "--mount"]
 OURS = (".cache/skillsearch", ".config/skillsearch")
-"""Our folders below a home folder, where no variable says that they are elsewhere."""
+"""Our folders below a home folder, unless a variable puts them elsewhere."""
 ENGINES = (".config/cni", ".config/containers", ".docker", ".local/share/containers")
-"""What podman and docker make when `doctor` asks them whether they work."""
+"""Files that podman and docker create when `doctor` asks whether they work."""
 NOBODY = {"asked": [], "tries": {}}
 XDG = ("CACHE", "CONFIG", "DATA", "STATE")
 
@@ -148,7 +148,7 @@ def mixed(drinks, make_skill):
 
 @pytest.fixture
 def extra(monkeypatch):
-    """Say whether the extra ``multilingual`` is installed; at first it is not.
+    """Set whether the extra ``multilingual`` is installed; at first it is not.
 
     No model is loaded: ``hashing`` reads Latin letters alone, ``multilingual`` all.
     """
@@ -240,10 +240,12 @@ class Watched:
 
 @pytest.fixture(scope="session")
 def watched():
-    """Begin shell scripts, each with a home folder and a network of its own that are watched."""
+    """Start shell scripts, each with a fresh home folder and network that are watched."""
     tried = shutil.which("unshare") and subprocess.run([*UNSHARE, "true"], capture_output=True)
     if not tried or tried.returncode:
-        pytest.skip("NOT CHECKED that nobody is asked: this system makes no network namespaces")
+        pytest.skip(
+            "NOT CHECKED that nothing goes over the network: no network namespaces on this system"
+        )
     # The path of a socket has to be short.
     with tempfile.TemporaryDirectory(prefix="ss") as folder:
         yield lambda script, home=None: Watched(

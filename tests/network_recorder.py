@@ -1,4 +1,4 @@
-"""Runs a command in a network of its own and writes down whom it asks for.
+"""Run a command in a separate network and record the names it looks up.
 
 Usage: unshare --map-root-user --net --mount python network_recorder.py REPORT COMMAND...
 
@@ -30,7 +30,7 @@ COUNTERS = {
 
 
 def bring_up_loopback():
-    """Give the namespace its loopback, where the resolver listens."""
+    """Bring up the namespace's loopback, for the resolver to listen on."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", IFF_UP))
 

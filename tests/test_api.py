@@ -27,7 +27,7 @@ HEAVY = {
 
 
 def test_all_is_sorted_and_names_everything_public():
-    """What is in the namespace is announced, and nothing else."""
+    """`__all__` lists the whole namespace and nothing else."""
     source = Path(skillsearch.__file__).read_text(encoding="utf-8")
     public = {
         name

@@ -142,7 +142,7 @@ IMPURE_MODULES = {"io", "logging", "os", "shutil", "socket", "subprocess", "temp
 
 
 def module_name(path):
-    """Name a file inside the package, such as ``index.fusion``; a package by its folder."""
+    """Return a file's module name inside the package, such as ``index.fusion``."""
     parts = path.relative_to(PACKAGE).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
 
@@ -182,7 +182,7 @@ def calls(name):
 
 
 def late_bans(tree):
-    """Return the lines that import one of `REPORTING` in a block where telemetry is not forbidden.
+    """Return the lines that import one of `REPORTING` in a block that does not forbid telemetry.
 
     A block is the body of a function or of the module; what a ``try`` holds belongs to it.
     """
@@ -202,7 +202,7 @@ def late_bans(tree):
 
 
 def is_ban(call):
-    """Return whether a call is that of `forbid_telemetry`."""
+    """Return whether a call is one of `forbid_telemetry`."""
     return ast.unparse(call.func) == "forbid_telemetry"
 
 
@@ -212,7 +212,7 @@ def within(name, unit):
 
 
 def floor(name):
-    """Return the floor of a module: that of the longest unit that it lies in."""
+    """Return the floor of a module: the floor of the longest unit that contains it."""
     return FLOOR[max((unit for unit in FLOOR if within(name, unit)), key=len)]
 
 
@@ -249,7 +249,7 @@ def test_modules_that_are_to_be_kept_apart_are():
 
 
 def test_no_modules_import_each_other_in_a_circle():
-    """What a module needs can always be imported first."""
+    """Imports form no cycle."""
     waiting = {name: internal_imports(name) & set(TREES) - {name} for name in TREES}
     while ready := {name for name, needed in waiting.items() if not needed & set(waiting)}:
         waiting = {name: needed for name, needed in waiting.items() if name not in ready}
@@ -314,7 +314,7 @@ def test_only_config_reads_the_environment():
 
 
 def test_the_middle_is_pure():
-    """What only computes imports nothing that touches the world."""
+    """Pure modules import nothing that touches files, processes or the network."""
 
     def touching(name):
         return {other.split(".")[0] for other in imports(name)} & IMPURE_MODULES

@@ -1,4 +1,4 @@
-"""Tests of settings: where they come from, which wins, and what a project file may not do."""
+"""Tests of settings: their sources, which one wins, and what a project file may not do."""
 
 import os
 from pathlib import Path
@@ -56,7 +56,7 @@ def test_without_any_source_the_defaults_hold(project, home):
 def test_a_flag_beats_the_environment_beats_the_project_beats_the_user(
     project, user_file, monkeypatch
 ):
-    """Each source is asked only where those before it say nothing."""
+    """A source decides only if no earlier one does."""
     user = user_file("n = 1\nthreshold = 0.1\nfields = 'metadata'\nmodel = 'hashing'\n")
     folder = project("n = 2\nthreshold = 0.2\nfields = 'full'\n")
     monkeypatch.setenv("SKILLSEARCH_N", "3")
@@ -77,7 +77,7 @@ def test_a_flag_beats_the_environment_beats_the_project_beats_the_user(
 
 
 def test_the_project_file_is_found_upward(project):
-    """Its relative paths are relative to itself, not to where one stands."""
+    """Relative paths are relative to the file, not to the working folder."""
     folder = project('roots = ["skills"]\nindex_dir = "cache"\n')
     (folder / "a" / "b").mkdir(parents=True)
     settings = load_settings(folder / "a" / "b")
@@ -263,7 +263,7 @@ def test_a_table_that_is_none_is_refused(project, text):
     ],
 )
 def test_a_project_file_cannot_reach_outside_its_folder(project, text):
-    """A checkout from elsewhere decides neither what is read nor where is written."""
+    """A foreign checkout decides neither what is read nor where files are written."""
     folder = project(text + "\n")
     (folder / "link").symlink_to("/etc")
     with pytest.raises(ConfigError, match="project file"):

@@ -39,7 +39,7 @@ def read_all():
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_command_has_help(name):
-    """The first line is a sentence, and so is that of every option."""
+    """Each help text, and each option's, begins with a sentence."""
     command = COMMANDS[name]
     assert command.help
     assert command.help.splitlines()[0].endswith((".", ":"))
@@ -69,7 +69,7 @@ def test_every_command_in_the_pages_exists():
 
 @NEEDS_README
 def test_every_option_in_the_pages_exists():
-    """Options of our commands only; those of other programs stand on other lines."""
+    """Only options of our commands; other programs' are on other lines."""
     known = {name for command in COMMANDS.values() for item in command.params for name in item.opts}
     known |= {"--help", "-h", "--version"}
     for line in re.findall(r"^\$? *skillsearch .*$", read_all(), re.MULTILINE):

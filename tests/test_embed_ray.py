@@ -176,7 +176,7 @@ def test_what_a_dying_worker_had_is_done_again(many, index_dir, tmp_path):
 
 @needs_ray
 def test_run_again_after_a_kill_it_does_only_what_lacks(many, index_dir):
-    """What had arrived is kept; a third run finds nothing to do."""
+    """Finished shards are kept; a third run finds nothing to do."""
     options = (many, "--index-dir", index_dir, "--model", "hashing", "--shard", 32)
     with started(*options) as process:
         wait_for_vectors(process, index_dir)

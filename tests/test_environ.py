@@ -28,7 +28,7 @@ def copy_to(site):
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """Return a function that installs a copy in an environment, from where a record says."""
+    """Return a function that installs a copy in an environment, with the record of its origin."""
     site = tmp_path / "an env" / "site"
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "an env"))
     monkeypatch.syspath_prepend(str(site))
@@ -106,7 +106,7 @@ def test_a_checkout_stays_one(tmp_path):
 
 
 def test_a_tool_of_uv_keeps_the_extras_that_it_has(installed):
-    """Uv makes the environment anew of what it is told."""
+    """Uv rebuilds the environment from the packages it is given."""
     receipt = 'requirements = [{ name = "skillsearch", extras = ["watch"] }, { name = "rich" }]'
     copy = installed(beside={"uv-receipt.toml": f"[tool]\n{receipt}\n"})
     assert typed(copy.install_extra("mcp")) == ["uv", "tool", "install", "skillsearch[mcp,watch]"]
@@ -119,7 +119,7 @@ def test_a_receipt_that_cannot_be_read_still_says_that_uv_made_it(installed):
 
 
 def test_pipx_installs_into_its_environment_by_its_name(installed, tmp_path):
-    """What was added before stays there."""
+    """Packages that were added before stay."""
     copy = installed(beside={"pipx_metadata.json": "{}"})
     expected = ["pipx", "runpip", "an env", "install", "skillsearch[mcp]"]
     assert typed(copy.install_extra("mcp")) == expected

@@ -1,4 +1,4 @@
-"""What an index goes through: kills at any moment, a full disk, damage, other writers."""
+"""Faults that an index survives: kills at any moment, a full disk, damage, other writers."""
 
 import contextlib
 import json
@@ -76,7 +76,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), int(sys.argv[3])))
 
 
 def run(code, *arguments):
-    """Run code in a process of its own."""
+    """Run code in a separate process."""
     return subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
         cwd=PACKAGE_FOLDER,
@@ -227,7 +227,7 @@ def test_the_end_of_a_part_is_never_lost_silently(root, folder, tmp_path):
 
 @contextlib.contextmanager
 def small_disk(path, kilobytes):
-    """Mount a file system of a few kilobytes in a process, where that is allowed."""
+    """Mount a file system of a few kilobytes in a process, if that is allowed."""
     path.mkdir()
     script = textwrap.dedent(f"""
         mount -t tmpfs -o size={kilobytes}k,mode=700 none {path} && exec "$@"
@@ -460,7 +460,7 @@ def everything(index):
 
 
 def what_is_read(folder, name, expected):
-    """Say what a reader gets who trusts the stat cache; fail if that is another error than ours."""
+    """Return what a reader that trusts the stat cache gets; fail on any foreign error."""
     opened = open_current(IndexFolder(folder))
     if opened is None:
         return "a miss"

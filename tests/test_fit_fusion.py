@@ -193,7 +193,7 @@ FIRST = Calibration(
 
 
 def test_the_second_channel_is_fitted_beside_a_first_that_is_held(fusion, make_sample):
-    """Its ranking weights and evidence move; those of the first channel do not."""
+    """Its ranking weights and evidence move; the first channel's do not."""
     random = np.random.default_rng(7)
     samples = []
     for _ in range(40):

@@ -1,6 +1,6 @@
-"""Nothing is written outside our own folders, and nobody is asked over the network.
+"""Nothing is written outside our own folders, and nothing goes over the network.
 
-Each command runs with a home folder of its own, in a network of its own where every try is counted.
+Each command runs with a fresh home folder, in a separate network that counts every attempt.
 """
 
 import importlib.util
@@ -25,7 +25,7 @@ CALLS = "\n".join(
         {"id": 2, "method": "tools/call", "params": SEARCH},
     )
 )
-"""What a client tells the server."""
+"""A client's messages to the server."""
 QUICK = {
     "index": "skillsearch index --verify",
     "query": "skillsearch query 'my pod restarts' | grep kubernetes-crashloop"
@@ -53,7 +53,7 @@ STAYING = {  # for 20 s: ONNX Runtime, left to itself, reports after 10
     " && skillsearch query 'my pod restarts' && skillsearch daemon stop",
 }
 WITH_AN_EXTRA = {"tune"}
-"""Commands that are watched where what they need is installed: the extra ``train``."""
+"""Commands that are watched if their extra, ``train``, is installed."""
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def test_what_stays_asks_nobody(indexed_home, watched):
     begun = {name: watched(script, indexed_home) for name, script in scripts.items()}
     unguarded = watched(f'{sys.executable} -c "import onnxruntime, time; time.sleep(20)"')
     for name, one in begun.items():
-        one.check(code=124 if name == "watch" else 0)  # that of timeout
+        one.check(code=124 if name == "watch" else 0)  # timeout's own code
     _, _, report = unguarded.end()
     if reports():
         assert "mobile.events.data.microsoft.com" in report["asked"]

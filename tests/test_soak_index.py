@@ -12,7 +12,7 @@ SCRIPTS = Path(__file__).parent.parent / "scripts"
 
 
 def soak(*args):
-    """Run the soak in a process of its own and return what it tells."""
+    """Run the soak in a separate process and return its report."""
     command = [sys.executable, str(SCRIPTS / "soak_index.py"), *map(str, args), "--json"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.stdout, done.stderr
@@ -66,7 +66,7 @@ def test_readers_see_whole_states_while_one_writes(tmp_path):
 
 
 def test_an_index_of_a_recorded_state_has_its_digest(states, skills, index):
-    """What is read from the index is what was written to disk."""
+    """Readers find exactly what was written to disk."""
     assert states.Contents.of(index).digest == skills.digest(skills.state)
 
 
