@@ -22,7 +22,7 @@ from skillsearch.errors import DaemonError
 
 forbid_telemetry()
 settings.register_profile("search", deadline=None)
-settings.register_profile("replay", deadline=None, derandomize=True)
+settings.register_profile("replay", deadline=None, derandomize=True, max_examples=30)
 settings.load_profile("replay" if os.environ.get("CI") else "search")
 """On a developer's machine hypothesis tries new examples in every run; what decides whether a
 change lands tries the same ones each time."""

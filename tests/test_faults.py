@@ -320,7 +320,7 @@ def trust(folder):
     IndexFolder(folder).open()
 
 
-@pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [1, pytest.param(6, marks=pytest.mark.slow)])
 def test_rot_is_found_in_every_part_and_healed(root, folder, tmp_path, rot, rounds):
     """A bit of each part and of the manifest, of which no stat tells, in each round 29 in all.
 
