@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from skillsearch.evaluation.abstention import auroc, expected_calibration_error
+from skillsearch.evaluation.assess import auroc, expected_calibration_error
 from skillsearch.evaluation.collection import load_collection
 from skillsearch.evaluation.types import Collection, JudgedQuery
 from skillsearch.index.search.calibration import (

@@ -44,9 +44,9 @@ APART = [  # the members of each set never import each other
 ]
 SEARCHING = {  # the only modules of the evaluation that may see skills and their index
     "evaluation.eval_files",
+    "evaluation.jobs",
     "evaluation.judged_index",
     "evaluation.own_skills",
-    "evaluation.searching",
 }
 IMPORTERS = {  # the only modules that may import each of these, at any depth of their code
     "anyio": {"cli.mcp", "mcp_server"},
@@ -106,7 +106,6 @@ PURE = {  # no clock, no files, no logging
     "text.safe_text",
     "budget.costs",
     "budget.hosts",
-    "evaluation.abstention",
     "evaluation.assess",
     "evaluation.comparison",
     "evaluation.confusables",

@@ -6,7 +6,7 @@ The promises are those of the skills architecture that this package follows ("To
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from statistics import median
 from typing import Literal
 
@@ -52,10 +52,8 @@ class MeasuredSkill:
 class Level:
     """The cost of one level of all skills: ``overview``, ``bodies`` or ``all``.
 
-    Attributes:
-        share: Tokens as a share of the level ``all``; None if that is empty.
-        median: Over the skills that have the level, of characters and of tokens.
-        largest: The size of the skill with most tokens.
+    The share is of the tokens of ``all``, None if that is empty; the median is over the skills that
+    have the level, and the largest has most tokens.
     """
 
     name: str
@@ -74,9 +72,10 @@ class SearchCost:
     listing: Size
     body: Size
 
-    def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form."""
-        return {**asdict(self), "total": asdict(self.listing + self.body)}
+    @property
+    def total(self) -> Size:
+        """Both together."""
+        return self.listing + self.body
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +99,6 @@ class Claim:
         measured = round(self.measured, 2)
         return measured >= self.claimed if self.figure == "saving" else measured <= self.claimed
 
-    def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form."""
-        return {**asdict(self), "holds": self.holds}
-
 
 @dataclass(frozen=True, slots=True)
 class BudgetReport:
@@ -124,8 +119,8 @@ class BudgetReport:
             "hidden": self.hidden,
             "context": self.window,
             "levels": {level.name: asdict(level) for level in self.levels},
-            "search": self.search.to_dict(),
-            "claims": [claim.to_dict() for claim in self.claims],
+            "search": {**asdict(self.search), "total": asdict(self.search.total)},
+            "claims": [{**asdict(claim), "holds": claim.holds} for claim in self.claims],
             "hosts": [listing.to_dict() for listing in self.listings],
         }
 
@@ -165,14 +160,11 @@ def measure_skill(
     overview = xml = Size()
     if not skill.hidden:
         shown = [PromptSkill(skill.name, skill.description, skill.path)]
-        overview = measure_text(_without_head(render_available(shown)), count)
-        xml = measure_text(_without_head(render_overview(shown, "xml")).rpartition("\n")[0], count)
+        # A line above the skills, and in XML one below them, are not theirs.
+        overview = measure_text(render_available(shown).partition("\n")[2], count)
+        inner = render_overview(shown, "xml").partition("\n")[2].rpartition("\n")[0]
+        xml = measure_text(inner, count)
     return MeasuredSkill(skill, overview, xml, measure_text(body, count), documents)
-
-
-def _without_head(listing: str) -> str:
-    """Return a listing without the line above its skills."""
-    return listing.partition("\n")[2]
 
 
 def measure_levels(skills: Sequence[MeasuredSkill]) -> tuple[Level, Level, Level]:
@@ -198,12 +190,10 @@ def _level(
     share = _ratio(total.tokens, everything.tokens)
     if not sizes:
         return Level(name, total, share, Size(), Size(), "")
-    middle = Size(
-        round(median(size.characters for size in sizes)),
-        round(median(size.tokens for size in sizes)),
-    )
+    middle = (median(lengths) for lengths in zip(*map(astuple, sizes), strict=True))
     largest = max(range(len(sizes)), key=lambda number: sizes[number].tokens)
-    return Level(name, total, share, middle, sizes[largest], skills[largest].skill.name)
+    most = sizes[largest], skills[largest].skill.name
+    return Level(name, total, share, Size(*map(round, middle)), *most)
 
 
 def measure_search(skills: Sequence[MeasuredSkill], n: int) -> SearchCost:

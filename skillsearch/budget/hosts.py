@@ -10,8 +10,8 @@ from __future__ import annotations
 import html
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from skillsearch.types import JsonValue
 
@@ -21,27 +21,18 @@ FATES: tuple[Fate, ...] = get_args(Fate)
 """What becomes of a skill in a listing. shortened: part of its description is kept; hidden: the
 host leaves it out because the skill asks for that."""
 
-# Claude Code: skillListingBudgetFraction 0.01 of the window at 4 characters a token, and
-# skillListingMaxDescChars, in the schema of its settings and code.claude.com/docs/en/skills.
-CLAUDE_CODE_PERCENT = 1
-CLAUDE_CODE_CHARS_PER_TOKEN = 4
-CLAUDE_CODE_WINDOW = 200_000
-"""Assumed if the window is unknown."""
 CLAUDE_CODE_ENTRY_CHARS = 1_536
+"""skillListingMaxDescChars in the schema of its settings and code.claude.com/docs/en/skills."""
 
 # OpenAI Codex: codex-rs/core-skills/src/render.rs.
-CODEX_PERCENT = 2
-CODEX_CHARS = 8_000
-"""The budget if the window is unknown."""
 CODEX_BYTES_PER_TOKEN = 4
 """Its estimate of tokens, rounded up line by line."""
 CODEX_DESCRIPTION_CHARS = 1_024
 CODEX_ELLIPSIS = "..."
 
-# OpenClaw: DEFAULT_MAX_SKILLS_IN_PROMPT, DEFAULT_MAX_SKILLS_PROMPT_CHARS and the bounds of a
-# shortened description, in src/skills/loading/skill-prompt-limits.ts and skill-contract.ts.
+# OpenClaw: DEFAULT_MAX_SKILLS_IN_PROMPT and the bounds of a shortened description, in
+# src/skills/loading/skill-prompt-limits.ts and skill-contract.ts.
 OPENCLAW_SKILLS = 150
-OPENCLAW_CHARS = 18_000
 OPENCLAW_SHORT = (4, 220)
 OPENCLAW_FRAME = 370
 """Text around the listing."""
@@ -51,9 +42,6 @@ OPENCLAW_ENTRY = 65
 """Tags, blanks and line ends of a skill without description (97 with, its documentation says)."""
 OPENCLAW_DESCRIPTION = 32
 """Tags, blanks and line end of a description."""
-
-# Hermes: tools/skills_tool.py of hermes_agent 0.19; deepagents: middleware/skills.py of 0.7.32.
-DESCRIPTION_CHARS = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +61,16 @@ class ListedSkill:
     short_path: str = ""
 
 
+_Kept: TypeAlias = list[int | None]
+"""How many characters of each description are kept; None for an omitted skill."""
+
+
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a host would show of some skills.
+    """What a host would show of some skills: their names by fate, in order.
 
-    Attributes:
-        unit: What its budget counts; ``characters each`` is a limit on every single description.
-        limit: Its budget.
-        needed: The size of the uncut listing; in ``characters each``, of the longest description.
-        order: Which skills come first if not all fit, in words.
-        fates: Names of the skills by fate, in that order.
+    ``characters each`` is a limit on every single description, and `needed` then the size of the
+    longest; else it is the size of the uncut listing. `order` says which skills come first.
     """
 
     host: str
@@ -117,146 +105,151 @@ def list_in(host: str, skills: Sequence[ListedSkill], window: int | None) -> Lis
 
     The context window is in tokens, None if unknown.
     """
-    order, cut, hides, by_name = HOSTS[host]
-    offered = [skill for skill in skills if not (hides and skill.hidden)]
-    if by_name:
+    rule = HOSTS[host]
+    offered = [skill for skill in skills if not (rule.hides and skill.hidden)]
+    if rule.by_name:
         offered.sort(key=lambda skill: skill.name.casefold())
-    unit, limit, needed, fates = cut(offered, window)
-    pairs = list(zip(offered, fates, strict=True))
-    names = {fate: tuple(skill.name for skill, its in pairs if its == fate) for fate in FATES}
-    names["hidden"] = tuple(skill.name for skill in skills if hides and skill.hidden)
-    return Listing(host, unit, limit, needed, order, names)
+    if rule.with_when:
+        texts = [" - ".join(filter(None, (one.description, one.when_to_use))) for one in offered]
+        pairs = zip(offered, texts, strict=True)
+        offered = [replace(skill, description=text) for skill, text in pairs]
+    unit, limit = rule.budget(window)
+    needed, kept = rule.fit(offered, unit, limit)
+    fates: dict[Fate, list[str]] = {fate: [] for fate in FATES}
+    for skill, chars in zip(offered, kept, strict=True):
+        if chars is None:
+            fates["omitted"].append(skill.name)
+        elif chars >= len(skill.description):
+            fates["whole"].append(skill.name)
+        else:
+            fates["shortened" if chars else "name only"].append(skill.name)
+    fates["hidden"] = [skill.name for skill in skills if rule.hides and skill.hidden]
+    names = {fate: tuple(found) for fate, found in fates.items()}
+    return Listing(host, unit, limit, needed, rule.order, names)
 
 
-class _Cut(NamedTuple):
-    """The budget of a host, the size of the uncut listing, and the fate of each skill."""
-
-    unit: Unit
-    limit: int
-    needed: int
-    fates: Sequence[Fate]
-
-
-def _fate(kept: int | None, length: int) -> Fate:
-    """Return the fate of a skill by the kept characters of its description; None if omitted."""
-    if kept is None:
-        return "omitted"
-    if kept >= length:
-        return "whole"
-    return "shortened" if kept else "name only"
-
-
-def _claude_code(skills: Sequence[ListedSkill], window: int | None) -> _Cut:
+def _fit_names_first(skills: Sequence[ListedSkill], _: Unit, limit: int) -> tuple[int, _Kept]:
     """List lines ``- name: text``; if too long, all names, and descriptions while they fit."""
-    tokens = CLAUDE_CODE_WINDOW if window is None else window
-    limit = max(1, tokens * CLAUDE_CODE_CHARS_PER_TOKEN * CLAUDE_CODE_PERCENT // 100)
-    lengths = [
-        len(" - ".join(filter(None, (skill.description, skill.when_to_use)))) for skill in skills
-    ]
-    costs = [min(length, CLAUDE_CODE_ENTRY_CHARS) + len(": ") for length in lengths]
+    kept: _Kept = [min(len(skill.description), CLAUDE_CODE_ENTRY_CHARS) for skill in skills]
+    costs = [(chars or 0) + len(": ") for chars in kept]
     names = sum(len(f"- {skill.name}\n") for skill in skills) - bool(skills)
     needed = names + sum(costs)
-    left = max(0, limit - names)
-    fates: list[Fate] = []
-    for length, cost in zip(lengths, costs, strict=True):
-        fits = needed <= limit or cost <= left
-        left -= cost if fits else 0
-        fates.append(_fate(min(length, CLAUDE_CODE_ENTRY_CHARS), length) if fits else "name only")
-    return _Cut("characters", limit, needed, fates)
+    left = needed if needed <= limit else max(0, limit - names)
+    for place, cost in enumerate(costs):
+        if cost > left:
+            kept[place] = 0
+        else:
+            left -= cost
+    return needed, kept
 
 
-def _openclaw(skills: Sequence[ListedSkill], window: int | None) -> _Cut:
+def _fit_xml(skills: Sequence[ListedSkill], _: Unit, limit: int) -> tuple[int, _Kept]:
     """List the first 150 as XML; if too long, cut all descriptions alike, then the last skills."""
     texts = [skill.description for skill in skills]
     bare = [
         OPENCLAW_ENTRY + _xml_length(skill.name) + _xml_length(skill.short_path) for skill in skills
     ]
-    full = [
-        size + OPENCLAW_DESCRIPTION + _xml_length(text)
-        for size, text in zip(bare, texts, strict=True)
-    ]
-    kept = _openclaw_kept(bare, full, texts)
-    fates = [_fate(chars, len(text)) for chars, text in zip(kept, texts, strict=True)]
-    return _Cut("characters", OPENCLAW_CHARS, OPENCLAW_FRAME + sum(full), fates)
-
-
-def _openclaw_kept(
-    bare: Sequence[int], full: Sequence[int], texts: Sequence[str]
-) -> list[int | None]:
-    """Return how many characters of each description are kept, None for an omitted skill."""
+    described = [OPENCLAW_DESCRIPTION + _xml_length(text) for text in texts]
+    needed = OPENCLAW_FRAME + sum(bare) + sum(described)
     shown = min(OPENCLAW_SKILLS, len(texts))
     note = OPENCLAW_NOTE if shown < len(texts) else 0
-    if OPENCLAW_FRAME + note + sum(full[:shown]) <= OPENCLAW_CHARS:
-        return [len(text) for text in texts[:shown]] + [None] * (len(texts) - shown)
-    room = OPENCLAW_CHARS - OPENCLAW_FRAME - OPENCLAW_NOTE
-    while sum(bare[:shown]) > room:
-        shown -= 1
-    left = room - sum(bare[:shown])
-    least, most = OPENCLAW_SHORT
+    kept: _Kept = [len(text) for text in texts[:shown]]
+    if OPENCLAW_FRAME + note + sum(bare[:shown]) + sum(described[:shown]) > limit:
+        room = limit - OPENCLAW_FRAME - OPENCLAW_NOTE
+        while sum(bare[:shown]) > room:
+            shown -= 1
+        least, most = OPENCLAW_SHORT
 
-    def length_at(chars: int) -> int:
-        cut = (
-            text if len(text) <= chars else text[: chars - 3].rstrip() + "..."
-            for text in texts[:shown]
-        )
-        return sum(OPENCLAW_DESCRIPTION + _xml_length(text) for text in cut)
+        def length_at(chars: int) -> int:
+            cut = (
+                text if len(text) <= chars else text[: chars - 3].rstrip() + "..."
+                for text in texts[:shown]
+            )
+            return sum(OPENCLAW_DESCRIPTION + _xml_length(text) for text in cut)
 
-    chars = least + bisect_right(range(least, most + 1), left, key=length_at) - 1
-    kept = [min(len(text), chars) for text in texts[:shown]] if chars >= least else [0] * shown
-    return [*kept, *[None] * (len(texts) - shown)]
+        lengths = range(least, most + 1)
+        chars = least + bisect_right(lengths, room - sum(bare[:shown]), key=length_at) - 1
+        kept = [min(len(text), chars) if chars >= least else 0 for text in texts[:shown]]
+    return needed, [*kept, *[None] * (len(texts) - shown)]
 
 
 def _xml_length(text: str) -> int:
     return len(html.escape(text))
 
 
-def _capped(skills: Sequence[ListedSkill], window: int | None) -> _Cut:
+def _cap(skills: Sequence[ListedSkill], _: Unit, limit: int) -> tuple[int, _Kept]:
     """List all skills, cutting only long descriptions."""
     lengths = [len(skill.description) for skill in skills]
-    fates = [_fate(min(length, DESCRIPTION_CHARS), length) for length in lengths]
-    return _Cut("characters each", DESCRIPTION_CHARS, max(lengths, default=0), fates)
-
-
-def _codex(skills: Sequence[ListedSkill], window: int | None) -> _Cut:
-    unit, limit = codex_budget(window)
-    needed, kept = codex_kept(skills, unit, limit)
-    fates = [
-        _fate(chars, len(skill.description)) for skill, chars in zip(skills, kept, strict=True)
-    ]
-    return _Cut(unit, limit, needed, fates)
-
-
-def codex_budget(window: int | None) -> tuple[Unit, int]:
-    """Return what Codex's budget counts, and the budget, for a context window in tokens."""
-    if window is None:
-        return "characters", CODEX_CHARS
-    return "tokens", max(1, window * CODEX_PERCENT // 100)
-
-
-class _Measure:
-    """What a text weighs, and what a line of some weight costs of the budget."""
-
-    def __init__(self, unit: Unit) -> None:
-        self._in_tokens = unit == "tokens"
-
-    def weigh(self, text: str) -> int:
-        return len(text.encode("utf-8", "replace")) if self._in_tokens else len(text)
-
-    def price(self, weight: int) -> int:
-        return -(-weight // CODEX_BYTES_PER_TOKEN) if self._in_tokens else weight
+    return max(lengths, default=0), [min(length, limit) for length in lengths]
 
 
 class _Line(NamedTuple):
-    """A line of Codex's listing; weight and cost are those without the description."""
+    """A line of Codex's listing: weight and cost without the description, cost with all of it."""
 
     weight: int
     cost: int
+    full_cost: int
     description: str
 
 
-def codex_kept(
-    skills: Sequence[ListedSkill], unit: Unit, limit: int
-) -> tuple[int, list[int | None]]:
+@dataclass(frozen=True, slots=True)
+class _Codex:
+    """How Codex counts, and deals out its budget."""
+
+    unit: Unit
+
+    def weigh(self, text: str) -> int:
+        return len(text.encode("utf-8", "replace")) if self.unit == "tokens" else len(text)
+
+    def price(self, weight: int) -> int:
+        return -(-weight // CODEX_BYTES_PER_TOKEN) if self.unit == "tokens" else weight
+
+    def line(self, skill: ListedSkill, path: str) -> _Line:
+        text = skill.description
+        if len(text) > CODEX_DESCRIPTION_CHARS:
+            text = text[: CODEX_DESCRIPTION_CHARS - len(CODEX_ELLIPSIS)] + CODEX_ELLIPSIS
+        weight = self.weigh(f"- {skill.name}: (file: {path})\n")
+        full = weight + self.weigh(f" {text}" if text else "")
+        return _Line(weight, self.price(weight), self.price(full), text)
+
+    def deal(self, lines: Sequence[_Line], limit: int) -> _Kept:
+        """Return how many characters of each description are kept, None for an omitted line."""
+        if sum(line.full_cost for line in lines) <= limit:
+            return [len(line.description) for line in lines]
+        spare = limit - sum(line.cost for line in lines)
+        if spare >= 0:
+            return [*self.deal_evenly(lines, spare)]
+        kept: _Kept = []
+        for line in lines:
+            fits = line.cost <= limit
+            limit -= line.cost if fits else 0
+            kept.append(0 if fits else None)
+        return kept
+
+    def deal_evenly(self, lines: Sequence[_Line], spare: int) -> list[int]:
+        """Give each line one more character in turn; a line that gets none now gets none later."""
+        kept = [0] * len(lines)
+        weights = [line.weight + 1 for line in lines]  # the blank before a description
+        costs = [line.cost for line in lines]
+        waiting = [number for number, line in enumerate(lines) if line.description]
+        while waiting:
+            served = []
+            for number in waiting:
+                description = lines[number].description
+                weight = weights[number] + self.weigh(description[kept[number]])
+                cost = self.price(weight)
+                if cost - costs[number] > spare:
+                    continue
+                spare -= cost - costs[number]
+                weights[number], costs[number] = weight, cost
+                kept[number] += 1
+                if kept[number] < len(description):
+                    served.append(number)
+            waiting = served
+        return kept
+
+
+def codex_kept(skills: Sequence[ListedSkill], unit: Unit, limit: int) -> tuple[int, _Kept]:
     """Fit skills into Codex's listing of lines ``- name: description (file: path)``.
 
     If they are too long, all descriptions are cut to the same length but for the short ones; if
@@ -266,114 +259,83 @@ def codex_kept(
     Returns the size of the uncut listing, and how many characters of each description are kept,
     without the ellipsis; None for an omitted skill.
     """
-    measure = _Measure(unit)
-    lines = [_line(skill, skill.path, measure) for skill in skills]
-    needed = sum(_full_cost(line, measure) for line in lines)
-    kept = _deal(lines, limit, measure)
+    codex = _Codex(unit)
+    lines = [codex.line(skill, skill.path) for skill in skills]
+    needed = sum(line.full_cost for line in lines)
+    kept = codex.deal(lines, limit)
     if needed > limit:
-        table, aliased = _aliased(skills, measure)
-        other = _deal(aliased, limit - table, measure) if table < limit else kept
-        kept = max(kept, other, key=_merit)
+        roots = dict.fromkeys(skill.root for skill in skills)
+        aliases = {root: f"r{number}" for number, root in enumerate(roots)}
+        rows = [f"- `{alias}` = `{root}`\n" for root, alias in aliases.items()]
+        table = codex.price(codex.weigh("### Skill roots\n" + "".join(rows)))
+        short = [
+            codex.line(one, aliases[one.root] + one.path.removeprefix(one.root)) for one in skills
+        ]
+        other = codex.deal(short, limit - table) if table < limit else kept
+        # More skills listed count first, then more characters kept.
+        kept = max(kept, other, key=lambda of: (len(of) - of.count(None), sum(filter(None, of))))
     longest = CODEX_DESCRIPTION_CHARS - len(CODEX_ELLIPSIS)
-    return needed, [
-        min(chars, longest)
-        if chars is not None and len(skill.description) > CODEX_DESCRIPTION_CHARS
-        else chars
-        for chars, skill in zip(kept, skills, strict=True)
-    ]
+    for place, (chars, skill) in enumerate(zip(kept, skills, strict=True)):
+        if chars is not None and len(skill.description) > CODEX_DESCRIPTION_CHARS:
+            kept[place] = min(chars, longest)
+    return needed, kept
 
 
-def _merit(kept: Sequence[int | None]) -> tuple[int, int]:
-    """Prefer more skills listed, then more characters kept."""
-    return sum(chars is not None for chars in kept), sum(chars or 0 for chars in kept)
+@dataclass(frozen=True, slots=True)
+class Host:
+    """How a host lists skills.
 
-
-def _line(skill: ListedSkill, path: str, measure: _Measure) -> _Line:
-    description = skill.description
-    if len(description) > CODEX_DESCRIPTION_CHARS:
-        description = description[: CODEX_DESCRIPTION_CHARS - len(CODEX_ELLIPSIS)] + CODEX_ELLIPSIS
-    weight = measure.weigh(f"- {skill.name}: (file: {path})\n")
-    return _Line(weight, measure.price(weight), description)
-
-
-def _full_cost(line: _Line, measure: _Measure) -> int:
-    """Return the cost of a line with its whole description, which has a blank before it."""
-    blank = 1 if line.description else 0
-    return measure.price(line.weight + blank + measure.weigh(line.description))
-
-
-def _aliased(skills: Sequence[ListedSkill], measure: _Measure) -> tuple[int, list[_Line]]:
-    """Return the cost of a table of root aliases, and the lines with paths below them."""
-    roots = dict.fromkeys(skill.root for skill in skills)
-    aliases = {root: f"r{number}" for number, root in enumerate(roots)}
-    rows = [f"- `{alias}` = `{root}`\n" for root, alias in aliases.items()]
-    table = measure.price(measure.weigh("### Skill roots\n" + "".join(rows)))
-    lines = [
-        _line(skill, aliases[skill.root] + skill.path.removeprefix(skill.root), measure)
-        for skill in skills
-    ]
-    return table, lines
-
-
-def _deal(lines: Sequence[_Line], limit: int, measure: _Measure) -> list[int | None]:
-    """Return how many characters of each description are kept, None for an omitted line."""
-    if sum(_full_cost(line, measure) for line in lines) <= limit:
-        return [len(line.description) for line in lines]
-    spare = limit - sum(line.cost for line in lines)
-    if spare >= 0:
-        return list(_deal_evenly(lines, spare, measure))
-    kept: list[int | None] = []
-    for line in lines:
-        fits = line.cost <= limit
-        limit -= line.cost if fits else 0
-        kept.append(0 if fits else None)
-    return kept
-
-
-def _deal_evenly(lines: Sequence[_Line], spare: int, measure: _Measure) -> list[int]:
-    """Give each line one more character in turn; a line that gets none now gets none later."""
-    kept = [0] * len(lines)
-    weights = [line.weight + 1 for line in lines]  # the blank before a description
-    costs = [line.cost for line in lines]
-    waiting = [number for number, line in enumerate(lines) if line.description]
-    while waiting:
-        served = []
-        for number in waiting:
-            description = lines[number].description
-            weight = weights[number] + measure.weigh(description[kept[number]])
-            cost = measure.price(weight)
-            if cost - costs[number] > spare:
-                continue
-            spare -= cost - costs[number]
-            weights[number], costs[number] = weight, cost
-            kept[number] += 1
-            if kept[number] < len(description):
-                served.append(number)
-        waiting = served
-    return kept
-
-
-class Host(NamedTuple):
-    """How a host lists skills: their order in words, and what its rule makes of them.
-
-    ``hides`` says whether it leaves out skills that ask for that.
+    Attributes:
+        fit: Skills and a budget → the size of the uncut listing, and what is kept of each.
+        limit: Its budget if the context window is unknown, or does not matter.
+        of_window: What its budget counts, and hundredths of a token of the window.
+        hides: Whether it leaves out skills that ask for that.
+        with_when: Whether ``when_to_use`` follows the description.
     """
 
     order: str
-    cut: Callable[[Sequence[ListedSkill], int | None], _Cut]
+    fit: Callable[[Sequence[ListedSkill], Unit, int], tuple[int, _Kept]]
+    limit: tuple[Unit, int]
+    of_window: tuple[Unit, int] | None = None
     hides: bool = False
     by_name: bool = False
+    with_when: bool = False
+
+    def budget(self, window: int | None) -> tuple[Unit, int]:
+        """Return what the budget counts, and the budget, for a context window in tokens."""
+        if window is None or self.of_window is None:
+            return self.limit
+        unit, hundredths = self.of_window
+        return unit, max(1, window * hundredths // 100)
 
 
-_BY_USE = "order of the roots, then name (really by use, most used first)"
-_BY_PLACE = "order of the roots, then name (really repository before user, then name)"
+_EACH = Host("all are listed", _cap, ("characters each", 1_024))
+"""Hermes: tools/skills_tool.py of hermes_agent 0.19; deepagents: middleware/skills.py of 0.7.32."""
 HOSTS = {
-    "claude-code": Host(_BY_USE, _claude_code, hides=True),
-    "codex": Host(_BY_PLACE, _codex),
-    "openclaw": Host(
-        f"name; at most {OPENCLAW_SKILLS} skills", _openclaw, hides=True, by_name=True
+    "claude-code": Host(
+        "order of the roots, then name (really by use, most used first)",
+        _fit_names_first,
+        # Of the 200,000 tokens that are assumed.
+        limit=("characters", 8_000),
+        # Its skillListingBudgetFraction, 1 %, at 4 characters a token.
+        of_window=("characters", 4),
+        hides=True,
+        with_when=True,
     ),
-    "hermes": Host("all are listed", _capped),
-    "deepagents": Host("all are listed", _capped),
+    "codex": Host(
+        "order of the roots, then name (really repository before user, then name)",
+        codex_kept,
+        limit=("characters", 8_000),
+        of_window=("tokens", 2),
+    ),
+    "openclaw": Host(
+        f"name; at most {OPENCLAW_SKILLS} skills",
+        _fit_xml,
+        limit=("characters", 18_000),  # its DEFAULT_MAX_SKILLS_PROMPT_CHARS
+        hides=True,
+        by_name=True,
+    ),
+    "hermes": _EACH,
+    "deepagents": _EACH,
 }
 """The hosts whose limits are known."""

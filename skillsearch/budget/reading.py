@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
@@ -83,7 +83,6 @@ def measure(
 
 
 def _listed(skill: Skill) -> ListedSkill:
-    """Return a skill as hosts list it, with its description on one line."""
     path = short = skill.path.as_posix()
     with suppress(RuntimeError, ValueError):
         short = f"~/{skill.path.relative_to(Path.home()).as_posix()}"
@@ -111,21 +110,14 @@ def _measure_documents(
     if truncated:
         message = "The folder has more files than are listed; some documents are not counted."
         problems.append(Diagnostic("files-truncated", "warning", message, str(folder)))
-    for file in _own_documents(files, folder, folders):
-        try:
-            text = read_file(folder, file).decode("utf-8-sig", "replace")
-        except SkillError as error:
-            path = str(folder / file)
-            problems.append(Diagnostic("document-unreadable", "warning", str(error), path))
-        else:
-            size += measure_text(text, count)
-    return size
-
-
-def _own_documents(files: Sequence[str], folder: Path, folders: Collection[Path]) -> Iterator[str]:
-    """Yield the documents among files, without those of nested skills."""
     for file in files:
         path = PurePosixPath(file)
-        inner = (folder / parent for parent in path.parents if parent.name)
-        if path.suffix.lower() in DOCUMENT_SUFFIXES and not any(f in folders for f in inner):
-            yield file
+        is_nested = any(folder / parent in folders for parent in path.parents if parent.name)
+        if path.suffix.lower() in DOCUMENT_SUFFIXES and not is_nested:
+            try:
+                text = read_file(folder, file).decode("utf-8-sig", "replace")
+                size += measure_text(text, count)
+            except SkillError as error:
+                code, place = "document-unreadable", str(folder / file)
+                problems.append(Diagnostic(code, "warning", str(error), place))
+    return size

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
 from importlib import util
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,7 +21,7 @@ from skillsearch.errors import MissingDependencyError
 if TYPE_CHECKING:
     from skillsearch.evaluation.jobs import Job
     from skillsearch.evaluation.report import Outcome
-    from skillsearch.evaluation.systems import SystemSpec
+    from skillsearch.evaluation.types import SystemSpec
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
@@ -104,7 +104,7 @@ def eval_command(context: click.Context, /, **options: Any) -> None:
     from skillsearch.evaluation.report import shortfalls
     from skillsearch.evaluation.runs import parse_minimum
 
-    asked = _Asked(**options)
+    asked = SimpleNamespace(**options)
     _check(asked)
     minima = [parse_minimum(text) for text in asked.minimum]
     specs, jobs = _own_jobs(asked) if asked.own else _judged_jobs(asked)
@@ -112,36 +112,34 @@ def eval_command(context: click.Context, /, **options: Any) -> None:
     _show(outcomes, as_json=asked.as_json)
     missed = shortfalls(outcomes, minima)
     for shortfall in missed:
-        say(str(shortfall))
+        say(shortfall)
     if missed:
         context.exit(1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """The arguments of the command, which explains them."""
-
-    places: tuple[str, ...]
-    split: str
-    system: tuple[str, ...]
-    foreign: tuple[Path, ...]
-    drop_gold: bool
-    example: bool
-    own: bool
-    pool: bool
-    kinds: str | None
-    confusables: bool
-    minimum: tuple[str, ...]
-    save_runs: Path | None
-    html: Path | None
-    work: Path | None
-    save_collection: Path | None
-    as_json: bool
-
-
-def _check(asked: _Asked) -> None:
+def _check(asked: SimpleNamespace) -> None:
     """Refuse what is bound to fail before anything is read or indexed."""
-    for is_wrong, message in _conflicts(asked):
+    conflicts = {
+        "Name a collection: skillsearch eval FOLDER, or look at the one of the package: "
+        "skillsearch eval --example, or judge your own skills: skillsearch eval --self": not (
+            asked.places or asked.own or asked.example
+        ),
+        "--example is a collection, --self judges skills; use one of the two.": (
+            asked.own and asked.example
+        ),
+        "--pool mixes the documents of collections: name at least two.": (
+            asked.pool and (asked.own or len(asked.places) + asked.example < 2)
+        ),
+        "--drop-gold goes without --pool: another collection may answer what was dropped.": (
+            asked.pool and asked.drop_gold
+        ),
+        "--kinds goes with --self only.": asked.kinds is not None and not asked.own,
+        "--save-collection goes with --self only.": bool(asked.save_collection) and not asked.own,
+        f"The folder of --html {asked.html} does not exist; create it.": (
+            asked.html is not None and not asked.html.absolute().parent.is_dir()
+        ),
+    }
+    for message, is_wrong in conflicts.items():
         if is_wrong:
             raise click.UsageError(message)
     needed = {"ir_measures": "Measuring"} | ({"matplotlib": "--html"} if asked.html else {})
@@ -152,50 +150,19 @@ def _check(asked: _Asked) -> None:
         asked.save_runs.mkdir(parents=True, exist_ok=True)
 
 
-def _conflicts(asked: _Asked) -> Iterator[tuple[bool, str]]:
-    """Yield whether arguments contradict each other, and how to say so."""
-    yield (
-        not asked.places and not asked.own and not asked.example,
-        "Name a collection: skillsearch eval FOLDER, or look at the one of the package: "
-        "skillsearch eval --example, or judge your own skills: skillsearch eval --self",
-    )
-    yield (
-        asked.own and asked.example,
-        "--example is a collection, --self judges skills; use one of the two.",
-    )
-    yield (
-        asked.pool and (asked.own or len(asked.places) + asked.example < 2),
-        "--pool mixes the documents of collections: name at least two.",
-    )
-    yield (
-        asked.pool and asked.drop_gold,
-        "--drop-gold goes without --pool: another collection may answer what was dropped.",
-    )
-    for name, value in (("--kinds", asked.kinds), ("--save-collection", asked.save_collection)):
-        yield value is not None and not asked.own, f"{name} goes with --self only."
-    if asked.html:
-        is_missing = not asked.html.absolute().parent.is_dir()
-        yield is_missing, f"The folder of --html {asked.html} does not exist; create it."
-
-
-def _judged_jobs(asked: _Asked) -> tuple[tuple[SystemSpec, ...], tuple[Job, ...]]:
-    """Load the named systems and collections."""
+def _judged_jobs(asked: SimpleNamespace) -> tuple[tuple[SystemSpec, ...], tuple[Job, ...]]:
     from skillsearch.evaluation.jobs import EXAMPLE, load_jobs
     from skillsearch.evaluation.systems import parse_systems
 
-    settings = load_settings()
-    named = map(Path, asked.places)
-    places = (*named, EXAMPLE) if asked.example else tuple(named)
+    chosen = load_settings()
+    places = (*map(Path, asked.places), *([EXAMPLE] if asked.example else []))
     specs = parse_systems(
-        asked.system,
-        model=settings.model,
-        fields=settings.fields,
-        languages=settings.languages,
+        asked.system, model=chosen.model, fields=chosen.fields, languages=chosen.languages
     )
     return specs, load_jobs(places, foreign=asked.foreign, split=asked.split, pool=asked.pool)
 
 
-def _own_jobs(asked: _Asked) -> tuple[tuple[SystemSpec, ...], tuple[Job, ...]]:
+def _own_jobs(asked: SimpleNamespace) -> tuple[tuple[SystemSpec, ...], tuple[Job, ...]]:
     """Load the systems, and make a collection of the user's own skills."""
     from skillsearch.evaluation.collection import save_collection
     from skillsearch.evaluation.jobs import make_own_job
@@ -216,13 +183,14 @@ def _own_jobs(asked: _Asked) -> tuple[tuple[SystemSpec, ...], tuple[Job, ...]]:
 
 
 def _evaluate(
-    jobs: Sequence[Job], specs: Sequence[SystemSpec], asked: _Asked
+    jobs: Sequence[Job], specs: Sequence[SystemSpec], asked: SimpleNamespace
 ) -> tuple[Outcome, ...]:
-    """Run all systems, measure their answers, and write the requested files."""
-    from skillsearch.evaluation import jobs as tasks
+    from skillsearch.evaluation.jobs import evaluate
+    from skillsearch.evaluation.page import save_page
+    from skillsearch.evaluation.runs import save_runs
 
     with progress_bars() as progress:
-        outcomes = tasks.evaluate(
+        outcomes = evaluate(
             jobs,
             specs,
             work=asked.work or cache_dir() / "evaluation",
@@ -231,30 +199,28 @@ def _evaluate(
             progress=progress,
         )
     if asked.save_runs:
-        tasks.save_runs(outcomes, asked.save_runs)
+        save_runs(outcomes, asked.save_runs)
     if asked.html:
         made = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
-        tasks.save_page(outcomes, asked.html, made=made, version=__version__)
+        save_page(outcomes, asked.html, made=made, version=__version__)
     return outcomes
 
 
 def _show(outcomes: Sequence[Outcome], *, as_json: bool) -> None:
     """Print the results: as JSON, as tables for a person, or as rows for other programs."""
-    from skillsearch.evaluation.report import mean_systems
+    if as_json:
+        from skillsearch.evaluation.report import mean_systems
 
-    if as_json and len(outcomes) == 1:
-        emit_json(outcomes[0].to_dict())
-    elif as_json:
+        records = [outcome.to_dict() for outcome in outcomes]
         mean = mean_systems([outcome.report for outcome in outcomes])
-        emit_json({"collections": [outcome.to_dict() for outcome in outcomes], "mean": mean})
-    elif is_terminal():
-        from skillsearch.cli.eval_tables import print_outcomes
+        emit_json({"collections": records, "mean": mean} if len(records) > 1 else records[0])
+        return
+    from skillsearch.cli.eval_tables import emit_outcomes, print_outcomes
 
+    if is_terminal():
         print_outcomes(outcomes)
-    else:
-        from skillsearch.cli.eval_tables import emit_outcomes
-
-        emit_outcomes(outcomes)
-        for report in (outcome.report for outcome in outcomes):
-            for note in report.notes:
-                say(f"note: {report.collection}: {note}")
+        return
+    emit_outcomes(outcomes)
+    for outcome in outcomes:
+        for note in outcome.report.notes:
+            say(f"note: {outcome.report.collection}: {note}")

@@ -1,43 +1,59 @@
-"""Measure systems on a judged collection, and apart by kind and language of the queries; pure."""
+"""Measure systems on a judged collection, also by kind and language of its queries; pure."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from skillsearch.errors import EvaluationError
-from skillsearch.evaluation.abstention import assess_abstention
 from skillsearch.evaluation.collection import languages_of, query_languages
 from skillsearch.evaluation.comparison import TIE, compare, interval
 from skillsearch.evaluation.report import MAIN_MEASURE
 from skillsearch.evaluation.runs import answerable_qrels, measure
 from skillsearch.evaluation.types import (
+    Abstention,
     Collection,
-    JudgedDocument,
     JudgedQuery,
+    OperatingPoint,
     PerQuery,
     Qrels,
     QueryExample,
     RankedDocument,
     Ranking,
+    ReliabilityBin,
     Report,
     SystemAnswers,
     SystemReport,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
 
 FEW = 10
 """Systems are compared on the queries of a language from this number on; below, chance decides."""
 UNKNOWN = "unknown"
 """Name of the queries of an unknown language."""
 SAME, CROSS = "same language", "cross-language"
+DEPTH = 5
+"""Hits of an answer: no threshold keeps a relevant document below them."""
+BINS = 10
+"""Bins of the calibration error."""
+SHARES = (0.9, 0.95)
+"""Shares of the answerable queries to keep by a threshold."""
 
 _SHOWN = 3
 """Documents shown of an answer."""
 _BODY_CHARS = 2_000
 """Of a body, read to tell the language of a document."""
+_GRID = tuple(step / 50 for step in range(51))
+_NONE = -math.inf
+"""The score of a missing hit: below every threshold."""
 
 
 def assess(
@@ -49,8 +65,8 @@ def assess(
 ) -> Report:
     """Measure systems on a collection and compare them with the first of them.
 
-    Answers to queries outside the collection are ignored. At most so many of the worst and of the
-    best queries of a system are shown. The `notes` follow those of the collection.
+    At most so many `examples` of the worst and of the best queries of a system are shown. The
+    `notes` follow those of the collection.
     """
     qrels = answerable_qrels(
         {query.query_id: collection.qrels.get(query.query_id, {}) for query in collection.queries}
@@ -60,18 +76,77 @@ def assess(
             f"No query of the collection {collection.name!r} has a relevant document, so there "
             "is nothing to measure; judge at least one document above 0 in its qrels.tsv."
         )
-    _check_names(systems)
-    values = {system.name: measure(qrels, system.answers) for system in systems}
-    show = _examples(collection, qrels)
+    values: dict[str, dict[str, dict[str, float]]] = {}
+    asked: dict[str, set[str]] = {}
+    for system in systems:
+        name = system.name
+        if name in values:
+            raise EvaluationError(
+                f"Two systems are named {name!r}; name each apart, such as --system {name}2=..."
+            )
+        values[name] = measure(qrels, system.answers)
+        for source, answers in system.unanswerable.items():
+            asked.setdefault(source, set()).update(answers)
+    reports = []
+    for system in systems:
+        own = values[system.name]
+        worst, best = (
+            _examples(collection, qrels, system, chosen[:examples])
+            for chosen in _extremes(system.name, values)
+        )
+        reports.append(
+            SystemReport(
+                name=system.name,
+                settings=system.settings,
+                means={name: fmean(of.values()) for name, of in own.items()},
+                intervals={name: interval(list(of.values())) for name, of in own.items()},
+                per_query=own,
+                worst=worst,
+                best=best,
+                abstention=assess_abstention(system, qrels),
+                milliseconds=system.milliseconds,
+            )
+        )
     return Report(
         collection=collection.name,
         documents=len(collection.documents),
         queries=len(qrels),
-        unanswerable=_count_unanswerable(systems),
-        systems=tuple(_report(system, qrels, values, examples, show) for system in systems),
+        unanswerable={source: len(queries) for source, queries in asked.items() if queries},
+        systems=tuple(reports),
         comparisons=compare(list(values.items())),
         notes=(*collection.notes, *notes),
     )
+
+
+def _extremes(
+    system: str, values: Mapping[str, Mapping[str, PerQuery]]
+) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
+    """Return queries with values: lowest first, and furthest above the worst other or 0 first."""
+    own = values[system][MAIN_MEASURE]
+    others = [of[MAIN_MEASURE] for name, of in values.items() if name != system]
+    gains = {
+        query: value - min((other[query] for other in others), default=0.0)
+        for query, value in own.items()
+    }
+    gaining = [pair for pair in own.items() if gains[pair[0]] > TIE]
+    gaining.sort(key=lambda pair: gains[pair[0]], reverse=True)
+    return sorted(own.items(), key=lambda pair: pair[1]), gaining
+
+
+def _examples(
+    collection: Collection, qrels: Qrels, system: SystemAnswers, chosen: Sequence[tuple[str, float]]
+) -> tuple[QueryExample, ...]:
+    texts = {query.query_id: query.text for query in collection.queries}
+    names = {document.doc_id: document.name for document in collection.documents}
+    examples = []
+    for query, value in chosen:
+        relevant = tuple(document for document, grade in qrels[query].items() if grade > 0)
+        top = tuple(
+            RankedDocument(document, names.get(document, document), score, document in relevant)
+            for document, score in system.answers.get(query, ())[:_SHOWN]
+        )
+        examples.append(QueryExample(query, texts[query], value, relevant, top))
+    return tuple(examples)
 
 
 def assess_part(
@@ -93,10 +168,11 @@ def assess_part(
 
 def assess_kinds(collection: Collection, systems: Sequence[SystemAnswers]) -> dict[str, Report]:
     """Return a report for each kind of query, in their order; none if all are of one kind."""
-    kinds = dict.fromkeys(query.kind for query in collection.queries)
-    if len(kinds) < 2:
+    asked: dict[str, list[JudgedQuery]] = {}
+    for query in collection.queries:
+        asked.setdefault(query.kind, []).append(query)
+    if len(asked) < 2:
         return {}
-    asked = {kind: [query for query in collection.queries if query.kind == kind] for kind in kinds}
     return {kind: assess_part(collection, systems, kind, of) for kind, of in asked.items()}
 
 
@@ -110,7 +186,7 @@ def with_languages(
     """
     qrels = answerable_qrels(collection.qrels)
     asked = query_languages(query for query in collection.queries if query.query_id in qrels)
-    pairs = _pairs(collection.documents, qrels, asked)
+    pairs = _pairs(collection, qrels, asked)
     if len({*asked.values()} - {""}) < 2 and CROSS not in pairs.values():
         return report
     # Unanswerable queries are not divided by language.
@@ -121,91 +197,17 @@ def with_languages(
         found = assess_part(collection, plain, name or UNKNOWN, queries, examples=0)
         return found if len(queries) >= FEW else replace(found, comparisons=())
 
+    counts = Counter(asked.values())
+    names = sorted(counts, key=lambda name: (not name, -counts[name], name))
     return replace(
         report,
-        languages={name or UNKNOWN: measure(asked, name) for name in _by_count(asked)},
+        languages={name or UNKNOWN: measure(asked, name) for name in names},
         crossing={name: measure(pairs, name) for name in (SAME, CROSS) if name in pairs.values()},
     )
 
 
-def _check_names(systems: Sequence[SystemAnswers]) -> None:
-    """Refuse systems that a report could not tell apart."""
-    names = [system.name for system in systems]
-    for name in names:
-        if names.count(name) > 1:
-            raise EvaluationError(
-                f"Two systems are named {name!r}; name each apart, such as --system {name}2=..."
-            )
-
-
-def _count_unanswerable(systems: Sequence[SystemAnswers]) -> dict[str, int]:
-    """Count the unanswerable queries that any system was asked, by source."""
-    queries: dict[str, set[str]] = {}
-    for system in systems:
-        for source, answers in system.unanswerable.items():
-            queries.setdefault(source, set()).update(answers)
-    return {source: len(asked) for source, asked in queries.items() if asked}
-
-
-def _report(
-    system: SystemAnswers,
-    qrels: Qrels,
-    values: Mapping[str, Mapping[str, PerQuery]],
-    examples: int,
-    show: Callable[[str, float, Ranking], QueryExample],
-) -> SystemReport:
-    own = values[system.name]
-    target = own[MAIN_MEASURE]
-    others = [of[MAIN_MEASURE] for name, of in values.items() if name != system.name]
-    worst, best = (
-        tuple(show(query, target[query], system.answers.get(query, ())) for query in of[:examples])
-        for of in (sorted(target, key=target.__getitem__), _by_gain(target, others))
-    )
-    return SystemReport(
-        name=system.name,
-        settings=system.settings,
-        means={name: fmean(of.values()) for name, of in own.items()},
-        intervals={name: interval(list(of.values())) for name, of in own.items()},
-        per_query=own,
-        worst=worst,
-        best=best,
-        abstention=assess_abstention(system, qrels),
-        milliseconds=system.milliseconds,
-    )
-
-
-def _by_gain(own: PerQuery, others: Sequence[PerQuery]) -> list[str]:
-    """Order the queries that gain by how far they are above the worst other system, or above 0."""
-    gains = {
-        query: value - min((other[query] for other in others), default=0.0)
-        for query, value in own.items()
-    }
-    gaining = [query for query, gain in gains.items() if gain > TIE]
-    return sorted(gaining, key=gains.__getitem__, reverse=True)
-
-
-def _examples(
-    collection: Collection, qrels: Qrels
-) -> Callable[[str, float, Ranking], QueryExample]:
-    """Return a function from a query, its value and its ranking to an example."""
-    texts = {query.query_id: query.text for query in collection.queries}
-    names = {document.doc_id: document.name for document in collection.documents}
-
-    def example(query: str, value: float, ranking: Ranking) -> QueryExample:
-        relevant = tuple(document for document, grade in qrels[query].items() if grade > 0)
-        top = tuple(
-            RankedDocument(document, names.get(document, document), score, document in relevant)
-            for document, score in ranking[:_SHOWN]
-        )
-        return QueryExample(query, texts[query], value, relevant, top)
-
-    return example
-
-
-def _pairs(
-    documents: Iterable[JudgedDocument], qrels: Qrels, asked: Mapping[str, str]
-) -> dict[str, str]:
-    """Return for each query whether it crosses languages; an empty text if unknown."""
+def _pairs(collection: Collection, qrels: Qrels, asked: Mapping[str, str]) -> dict[str, str]:
+    """Return for each query, given with its language, whether it crosses; empty if unknown."""
     relevant = {
         query_id: {doc_id for doc_id, grade in qrels[query_id].items() if grade > 0}
         for query_id in asked
@@ -214,26 +216,173 @@ def _pairs(
     written = languages_of(
         {
             one.doc_id: (one.language, f"{one.description}\n{one.body[:_BODY_CHARS]}")
-            for one in documents
+            for one in collection.documents
             if one.doc_id in needed
         }
     )
-    return {
-        query_id: _pair(language, {written.get(doc_id, "") for doc_id in relevant[query_id]})
-        for query_id, language in asked.items()
-    }
+    pairs = {}
+    for query_id, language in asked.items():
+        answers = {written.get(doc_id, "") for doc_id in relevant[query_id]}
+        crossing = "" if not language or "" in answers else CROSS
+        pairs[query_id] = SAME if language and language in answers else crossing
+    return pairs
 
 
-def _pair(language: str, answers: AbstractSet[str]) -> str:
-    """Compare the language of a query with those of the documents that answer it."""
-    if not language:
-        return ""
-    if language in answers:
-        return SAME
-    return "" if "" in answers else CROSS
+def assess_abstention(system: SystemAnswers, qrels: Qrels) -> Abstention:
+    """Measure how well a system separates answerable queries from those that nothing answers.
+
+    A query is answered if it has a hit that scores at least the threshold. The system's answers
+    must be without a threshold applied; queries without a relevant document are left out.
+    """
+    seen = _Observed.of(system, qrels)
+    kept = np.sort(seen.kept_up_to[seen.kept_up_to > _NONE])[::-1]
+    # 0.9 of 10 is 9, and not 10 for the last bit of a product.
+    needed = {share: math.ceil(share * len(kept) - 1e-9) for share in SHARES if len(kept)}
+    thresholds: Sequence[float] = _GRID
+    errors: dict[str, float] = {}
+    reliability: tuple[ReliabilityBin, ...] = ()
+    if system.is_calibrated:
+        errors, reliability = _calibration(seen)
+    else:
+        scores = np.concatenate([seen.top, seen.pooled])
+        scores = scores[scores > _NONE]
+        steps = np.linspace(0, 1, len(_GRID))
+        found = np.quantile(scores, steps, method="inverted_cdf") if len(scores) else scores
+        thresholds = np.unique(found).tolist()
+    tops = {"answerable": seen.top, **seen.unanswerable}
+    return Abstention(
+        auroc={
+            source: auroc(seen.top, scores)
+            for source, scores in seen.unanswerable.items()
+            if len(seen.top)
+        },
+        curve=tuple(map(seen.point, thresholds)),
+        default=None if system.threshold is None else seen.point(system.threshold),
+        keeping={share: seen.point(kept[count - 1]) for share, count in needed.items()},
+        calibration_error=errors,
+        reliability=reliability,
+        top_scores={
+            source: tuple(np.where(scores == _NONE, 0.0, scores).tolist())
+            for source, scores in tops.items()
+        },
+    )
 
 
-def _by_count(asked: Mapping[str, str]) -> list[str]:
-    """Return the languages of queries, most queries first and the unknown one last."""
-    counts = Counter(asked.values())
-    return sorted(counts, key=lambda name: (not name, -counts[name], name))
+@dataclass(frozen=True, slots=True)
+class _Observed:
+    """Scores that decide on abstention; a query without the hit has `_NONE`.
+
+    Attributes:
+        top: Score of the first hit of each answerable query.
+        is_right: Whether that hit is relevant.
+        kept_up_to: Best score of a relevant document in the answer to each.
+        unanswerable: Scores of the first hits by source, and `pooled` those of all sources.
+    """
+
+    top: NDArray[np.float64]
+    is_right: NDArray[np.bool_]
+    kept_up_to: NDArray[np.float64]
+    unanswerable: Mapping[str, NDArray[np.float64]]
+    pooled: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, system: SystemAnswers, qrels: Qrels) -> _Observed:
+        """Gather the scores of a system; sources without a query are left out."""
+        top, is_right, kept_up_to = [], [], []
+        for query, grades in answerable_qrels(qrels).items():
+            ranking = system.answers.get(query, ())[:DEPTH]
+            scores = [score for document, score in ranking if grades.get(document, 0) > 0]
+            top.append(_top(ranking))
+            is_right.append(any(grades.get(document, 0) > 0 for document, _ in ranking[:1]))
+            kept_up_to.append(max(scores, default=_NONE))
+        unanswerable = {
+            source: np.array([_top(ranking) for ranking in answers.values()])
+            for source, answers in system.unanswerable.items()
+            if answers
+        }
+        return cls(
+            np.array(top),
+            np.array(is_right, dtype=np.bool_),
+            np.array(kept_up_to),
+            unanswerable,
+            np.concatenate([np.empty(0), *unanswerable.values()]),
+        )
+
+    def point(self, threshold: float) -> OperatingPoint:
+        """Return the effect of a threshold."""
+        answered = self.top >= threshold
+        total = int(answered.sum()) + int((self.pooled >= threshold).sum())
+        kept = self.kept_up_to >= threshold
+        return OperatingPoint(
+            threshold=float(threshold),
+            kept=float(kept.mean()) if len(kept) else 0.0,
+            false_answers={
+                source: float((scores >= threshold).mean())
+                for source, scores in self.unanswerable.items()
+            },
+            precision=int((answered & self.is_right).sum()) / total if total else None,
+        )
+
+
+def _top(ranking: Ranking) -> float:
+    return ranking[0][1] if ranking else _NONE
+
+
+def auroc(answerable: ArrayLike, unanswerable: ArrayLike) -> float:
+    """Return the chance that an answerable query scores above an unanswerable one.
+
+    The area under the ROC curve, as the statistic of Mann and Whitney: ties count half.
+    """
+    upper, lower = np.asarray(answerable), np.sort(np.asarray(unanswerable, dtype=np.float64))
+    below = np.searchsorted(lower, upper, side="left").sum()
+    not_above = np.searchsorted(lower, upper, side="right").sum()
+    return float(below + not_above) / (2 * len(upper) * len(lower))
+
+
+def _calibration(seen: _Observed) -> tuple[dict[str, float], tuple[ReliabilityBin, ...]]:
+    """Compare the scores of first hits with what is relevant.
+
+    Over all queries the answerable and the unanswerable ones weigh the same, however many they are:
+    else the error would reflect how many of the other sort were asked.
+    """
+    has_hit = seen.top > _NONE
+    scores, outcomes = seen.top[has_hit], seen.is_right[has_hit]
+    false = seen.pooled[seen.pooled > _NONE]
+    errors: dict[str, float] = {}
+    reliability: tuple[ReliabilityBin, ...] = ()
+    if len(scores):
+        errors["answerable"], reliability = expected_calibration_error(scores, outcomes)
+    if len(false):
+        weights = np.repeat([1 / max(len(scores), 1), 1 / len(false)], [len(scores), len(false)])
+        errors["all"], reliability = expected_calibration_error(
+            np.concatenate([scores, false]),
+            np.concatenate([outcomes, np.zeros(len(false))]),
+            weights=weights,
+        )
+    return errors, reliability
+
+
+def expected_calibration_error(
+    scores: ArrayLike, outcomes: ArrayLike, *, bins: int = BINS, weights: ArrayLike | None = None
+) -> tuple[float, tuple[ReliabilityBin, ...]]:
+    """Return how far predicted probabilities are from the share of cases that come true.
+
+    Guo et al., ICML 2017: the gap between mean score and share in bins of equal width, averaged by
+    the weight in them. A score on an edge lies in the bin above, 1 in the last. Returns the error,
+    0 to 1, and the bins that hold a case, by ascending score. Their means and shares are weighted,
+    their counts are not.
+    """
+    score = np.asarray(scores, dtype=np.float64)
+    came_true = np.asarray(outcomes, dtype=np.float64)
+    weight = np.ones_like(score) if weights is None else np.asarray(weights, dtype=np.float64)
+    edges = np.arange(bins + 1) / bins
+    place = np.searchsorted(edges[1:-1], score, side="right")
+    error, found = 0.0, []
+    for number in np.unique(place):
+        inside = place == number
+        mean = float(np.average(score[inside], weights=weight[inside]))
+        share = float(np.average(came_true[inside], weights=weight[inside]))
+        error += abs(mean - share) * float(weight[inside].sum() / weight.sum())
+        low, high = float(edges[number]), float(edges[number + 1])
+        found.append(ReliabilityBin(low, high, int(inside.sum()), mean, share))
+    return error, tuple(found)

@@ -1,7 +1,7 @@
 """A folder ⇄ a judged collection: JSON lines and tab-separated judgments, in BEIR's form or ours.
 
-A file with an error is refused, with the line and the cure. Collections can be pooled, and the
-languages of their queries told.
+A file with an error is refused, with the line and the cure. Collections can be pooled, and copies
+of their documents and the languages of their queries told.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.lines import line_error, numbered_lines, shown, unknown_id
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 from skillsearch.text.languages import language_of
+from skillsearch.text.requests import fold_blanks
 from skillsearch.types import JsonValue
 
 _T = TypeVar("_T")
@@ -43,15 +44,10 @@ _TAG = re.compile(r"([a-z]{2,3})(?:[-_].*)?", re.IGNORECASE | re.DOTALL)
 _LEAST_SHARE = 0.02
 """A language that no tag names is believed from this share of the texts on."""
 _POOL = "pool"
-_Texts: TypeAlias = tuple[str, str, str]
-_Places: TypeAlias = Mapping[str, Sequence[str]]
-"""The documents of the pool that stand for each document of a collection."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """A JSON object and its place in a file."""
-
     path: Path
     number: int
     values: Mapping[str, JsonValue]
@@ -82,93 +78,14 @@ class _Record:
 def load_collection(folder: Path, split: str = "test") -> Collection:
     """Load and check the collection in a folder, and name it after that.
 
-    BEIR's ``title`` and ``text`` are name and description; if a title is blank, as in some of
-    BEIR's collections, the id is the name. Half a surrogate pair in a text becomes U+FFFD. The
-    judgments of `split` are read from ``qrels/`` if there is no ``qrels.tsv``. Raises
-    EvaluationError if something is missing or wrong; names the file, the line and the cure.
+    BEIR's ``title`` and ``text`` are name and description; if a title is blank, the id is the name.
+    Half a surrogate pair in a text becomes U+FFFD. The judgments of `split` are read from
+    ``qrels/`` if there is no ``qrels.tsv``. An EvaluationError names the file, the line, the cure.
     """
     try:
         return _load(folder, split)
     except OSError as exc:
         raise EvaluationError(f"{folder} cannot be read: {exc}") from exc
-
-
-def digest(documents: Sequence[JudgedDocument]) -> str:
-    """Return a hash of the ids and texts of documents, in order: 16 hexadecimal digits."""
-    state = hashlib.sha256()
-    for document in documents:
-        fields = [document.doc_id, document.name, document.description, document.body]
-        state.update(json.dumps(fields).encode() + b"\n")
-    return state.hexdigest()[:_DIGEST_CHARS]
-
-
-def save_collection(collection: Collection, folder: Path) -> None:
-    """Write a collection to a new or empty folder; notes and unjudged ids are not written.
-
-    Raises EvaluationError if the folder is not empty or cannot be written, or an id has a tab.
-    """
-    documents = (
-        {
-            "_id": d.doc_id,
-            "name": d.name,
-            "description": d.description,
-            "body": d.body,
-            "lang": d.language,
-        }
-        for d in collection.documents
-    )
-    graded = [(key, *pair) for key, row in collection.qrels.items() for pair in row.items()]
-    ignored = [(key, doc_id) for key, ids in collection.ignored.items() for doc_id in sorted(ids)]
-    content = {
-        "corpus.jsonl": _json_lines(documents),
-        "queries.jsonl": _json_lines(map(_query_record, collection.queries)),
-        "negatives.jsonl": _json_lines(map(_query_record, collection.negatives)),
-        "qrels.tsv": _table(_QRELS, graded),
-        "ignore.tsv": _table(_IGNORE, ignored),
-    }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise EvaluationError(f"{folder} is not empty; name a folder that is not there yet.")
-        for name, lines in content.items():
-            if lines:
-                data = "".join(f"{line}\n" for line in lines)
-                (folder / name).write_bytes(data.encode("utf-8", "replace"))
-    except OSError as exc:
-        raise EvaluationError(f"{folder} cannot be written: {exc}") from exc
-
-
-def pool_collections(collections: Sequence[Collection]) -> tuple[Collection, ...]:
-    """Return the collections, each with the documents of all as competitors.
-
-    Their names differ and have no slash: an id in the pool is the name, a slash, and the old id. A
-    document with the same texts as documents of an earlier collection is not added again; those
-    stand for it in every judgment. Negatives are left out, for another collection may answer them.
-    """
-    documents: list[JudgedDocument] = []
-    held: dict[_Texts, Sequence[str]] = {}
-    places = [_add(collection, documents, held) for collection in collections]
-    return tuple(
-        _pooled(collection, found, tuple(documents), len(collections))
-        for collection, found in zip(collections, places, strict=True)
-    )
-
-
-def query_languages(queries: Iterable[JudgedQuery]) -> dict[str, str]:
-    """Return a language code such as ``zh`` for each query id; empty if unknown.
-
-    A tag decides, else the text. A language that only a few texts suggest is taken for misread.
-    """
-    return languages_of({query.query_id: (query.language, query.text) for query in queries})
-
-
-def languages_of(texts: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    """Return the languages of texts, each given with its tag or an empty one."""
-    tagged = {key: _tagged(tag) for key, (tag, _) in texts.items()}
-    guessed = {key: language_of(text) for key, (_, text) in texts.items() if not tagged[key]}
-    counts = Counter(guessed.values())
-    misread = {name for name, count in counts.items() if count < _LEAST_SHARE * len(texts)}
-    return tagged | {key: "" if name in misread else name for key, name in guessed.items()}
 
 
 def _load(folder: Path, split: str) -> Collection:
@@ -184,14 +101,22 @@ def _load(folder: Path, split: str) -> Collection:
     path = folder / "negatives.jsonl"
     negatives = _read(path, _query, places) if path.exists() else {}
     ids = queries.keys(), documents.keys()
-    qrels_path = _qrels_path(folder, split)
-    qrels = _judgments(qrels_path, ids)
-    ignored = _ignored(folder / "ignore.tsv", ids)
+    path = _qrels_path(folder, split)
+    qrels = _judgments(path, ids)
     judged = {query_id for query_id, grades in qrels.items() if max(grades.values()) > 0}
     if not judged:
         problem = "no query has a relevant document; judge a pair with a score above 0"
-        raise EvaluationError(f"{qrels_path}: {problem}.")
-    unjudged = frozenset(queries.keys() - judged)
+        raise EvaluationError(f"{path}: {problem}.")
+    ignored: defaultdict[str, set[str]] = defaultdict(set)
+    path = folder / "ignore.tsv"
+    if path.exists() and path.stat().st_size:
+        for _, (query_id, doc_id) in _rows(path, _IGNORE, ids):
+            ignored[query_id].add(doc_id)
+    notes: tuple[str, ...] = ()
+    if unjudged := frozenset(queries.keys() - judged):
+        has, is_ = ("has", "is") if len(unjudged) == 1 else ("have", "are")
+        of_all = f"{len(unjudged):,} of {len(queries):,} queries"
+        notes = (f"{of_all} {has} no relevant document and {is_} not measured",)
     return Collection(
         name=folder.resolve().name,
         documents=tuple(documents.values()),
@@ -199,7 +124,7 @@ def _load(folder: Path, split: str) -> Collection:
         qrels={query_id: qrels[query_id] for query_id in queries if query_id in judged},
         ignored={key: frozenset(found) for key, found in ignored.items() if key in judged},
         negatives=tuple(negatives.values()),
-        notes=(_note(len(unjudged), len(queries)),) if unjudged else (),
+        notes=notes,
         unjudged=unjudged,
     )
 
@@ -226,14 +151,12 @@ def _read(path: Path, build: Callable[[str, _Record], _T], places: dict[str, str
 
 
 def _document(doc_id: str, record: _Record) -> JudgedDocument:
-    """Read a document in our form or BEIR's."""
     if "name" not in record.values and record.values.keys() & {"title", "text"}:
         title = record.text("title")
         name = title if title.strip() else doc_id
         return JudgedDocument(doc_id, name, record.text("text"), language=record.text("lang"))
     name = record.text("name", required=True)
-    texts = [record.text(key) for key in ("description", "body", "lang")]
-    return JudgedDocument(doc_id, name, *texts)
+    return JudgedDocument(doc_id, name, *map(record.text, ("description", "body", "lang")))
 
 
 def _query(query_id: str, record: _Record) -> JudgedQuery:
@@ -254,7 +177,6 @@ def _qrels_path(folder: Path, split: str) -> Path:
 
 
 def _judgments(path: Path, ids: _Ids) -> dict[str, dict[str, int]]:
-    """Read grades by query and document."""
     qrels: dict[str, dict[str, int]] = {}
     places: dict[tuple[str, str], int] = {}
     for number, (query_id, doc_id, score) in _rows(path, _QRELS, ids):
@@ -267,15 +189,6 @@ def _judgments(path: Path, ids: _Ids) -> dict[str, dict[str, int]]:
             problem = f"{shown(query_id)} and {shown(doc_id)} have another score in line {first}"
             raise line_error(path, number, f"{problem}; keep one of the two")
     return qrels
-
-
-def _ignored(path: Path, ids: _Ids) -> dict[str, set[str]]:
-    """Read which documents to drop by query, if the file exists."""
-    ignored: dict[str, set[str]] = {}
-    if path.exists() and path.stat().st_size:
-        for _, (query_id, doc_id) in _rows(path, _IGNORE, ids):
-            ignored.setdefault(query_id, set()).add(doc_id)
-    return ignored
 
 
 def _rows(path: Path, header: Sequence[str], ids: _Ids) -> Iterator[tuple[int, list[str]]]:
@@ -297,18 +210,39 @@ def _rows(path: Path, header: Sequence[str], ids: _Ids) -> Iterator[tuple[int, l
         yield number, cells
 
 
-def _note(left_out: int, total: int) -> str:
-    has, is_ = ("has", "is") if left_out == 1 else ("have", "are")
-    return f"{left_out:,} of {total:,} queries {has} no relevant document and {is_} not measured"
+def save_collection(collection: Collection, folder: Path) -> None:
+    """Write a collection to a new or empty folder; notes and unjudged ids are not written.
 
-
-def _query_record(query: JudgedQuery) -> dict[str, str]:
-    return {
-        "_id": query.query_id,
-        "text": query.text,
-        "kind": query.kind,
-        "lang": query.language,
+    Raises EvaluationError if the folder is not empty or cannot be written, or an id has a tab.
+    """
+    documents = (
+        {"_id": d.doc_id, "name": d.name, "description": d.description}
+        | {"body": d.body, "lang": d.language}
+        for d in collection.documents
+    )
+    queries, negatives = (
+        [{"_id": q.query_id, "text": q.text, "kind": q.kind, "lang": q.language} for q in asked]
+        for asked in (collection.queries, collection.negatives)
+    )
+    graded = [(key, *pair) for key, row in collection.qrels.items() for pair in row.items()]
+    ignored = [(key, doc_id) for key, ids in collection.ignored.items() for doc_id in sorted(ids)]
+    content = {
+        "corpus.jsonl": _json_lines(documents),
+        "queries.jsonl": _json_lines(queries),
+        "negatives.jsonl": _json_lines(negatives),
+        "qrels.tsv": ["\t".join(map(str, row)) for row in (_QRELS, *graded) if graded],
+        "ignore.tsv": ["\t".join(row) for row in (_IGNORE, *ignored) if ignored],
     }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise EvaluationError(f"{folder} is not empty; name a folder that is not there yet.")
+        for name, lines in content.items():
+            if lines:
+                data = "".join(f"{line}\n" for line in lines)
+                (folder / name).write_bytes(data.encode("utf-8", "replace"))
+    except OSError as exc:
+        raise EvaluationError(f"{folder} cannot be written: {exc}") from exc
 
 
 def _json_lines(records: Iterable[Mapping[str, str]]) -> list[str]:
@@ -322,63 +256,107 @@ def _json_lines(records: Iterable[Mapping[str, str]]) -> list[str]:
     return lines
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    """Write rows below their header; nothing if there are none."""
-    lines = ["\t".join(map(str, row)) for row in rows]
-    return ["\t".join(header), *lines] if lines else []
+def digest(documents: Sequence[JudgedDocument]) -> str:
+    """Return a hash of the ids and texts of documents, in order: 16 hexadecimal digits."""
+    state = hashlib.sha256()
+    for document in documents:
+        fields = [document.doc_id, document.name, document.description, document.body]
+        state.update(json.dumps(fields).encode() + b"\n")
+    return state.hexdigest()[:_DIGEST_CHARS]
 
 
-def _tagged(tag: str) -> str:
-    """Return the language that a tag names, or an empty text."""
-    match = _TAG.fullmatch(tag.strip())
-    found = match[1].lower() if match else ""
-    return "" if found == "und" else found
+def pool_collections(collections: Sequence[Collection]) -> tuple[Collection, ...]:
+    """Return the collections, each with the documents of all as competitors.
 
-
-def _add(
-    collection: Collection, documents: list[JudgedDocument], held: dict[_Texts, Sequence[str]]
-) -> _Places:
-    """Add the documents to a pool that it lacks; copies within the collection are kept."""
-    places: dict[str, Sequence[str]] = {}
-    new: defaultdict[_Texts, list[str]] = defaultdict(list)
-    for document in collection.documents:
-        texts = document.name, document.description, document.body
-        if texts in held:
-            places[document.doc_id] = held[texts]
-        else:
-            pooled = replace(document, doc_id=f"{collection.name}/{document.doc_id}")
-            documents.append(pooled)
-            new[texts].append(pooled.doc_id)
-            places[document.doc_id] = (pooled.doc_id,)
-    held.update(new)
-    return places
-
-
-def _pooled(
-    collection: Collection, places: _Places, documents: tuple[JudgedDocument, ...], count: int
-) -> Collection:
-    note = f"Asked among the {len(documents):,} documents of {count:,} collections together."
-    if collection.negatives:
-        left = f"Its {len(collection.negatives):,} negatives were not asked"
-        note += f" {left}: another collection may answer them."
-    return replace(
-        collection,
-        documents=documents,
-        qrels={query_id: _moved(grades, places) for query_id, grades in collection.qrels.items()},
-        ignored={
-            query_id: frozenset(place for doc_id in doc_ids for place in places[doc_id])
+    Their names differ and have no slash: an id in the pool is the name, a slash, and the old id. A
+    document with the same texts as documents of an earlier collection is not added again; those
+    stand for it in every judgment. Negatives are left out, for another collection may answer them.
+    """
+    documents: list[JudgedDocument] = []
+    held: dict[tuple[str, str, str], Sequence[str]] = {}
+    places: list[dict[str, Sequence[str]]] = []
+    for collection in collections:
+        own: dict[str, Sequence[str]] = {}
+        new: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
+        for document in collection.documents:
+            texts = document.name, document.description, document.body
+            doc_id = f"{collection.name}/{document.doc_id}"
+            if texts not in held:
+                documents.append(replace(document, doc_id=doc_id))
+                new[texts].append(doc_id)
+            own[document.doc_id] = held.get(texts, (doc_id,))
+        held.update(new)
+        places.append(own)
+    asked_among = f"Asked among the {len(documents):,} documents of {len(collections):,}"
+    pooled = []
+    for collection, own in zip(collections, places, strict=True):
+        note = f"{asked_among} collections together."
+        if collection.negatives:
+            left = f"Its {len(collection.negatives):,} negatives were not asked"
+            note += f" {left}: another collection may answer them."
+        ignored = {
+            query_id: frozenset(place for doc_id in doc_ids for place in own[doc_id])
             for query_id, doc_ids in collection.ignored.items()
-        },
-        negatives=(),
-        notes=(*collection.notes, note),
-        pool=_POOL,
-    )
+        }
+        pooled.append(
+            replace(
+                collection,
+                documents=tuple(documents),
+                qrels={key: _moved(grades, own) for key, grades in collection.qrels.items()},
+                ignored=ignored,
+                negatives=(),
+                notes=(*collection.notes, note),
+                pool=_POOL,
+            )
+        )
+    return tuple(pooled)
 
 
-def _moved(grades: Mapping[str, int], places: _Places) -> dict[str, int]:
+def _moved(grades: Mapping[str, int], places: Mapping[str, Sequence[str]]) -> dict[str, int]:
     """Return judgments by the ids in the pool; of several for one document the highest counts."""
     moved: dict[str, int] = {}
     for doc_id, grade in grades.items():
         for place in places[doc_id]:
             moved[place] = max(grade, moved.get(place, grade))
     return moved
+
+
+def copies(documents: Iterable[JudgedDocument]) -> dict[str, tuple[str, ...]]:
+    """Return the ids of all copies of each document, itself among them.
+
+    Copies have the same name, and the same body or description, but for case and blanks. They
+    share one tuple.
+    """
+    groups: dict[str, list[str]] = {}
+    firsts: dict[tuple[str, str, str], str] = {}
+    for document in documents:
+        doc_id, name = document.doc_id, fold_blanks(document.name)
+        groups[doc_id] = [doc_id]
+        for field, text in (("body", document.body), ("description", document.description)):
+            if not (text := fold_blanks(text)):
+                continue
+            group = groups[doc_id]
+            other = groups[firsts.setdefault((name, field, text), doc_id)]
+            if other is not group:
+                other += group
+                groups |= dict.fromkeys(group, other)
+    return {doc_id: tuple(group) for doc_id, group in groups.items()}
+
+
+def query_languages(queries: Iterable[JudgedQuery]) -> dict[str, str]:
+    """Return a language code such as ``zh`` for each query id; empty if unknown.
+
+    A tag decides, else the text. A language that only a few texts suggest is taken for misread.
+    """
+    return languages_of({query.query_id: (query.language, query.text) for query in queries})
+
+
+def languages_of(texts: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    """Return the languages of texts, each given with its tag or an empty one."""
+    matches = {key: _TAG.fullmatch(tag.strip()) for key, (tag, _) in texts.items()}
+    tags = {key: match[1].lower() if match else "" for key, match in matches.items()}
+    tagged = {key: "" if tag == "und" else tag for key, tag in tags.items()}
+    guessed = {key: language_of(text) for key, (_, text) in texts.items() if not tagged[key]}
+    counts = Counter(guessed.values())
+    misread = {name for name, count in counts.items() if count < _LEAST_SHARE * len(texts)}
+    return tagged | {key: "" if name in misread else name for key, name in guessed.items()}

@@ -14,7 +14,7 @@ import numpy as np
 from skillsearch.evaluation.types import Comparison, PerQuery
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 RESAMPLES = 2_000
 """Bootstrap samples behind an interval."""
@@ -34,7 +34,7 @@ _ROUNDING = 1e-12
 """Sums of the same size differ by up to this share of their terms."""
 
 
-def interval(values: Sequence[float], *, seed: int = 0, block: int = _BLOCK) -> tuple[float, float]:
+def interval(values: ArrayLike, *, seed: int = 0, block: int = _BLOCK) -> tuple[float, float]:
     """Return the 95 % interval of a mean by percentile bootstrap (Efron 1979).
 
     Needs at least one value; if all are equal, both ends are that value. So many random numbers are
@@ -53,7 +53,7 @@ def interval(values: Sequence[float], *, seed: int = 0, block: int = _BLOCK) -> 
     return float(low), float(high)
 
 
-def randomisation_test(differences: Sequence[float], *, seed: int = 0) -> float:
+def randomisation_test(differences: ArrayLike, *, seed: int = 0) -> float:
     """Return the two-sided p-value of a mean difference by Fisher's paired randomisation test.
 
     If the systems were equal, each difference could as well have the other sign (Smucker, Allan and
@@ -93,39 +93,29 @@ def compare(systems: Sequence[tuple[str, Mapping[str, PerQuery]]]) -> tuple[Comp
     Systems are given by name and values of their measures, all of the same queries. Holm's
     correction is over all comparisons.
     """
-    if not systems:
-        return ()
-    (baseline, reference), *others = systems
-    found = [
-        _compared((name, values[measure]), (baseline, reference[measure]), measure)
-        for name, values in others
-        for measure in reference
-        if measure not in NOT_COMPARED
-    ]
+    found: list[Comparison] = []
+    for name, values in systems[1:]:
+        baseline, reference = systems[0]
+        for measure in (one for one in reference if one not in NOT_COMPARED):
+            pairs = [(values[measure][query], old) for query, old in reference[measure].items()]
+            differences = np.array([new - old for new, old in pairs])
+            differences[abs(differences) < TIE] = 0.0
+            p_value = randomisation_test(differences)
+            comparison = Comparison(
+                system=name,
+                baseline=baseline,
+                measure=measure,
+                difference=float(differences.mean()),
+                interval=interval(differences),
+                p_value=p_value,
+                p_holm=p_value,
+                wins=int((differences > 0).sum()),
+                ties=int((differences == 0).sum()),
+                losses=int((differences < 0).sum()),
+            )
+            found.append(comparison)
     corrected = holm([comparison.p_value for comparison in found])
     return tuple(replace(one, p_holm=p) for one, p in zip(found, corrected, strict=True))
-
-
-def _compared(
-    system: tuple[str, PerQuery], baseline: tuple[str, PerQuery], measure: str
-) -> Comparison:
-    """Compare two systems on one measure, the p-value still uncorrected."""
-    pairs = [(system[1][query], value) for query, value in baseline[1].items()]
-    differences = np.array([one - other for one, other in pairs])
-    differences[abs(differences) < TIE] = 0.0
-    p_value = randomisation_test(differences.tolist())
-    return Comparison(
-        system=system[0],
-        baseline=baseline[0],
-        measure=measure,
-        difference=float(differences.mean()),
-        interval=interval(differences.tolist()),
-        p_value=p_value,
-        p_holm=p_value,
-        wins=int((differences > 0).sum()),
-        ties=int((differences == 0).sum()),
-        losses=int((differences < 0).sum()),
-    )
 
 
 def _as_far(values: NDArray[np.float64], flips: NDArray[np.integer]) -> int:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
-from skillsearch.evaluation.own_skills import copies
+from skillsearch.evaluation.collection import copies
 from skillsearch.evaluation.types import Answers, Collection, JudgedDocument, JudgedQuery
 from skillsearch.text.tokenizer import terms as default_terms
-from skillsearch.types import JsonValue
 
 MAX_EXAMPLES = 3
 MAX_WORDS = 8
@@ -25,23 +24,21 @@ _WORD = re.compile(r"\w+")
 
 Terms: TypeAlias = Callable[[str], list[str]]
 """A text → the terms that are searched."""
+Place: TypeAlias = Literal["description", "body", "nowhere"]
 
 
 @dataclass(frozen=True, slots=True)
 class ConfusingWord:
-    """A word of stolen queries; `text` is its term if that is only part of a word.
+    """A word of stolen queries, in how many of them and in how many names and descriptions it is.
 
-    Attributes:
-        queries: Stolen queries that contain it.
-        documents: Documents of the collection whose name or description contains it.
-        in_loser: Whether the loser has it in its name or ``description``, only in its ``body``, or
-            ``nowhere``.
+    `text` is its term if that is only part of a word; `in_loser` is the place where the loser has
+    it: ``description``, which includes the name, ``body`` or ``nowhere``.
     """
 
     text: str
     queries: int
     documents: int
-    in_loser: Literal["description", "body", "nowhere"]
+    in_loser: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +68,6 @@ class Confusion:
     words: tuple[ConfusingWord, ...]
     missing: tuple[ConfusingWord, ...]
 
-    def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form of this confusion."""
-        return asdict(self)
-
 
 def confusables(
     collection: Collection,
@@ -86,13 +79,12 @@ def confusables(
     """Find the documents that steal queries: they come first, but others are right.
 
     Copies count as one document, under the id of the first. A query of several right documents is
-    stolen from each. A query without an answer is stolen by nobody. `terms` splits texts into the
-    terms that the system compares. Most queries come first, ties by the loser's and the winner's
-    id.
+    stolen from each. `terms` splits texts into the terms that the system compares. Most queries
+    come first, ties by id.
     """
     first = {doc_id: group[0] for doc_id, group in copies(collection.documents).items()}
     owned: Counter[str] = Counter()
-    thefts: dict[tuple[str, str], list[_Theft]] = defaultdict(list)
+    thefts: dict[tuple[str, str], list[tuple[JudgedQuery, float | None]]] = defaultdict(list)
     for query in collection.queries:
         grades = collection.qrels[query.query_id]
         right = {first[doc_id] for doc_id, grade in grades.items() if grade > 0}
@@ -106,7 +98,7 @@ def confusables(
             continue
         for loser in right:
             lead = scores[winner] - scores[loser] if loser in scores else None
-            thefts[loser, winner].append(_Theft(query, lead))
+            thefts[loser, winner].append((query, lead))
     vocabulary = _Vocabulary(collection.documents, terms)
     found = [
         _confusion(pair, stolen, owned[pair[0]], pair[::-1] in thefts, vocabulary)
@@ -114,13 +106,6 @@ def confusables(
         if len(stolen) >= least
     ]
     return tuple(sorted(found, key=lambda item: (-item.queries, item.loser, item.winner)))
-
-
-class _Theft(NamedTuple):
-    """A stolen query, and by how much; None if its owner was not found at all."""
-
-    query: JudgedQuery
-    lead: float | None
 
 
 class _Vocabulary:
@@ -134,39 +119,53 @@ class _Vocabulary:
             for document in documents
         }
         self.frequency = Counter(term for held in self.metadata.values() for term in held)
-        self._bodies: dict[str, frozenset[str]] = {}
-
-    def body(self, doc_id: str) -> frozenset[str]:
-        """Return the terms of a body."""
-        if doc_id not in self._bodies:
-            self._bodies[doc_id] = frozenset(self.terms(self.documents[doc_id].body))
-        return self._bodies[doc_id]
-
-    def is_common(self, term: str) -> bool:
-        """Return whether too many names and descriptions contain a term for it to matter."""
-        return self.frequency[term] > max(_COMMON_LEAST, _COMMON_SHARE * len(self.metadata))
 
     def idf(self, term: str) -> float:
         """Return Lucene's idf of a term over names and descriptions."""
         frequency = self.frequency[term]
         return math.log1p((len(self.metadata) - frequency + 0.5) / (frequency + 0.5))
 
+    def words(self, texts: Sequence[str], loser: str) -> dict[str, ConfusingWord]:
+        """Return the words of queries by their terms, frequent and rare ones first."""
+        counts = Counter(term for text in texts for term in set(self.terms(text)))
+        # Too many names and descriptions contain a common term for it to matter.
+        most = max(_COMMON_LEAST, _COMMON_SHARE * len(self.metadata))
+        telling = [term for term in counts if self.frequency[term] <= most]
+        telling.sort(key=lambda term: (-counts[term] * self.idf(term), term))
+        spelled: dict[str, str] = {}
+        for word in dict.fromkeys(word for text in texts for word in _WORD.findall(text)):
+            if len(found := self.terms(word)) == 1:
+                spelled.setdefault(found[0], word.lower())
+        places: dict[str, Place] = dict.fromkeys(self.terms(self.documents[loser].body), "body")
+        places |= dict.fromkeys(self.metadata[loser], "description")
+        return {
+            term: ConfusingWord(
+                text=spelled.get(term, term),
+                queries=counts[term],
+                documents=self.frequency[term],
+                in_loser=places.get(term, "nowhere"),
+            )
+            for term in telling
+        }
+
 
 def _confusion(
     pair: tuple[str, str],
-    stolen: Sequence[_Theft],
+    stolen: Sequence[tuple[JudgedQuery, float | None]],
     owned: int,
     is_mutual: bool,
     vocabulary: _Vocabulary,
 ) -> Confusion:
-    """Sum up what one document stole from another."""
+    """Sum up the queries, with their leads, that one document stole from another."""
     loser, winner = (vocabulary.documents[doc_id] for doc_id in pair)
-    leads = [theft.lead for theft in stolen if theft.lead is not None]
-    texts = [theft.query.text for theft in stolen]
-    words = _words(texts, loser.doc_id, vocabulary)
+    leads = [lead for _, lead in stolen if lead is not None]
+    texts = [query.text for query, _ in stolen]
+    words = vocabulary.words(texts, loser.doc_id)
     theirs = vocabulary.metadata[winner.doc_id]
     won = [word for term, word in words.items() if term in theirs]
+    won.sort(key=lambda word: word.in_loser == "description")
     missing = [word for word in words.values() if word.in_loser != "description"]
+    missing.sort(key=lambda word: (word.in_loser == "nowhere", -word.queries))
     return Confusion(
         loser=loser.doc_id,
         loser_name=loser.name,
@@ -178,38 +177,6 @@ def _confusion(
         unranked=len(stolen) - len(leads),
         is_mutual=is_mutual,
         examples=tuple(texts[:MAX_EXAMPLES]),
-        words=tuple(sorted(won, key=lambda word: word.in_loser == "description")[:MAX_WORDS]),
-        missing=tuple(
-            sorted(missing, key=lambda word: (word.in_loser == "nowhere", -word.queries))
-        )[:MAX_WORDS],
+        words=tuple(won[:MAX_WORDS]),
+        missing=tuple(missing[:MAX_WORDS]),
     )
-
-
-def _words(texts: Sequence[str], loser: str, vocabulary: _Vocabulary) -> dict[str, ConfusingWord]:
-    """Return the words of queries by their terms, frequent and rare ones first."""
-    counts = Counter(term for text in texts for term in set(vocabulary.terms(text)))
-    described = vocabulary.metadata[loser]
-    body = vocabulary.body(loser)
-    spelled = _spellings(texts, vocabulary.terms)
-    ranked = sorted(counts, key=lambda term: (-counts[term] * vocabulary.idf(term), term))
-    return {
-        term: ConfusingWord(
-            text=spelled.get(term, term),
-            queries=counts[term],
-            documents=vocabulary.frequency[term],
-            in_loser=(
-                "description" if term in described else "body" if term in body else "nowhere"
-            ),
-        )
-        for term in ranked
-        if not vocabulary.is_common(term)
-    }
-
-
-def _spellings(texts: Iterable[str], terms: Terms) -> dict[str, str]:
-    """Return how the queries spell each term that is a whole word."""
-    spelled: dict[str, str] = {}
-    for word in dict.fromkeys(word for text in texts for word in _WORD.findall(text)):
-        if len(found := terms(word)) == 1:
-            spelled.setdefault(found[0], word.lower())
-    return spelled

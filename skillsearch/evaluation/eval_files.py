@@ -65,6 +65,7 @@ _RIGHT_KEYS = (
     "expectedskill expectedskills expectedprimaryskill expectedowner expectedwinner expectedroute"
     " shouldtrigger expect expected"
 ).split()
+_JUDGING_KEYS = frozenset({*_FLAG_KEYS, *_RIGHT_KEYS})
 _OUTPUT_TOO = frozenset({"expect", "expected"})
 """In some files the name of a skill, in others the output of the agent."""
 _OWNER_KEYS = ["skill", "skillname"]
@@ -125,9 +126,8 @@ def is_eval_file(relative_path: str) -> bool:
     """
     path = PurePosixPath(relative_path.lower())
     folders = path.parent.parts
-    if path.suffix not in _SUFFIXES or _DATA_FOLDERS.intersection(folders):
-        return False
-    if _DATA_STEM.fullmatch(path.stem):
+    is_data = _DATA_FOLDERS.intersection(folders) or _DATA_STEM.fullmatch(path.stem)
+    if path.suffix not in _SUFFIXES or is_data:
         return False
     return bool(_EVAL_STEM.fullmatch(path.stem)) or any(map(_EVAL_FOLDER.fullmatch, folders))
 
@@ -144,168 +144,33 @@ def read_eval_files(
     diagnostics: list[Diagnostic] = []
     for file, data in files:
         values, problem = _load(file, data)
-        if problem:
-            diagnostics.append(problem)
+        diagnostics += [problem] if problem else []
         problems: Counter[str] = Counter()
         for case in eval_queries(values, skill_name, known):
-            code = "eval-too-many" if len(queries) >= MAX_QUERIES else _problem(case)
-            problems[code] += 1
-            if not code:
+            code = ""
+            if len(queries) >= MAX_QUERIES:
+                code = "eval-too-many"
+            elif len(case.text) > MAX_QUERY_CHARS:
+                code = "eval-query-too-long"
+            elif case.is_wanted is None:
+                code = "eval-unclear"
+            elif not case.skills:
+                code = "eval-skill-unknown"
+            else:
                 # Half a surrogate pair is valid JSON, but not valid text.
                 text = case.text.encode("utf-8", "replace").decode()
                 queries.append(replace(case, text=text))
+            problems[code] += 1
         if not problems and not problem:
             problems["eval-empty"] = 1
-        diagnostics += (
-            Diagnostic(code, "note", _PROBLEMS[code].format(count), file)
-            for code, count in problems.items()
-            if code
-        )
+        del problems[""]
+        for code, count in problems.items():
+            diagnostics.append(Diagnostic(code, "note", _PROBLEMS[code].format(count), file))
     return Evals(
         tuple(query for query in queries if query.is_wanted),
         tuple(query for query in queries if not query.is_wanted),
         tuple(diagnostics),
     )
-
-
-def eval_queries(
-    values: JsonValue, skill_name: str, known: AbstractSet[str]
-) -> Iterator[EvalQuery]:
-    """Yield the cases in an eval file, each judged by what stands in and above it.
-
-    Nothing is found below 12 levels. The skill that the file lies in need not be known.
-    """
-    finder = _Finder(skill_name.casefold(), known)
-    for case in finder.cases(values, finder.skill_name, None, 0):
-        is_wanted, skills, kind = _judge(case)
-        resolved = dict.fromkeys(filter(None, map(finder.resolve, skills)))
-        yield EvalQuery(case.text, kind, is_wanted, tuple(resolved))
-
-
-class _Case(NamedTuple):
-    """A text with the fields beside it, the skill it is about, and the judgment above it."""
-
-    text: str
-    fields: Mapping[str, JsonValue]
-    owner: str
-    is_wanted: bool | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Finder:
-    """Finds the cases in the values of a skill's file."""
-
-    skill_name: str
-    known: AbstractSet[str]
-
-    def resolve(self, name: str) -> str | None:
-        """Return the known skill that a file names, maybe as ``plugin:name`` or by its path."""
-        plain = name.strip().casefold().removesuffix("/skill.md").lstrip("/$")
-        for folded in (name.casefold(), plain, re.split("[:/]", plain)[-1]):
-            if folded == self.skill_name or folded in self.known:
-                return folded
-        return None
-
-    def cases(
-        self, value: JsonValue, owner: str, is_wanted: bool | None, depth: int
-    ) -> Iterator[_Case]:
-        """Yield the cases in a value, given what is said above it."""
-        if depth > _MAX_DEPTH:
-            return
-        if isinstance(value, list):
-            yield from self._listed_cases(value, owner, is_wanted, depth + 1)
-        elif isinstance(value, dict):
-            fields = {_fold(key): inner for key, inner in value.items()}
-            named = _first_text(fields, _OWNER_KEYS)
-            # A file may lag behind the name of its skill; a single case means what it names.
-            owner = self.resolve(named) or (named if named and depth else owner)
-            if text := _query_text(fields, is_wanted):
-                yield _Case(text, fields, owner, is_wanted)
-                return
-            for key, inner in value.items():
-                yield from self._cases_below(key, inner, owner, is_wanted, depth + 1)
-
-    def _listed_cases(
-        self, items: list[JsonValue], owner: str, is_wanted: bool | None, depth: int
-    ) -> Iterator[_Case]:
-        for item in items:
-            if is_wanted is not None and isinstance(item, str) and item.strip():
-                yield _Case(item.strip(), {}, owner, is_wanted)
-            yield from self.cases(item, owner, is_wanted, depth)
-
-    def _cases_below(
-        self, key: str, value: JsonValue, owner: str, is_wanted: bool | None, depth: int
-    ) -> Iterator[_Case]:
-        """Yield the cases below a key, which may judge them or name their skill."""
-        word = _fold(key)
-        if word in _NO_CASES:
-            return
-        if word == "skills" and isinstance(value, dict):
-            for name, inner in value.items():
-                yield from self.cases(inner, name, is_wanted, depth)
-            return
-        if word in _YES or word in _NO:
-            is_wanted = word in _YES
-        elif isinstance(value, dict):
-            owner = self.resolve(key) or owner
-        yield from self.cases(value, owner, is_wanted, depth)
-
-
-def _judge(case: _Case) -> tuple[bool | None, tuple[str, ...], Kind]:
-    """Decide by the clearest sign: a flag, a skill, a kind, what stands above."""
-    owner = (case.owner,)
-    right = _right_skills(case)
-    for key in _FLAG_KEYS:
-        if isinstance(flag := case.fields.get(key), bool):
-            return flag, right or owner, "trigger"
-    if right is not None:
-        return bool(right), right or owner, "trigger"
-    words = {_fold(text) for key in _KIND_KEYS if isinstance(text := case.fields.get(key), str)}
-    if words & (_YES | _NO):
-        return not words & _NO, owner, "trigger"
-    if case.is_wanted is not None or words & _UNCLEAR:
-        return case.is_wanted, owner, "trigger"
-    return True, owner, "task"
-
-
-def _right_skills(case: _Case) -> tuple[str, ...] | None:
-    """Return the skills that a case names as right, () for nobody; None if it names none."""
-    named = (_named_skills(case, key) for key in _RIGHT_KEYS if key in case.fields)
-    return next((names for names in named if names is not None), None)
-
-
-def _named_skills(case: _Case, key: str) -> tuple[str, ...] | None:
-    """Return the skills that a field names, () for nobody; None if it means something else."""
-    value = _unwrapped(case.fields[key])
-    if value is None and key not in _FLAG_KEYS:
-        return ()
-    names = _texts([value] if isinstance(value, str) else value)
-    if names is None or (key in _OUTPUT_TOO and any(len(name.split()) > 1 for name in names)):
-        return None
-    meant = [(name, word) for name in names if (word := _fold(name)) not in _NO | _NOBODY]
-    return tuple(case.owner if word in _YES else name for name, word in meant)
-
-
-def _unwrapped(value: JsonValue) -> JsonValue:
-    """Return the part of a record that names a skill, or a value as it is."""
-    if not isinstance(value, dict):
-        return value
-    return next((value[part] for part in ("route", "skill", "name") if part in value), 0)
-
-
-def _texts(value: JsonValue) -> list[str] | None:
-    """Return a value if it is a list of texts."""
-    is_texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
-    return value if is_texts else None
-
-
-def _problem(case: EvalQuery) -> str:
-    """Return the code of what makes a case unusable, or an empty text."""
-    if len(case.text) > MAX_QUERY_CHARS:
-        return "eval-query-too-long"
-    if case.is_wanted is None:
-        return "eval-unclear"
-    return "" if case.skills else "eval-skill-unknown"
 
 
 def _load(file: str, data: bytes) -> tuple[JsonValue, Diagnostic | None]:
@@ -336,30 +201,133 @@ def _load_lines(file: str, text: str) -> tuple[list[JsonValue], Diagnostic | Non
     values: list[JsonValue] = []
     broken: list[int] = []
     for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip() or line.lstrip().startswith(("//", "#")):
-            continue
-        try:
-            values.append(json.loads(line))
-        except (ValueError, RecursionError):
-            broken.append(number)
+        if line.strip() and not line.lstrip().startswith(("//", "#")):
+            try:
+                values.append(json.loads(line))
+            except (ValueError, RecursionError):
+                broken.append(number)
     if not broken:
         return values, None
     message = f"Lines that are not JSON: {len(broken)}; write one object a line."
     return values, Diagnostic("eval-unreadable", "warning", message, file, broken[0])
 
 
-def _query_text(fields: Mapping[str, JsonValue], is_wanted: bool | None) -> str:
-    """Return the query that a record holds, or an empty text."""
-    is_judged = is_wanted is not None or any(key in fields for key in (*_FLAG_KEYS, *_RIGHT_KEYS))
-    return _first_text(fields, [*_TEXT_KEYS, *(_TEXT_KEYS_IF_JUDGED if is_judged else ())])
+def eval_queries(
+    values: JsonValue, skill_name: str, known: AbstractSet[str]
+) -> Iterator[EvalQuery]:
+    """Yield the cases in an eval file, each judged by what stands in and above it.
+
+    Nothing is found below 12 levels. The skill that the file lies in need not be known.
+    """
+    finder = _Finder(skill_name.casefold(), known)
+    for case in finder.cases(values, finder.skill_name, None, 0):
+        is_wanted, skills, kind = _judge(case)
+        resolved = dict.fromkeys(filter(None, map(finder.resolve, skills)))
+        yield EvalQuery(case.text, kind, is_wanted, tuple(resolved))
+
+
+class _Case(NamedTuple):
+    """A text with the fields beside it, the skill it is about, and the judgment above it."""
+
+    text: str
+    fields: Mapping[str, JsonValue]
+    owner: str
+    is_wanted: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Finder:
+    skill_name: str
+    known: AbstractSet[str]
+
+    def resolve(self, name: str) -> str | None:
+        """Return the known skill that a file names, maybe as ``plugin:name`` or by its path."""
+        plain = name.strip().casefold().removesuffix("/skill.md").lstrip("/$")
+        for folded in (name.casefold(), plain, re.split("[:/]", plain)[-1]):
+            if folded == self.skill_name or folded in self.known:
+                return folded
+        return None
+
+    def cases(
+        self, value: JsonValue, owner: str, is_wanted: bool | None, depth: int
+    ) -> Iterator[_Case]:
+        """Yield the cases in a value, given what is said above it."""
+        if depth > _MAX_DEPTH:
+            return
+        if isinstance(value, list):
+            for item in value:
+                if is_wanted is not None and isinstance(item, str) and item.strip():
+                    yield _Case(item.strip(), {}, owner, is_wanted)
+                yield from self.cases(item, owner, is_wanted, depth + 1)
+        elif isinstance(value, dict):
+            fields = {_fold(key): inner for key, inner in value.items()}
+            named = _first_text(fields, _OWNER_KEYS)
+            # A file may lag behind the name of its skill; a single case means what it names.
+            owner = self.resolve(named) or (named if named and depth else owner)
+            is_judged = is_wanted is not None or not fields.keys().isdisjoint(_JUDGING_KEYS)
+            keys = [*_TEXT_KEYS, *(_TEXT_KEYS_IF_JUDGED if is_judged else ())]
+            if text := _first_text(fields, keys):
+                yield _Case(text, fields, owner, is_wanted)
+                return
+            for key, inner in value.items():
+                yield from self._cases_below(key, inner, owner, is_wanted, depth + 1)
+
+    def _cases_below(
+        self, key: str, value: JsonValue, owner: str, is_wanted: bool | None, depth: int
+    ) -> Iterator[_Case]:
+        """Yield the cases below a key, which may judge them or name their skill."""
+        word = _fold(key)
+        if word in _NO_CASES:
+            return
+        if word == "skills" and isinstance(value, dict):
+            for name, inner in value.items():
+                yield from self.cases(inner, name, is_wanted, depth)
+            return
+        if word in _YES or word in _NO:
+            is_wanted = word in _YES
+        elif isinstance(value, dict):
+            owner = self.resolve(key) or owner
+        yield from self.cases(value, owner, is_wanted, depth)
+
+
+def _judge(case: _Case) -> tuple[bool | None, tuple[str, ...], Kind]:
+    """Decide by the clearest sign: a flag, a skill, a kind, what stands above."""
+    owner = (case.owner,)
+    named = (_named_skills(case, key) for key in _RIGHT_KEYS if key in case.fields)
+    right = next((names for names in named if names is not None), None)
+    for key in _FLAG_KEYS:
+        if isinstance(flag := case.fields.get(key), bool):
+            return flag, right or owner, "trigger"
+    if right is not None:
+        return bool(right), right or owner, "trigger"
+    words = {_fold(text) for key in _KIND_KEYS if isinstance(text := case.fields.get(key), str)}
+    if words & (_YES | _NO):
+        return not words & _NO, owner, "trigger"
+    if case.is_wanted is not None or words & _UNCLEAR:
+        return case.is_wanted, owner, "trigger"
+    return True, owner, "task"
+
+
+def _named_skills(case: _Case, key: str) -> tuple[str, ...] | None:
+    """Return the skills that a field names, () for nobody; None if it means something else."""
+    value = case.fields[key]
+    if isinstance(value, dict):
+        value = next((value[part] for part in ("route", "skill", "name") if part in value), 0)
+    if value is None and key not in _FLAG_KEYS:
+        return ()
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return None
+    if key in _OUTPUT_TOO and any(len(name.split()) > 1 for name in names):
+        return None
+    meant = [(name, word) for name in names if (word := _fold(name)) not in _NO | _NOBODY]
+    return tuple(case.owner if word in _YES else name for name, word in meant)
 
 
 def _first_text(fields: Mapping[str, JsonValue], keys: Iterable[str]) -> str:
-    """Return the first text that is not blank, its ends stripped, or an empty one."""
     texts = (text.strip() for key in keys if isinstance(text := fields.get(key), str))
     return next(filter(None, texts), "")
 
 
 def _fold(key: object) -> str:
-    """Return a key without case and punctuation."""
     return re.sub(r"[\W_]", "", str(key).lower())

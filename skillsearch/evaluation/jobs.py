@@ -1,55 +1,77 @@
-"""From folders to outcomes: load collections, evaluate them, and write runs and page."""
+"""From folders and the names of systems to outcomes: load, ask every system, and measure."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Collection as AbstractCollection
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
+from statistics import median
+from typing import NamedTuple
 
-from skillsearch.errors import EvaluationError
+from skillsearch.errors import QueryError
 from skillsearch.evaluation.assess import assess, assess_kinds, with_languages
 from skillsearch.evaluation.collection import load_collection, pool_collections
 from skillsearch.evaluation.confusables import confusables
-from skillsearch.evaluation.judged_index import Embedders, file_name
-from skillsearch.evaluation.lines import replace_file
+from skillsearch.evaluation.judged_index import Embedders, JudgedIndex, use_skills, write_skills
 from skillsearch.evaluation.own_skills import read_own_collection
-from skillsearch.evaluation.page import render_page
 from skillsearch.evaluation.report import Outcome
-from skillsearch.evaluation.runs import write_run
-from skillsearch.evaluation.searching import NEGATIVES, answer_all
-from skillsearch.evaluation.systems import SystemSpec
-from skillsearch.evaluation.types import Answers, Collection, JudgedQuery
-from skillsearch.types import Diagnostic, Progress
+from skillsearch.evaluation.runs import read_run
+from skillsearch.evaluation.types import (
+    NEGATIVES,
+    Answers,
+    Collection,
+    JudgedQuery,
+    Ranking,
+    SystemAnswers,
+    SystemSpec,
+)
+from skillsearch.index.search.calibration_file import default_calibration, load_calibration
+from skillsearch.types import Diagnostic, Languages, Progress
 
 EXAMPLE = Path(__file__).with_name("example")
 """The packaged collection: the example skills, and queries in other words than theirs."""
+DEPTH = 50
+"""Hits of a judged query, five times what measures use; twice as many take twice the time."""
+USUAL_DEPTH = 5
+"""Hits of any other query, of which only the first counts, and of a timed query."""
+MAX_TIMED = 100
+"""Judged queries that are timed."""
+MAX_FOREIGN = 200
+"""Queries taken from a foreign collection."""
+FOREIGN, DROPPED_GOLD = "foreign", "dropped gold"
+"""With `NEGATIVES`, where unanswerable queries come from."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A collection to evaluate, foreign queries, and the skill folders that it was made from."""
+    """A collection to evaluate, foreign queries, and the skill folders that it was made from.
+
+    Foreign queries are given by the name of their collection.
+    """
 
     collection: Collection
-    foreign: tuple[tuple[str, tuple[JudgedQuery, ...]], ...] = ()
+    foreign: Sequence[tuple[str, Sequence[JudgedQuery]]] = ()
     roots: tuple[Path, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
+class Answered(NamedTuple):
+    """Answers of systems on a collection, in order, and remarks for the user."""
+
+    systems: tuple[SystemAnswers, ...]
+    notes: tuple[str, ...]
+
+
 def load_jobs(
-    places: Sequence[Path],
-    *,
-    foreign: Sequence[Path] = (),
-    split: str = "test",
-    pool: bool = False,
+    places: Sequence[Path], *, foreign: Sequence[Path] = (), split: str = "test", pool: bool = False
 ) -> tuple[Job, ...]:
     """Load the collections in some folders, one job each; equal names are numbered.
 
     The queries of `foreign` collections are asked of every other one, but not of themselves, nor of
     a pool that they are in. With `pool` the documents of all compete, see `pool_collections`.
-    Raises EvaluationError if a collection cannot be used; names the file, the line and the cure.
     """
     others = list(zip(foreign, _load(foreign, split), strict=True))
     collections = tuple(_load(places, split))
@@ -71,14 +93,19 @@ def make_own_job(
     foreign: Sequence[Path] = (),
     split: str = "test",
 ) -> Job:
-    """Make a collection of the user's own skills, with queries as in `read_own_collection`.
-
-    Raises RootError if a folder cannot be read, and EvaluationError if no query can be made, or a
-    foreign collection cannot be used.
-    """
+    """Make a collection of the user's own skills, with queries as in `read_own_collection`."""
     others = tuple((one.name, one.queries) for one in _load(foreign, split))
     collection, diagnostics = read_own_collection(roots, kinds)
     return Job(collection, others, tuple(roots), diagnostics)
+
+
+def _load(places: Sequence[Path], split: str) -> Iterator[Collection]:
+    seen: Counter[str] = Counter()
+    for place in places:
+        one = load_collection(place, split)
+        seen[one.name] += 1
+        number = seen[one.name]
+        yield one if number == 1 else replace(one, name=f"{one.name} ({number})")
 
 
 def evaluate(
@@ -90,28 +117,22 @@ def evaluate(
     with_confusions: bool = False,
     progress: Progress | None = None,
 ) -> tuple[Outcome, ...]:
-    """Let systems, the baseline first, answer the queries of collections, and measure the answers.
-
-    `work` and `drop_gold` are as in `answer_all`.
-    """
+    """Let systems, the baseline first, answer the queries of collections, and measure them."""
     embedders = Embedders()
     pooled = [query for job in jobs if job.collection.pool for query in job.collection.queries]
     outcomes = []
     for job in jobs:
         collection = job.collection
-        answered = answer_all(
-            collection,
+        systems, notes = answer_all(
+            job,
             specs,
             work=work,
-            roots=job.roots,
-            foreign=job.foreign,
             asked=pooled if collection.pool else (),
             drop_gold=drop_gold,
             embedders=embedders,
             progress=progress,
         )
-        systems = answered.systems
-        report = assess(collection, systems, notes=answered.notes)
+        report = assess(collection, systems, notes=notes)
         outcomes.append(
             Outcome(
                 report=with_languages(report, collection, systems),
@@ -124,50 +145,154 @@ def evaluate(
     return tuple(outcomes)
 
 
-def save_runs(outcomes: Sequence[Outcome], folder: Path) -> None:
-    """Write the answers of every system as a run file, ``COLLECTION.SYSTEM.trec``.
+def answer_all(
+    job: Job,
+    specs: Sequence[SystemSpec],
+    *,
+    work: Path,
+    asked: Sequence[JudgedQuery] = (),
+    drop_gold: bool = False,
+    embedders: Embedders | None = None,
+    progress: Progress | None = None,
+) -> Answered:
+    """Let every system answer the queries of a collection.
 
-    Characters that file names should not hold become underscores; of equal names the later are
-    numbered. Answers to negatives are included, those to other unanswerable queries are not. Raises
-    EvaluationError if a file cannot be written.
+    Skills and indexes stay in `work`: the next time only queries are embedded. Of each foreign
+    collection at most `MAX_FOREIGN` queries, evenly spaced, are asked. `asked` are all queries for
+    which these documents are indexed, if more than the collection has; see `Embedders.languages`.
+    With `drop_gold` each judged query is asked again, its relevant documents and their copies
+    hidden.
     """
-    for name, system, answers in _runs(outcomes):
-        write_run(folder / f"{name}.trec", answers, system)
+    collection, embedders = job.collection, embedders or Embedders()
+    # Mistakes in the systems are found before anything takes long.
+    answers = {spec.name: _from_run(collection, spec, spec.run) for spec in specs if spec.run}
+    searched = [spec for spec in specs if not spec.run]
+    calibrations = [
+        load_calibration(spec.calibration) if spec.calibration else default_calibration()
+        for spec in searched
+    ]
+    asked = asked or collection.queries
+    searched = [replace(spec, languages=embedders.languages(spec, asked)) for spec in searched]
+    indexes: dict[tuple[str, str, Languages], JudgedIndex] = {}
+    if searched:
+        is_own = bool(job.roots)
+        folders = (
+            use_skills(collection, job.roots, work) if is_own else write_skills(collection, work)
+        )
+        for spec in searched:
+            key = spec.model, spec.fields, spec.languages
+            if key not in indexes:
+                indexes[key] = JudgedIndex.open(folders, spec, embedders, progress=progress)
+    foreign = [
+        replace(query, query_id=f"{name}:{query.query_id}")
+        for name, queries in job.foreign
+        for query in _evenly_spaced(queries, MAX_FOREIGN)
+    ]
+    of_each = len(collection.queries) * (1 + drop_gold) + len(collection.negatives) + len(foreign)
+    done = count(1)
+
+    def advance() -> None:
+        if progress:
+            progress("search", next(done), of_each * len(searched))
+
+    notes: list[str] = []
+    for spec, calibration in zip(searched, calibrations, strict=True):
+        index = indexes[spec.model, spec.fields, spec.languages].with_calibration(calibration)
+        asker = _Asker(spec, index, calibration.threshold, advance)
+        answers[spec.name] = asker.answer(collection, foreign, drop_gold=drop_gold)
+        notes += index.notes
+        for query_id, reason in list(asker.refused.items())[:1]:
+            refused = f"{len(asker.refused):,}, such as {query_id!r}: {reason}"
+            said = f"Queries that {spec.name} refused, which count as without an answer"
+            notes.append(f"{said}: {refused}")
+    return Answered(tuple(answers[spec.name] for spec in specs), tuple(dict.fromkeys(notes)))
 
 
-def save_page(outcomes: Sequence[Outcome], path: Path, *, made: str, version: str) -> None:
-    """Write the reports as an HTML page in one step; kinds of queries follow their report.
-
-    Raises EvaluationError if it cannot be written.
-    """
-    reports = [one for outcome in outcomes for one in (outcome.report, *outcome.kinds.values())]
-    # Kinds of queries are parts of a collection, so a mean over them says nothing.
-    has_mean = not any(outcome.kinds for outcome in outcomes)
-    html = render_page(reports, made=made, version=version, has_mean=has_mean)
-    try:
-        replace_file(path, [html])
-    except OSError as exc:
-        raise EvaluationError(f"{path} cannot be written: {exc.strerror or exc}.") from exc
+def _from_run(collection: Collection, spec: SystemSpec, path: Path) -> SystemAnswers:
+    run = read_run(path, collection)
+    answers: dict[str, Ranking] = {}
+    for query in collection.queries:
+        ignored = collection.ignored.get(query.query_id, ())
+        ranking = run.get(query.query_id, ())
+        answers[query.query_id] = tuple(pair for pair in ranking if pair[0] not in ignored)
+    negatives = {one.query_id: run.get(one.query_id, ()) for one in collection.negatives}
+    # A run without any negative was most likely not asked any.
+    unanswerable = {NEGATIVES: negatives} if any(negatives.values()) else {}
+    return SystemAnswers(spec.name, spec.settings, answers, unanswerable)
 
 
-def _load(places: Sequence[Path], split: str) -> Iterator[Collection]:
-    """Load collections, and number those that have the name of an earlier one."""
-    seen: Counter[str] = Counter()
-    for place in places:
-        one = load_collection(place, split)
-        seen[one.name] += 1
-        number = seen[one.name]
-        yield one if number == 1 else replace(one, name=f"{one.name} ({number})")
+def _evenly_spaced(queries: Sequence[JudgedQuery], n: int) -> Iterator[JudgedQuery]:
+    """Yield at most n queries, equally far apart."""
+    chosen = min(len(queries), n)
+    return (queries[number * len(queries) // chosen] for number in range(chosen))
 
 
-def _runs(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str, Answers]]:
-    """Yield a distinct file name, the system, and its answers."""
-    taken: set[str] = set()
-    for outcome in outcomes:
-        for system in outcome.answers:
-            stem = f"{file_name(outcome.report.collection)}.{file_name(system.name)}"
-            names = (stem if number == 1 else f"{stem}-{number}" for number in count(1))
-            name = next(name for name in names if name.casefold() not in taken)
-            taken.add(name.casefold())
-            answers = {**system.answers, **system.unanswerable.get(NEGATIVES, {})}
-            yield name, system.name, answers
+@dataclass(frozen=True, slots=True)
+class _Asker:
+    """Asks one system; `refused` are ids of queries with the reason."""
+
+    spec: SystemSpec
+    index: JudgedIndex
+    threshold: float
+    advance: Callable[[], None]
+    refused: dict[str, str] = field(default_factory=dict)
+
+    def answer(
+        self, collection: Collection, foreign: Sequence[JudgedQuery], *, drop_gold: bool
+    ) -> SystemAnswers:
+        """Ask everything."""
+        spec, index, queries = self.spec, self.index, collection.queries
+        ignored = {
+            query.query_id: index.hidden(collection.ignored.get(query.query_id, ()))
+            for query in queries
+        }
+        answers = self._ask(queries, DEPTH, ignored)
+        unanswerable = {
+            NEGATIVES: self._ask(collection.negatives, USUAL_DEPTH),
+            FOREIGN: self._ask(foreign, USUAL_DEPTH),
+        }
+        if drop_gold:
+            hidden = {}
+            for query_id, left_out in ignored.items():
+                grades = collection.qrels[query_id].items()
+                gold = [doc_id for doc_id, grade in grades if grade > 0]
+                hidden[query_id] = left_out | index.hidden(gold, with_copies=True)
+            # Without any document left there is nothing to search.
+            left = [one for one in queries if len(hidden[one.query_id]) < len(index)]
+            unanswerable[DROPPED_GOLD] = self._ask(left, USUAL_DEPTH, hidden)
+        is_calibrated = spec.system == "hybrid"
+        usual = self.threshold if is_calibrated else None
+        return SystemAnswers(
+            name=spec.name,
+            settings=spec.settings,
+            answers=answers,
+            unanswerable={source: of for source, of in unanswerable.items() if of},
+            threshold=usual if spec.threshold is None else spec.threshold,
+            is_calibrated=is_calibrated,
+            milliseconds=self._milliseconds(queries),
+        )
+
+    def _ask(
+        self, queries: Sequence[JudgedQuery], n: int, hidden: Mapping[str, frozenset[str]] = {}
+    ) -> Answers:
+        """Answer queries, each without some documents; one that is refused has no answer."""
+        answers: dict[str, Ranking] = {}
+        for query in queries:
+            self.advance()
+            left_out = hidden.get(query.query_id, frozenset())
+            try:
+                answers[query.query_id], _ = self.index.rank(
+                    query.text, n, system=self.spec.system, hidden=left_out
+                )
+            except QueryError as exc:
+                self.refused[query.query_id] = str(exc)
+                answers[query.query_id] = ()
+        return answers
+
+    def _milliseconds(self, queries: Sequence[JudgedQuery]) -> float | None:
+        answered = [query for query in queries if query.query_id not in self.refused]
+        seconds = [
+            self.index.rank(query.text, USUAL_DEPTH, system=self.spec.system)[1]
+            for query in _evenly_spaced(answered, MAX_TIMED)
+        ]
+        return 1000 * median(seconds) if seconds else None

@@ -22,9 +22,14 @@ from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import EmbeddedText, Embedder, Role
 from skillsearch.errors import StorageError
 from skillsearch.evaluation.collection import digest, query_languages
-from skillsearch.evaluation.lines import shown
-from skillsearch.evaluation.systems import SystemSpec
-from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery, Ranking
+from skillsearch.evaluation.lines import file_name, shown
+from skillsearch.evaluation.types import (
+    Collection,
+    JudgedDocument,
+    JudgedQuery,
+    Ranking,
+    SystemSpec,
+)
 from skillsearch.index.dense.channels import possible_models
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration import Calibration
@@ -37,8 +42,6 @@ _SKILLS = "skills"
 """Folder of the written skills; rename it if their form changes."""
 _MAX_FIELD_BYTES = 30 << 10
 """Of a name and of a description, so that both fit into the 64 KiB of a frontmatter."""
-_MAX_NAME_BYTES = 80
-"""So two names, a number and a suffix fit into the 255 bytes of a file name."""
 _READ_BY_ANY = frozenset({"en", ""})
 """Languages of queries, and the unknown one, that the model of any index reads."""
 _ESCAPED = re.compile("[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")
@@ -52,7 +55,6 @@ class SkillFolders:
     work: Path
     roots: tuple[Path, ...]
     ids: Mapping[str, str]
-    notes: tuple[str, ...] = ()
 
 
 def write_skills(collection: Collection, work: Path) -> SkillFolders:
@@ -63,23 +65,55 @@ def write_skills(collection: Collection, work: Path) -> SkillFolders:
     documents = collection.documents
     name = file_name(collection.pool or collection.name)
     folder = work.absolute() / f"{name}-{digest(documents)}"
+    place = folder / _SKILLS
+    files = [Path(f"{number:05}", "SKILL.md") for number in range(len(documents))]
+
+    def is_complete() -> bool:
+        return all((place / file).is_file() for file in files)
+
     try:
-        if not _is_complete(folder / _SKILLS, len(documents)):
+        if not is_complete():
             folder.mkdir(parents=True, exist_ok=True)
-            with IndexFolder(folder).lock():
-                _write(documents, folder)
+            with (
+                IndexFolder(folder).lock(),
+                tempfile.TemporaryDirectory(prefix=".new-", dir=folder) as temporary,
+            ):
+                if not is_complete():  # or another process was faster
+                    new = Path(temporary) / "new"
+                    for file, document in zip(files, documents, strict=True):
+                        (new / file).parent.mkdir(parents=True)
+                        (new / file).write_bytes(_skill_md(document))
+                    if place.exists():
+                        place.rename(Path(temporary) / "old")
+                    new.rename(place)
     except OSError as exc:
         raise StorageError(
             f"The skills of {collection.name} cannot be written to {folder}: "
             f"{exc.strerror or exc}. Free some space or choose another folder (--work)."
         ) from exc
-    cut = sum(_skill_md(document)[1] for document in documents)
-    return SkillFolders(
-        work=folder,
-        roots=(folder / _SKILLS,),
-        ids={f"{_SKILLS}:{number:05}": one.doc_id for number, one in enumerate(documents)},
-        notes=(f"Documents cut to what a SKILL.md can hold: {cut:,}.",) if cut else (),
+    ids = {f"{_SKILLS}:{number:05}": one.doc_id for number, one in enumerate(documents)}
+    return SkillFolders(folder, (place,), ids)
+
+
+def _skill_md(document: JudgedDocument) -> bytes:
+    """Return a document as a SKILL.md, cut to what that can hold."""
+    name, description = map(
+        _as_yaml, (document.name, document.description.strip() or document.name)
     )
+    body = document.body.encode("utf-8", "replace")
+    data = b"---\nname: %b\ndescription: %b\n---\n\n%b\n" % (name, description, body)
+    return data[:MAX_SKILL_MD_BYTES].decode("utf-8", "ignore").encode()
+
+
+def _as_yaml(text: str) -> bytes:
+    """Return a text, cut if it is too long, as YAML, of which JSON is a part."""
+    while True:
+        plain = json.dumps(text, ensure_ascii=False)
+        escaped = _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", plain)
+        data = escaped.encode("utf-8", "replace")
+        if len(data) <= _MAX_FIELD_BYTES:
+            return data
+        text = text[: len(text) * 9 // 10]
 
 
 def use_skills(collection: Collection, roots: Sequence[Path], work: Path) -> SkillFolders:
@@ -93,14 +127,12 @@ def use_skills(collection: Collection, roots: Sequence[Path], work: Path) -> Ski
     return SkillFolders(work.absolute() / folder, places, ids)
 
 
-def file_name(text: str) -> str:
-    """Return a name that every file system accepts; different names may become equal."""
-    plain = re.sub(r"[^\w.-]+", "_", text).encode()[:_MAX_NAME_BYTES].decode("utf-8", "ignore")
-    return plain.strip("._") or "_"
+def _short_hash(texts: Iterable[str]) -> str:
+    return hashlib.sha256(json.dumps(list(texts)).encode()).hexdigest()[:16]
 
 
 class QueryEmbedder:
-    """An embedder that remembers its vectors, and how long each took."""
+    """An embedder that remembers its vectors, how long each took, and the time that this saved."""
 
     def __init__(self, embedder: Embedder) -> None:
         """Wrap an embedder."""
@@ -108,7 +140,7 @@ class QueryEmbedder:
         self.fingerprint, self.name = embedder.fingerprint, embedder.name
         self.dimensions, self.scripts = embedder.dimensions, embedder.scripts
         self._known: dict[tuple[Role, str], tuple[EmbeddedText, float]] = {}
-        self._saved = 0.0
+        self.saved_seconds = 0.0
 
     def embed_stream(
         self, texts: Sequence[str], *, role: Role = "passage"
@@ -118,17 +150,12 @@ class QueryEmbedder:
             key = role, text
             if key in self._known:
                 embedded, seconds = self._known[key]
-                self._saved += seconds
+                self.saved_seconds += seconds
             else:
                 started = time.perf_counter()
                 embedded = next(iter(self._embedder.embed_stream([text], role=role)))
                 self._known[key] = embedded, time.perf_counter() - started
             yield embedded._replace(position=position)
-
-    def take_saved_seconds(self) -> float:
-        """Return the time that embedding again would have taken since the last call."""
-        saved, self._saved = self._saved, 0.0
-        return saved
 
 
 class Embedders:
@@ -157,9 +184,9 @@ class Embedders:
             self.load(model)
         return spec.languages
 
-    def take_saved_seconds(self) -> float:
-        """Return the sum over all embedders."""
-        return sum(embedder.take_saved_seconds() for embedder in self._loaded.values())
+    def saved_seconds(self) -> float:
+        """Return the time that embedding again what is known would have taken so far."""
+        return sum(embedder.saved_seconds for embedder in self._loaded.values())
 
 
 class JudgedIndex:
@@ -173,8 +200,13 @@ class JudgedIndex:
         self._by_path = {document.path: ids[document.doc_id] for document in known}
         self._indexed = {ids[document.doc_id]: document.doc_id for document in known}
         self._copies: dict[str, frozenset[str]] = {}
-        missing = [doc_id for doc_id in ids.values() if doc_id not in self._indexed]
-        self.notes = (_missing_note(missing, index),) if missing else ()
+        self.notes: tuple[str, ...] = ()
+        if missing := [doc_id for doc_id in ids.values() if doc_id not in self._indexed]:
+            errors = (item.message for item in index.diagnostics() if item.severity == "error")
+            said = f"{len(missing):,}, such as {shown(missing[0])}"
+            reason = next(errors, "it is gone from the disk")
+            left_out = "Documents that could not be indexed and count as never found"
+            self.notes = (f"{left_out}: {said}: {reason}",)
 
     @classmethod
     def open(
@@ -187,8 +219,7 @@ class JudgedIndex:
     ) -> Self:
         """Index the skills of a collection for a system, or bring that index up to date.
 
-        Systems with the same model, fields and languages share it. Raises RootError if a folder
-        cannot be indexed, and StorageError if the index cannot be written.
+        Systems with the same model, fields and languages share it.
         """
         settings = [spec.model, spec.fields]
         settings += [] if spec.languages == "auto" else [spec.languages]
@@ -213,30 +244,27 @@ class JudgedIndex:
         other._index = self._index.with_calibration(calibration)
         return other
 
-    def hidden(self, doc_ids: Iterable[str]) -> frozenset[str]:
-        """Return the ids to exclude from a search to leave out documents."""
-        return frozenset(self._indexed[one] for one in doc_ids if one in self._indexed)
-
-    def hidden_with_copies(self, doc_ids: Iterable[str]) -> frozenset[str]:
-        """Return the ids to exclude to leave out documents and their copies."""
-        found: set[str] = set()
-        for doc_id in self.hidden(doc_ids):
+    def hidden(self, doc_ids: Iterable[str], *, with_copies: bool = False) -> frozenset[str]:
+        """Return the ids to exclude from a search to leave out documents, or their copies too."""
+        indexed = [self._indexed[one] for one in doc_ids if one in self._indexed]
+        if not with_copies:
+            return frozenset(indexed)
+        for doc_id in indexed:
             if doc_id not in self._copies:
                 self._copies[doc_id] = self._index.copies([doc_id])
-            found |= self._copies[doc_id]
-        return frozenset(found)
+        return frozenset().union(*(self._copies[doc_id] for doc_id in indexed))
 
     def rank(
         self, text: str, n: int, *, system: System, hidden: frozenset[str] = frozenset()
     ) -> tuple[Ranking, float]:
         """Answer a query without a threshold: at most `n` hits, each followed by its copies.
 
-        `hidden` is a result of `hidden` or `hidden_with_copies`. The seconds include the embedding
-        of the query. Raises QueryError if the query cannot be searched.
+        `hidden` is a result of the method of that name. The seconds include the embedding of the
+        query. Raises QueryError if the query cannot be searched.
         """
-        self._embedders.take_saved_seconds()
+        saved = self._embedders.saved_seconds()
         result = self._index.search(text, n, 0.0, system=system, exclude=hidden)
-        seconds = result.seconds + self._embedders.take_saved_seconds()
+        seconds = result.seconds + self._embedders.saved_seconds() - saved
         ranking = [
             (self._by_path[path], hit.score)
             for hit in result
@@ -244,69 +272,3 @@ class JudgedIndex:
             if path in self._by_path
         ]
         return tuple(ranking), seconds
-
-
-def _missing_note(missing: Sequence[str], index: SkillIndex) -> str:
-    """Return how many documents are not in an index, and why one of them is not."""
-    errors = (item.message for item in index.diagnostics() if item.severity == "error")
-    reason = next(errors, "it is gone from the disk")
-    return (
-        f"Documents that could not be indexed and count as never found: {len(missing):,}, such as "
-        f"{shown(missing[0])}: {reason}"
-    )
-
-
-def _is_complete(folder: Path, count: int) -> bool:
-    """Return whether all skills were written; they are moved into place all at once."""
-    return all((folder / _place(number)).is_file() for number in range(count))
-
-
-def _write(documents: Sequence[JudgedDocument], folder: Path) -> None:
-    """Write skills and move them into place, unless another process was faster."""
-    if _is_complete(folder / _SKILLS, len(documents)):
-        return
-    with tempfile.TemporaryDirectory(prefix=".new-", dir=folder) as temporary:
-        new, old = Path(temporary) / "new", Path(temporary) / "old"
-        new.mkdir()
-        for number, document in enumerate(documents):
-            path = new / _place(number)
-            path.parent.mkdir()
-            path.write_bytes(_skill_md(document)[0])
-        if (folder / _SKILLS).exists():
-            (folder / _SKILLS).rename(old)
-        new.rename(folder / _SKILLS)
-
-
-def _place(number: int) -> Path:
-    return Path(f"{number:05}", "SKILL.md")
-
-
-def _skill_md(document: JudgedDocument) -> tuple[bytes, bool]:
-    """Return a document as a SKILL.md, and whether it had to be cut."""
-    name, description = document.name, document.description.strip() or document.name
-    fields = [_as_yaml(name), _as_yaml(description)]
-    body = document.body.encode("utf-8", "replace")
-    data = b"---\nname: %b\ndescription: %b\n---\n\n%b\n" % (fields[0][0], fields[1][0], body)
-    if len(data) <= MAX_SKILL_MD_BYTES:
-        return data, fields[0][1] or fields[1][1]
-    return data[:MAX_SKILL_MD_BYTES].decode("utf-8", "ignore").encode(), True
-
-
-def _as_yaml(text: str) -> tuple[bytes, bool]:
-    """Return a text as YAML, of which JSON is a part, and whether it had to be cut."""
-    kept = text
-    while len(data := _quoted(kept)) > _MAX_FIELD_BYTES:
-        kept = kept[: len(kept) * 9 // 10]
-    return data, len(kept) < len(text)
-
-
-def _quoted(text: str) -> bytes:
-    plain = json.dumps(text, ensure_ascii=False)
-    escaped = _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", plain)
-    return escaped.encode("utf-8", "replace")
-
-
-def _short_hash(texts: Iterable[str]) -> str:
-    """Return 16 hexadecimal digits for some texts."""
-    data = json.dumps(list(texts)).encode()
-    return hashlib.sha256(data).hexdigest()[:16]

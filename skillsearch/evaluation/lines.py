@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 import reprlib
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,6 +20,8 @@ MAX_LINE_BYTES = 16 << 20
 _MAX_IDS_COMPARED, _MAX_CHARS_COMPARED, _LEAST_LIKENESS = 5000, 120, 0.8
 """Bounds of the search for the nearest id: difflib takes some seconds for this much, at worst."""
 
+_MAX_NAME_BYTES = 80
+"""So two names, a number and a suffix fit into the 255 bytes of a file name."""
 _REPR = reprlib.Repr()
 _REPR.maxstring = _REPR.maxother = 80
 _REPR.maxlevel = 1
@@ -58,6 +61,12 @@ def replace_file(path: Path, parts: Iterable[str]) -> None:
         with temporary.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(parts)
         temporary.replace(path)
+
+
+def file_name(text: str) -> str:
+    """Return a name that every file system accepts; different names may become equal."""
+    plain = re.sub(r"[^\w.-]+", "_", text).encode()[:_MAX_NAME_BYTES].decode("utf-8", "ignore")
+    return plain.strip("._") or "_"
 
 
 def line_error(path: Path, number: int, problem: str) -> EvaluationError:

@@ -17,7 +17,8 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypeAlias
 
 from skillsearch.errors import EvaluationError, ParseError, SkillError
-from skillsearch.evaluation.eval_files import EvalQuery, is_eval_file, read_eval_files
+from skillsearch.evaluation.collection import copies
+from skillsearch.evaluation.eval_files import is_eval_file, read_eval_files
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 from skillsearch.files.paths import printable
 from skillsearch.index.documents import Document
@@ -83,22 +84,21 @@ class OwnFiles:
         Skills whose name means another one are left out and reported.
         """
         roots, _ = resolve_roots(paths)
-        skills: list[Skill] = []
+        skills: dict[str, Skill] = {}
         for file in discover(roots).files:
             try:
                 data, _ = read_skill_md(file.path)
-                skills.append(
-                    parse_skill(data, doc_id=file.doc_id, path=file.path, root=file.root.path)[0]
+                skills[file.doc_id], _ = parse_skill(
+                    data, doc_id=file.doc_id, path=file.path, root=file.root.path
                 )
             except ParseError as exc:
                 self._report(exc.code, "error", str(exc), file.path, exc.line)
-        documents = sorted(map(Document.listed, skills), key=lambda document: document.doc_id)
-        shadowed = set()
-        for one in find_shadowed(DocumentStore.build(documents), [str(r.path) for r in roots]):
+        documents = DocumentStore.build([Document.listed(skills[key]) for key in sorted(skills)])
+        for one in find_shadowed(documents, [str(root.path) for root in roots]):
             message = f"Not evaluated: its name means {one.by.doc_id}, so no search finds it."
             self._report("shadowed", "note", message, one.document.path)
-            shadowed.add(one.document.doc_id)
-        return [skill for skill in skills if skill.doc_id not in shadowed]
+            del skills[one.document.doc_id]
+        return list(skills.values())
 
     def eval_files(self, skill: Skill) -> Iterator[tuple[str, bytes]]:
         """Yield relative path and bytes of each eval file of a skill; links are not followed."""
@@ -132,12 +132,18 @@ def read_own_collection(
     """Make a judged collection of the skills in some folders, given in order of precedence.
 
     Documents have the ids that an index of the roots gives them. Also returned is what is wrong
-    with skills and eval files. Raises RootError if a folder cannot be read, and EvaluationError if
-    no query can be made.
+    with skills and eval files.
     """
     own = OwnFiles()
     collection, diagnostics = own_collection(own.read_skills(roots), own.eval_files, kinds=kinds)
     return collection, (*own.diagnostics, *diagnostics)
+
+
+class _Claim(NamedTuple):
+    kind: str
+    source: str
+    text: str
+    doc_ids: Sequence[str]
 
 
 def own_collection(
@@ -155,157 +161,80 @@ def own_collection(
         raise EvaluationError(
             f"There are no queries of kind {unknown[0]!r}; choose from: {', '.join(KINDS)}."
         )
-    library = _Library(skills)
+    claims: list[_Claim] = []
+    not_for: list[_Claim] = []
+    diagnostics: list[Diagnostic] = []
     if _FROM_FILES.intersection(kinds):
-        library.add_eval_files(eval_files)
+        diagnostics = _read_evals(skills, eval_files, claims, not_for)
     if _FROM_TEXT.intersection(kinds):
-        library.add_known_items()
-    collection = library.collection(frozenset(kinds))
-    if not collection.queries:
+        common = common_headings(skills)
+        for skill in skills:
+            for item in known_item_queries(skill, common=common):
+                claims.append(_Claim(item.kind, skill.doc_id, item.text, (skill.doc_id,)))
+    claimed = {fold_blanks(claim.text) for claim in claims}
+    numbers: Counter[str] = Counter()
+    queries = _merge(
+        (one for kind in KINDS for one in claims if one.kind == kind in kinds), numbers
+    )
+    denied = (one for one in not_for if one.kind in kinds and fold_blanks(one.text) not in claimed)
+    negatives = _merge(denied, numbers)
+    if not queries:
         raise EvaluationError(
             f"No query can be made from {len(skills)} skills and kinds"
             f" {', '.join(sorted(kinds)) or 'none'}: write evals/trigger-evals.json into a skill,"
             ' such as [{"query": "what a user says", "should_trigger": true}], or choose more'
             " kinds."
         )
-    return collection, tuple(library.diagnostics)
-
-
-def known_item_queries(
-    skill: Skill, *, common: AbstractSet[str] = frozenset()
-) -> tuple[JudgedQuery, ...]:
-    """Make queries from the text of a skill, at most `MAX_PER_KIND` of each kind.
-
-    Of kind ``example`` are requests that the skill quotes or lists, of kind ``heading`` headings
-    that name a subject and are not among the `common_headings`. A text that contains the skill's
-    name is not a query.
-    """
-    body = list(blocks(skill.body))
-    said = (skill.description, skill.metadata.when_to_use, *skill.metadata.triggers)
-    examples = [*(phrase for text in said for phrase in quoted(text)), *requests(body)]
-    headings = [
-        text
-        for text in section_headings(body)
-        if _names_a_subject(text) and fold_words(text) not in common
-    ]
-    seen: set[str] = set()
-    return (
-        *_known_items(skill, "example", examples, seen),
-        *_known_items(skill, "heading", headings, seen),
+    documents = tuple(
+        JudgedDocument(one.doc_id, one.name, one.description, one.body) for one in skills
     )
+    copied = copies(documents)
+    qrels = {}
+    for query, same in queries.items():
+        right = (doc_id for claim in same for doc_id in claim.doc_ids)
+        qrels[query.query_id] = dict.fromkeys((copy for one in right for copy in copied[one]), 1)
+    collection = Collection(
+        name=NAME,
+        documents=documents,
+        queries=tuple(queries),
+        qrels=qrels,
+        negatives=tuple(negatives),
+        notes=tuple(_notes(queries, len(negatives), len(skills) - len(set(copied.values())))),
+    )
+    return collection, tuple(diagnostics)
 
 
-def common_headings(skills: Iterable[Skill]) -> frozenset[str]:
-    """Return the headings, folded, that several different bodies have."""
-    bodies = {skill.body for skill in skills}
-    headings = ({fold_words(text) for text in section_headings(blocks(body))} for body in bodies)
-    counts = Counter(heading for found in headings for heading in found)
-    return frozenset(heading for heading, count in counts.items() if count > 1)
-
-
-def copies(documents: Iterable[JudgedDocument]) -> dict[str, tuple[str, ...]]:
-    """Return the ids of all copies of each document, itself among them.
-
-    Copies have the same name, and the same body or description, but for case and blanks. They
-    share one tuple.
-    """
-    groups: dict[str, list[str]] = {}
-    firsts: dict[tuple[str, str, str], str] = {}
-    for document in documents:
-        doc_id, name = document.doc_id, fold_blanks(document.name)
-        groups[doc_id] = [doc_id]
-        for field, text in (("body", document.body), ("description", document.description)):
-            if not (text := fold_blanks(text)):
-                continue
-            group = groups[doc_id]
-            other = groups[firsts.setdefault((name, field, text), doc_id)]
-            if other is not group:
-                other += group
-                groups |= dict.fromkeys(group, other)
-    return {doc_id: tuple(group) for doc_id, group in groups.items()}
-
-
-class _Claim(NamedTuple):
-    """A text that is for skills, or is not for them."""
-
-    kind: str
-    source: str
-    text: str
-    doc_ids: Sequence[str]
-
-
-class _Library:
-    """The skills, and what is claimed for them so far."""
-
-    def __init__(self, skills: Sequence[Skill]) -> None:
-        self.diagnostics: list[Diagnostic] = []
-        self._skills = skills
-        self._claims: list[_Claim] = []
-        self._not_for: list[_Claim] = []
-        self._documents = tuple(
-            JudgedDocument(one.doc_id, one.name, one.description, one.body) for one in skills
-        )
-        self._copies = copies(self._documents)
-        self._by_name: dict[str, list[str]] = defaultdict(list)
-        for skill in skills:
-            self._by_name[skill.name.casefold()].append(skill.doc_id)
-
-    def add_eval_files(self, eval_files: EvalFiles) -> None:
-        """Add what the eval files say."""
-        folders = {skill.path.parent for skill in self._skills}
-        for skill in self._skills:
-            folder = skill.path.parent
-            files = [
-                (file, data)
-                for file, data in eval_files(skill)
-                if not any(
-                    folder / inner in folders for inner in PurePosixPath(file).parents if inner.name
-                )
-            ]
-            if not files:
-                continue
-            evals = read_eval_files(files, skill.name, known=self._by_name.keys())
-            self._claims += self._claimed(skill, evals.positives)
-            self._not_for += self._claimed(skill, evals.not_for)
-            self.diagnostics += (
-                replace(found, path=str(folder / found.path)) for found in evals.diagnostics
-            )
-
-    def add_known_items(self) -> None:
-        """Add the queries from the skills' own text."""
-        common = common_headings(self._skills)
-        for skill in self._skills:
-            for query in known_item_queries(skill, common=common):
-                self._claims.append(_Claim(query.kind, skill.doc_id, query.text, (skill.doc_id,)))
-
-    def collection(self, kinds: AbstractCollection[str]) -> Collection:
-        """Return the collection of the claims of some kinds."""
-        wanted = [claim for kind in KINDS for claim in self._claims if claim.kind == kind in kinds]
-        claimed = {fold_blanks(claim.text) for claim in self._claims}
-        denied = [one for one in self._not_for if fold_blanks(one.text) not in claimed]
-        numbers: Counter[str] = Counter()
-        queries = _merge(wanted, numbers)
-        negatives = _merge([claim for claim in denied if claim.kind in kinds], numbers)
-        copied = len(self._skills) - len(set(self._copies.values()))
-        return Collection(
-            name=NAME,
-            documents=self._documents,
-            queries=tuple(queries),
-            qrels={query.query_id: self._grades(claims) for query, claims in queries.items()},
-            negatives=tuple(negatives),
-            notes=tuple(_notes(queries, len(negatives), copied)),
-        )
-
-    def _claimed(self, skill: Skill, queries: Iterable[EvalQuery]) -> Iterator[_Claim]:
-        """Yield queries of a skill's files as claims; its own name means the skill itself."""
+def _read_evals(
+    skills: Sequence[Skill],
+    eval_files: EvalFiles,
+    claims: list[_Claim],
+    not_for: list[_Claim],
+) -> list[Diagnostic]:
+    """Add the queries that eval files have for skills, and not for them; return what is odd."""
+    diagnostics: list[Diagnostic] = []
+    by_name: dict[str, list[str]] = defaultdict(list)
+    for skill in skills:
+        by_name[skill.name.casefold()].append(skill.doc_id)
+    folders = {skill.path.parent for skill in skills}
+    for skill in skills:
+        folder = skill.path.parent
+        files = []
+        for file, data in eval_files(skill):
+            inner = (folder / parent for parent in PurePosixPath(file).parents if parent.name)
+            if folders.isdisjoint(inner):
+                files.append((file, data))
         own = skill.name.casefold()
-        for query in queries:
-            ids = ([skill.doc_id] if name == own else self._by_name[name] for name in query.skills)
-            yield _Claim(query.kind, skill.doc_id, query.text, [one for of in ids for one in of])
-
-    def _grades(self, claims: Iterable[_Claim]) -> dict[str, int]:
-        claimed = (doc_id for claim in claims for doc_id in claim.doc_ids)
-        return dict.fromkeys((copy for doc_id in claimed for copy in self._copies[doc_id]), 1)
+        evals = read_eval_files(files, skill.name, known=by_name.keys())
+        for found, queries in ((claims, evals.positives), (not_for, evals.not_for)):
+            for query in queries:
+                # Its own name means the skill itself, not others of that name.
+                ids = ([skill.doc_id] if name == own else by_name[name] for name in query.skills)
+                doc_ids = [one for of in ids for one in of]
+                found.append(_Claim(query.kind, skill.doc_id, query.text, doc_ids))
+        diagnostics += (
+            replace(found, path=str(folder / found.path)) for found in evals.diagnostics
+        )
+    return diagnostics
 
 
 def _merge(claims: Iterable[_Claim], numbers: Counter[str]) -> dict[JudgedQuery, list[_Claim]]:
@@ -323,7 +252,6 @@ def _merge(claims: Iterable[_Claim], numbers: Counter[str]) -> dict[JudgedQuery,
 
 
 def _notes(queries: Iterable[JudgedQuery], negatives: int, copied: int) -> Iterator[str]:
-    """Yield what a reader of the measures should know about the queries."""
     counts = Counter(query.kind for query in queries)
     listed = ", ".join(f"{counts[kind]} {kind}" for kind in KINDS if counts[kind])
     yield f"Nobody but the authors of the skills judged these queries: {listed}."
@@ -347,34 +275,54 @@ def _notes(queries: Iterable[JudgedQuery], negatives: int, copied: int) -> Itera
         yield f"Skills that are copies of others: {copied}; a query for one is right with each."
 
 
-def _known_items(
-    skill: Skill, kind: str, texts: Iterable[str], seen: set[str]
-) -> Iterator[JudgedQuery]:
-    """Yield a query for each text that can be one and was not seen before."""
-    number, name = 0, fold_words(skill.name)
-    for text in map(plain, texts):
+def known_item_queries(
+    skill: Skill, *, common: AbstractSet[str] = frozenset()
+) -> tuple[JudgedQuery, ...]:
+    """Make queries from the text of a skill, at most `MAX_PER_KIND` of each kind.
+
+    Of kind ``example`` are requests that the skill quotes or lists, of kind ``heading`` headings
+    that name a subject and are not among the `common_headings`. A text that contains the skill's
+    name is not a query.
+    """
+    body = list(blocks(skill.body))
+    said = (skill.description, skill.metadata.when_to_use, *skill.metadata.triggers)
+    headings = []
+    for text in section_headings(body):
         folded = fold_words(text)
-        is_usable = _LEAST_WORDS <= _count_words(text) <= _MOST_WORDS and not _CODE.search(text)
-        if folded in seen or not is_usable or _holds(folded, name):
-            continue
-        seen.add(folded)
-        yield JudgedQuery(f"{kind}:{skill.doc_id}#{number}", text, kind)
-        number += 1
-        if number == MAX_PER_KIND:
-            return
+        telling = " ".join(word for word in folded.split() if word not in _EMPTY_WORDS)
+        if _count_words(telling) >= _LEAST_WORDS and folded not in common:
+            headings.append(text)
+    texts = {
+        "example": [*(phrase for text in said for phrase in quoted(text)), *requests(body)],
+        "heading": headings,
+    }
+    name = fold_words(skill.name)
+    # In scripts without blanks a name may stand anywhere in a text, in others between blanks.
+    blank = "" if _UNSPACED.search(name) else " "
+    seen: set[str] = set()
+    queries: list[JudgedQuery] = []
+    for kind, found in texts.items():
+        number = 0
+        for text in map(plain, found):
+            folded = fold_words(text)
+            is_usable = _LEAST_WORDS <= _count_words(text) <= _MOST_WORDS and not _CODE.search(text)
+            has_name = f"{blank}{name}{blank}" in f"{blank}{folded}{blank}"
+            if is_usable and not has_name and folded not in seen and number < MAX_PER_KIND:
+                seen.add(folded)
+                queries.append(JudgedQuery(f"{kind}:{skill.doc_id}#{number}", text, kind))
+                number += 1
+    return tuple(queries)
 
 
-def _names_a_subject(heading: str) -> bool:
-    telling = [word for word in fold_words(heading).split() if word not in _EMPTY_WORDS]
-    return _count_words(" ".join(telling)) >= _LEAST_WORDS
+def common_headings(skills: Iterable[Skill]) -> frozenset[str]:
+    """Return the headings, folded, that several different bodies have."""
+    bodies = {skill.body for skill in skills}
+    headings = ({fold_words(text) for text in section_headings(blocks(body))} for body in bodies)
+    counts = Counter(heading for found in headings for heading in found)
+    return frozenset(heading for heading, count in counts.items() if count > 1)
 
 
 def _count_words(text: str) -> int:
     """Count words; in scripts without blanks, two letters are one."""
     spaced, unspaced = _UNSPACED.subn(" ", text)
     return len(words(spaced)) + unspaced // 2
-
-
-def _holds(text: str, name: str) -> bool:
-    """Return whether folded words contain others; in scripts without blanks, anywhere."""
-    return name in text if _UNSPACED.search(name) else f" {name} " in f" {text} "

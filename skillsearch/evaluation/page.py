@@ -1,7 +1,8 @@
 """Reports of an evaluation as one HTML page that needs nothing else: no network, no script.
 
 The page forbids itself to load or run anything, and all that others wrote enters through `text`,
-so that a hostile collection can do no more than look odd. Other functions take HTML, but for cells.
+so that a hostile collection can do no more than look odd. Tables take plain text; `details`,
+`definitions` and `figures` take HTML.
 """
 
 from __future__ import annotations
@@ -9,36 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from importlib.resources import files
-from typing import TypeVar
+from pathlib import Path
+from typing import TypeAlias
 
+from skillsearch.errors import EvaluationError
 from skillsearch.evaluation import plots
-from skillsearch.evaluation.report import (
-    EXPLAINED,
-    MAIN_MEASURE,
-    MISSING,
-    VERDICTS,
-    against_baseline,
-    best_systems,
-    headline,
-    mean_systems,
-    percent,
-    points,
-    probability,
-    score_digits,
-    spread,
-    system_means,
-    verdict,
-)
-from skillsearch.evaluation.types import (
-    Abstention,
-    OperatingPoint,
-    QueryExample,
-    Report,
-    SystemReport,
-)
+from skillsearch.evaluation import report as words
+from skillsearch.evaluation.lines import replace_file
+from skillsearch.evaluation.report import EXPLAINED, MAIN_MEASURE, Cell, Outcome, percent
+from skillsearch.evaluation.types import QueryExample, Report, SystemReport
 from skillsearch.text.safe_text import listed, one_line
 
-_T = TypeVar("_T")
+Group: TypeAlias = "tuple[str, Sequence[tuple[str, Sequence[Cell | str]]]]"
+"""A title, and rows below it: a head and cells."""
+
 MAX_CHARS = 5_000
 """No text on a page is longer."""
 
@@ -49,6 +34,8 @@ _MAX_RELEVANT = 5
 """Relevant documents named of a query."""
 _NAMED = 3
 """Collections named in the title; more are counted."""
+_GROUPS = {"default": "at its own threshold"}
+"""Titles of thresholds; another one is for example to keep 90 % of the right answers."""
 _MEANS_CAPTION = "Means in percent with their 95 % intervals"
 _MEASURES_CAPTION = (
     "Dots are means, lines their intervals. If the lines of two systems overlap, see the table of "
@@ -76,6 +63,21 @@ _LANGUAGES_EXPLAINED = (
 )
 
 
+def save_page(outcomes: Sequence[Outcome], path: Path, *, made: str, version: str) -> None:
+    """Write the reports as an HTML page in one step; kinds of queries follow their report.
+
+    Raises EvaluationError if it cannot be written.
+    """
+    reports = [one for outcome in outcomes for one in (outcome.report, *outcome.kinds.values())]
+    # Kinds of queries are parts of a collection, so a mean over them says nothing.
+    has_mean = not any(outcome.kinds for outcome in outcomes)
+    html = render_page(reports, made=made, version=version, has_mean=has_mean)
+    try:
+        replace_file(path, [html])
+    except OSError as exc:
+        raise EvaluationError(f"{path} cannot be written: {exc.strerror or exc}.") from exc
+
+
 def render_page(
     reports: Sequence[Report], *, made: str, version: str, has_mean: bool = True
 ) -> str:
@@ -97,39 +99,24 @@ def render_page(
         f'<p class="quiet">Made {text(made)} with skillsearch {text(version)}.</p>',
         details("How to read this page", definitions(EXPLAINED.items())),
         "</header>\n<main>",
-        *(_summary(reports, has_mean=has_mean) if len(reports) > 1 else ()),
-        *(part for place, report in enumerate(reports) for part in _collection(report, place)),
-        "</main>\n</body>\n</html>\n",
     ]
-    return "\n".join(part for part in parts if part)
-
-
-def _summary(reports: Sequence[Report], *, has_mean: bool) -> Iterator[str]:
-    """Compare the systems over the collections."""
-    names = list(dict.fromkeys(system.name for report in reports for system in report.systems))
-
-    def line(head: str, means: Mapping[str, Mapping[str, float]]) -> str:
-        best = best_systems(MAIN_MEASURE, means)
-        values = ((name, means.get(name, {}).get(MAIN_MEASURE)) for name in names)
-        return row(head, (cell(percent(value), is_best=name in best) for name, value in values))
-
-    rows = [
-        line(f'<a href="#c{place}">{text(report.collection)}</a>', system_means(report))
-        for place, report in enumerate(reports)
-    ]
-    rows += [line("mean of the collections", mean_systems(reports))] if has_mean else []
-    yield "<section>\n<h2>All collections</h2>"
-    yield table(f"{MAIN_MEASURE} in percent", ["collection", *map(text, names)], [("", rows)])
-    yield "</section>"
+    if len(reports) > 1:
+        mean = "mean of the collections" if has_mean else ""
+        systems, rows = words.summary_rows(reports, mean=mean)
+        heads = ["collection", *systems]
+        summary = table(f"{MAIN_MEASURE} in percent", heads, [("", rows)], links=len(reports))
+        parts.append(f"<section>\n<h2>All collections</h2>\n{summary}\n</section>")
+    for place, report in enumerate(reports):
+        parts += _collection(report, place)
+    return "\n".join([*filter(None, parts), "</main>\n</body>\n</html>\n"])
 
 
 def _collection(report: Report, place: int) -> Iterator[str]:
-    """Show everything that was measured on one collection."""
     yield f'<section id="c{place}">\n<h2>{text(report.collection)}</h2>'
     others = [f"{count:,} {text(source)}" for source, count in report.unanswerable.items()]
     nothing = f" Queries that nothing answers: {', '.join(others)}." if others else ""
     yield f"<p>{report.documents:,} skills, {report.queries:,} judged queries.{nothing}</p>"
-    yield f"<p>{text(headline(report))}</p>"
+    yield f"<p>{text(words.headline(report))}</p>"
     if report.notes:
         yield f"<ul>{''.join(f'<li>{text(note)}</li>' for note in report.notes)}</ul>"
     yield from _measures(report)
@@ -146,56 +133,30 @@ def _collection(report: Report, place: int) -> Iterator[str]:
 
 
 def _measures(report: Report) -> Iterator[str]:
-    """Show the mean of each measure with its interval."""
-    names = _measure_names(report)
-    cells = _mean_cells(report, names)
+    names = words.measure_names(report)
+    rows = words.mean_rows(report, names)
     if any(system.milliseconds is not None for system in report.systems):
         names.append("ms a query")
-        for system in report.systems:
-            time = system.milliseconds
-            cells[system.name].append(cell(MISSING if time is None else f"{time:,.1f}"))
-    rows = [row(text(name), of) for name, of in cells.items()]
+        for (_, cells), system in zip(rows, report.systems, strict=True):
+            cells.append(Cell(words.milliseconds(system.milliseconds)))
     yield "<h3>Measures</h3>"
-    yield table(_MEANS_CAPTION, ["system", *map(text, names)], [("", rows)])
+    yield table(_MEANS_CAPTION, ["system", *names], [("", rows)])
     settings = definitions((text(one.name), text(one.settings)) for one in report.systems)
     yield details("Settings of the systems", settings)
 
 
-def _measure_names(report: Report) -> list[str]:
-    return list(dict.fromkeys(name for system in report.systems for name in system.means))
-
-
-def _mean_cells(report: Report, names: Sequence[str]) -> dict[str, list[str]]:
-    """Return for each system a cell with the mean and interval of each measure."""
-    means = system_means(report)
-    best = {name: best_systems(name, means) for name in names}
-    return {
-        system.name: [
-            cell(
-                percent(system.means.get(name)),
-                spread(system.intervals.get(name)),
-                is_best=system.name in best[name],
-            )
-            for name in names
-        ]
-        for system in report.systems
-    }
-
-
 def _comparisons(report: Report) -> Iterator[str]:
-    """Show each system against the baseline."""
-    groups: dict[str, list[str]] = {}
+    groups: dict[str, list[tuple[str, list[str]]]] = {}
     for one in report.comparisons:
-        shown = (
-            points(one.difference),
-            " to ".join(map(points, one.interval)),
-            probability(one.p_value),
-            probability(one.p_holm),
+        cells = [
+            words.points(one.difference),
+            " to ".join(map(words.points, one.interval)),
+            words.probability(one.p_value),
+            words.probability(one.p_holm),
             f"{one.wins} / {one.ties} / {one.losses}",
-            VERDICTS[verdict(one)],
-        )
-        line = row(text(one.measure), map(cell, shown))
-        groups.setdefault(text(one.system), []).append(line)
+            words.VERDICTS[words.verdict(one)],
+        ]
+        groups.setdefault(one.system, []).append((one.measure, cells))
     heads = ["measure", "points", "95 % interval", "p", "Holm p", "queries", "verdict"]
     yield f"<h3>Differences from {text(report.systems[0].name)}</h3>"
     caption = "Difference in percentage points; queries on which it is better / equal / worse"
@@ -207,23 +168,21 @@ def language_section(report: Report) -> Iterator[str]:
     parts = {**report.languages, **report.crossing}
     if not parts:
         return
-    names = _measure_names(report)
+    names = words.measure_names(report)
     is_compared = len(report.systems) > 1
     groups = []
     for name, part in parts.items():
-        title = f"{text(name)}, {part.queries:,} {'query' if part.queries == 1 else 'queries'}"
-        cells = _mean_cells(part, names)
-        for system, of in cells.items() if is_compared else ():
-            of.append(cell(against_baseline(part, system)))
-        groups.append((title, [row(text(system), of) for system, of in cells.items()]))
-    heads = ["system", *map(text, names)]
-    heads += [f"from {text(report.systems[0].name)}"] if is_compared else []
+        rows = words.mean_rows(part, names)
+        for system, cells in rows if is_compared else ():
+            cells.append(Cell(words.against_baseline(part, system)))
+        noun = "query" if part.queries == 1 else "queries"
+        groups.append((f"{name}, {part.queries:,} {noun}", rows))
+    heads = ["system", *names, *([f"from {report.systems[0].name}"] if is_compared else [])]
     yield f"<h3>Languages</h3>\n<p>{_LANGUAGES_EXPLAINED}</p>"
     yield table(_MEANS_CAPTION, heads, groups)
 
 
 def _overview_figures(report: Report, place: int) -> str:
-    """Plot the measures of all systems, and the queries of each against the baseline."""
     systems = {system.name: system for system in report.systems}
     svg = plots.plot_measures(report.systems, prefix=f"c{place}-measures")
     shown = [(svg, _MEASURES_CAPTION)]
@@ -237,10 +196,9 @@ def _overview_figures(report: Report, place: int) -> str:
 
 
 def _abstention(report: Report, place: int) -> Iterator[str]:
-    """Show how well each system knows when nothing fits."""
     systems = [system for system in report.systems if system.abstention.top_scores]
     yield "<h3>When nothing fits</h3>"
-    heads = ["", *(text(system.name) for system in systems)]
+    heads = ["", *(system.name for system in systems)]
     yield table("Shares in percent", heads, _abstention_groups(report, systems))
     for number, system in enumerate(systems):
         shown = figures(
@@ -251,59 +209,33 @@ def _abstention(report: Report, place: int) -> Iterator[str]:
         yield details(f"Plots of {text(system.name)}", shown, is_open=is_open) if shown else ""
 
 
-def _abstention_groups(
-    report: Report, systems: Sequence[SystemReport]
-) -> Iterator[tuple[str, list[str]]]:
+def _abstention_groups(report: Report, systems: Sequence[SystemReport]) -> Iterator[Group]:
     """Group the rows of the table, which has a column for each system."""
     known = [system.abstention for system in systems]
     sources = list(report.unanswerable)
     if sources:
-        yield "AUROC against", _share_lines([one.auroc for one in known], sources, "")
-    default = [one.default for one in known]
-    if any(default):
-        kept = _line("kept", default, lambda point: percent(point.kept))
-        right = _line("precision", default, lambda point: percent(point.precision))
-        yield "at its own threshold", [*_threshold_lines(sources, default), kept, right]
-    yield from _keeping_groups(known, sources)
+        rows = [(one, [words.decimals(of.auroc.get(one)) for of in known]) for one in sources]
+        yield "AUROC against", rows
+    points = list(map(words.operating_points, known))
+    for name in sorted({name for of in points for name in of}):
+        chosen = [of.get(name) for of in points]
+        rows = [("threshold", [words.score_digits(at.threshold if at else None) for at in chosen])]
+        for source in sources:
+            cells = [percent(at.false_answers.get(source) if at else None) for at in chosen]
+            rows.append((f"false answers, {source}", cells))
+        if name == "default":
+            rows.append(("kept", [percent(at.kept if at else None) for at in chosen]))
+            rows.append(("precision", [percent(at.precision if at else None) for at in chosen]))
+        yield _GROUPS.get(name, f"to {name} of its right answers"), rows
     errors = [one.calibration_error for one in known]
     if kinds := dict.fromkeys(kind for of in errors for kind in of):
-        yield "calibration error", _share_lines(errors, kinds, " queries")
-
-
-def _keeping_groups(
-    known: Sequence[Abstention], sources: Iterable[str]
-) -> Iterator[tuple[str, list[str]]]:
-    for share in sorted({share for one in known for share in one.keeping}):
-        chosen = [one.keeping.get(share) for one in known]
-        yield f"to keep {100 * share:g} % of its right answers", _threshold_lines(sources, chosen)
-
-
-def _share_lines(
-    found: Sequence[Mapping[str, float]], names: Iterable[str], behind: str
-) -> list[str]:
-    """Return a row for each name, of values between 0 and 1."""
-    return [
-        _line(f"{text(name)}{behind}", [of.get(name) for of in found], "{:.3f}".format)
-        for name in names
-    ]
-
-
-def _threshold_lines(sources: Iterable[str], chosen: Sequence[OperatingPoint | None]) -> list[str]:
-    """Return rows with the threshold of each system and the false answers above it."""
-    lines = [_line("threshold", chosen, lambda point: score_digits(point.threshold))]
-    for source in sources:
-        shares = [point.false_answers.get(source) if point else None for point in chosen]
-        lines.append(_line(f"false answers, {text(source)}", shares, percent))
-    return lines
-
-
-def _line(head: str, values: Iterable[_T | None], digits: Callable[[_T], str]) -> str:
-    """Return a row with a dash for a missing value."""
-    return row(head, (cell(MISSING if one is None else digits(one)) for one in values))
+        rows = [
+            (f"{kind} queries", [words.decimals(of.get(kind)) for of in errors]) for kind in kinds
+        ]
+        yield "calibration error", rows
 
 
 def _examples(report: Report, system: SystemReport) -> str:
-    """Show the queries on which a system did worst and best."""
     groups = {
         f"Worst by {MAIN_MEASURE}": system.worst,
         "Furthest above another system" if report.comparisons else "Best": system.best,
@@ -321,7 +253,7 @@ def _example(example: QueryExample) -> str:
     query, whole = text(example.text, _QUERY_CHARS), text(example.text)
     asked = f"<p>{query}</p>" if query == whole else details(query, f"<p>{whole}</p>")
     hits = "".join(
-        f"<li>{text(hit.name)} <small>{score_digits(hit.score)}</small>"
+        f"<li>{text(hit.name)} <small>{words.score_digits(hit.score)}</small>"
         f"{' <b>relevant</b>' if hit.is_relevant else ''}</li>"
         for hit in example.top
     )
@@ -334,7 +266,7 @@ def _example(example: QueryExample) -> str:
         f"<p>Relevant, but not above: {listed(missing, _MAX_RELEVANT)}</p>" if missing else "",
         "</article>\n",
     ]
-    return "\n".join(line for line in lines if line)
+    return "\n".join(filter(None, lines))
 
 
 def text(value: str, limit: int = MAX_CHARS) -> str:
@@ -345,31 +277,35 @@ def text(value: str, limit: int = MAX_CHARS) -> str:
     return f"<bdi>{escape(one_line(value, limit))}</bdi>"
 
 
-def cell(content: str, below: str = "", *, is_best: bool = False) -> str:
-    """Return a cell of plain text, with a quieter line below; hyphens become dashes."""
-    content, below = (escape(part).replace("-", "&ndash;") for part in (content, below))
-    main = f"<b>{content}</b>" if is_best else content
+def cell(content: Cell | str) -> str:
+    """Return a cell, with its interval on a quieter line below; hyphens become dashes."""
+    given = Cell(content) if isinstance(content, str) else content
+    main, below = (escape(part).replace("-", "&ndash;") for part in given[:2])
+    main = f"<b>{main}</b>" if given.is_best else main
     return f"<td>{main}<small>{below}</small></td>" if below else f"<td>{main}</td>"
 
 
-def row(head: str, cells: Iterable[str]) -> str:
-    """Return a row of a table."""
-    return f'<tr><th scope="row">{head}</th>{"".join(cells)}</tr>'
+def table(caption: str, heads: Sequence[str], groups: Iterable[Group], *, links: int = 0) -> str:
+    """Return a table with titled groups of rows, in a box that scrolls if it is too wide.
 
-
-def table(caption: str, heads: Sequence[str], groups: Iterable[tuple[str, Iterable[str]]]) -> str:
-    """Return a table with titled groups of rows, in a box that scrolls if it is too wide."""
-    columns = "".join(f'<th scope="col">{head}</th>' for head in heads)
-    title = '<tr><th class="group" colspan="{}" scope="rowgroup">{}</th></tr>'
-    bodies = [
-        "\n".join([title.format(len(heads), name), *rows] if name else rows)
-        for name, rows in groups
-    ]
+    The first so many rows lead to the sections of the collections.
+    """
+    columns = "".join(f'<th scope="col">{text(head)}</th>' for head in heads)
+    bodies = []
+    for title, rows in groups:
+        lines = []
+        if title:
+            span = f'<th class="group" colspan="{len(heads)}" scope="rowgroup">'
+            lines.append(f"<tr>{span}{text(title)}</th></tr>")
+        for place, (name, cells) in enumerate(rows):
+            head = f'<a href="#c{place}">{text(name)}</a>' if place < links else text(name)
+            lines.append(f'<tr><th scope="row">{head}</th>{"".join(map(cell, cells))}</tr>')
+        bodies.append("<tbody>\n" + "\n".join(lines) + "\n</tbody>")
     # The keyboard must reach a box that scrolls, so it needs a role and a name.
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{caption}">\n<table>\n'
         f"<caption>{caption}</caption>\n<thead><tr>{columns}</tr></thead>\n"
-        + "\n".join(f"<tbody>\n{body}\n</tbody>" for body in bodies)
+        + "\n".join(bodies)
         + "\n</table>\n</div>"
     )
 

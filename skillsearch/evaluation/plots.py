@@ -266,7 +266,6 @@ def inline_svg(document: str, *, prefix: str, label: str) -> str:
 
 
 def _legend(figure: Figure, handles: Sequence[Artist], names: Sequence[str]) -> None:
-    """Name the lines above a plot, in two columns if the names are short enough."""
     legend = figure.legend(handles, names, loc="outside upper left", ncols=2, columnspacing=1.0)
     if legend.get_window_extent().width > figure.bbox.width:
         legend.remove()
@@ -297,7 +296,6 @@ def _mark_threshold(axes: Axes, abstention: Abstention, *, is_named: bool) -> No
 def _score_range(
     abstention: Abstention, groups: Mapping[str, Sequence[float]]
 ) -> tuple[float, float]:
-    """Return the ends of an axis of scores: 0 and 1 for probabilities, else their range."""
     if abstention.calibration_error:
         return 0.0, 1.0
     scores = [score for group in groups.values() for score in group]
@@ -307,7 +305,6 @@ def _score_range(
 
 
 def _finite(score: float) -> float:
-    """Return a score that an axis can show."""
     return 0.0 if math.isnan(score) else min(max(score, -_MAX_SCORE), _MAX_SCORE)
 
 

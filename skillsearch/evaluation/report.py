@@ -1,4 +1,4 @@
-"""The report of an evaluation: its JSON form, and the words for page and terminal; pure."""
+"""The report of an evaluation: its JSON form, and words and cells for page and terminal; pure."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import fmean
+from typing import NamedTuple, TypeAlias
 
 from skillsearch.evaluation.comparison import NOT_COMPARED
 from skillsearch.evaluation.confusables import Confusion
-from skillsearch.evaluation.types import Abstention, Comparison, Report, SystemAnswers
+from skillsearch.evaluation.types import (
+    Abstention,
+    Comparison,
+    OperatingPoint,
+    Report,
+    SystemAnswers,
+)
 from skillsearch.types import Diagnostic, JsonValue
 
 MAIN_MEASURE = "nDCG@10"
@@ -53,13 +60,10 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of an evaluation of one collection.
+    """The result of an evaluation of one collection, also by kind of query if there are several.
 
-    Attributes:
-        kinds: Measurements by kind of query, if there are several.
-        confusions: Confusions under the first system; None if not asked for.
-        diagnostics: Problems of the skills that the collection was made from, and of their eval
-            files.
+    `confusions`, under the first system, are None if not asked for; `diagnostics` are problems of
+    the skills that the collection was made from, and of their eval files.
     """
 
     report: Report
@@ -72,36 +76,16 @@ class Outcome:
         """Return the JSON form: the one of the report, with further keys for the rest."""
         record = report_dict(self.report)
         if self.kinds:
-            record["kinds"] = {name: _part_dict(report) for name, report in self.kinds.items()}
+            record["kinds"] = _parts_dict(self.kinds)
         if self.report.languages:
-            record["languages"] = {
-                name: _part_dict(part, "comparisons")
-                for name, part in self.report.languages.items()
-            }
-        for name, part in self.report.crossing.items():
-            key = name.replace("-", "_").replace(" ", "_")
-            record[key] = _part_dict(part, "comparisons")
+            record["languages"] = _parts_dict(self.report.languages, "comparisons")
+        for name, part in _parts_dict(self.report.crossing, "comparisons").items():
+            record[name.replace("-", "_").replace(" ", "_")] = part
         if self.confusions is not None:
-            record["confusables"] = [one.to_dict() for one in self.confusions]
+            record["confusables"] = [asdict(one) for one in self.confusions]
         if self.diagnostics:
             record["diagnostics"] = [one.to_dict() for one in self.diagnostics]
         return record
-
-
-@dataclass(frozen=True, slots=True)
-class Shortfall:
-    """A mean of a system that is below its minimum; as text, a sentence about it."""
-
-    system: str
-    measure: str
-    value: float
-    bound: float
-
-    def __str__(self) -> str:
-        return (
-            f"{self.system} has a mean {self.measure} of {self.value:.6g}, "
-            f"less than the {self.bound:g} asked for"
-        )
 
 
 def report_dict(report: Report) -> dict[str, JsonValue]:
@@ -110,27 +94,53 @@ def report_dict(report: Report) -> dict[str, JsonValue]:
     Numbers are rounded to 6 decimals, None stands for a missing one.
     """
     systems = {system.name: system for system in report.systems}
-    return {
+    record = {
         "collection": report.collection,
         "documents": report.documents,
         "queries": report.queries,
-        "unanswerable": dict(report.unanswerable),
-        "systems": {name: _plain(one.means) for name, one in systems.items()},
-        "intervals": {name: _plain(one.intervals) for name, one in systems.items()},
+        "unanswerable": report.unanswerable,
+        "systems": {name: one.means for name, one in systems.items()},
+        "intervals": {name: one.intervals for name, one in systems.items()},
         "settings": {name: one.settings for name, one in systems.items()},
-        "milliseconds": {name: _plain(one.milliseconds) for name, one in systems.items()},
-        "comparisons": [_plain(asdict(comparison)) for comparison in report.comparisons],
+        "milliseconds": {name: one.milliseconds for name, one in systems.items()},
+        "comparisons": [asdict(comparison) for comparison in report.comparisons],
         "abstention": {name: _abstention_dict(one.abstention) for name, one in systems.items()},
         "examples": {
             name: {
-                "worst": [_plain(asdict(example)) for example in one.worst],
-                "best": [_plain(asdict(example)) for example in one.best],
+                "worst": [asdict(example) for example in one.worst],
+                "best": [asdict(example) for example in one.best],
             }
             for name, one in systems.items()
         },
-        "per_query": {name: _plain(one.per_query) for name, one in systems.items()},
-        "notes": list(report.notes),
+        "per_query": {name: one.per_query for name, one in systems.items()},
+        "notes": report.notes,
     }
+    return {key: _plain(value) for key, value in record.items()}
+
+
+def _parts_dict(parts: Mapping[str, Report], *more: str) -> dict[str, JsonValue]:
+    keys = ("queries", "systems", "intervals", *more)
+    records = {name: report_dict(report) for name, report in parts.items()}
+    return {name: {key: record[key] for key in keys} for name, record in records.items()}
+
+
+def _abstention_dict(abstention: Abstention) -> dict[str, JsonValue]:
+    """Return the JSON form, without the scores of all queries."""
+    record = asdict(abstention)
+    del record["top_scores"]
+    record["keeping"] = {f"{share:.2f}": point for share, point in record["keeping"].items()}
+    return record
+
+
+def _plain(value: JsonValue) -> JsonValue:
+    """Return a value as JSON has it: tuples as lists, floats rounded, None if not finite."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return round(value, _DECIMALS) + 0.0 if math.isfinite(value) else None
+    return value
 
 
 def system_means(report: Report) -> Mapping[str, Mapping[str, float]]:
@@ -151,18 +161,72 @@ def mean_systems(reports: Sequence[Report]) -> dict[str, dict[str, float]]:
     }
 
 
-def shortfalls(
-    outcomes: Sequence[Outcome], minima: Sequence[tuple[str, float]]
-) -> tuple[Shortfall, ...]:
-    """Return where the first system's mean over the collections is below a minimum."""
+def shortfalls(outcomes: Sequence[Outcome], minima: Sequence[tuple[str, float]]) -> tuple[str, ...]:
+    """Return a sentence for each lowest mean of a measure that the first system misses."""
     reports = [outcome.report for outcome in outcomes]
-    first = reports[0].systems[0].name
-    means = mean_systems(reports)[first]
+    system = reports[0].systems[0].name
+    means = mean_systems(reports)[system]
     return tuple(
-        Shortfall(first, measure, means[measure], bound)
+        f"{system} has a mean {measure} of {means[measure]:.6g}, less than the {bound:g} asked for"
         for measure, bound in minima
         if means[measure] < bound - _ROUNDING
     )
+
+
+class Cell(NamedTuple):
+    """A mean to show, with its interval, and whether no other system has a higher one."""
+
+    text: str
+    interval: str = ""
+    is_best: bool = False
+
+
+Row: TypeAlias = "tuple[str, list[Cell]]"
+"""The head of a row and its cells."""
+
+
+def measure_names(report: Report) -> list[str]:
+    """Return the measures of a report in order."""
+    return list(dict.fromkeys(name for system in report.systems for name in system.means))
+
+
+def mean_rows(report: Report, measures: Sequence[str]) -> list[Row]:
+    """Return a row for each system with its means in percent."""
+    best = {name: best_systems(name, system_means(report)) for name in measures}
+    return [
+        (
+            system.name,
+            [
+                Cell(
+                    percent(system.means.get(name)),
+                    spread(system.intervals.get(name)),
+                    system.name in best[name],
+                )
+                for name in measures
+            ],
+        )
+        for system in report.systems
+    ]
+
+
+def summary_rows(reports: Sequence[Report], *, mean: str) -> tuple[list[str], list[Row]]:
+    """Return all systems, and the main measure of each by collection; `mean` heads the mean."""
+    names = list(dict.fromkeys(system.name for report in reports for system in report.systems))
+    found = [(report.collection, system_means(report)) for report in reports]
+    if mean:
+        found.append((mean, mean_systems(reports)))
+    rows = []
+    for head, means in found:
+        best = best_systems(MAIN_MEASURE, means)
+        values = ((name, means.get(name, {}).get(MAIN_MEASURE)) for name in names)
+        rows.append((head, [Cell(percent(value), "", name in best) for name, value in values]))
+    return names, rows
+
+
+def operating_points(known: Abstention) -> dict[str, OperatingPoint]:
+    """Return the points at the ``default`` threshold, if any, and at those to ``keep 90 %``."""
+    keeping = {f"keep {100 * share:g} %": at for share, at in sorted(known.keeping.items())}
+    return {"default": known.default, **keeping} if known.default else keeping
 
 
 def percent(share: float | None) -> str:
@@ -185,8 +249,20 @@ def probability(value: float) -> str:
     return f"{value:.3f}" if value >= 0.001 else "<0.001"
 
 
-def score_digits(score: float) -> str:
+def decimals(value: float | None) -> str:
+    """Return a number with three decimals."""
+    return MISSING if value is None else f"{value:.3f}"
+
+
+def milliseconds(value: float | None) -> str:
+    """Return a time with one decimal."""
+    return MISSING if value is None else f"{value:,.1f}"
+
+
+def score_digits(score: float | None) -> str:
     """Return a score with two decimals, or with three digits if those would say too little."""
+    if score is None:
+        return MISSING
     return f"{score:.2f}" if score == 0 or 0.1 <= abs(score) < 1000 else f"{score:.3g}"
 
 
@@ -236,28 +312,3 @@ def headline(report: Report) -> str:
                 f", {points(one.difference)} points from {one.baseline}: {VERDICTS[verdict(one)]}"
             )
     return f"{said}."
-
-
-def _part_dict(report: Report, *keys: str) -> dict[str, JsonValue]:
-    """Return the JSON form of the measurements of some queries."""
-    record = report_dict(report)
-    return {name: record[name] for name in ("queries", "systems", "intervals", *keys)}
-
-
-def _abstention_dict(abstention: Abstention) -> dict[str, JsonValue]:
-    """Return the JSON form, without the scores of all queries."""
-    record = asdict(abstention)
-    del record["top_scores"]
-    record["keeping"] = {f"{share:.2f}": point for share, point in record["keeping"].items()}
-    return {name: _plain(value) for name, value in record.items()}
-
-
-def _plain(value: JsonValue) -> JsonValue:
-    """Return a value as JSON has it: tuples as lists, floats rounded, None if not finite."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float):
-        return round(value, _DECIMALS) + 0.0 if math.isfinite(value) else None
-    return value

@@ -14,14 +14,24 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 import numpy as np
 
 from skillsearch.errors import EvaluationError, MissingDependencyError
-from skillsearch.evaluation.lines import line_error, numbered_lines, replace_file, shown, unknown_id
-from skillsearch.evaluation.types import Answers, Collection, Qrels, Ranking
+from skillsearch.evaluation.lines import (
+    file_name,
+    line_error,
+    numbered_lines,
+    replace_file,
+    shown,
+    unknown_id,
+)
+from skillsearch.evaluation.types import NEGATIVES, Answers, Collection, Qrels, Ranking
+
+if TYPE_CHECKING:
+    from skillsearch.evaluation.report import Outcome
 
 MEASURES = ("nDCG@10", "R@5", "R@10", "Success@1", "Success@5", "RR@10", "Judged@10")
 """Names as in ir_measures. Judged@10 describes the judgments, not the system."""
@@ -50,9 +60,17 @@ def measure(
     Returns measure → query id → value from 0 to 1, both in the order given. Raises EvaluationError
     if a measure is not one of `MEASURES`, or a grade is too high.
     """
-    _check_names(measures)
+    for name in set(measures).difference(MEASURES):
+        problem = f"There is no measure {name[:80]!r}; use one of: {', '.join(MEASURES)}"
+        raise EvaluationError(problem)
     judged = answerable_qrels(qrels)
-    _check_grades(judged)
+    for query, grades in judged.items():
+        for document, grade in grades.items():
+            if abs(grade) > MAX_GRADE:
+                raise EvaluationError(
+                    f"Query {query!r} grades document {document!r} beyond {MAX_GRADE:,}; "
+                    "grade from 0 for irrelevant upward in small steps, such as 0 to 3."
+                )
     ranked = as_run({query: answers[query] for query in judged if answers.get(query)})
     values = {name: dict.fromkeys(judged, 0.0) for name in measures}
     library = _ir_measures()
@@ -67,6 +85,14 @@ def measure(
     for metric in found if ranked else ():
         values[str(metric.measure)][queries[metric.query_id]] = float(metric.value)
     return values
+
+
+def _ir_measures() -> Any:
+    try:
+        import ir_measures
+    except ImportError as exc:
+        raise MissingDependencyError("ir_measures", "eval", "Measuring") from exc
+    return ir_measures
 
 
 def parse_minimum(text: str) -> tuple[str, float]:
@@ -92,8 +118,7 @@ def read_run(path: Path, collection: Collection) -> dict[str, Ranking]:
 
     Scores stay as written, and documents to ignore stay in. An id that the collection does not have
     is tried with its percent-encoding undone. Queries that the collection left out because nothing
-    is relevant for them are skipped, as trec_eval does; any other unknown query is an error. Raises
-    EvaluationError if a line cannot be used; names the file, the line and the cure.
+    is relevant for them are skipped, as trec_eval does; any other unknown query is an error.
     """
     documents = {document.doc_id for document in collection.documents}
     asked = {query.query_id for query in (*collection.queries, *collection.negatives)}
@@ -102,17 +127,60 @@ def read_run(path: Path, collection: Collection) -> dict[str, Ranking]:
     try:
         for number, line in numbered_lines(path):
             try:
-                query_id, doc_id, score = _parse(line, known, documents)
-                scores = runs.setdefault(query_id, {})
-                if doc_id in scores:
-                    found = f"{shown(doc_id)} answers {shown(query_id)} in a line above too"
-                    raise ValueError(f"{found}; remove one of the two")
+                _add_line(runs, line, known, documents)
             except ValueError as exc:
                 raise line_error(path, number, str(exc)) from exc
-            scores[doc_id] = score
     except OSError as exc:
         raise EvaluationError(f"{path} cannot be read: {exc}") from exc
-    return {query_id: _ranking(scores) for query_id, scores in runs.items() if query_id in asked}
+    return {key: _ranking(scores) for key, scores in runs.items() if key in asked}
+
+
+def _ranking(scores: dict[str, float]) -> Ranking:
+    ranked = sorted(scores.items(), key=lambda item: (_as_float32(item[1]), item[0]), reverse=True)
+    return tuple(ranked)
+
+
+def _add_line(
+    runs: dict[str, dict[str, float]],
+    line: str,
+    queries: AbstractSet[str],
+    documents: AbstractSet[str],
+) -> None:
+    """Add the score of a line; raise ValueError if it is unusable."""
+    words = line.split()
+    if len(words) != _COLUMNS:
+        raise ValueError(
+            f"{shown(line)} has {len(words)} columns, not {_COLUMNS}; "
+            "write: query Q0 document rank score tag"
+        )
+    query_id = _meant(words[0], queries, "queries.jsonl or negatives.jsonl")
+    doc_id = _meant(words[2], documents, "corpus.jsonl")
+    try:
+        score = float(words[4])
+        is_usable = math.isfinite(_as_float32(score))
+    except (ValueError, OverflowError):
+        is_usable = False
+    if not is_usable:
+        problem = f"the score is {shown(words[4])}; it must be a number between -3.4e38 and 3.4e38"
+        raise ValueError(problem)
+    scores = runs.setdefault(query_id, {})
+    if doc_id in scores:
+        found = f"{shown(doc_id)} answers {shown(query_id)} in a line above too"
+        raise ValueError(f"{found}; remove one of the two")
+    scores[doc_id] = score
+
+
+def _meant(word: str, ids: AbstractSet[str], place: str) -> str:
+    for meant in (word, unquote(word)):
+        if meant in ids:
+            return meant
+    raise ValueError(f"{unknown_id(word, ids, place)}; is this a run of this collection?")
+
+
+def _as_float32(score: float) -> float:
+    """Round to a 32-bit float; raise OverflowError beyond the largest."""
+    value: float = _FLOAT32.unpack(_FLOAT32.pack(score))[0]
+    return value
 
 
 def write_run(path: Path, answers: Answers, tag: str) -> None:
@@ -131,6 +199,23 @@ def write_run(path: Path, answers: Answers, tag: str) -> None:
         raise EvaluationError(f"{path} cannot be written: {exc}") from exc
 
 
+def save_runs(outcomes: Sequence[Outcome], folder: Path) -> None:
+    """Write the answers of every system as a run file, ``COLLECTION.SYSTEM.trec``.
+
+    Of equal names the later are numbered. Answers to negatives are included, those to other
+    unanswerable queries are not.
+    """
+    taken: set[str] = set()
+    for outcome in outcomes:
+        for system in outcome.answers:
+            stem = f"{file_name(outcome.report.collection)}.{file_name(system.name)}"
+            names = (stem if number == 1 else f"{stem}-{number}" for number in count(1))
+            name = next(name for name in names if name.casefold() not in taken)
+            taken.add(name.casefold())
+            answers = {**system.answers, **system.unanswerable.get(NEGATIVES, {})}
+            write_run(folder / f"{name}.trec", answers, system.name)
+
+
 def as_run(answers: Answers) -> dict[str, dict[str, float]]:
     """Return answers as a run of BEIR's form, with scores that say nothing but the order.
 
@@ -142,78 +227,6 @@ def as_run(answers: Answers) -> dict[str, dict[str, float]]:
         doc_ids = dict.fromkeys(doc_id for doc_id, _ in ranking)
         run[query_id] = {doc_id: float(len(doc_ids) - i) for i, doc_id in enumerate(doc_ids)}
     return run
-
-
-def _check_names(measures: Sequence[str]) -> None:
-    for name in measures:
-        if name not in MEASURES:
-            raise EvaluationError(
-                f"There is no measure {name[:80]!r}; use one of: {', '.join(MEASURES)}"
-            )
-
-
-def _check_grades(qrels: Qrels) -> None:
-    """Refuse a grade that trec_eval cannot handle."""
-    for query, grades in qrels.items():
-        for document, grade in grades.items():
-            if abs(grade) > MAX_GRADE:
-                raise EvaluationError(
-                    f"Query {query!r} grades document {document!r} beyond {MAX_GRADE:,}; "
-                    "grade from 0 for irrelevant upward in small steps, such as 0 to 3."
-                )
-
-
-def _ir_measures() -> Any:
-    try:
-        import ir_measures
-    except ImportError as exc:
-        raise MissingDependencyError("ir_measures", "eval", "Measuring") from exc
-    return ir_measures
-
-
-def _parse(
-    line: str, queries: AbstractSet[str], documents: AbstractSet[str]
-) -> tuple[str, str, float]:
-    """Return query, document and score of a line; raise ValueError if they are unusable."""
-    words = line.split()
-    if len(words) != _COLUMNS:
-        raise ValueError(
-            f"{shown(line)} has {len(words)} columns, not {_COLUMNS}; "
-            "write: query Q0 document rank score tag"
-        )
-    query_id = _meant(words[0], queries, "queries.jsonl or negatives.jsonl")
-    return query_id, _meant(words[2], documents, "corpus.jsonl"), _score(words[4])
-
-
-def _meant(word: str, ids: AbstractSet[str], place: str) -> str:
-    """Return the id that a word stands for."""
-    for meant in (word, unquote(word)):
-        if meant in ids:
-            return meant
-    raise ValueError(f"{unknown_id(word, ids, place)}; is this a run of this collection?")
-
-
-def _score(text: str) -> float:
-    """Return a score that a 32-bit float can hold."""
-    try:
-        score = float(text)
-        if math.isfinite(_as_float32(score)):
-            return score
-    except (ValueError, OverflowError):
-        pass
-    raise ValueError(f"the score is {shown(text)}; it must be a number between -3.4e38 and 3.4e38")
-
-
-def _as_float32(score: float) -> float:
-    """Round to a 32-bit float; raise OverflowError beyond the largest."""
-    value: float = _FLOAT32.unpack(_FLOAT32.pack(score))[0]
-    return value
-
-
-def _ranking(scores: dict[str, float]) -> Ranking:
-    """Put documents in trec_eval's order."""
-    ranked = sorted(scores.items(), key=lambda item: (_as_float32(item[1]), item[0]), reverse=True)
-    return tuple(ranked)
 
 
 def _lines(query_id: str, ranking: Ranking, tag: str) -> list[str]:
@@ -232,7 +245,6 @@ def _lines(query_id: str, ranking: Ranking, tag: str) -> list[str]:
 
 
 def _word(text: str) -> str:
-    """Return a text as one word."""
     if not _PARTS_WORDS.search(text):
         return text
     return _PERCENT_ENCODED.sub(lambda match: quote(match[0], safe=""), text)

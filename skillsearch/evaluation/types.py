@@ -1,22 +1,24 @@
-"""Value types of an evaluation: collections, answers of systems, reports."""
+"""Value types of an evaluation: collections, systems and their answers, reports."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeAlias
+
+from skillsearch.types import Languages, System
 
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """Query id → document id → grade; above 0 is relevant."""
-
 Ranking: TypeAlias = tuple[tuple[str, float], ...]
 """Document ids with scores, best first; ties keep the order of the system."""
-
 Answers: TypeAlias = Mapping[str, Ranking]
 """Query id → its ranking, empty for a query without a hit."""
-
 PerQuery: TypeAlias = Mapping[str, float]
 """Query id → value of a measure."""
+NEGATIVES = "negatives"
+"""The source of the unanswerable queries that a collection has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +34,7 @@ class JudgedDocument:
 
 @dataclass(frozen=True, slots=True)
 class JudgedQuery:
-    """A query of a collection.
-
-    Its id is unique among queries and negatives; kind, such as ``trigger``, and language tag are
-    empty if unknown.
-    """
+    """A query or negative of a collection; kind, such as ``trigger``, and language may be empty."""
 
     query_id: str
     text: str
@@ -46,10 +44,9 @@ class JudgedQuery:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """Documents, queries, and judgments of which document is relevant for which query.
+    """Documents, queries with a relevant document, and judgments.
 
     Attributes:
-        queries: Queries with at least one relevant document.
         ignored: Documents to drop from the ranking of a query before it is measured.
         negatives: Queries that no document of the collection answers.
         unjudged: Ids of the queries left out because they have no relevant document.
@@ -68,12 +65,42 @@ class Collection:
 
 
 @dataclass(frozen=True, slots=True)
-class SystemAnswers:
-    """All answers of one system on a collection.
+class SystemSpec:
+    """A system to measure.
 
     Attributes:
-        settings: Its settings in one line.
-        answers: Rankings of the judged queries, without ignored documents.
+        fields: Indexed fields: ``full``, or ``metadata`` for names and descriptions only.
+        threshold: Lowest score that it answers with; None for the default.
+        calibration: File with the calibration; None for the packaged one.
+        run: Run file with its answers; nothing is searched then, and other settings are unused.
+    """
+
+    name: str
+    system: System = "hybrid"
+    model: str = "onnx"
+    fields: str = "full"
+    threshold: float | None = None
+    calibration: Path | None = None
+    languages: Languages = "auto"
+    run: Path | None = None
+
+    @property
+    def settings(self) -> str:
+        """All settings in one line, without languages if the index decides by itself."""
+        if self.run is not None:
+            return f"run file {self.run}"
+        parts = [self.system, f"model {self.model}", f"fields {self.fields}"]
+        parts += [] if self.languages == "auto" else [f"languages {self.languages}"]
+        parts += [] if self.threshold is None else [f"threshold {self.threshold:g}"]
+        parts += [] if self.calibration is None else [f"calibration {self.calibration}"]
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class SystemAnswers:
+    """All answers of one system on a collection, without ignored documents.
+
+    Attributes:
         unanswerable: Rankings of queries that nothing answers, by source: ``negatives``,
             ``foreign``, ``dropped gold``.
         threshold: Lowest score that it returns by default; None if scores carry no meaning.
@@ -92,11 +119,9 @@ class SystemAnswers:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One system against the baseline, on one measure.
+    """One system minus the baseline, on one measure; the interval is of 95 %, by bootstrap.
 
     Attributes:
-        difference: Mean of the system minus mean of the baseline.
-        interval: Bootstrap interval of the difference, 95 %.
         p_value: Two-sided paired randomisation test.
         p_holm: The same after Holm's correction over all comparisons of the collection.
         wins: Queries on which the system is better; on `losses` the baseline is.

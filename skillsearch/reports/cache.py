@@ -9,7 +9,7 @@ import secrets
 import shutil
 import stat
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -34,6 +34,8 @@ _FOR_GOOD = {
     "workspaces": "removed by the run that made them, or by the next one",
 }
 """What is never removed here, with its purpose."""
+_MEMBERS = {"roots": "archive", "models": "model", "evaluation": "evaluation"}
+"""Folders in which each member is an entry, and its kind."""
 _SHARED = {"matplotlib": "fonts that it found", "torch": "its compiler"}
 """Folders that libraries keep, with their content."""
 
@@ -47,8 +49,7 @@ class CacheEntry:
     Attributes:
         kind: ``index``, ``archive``, ``model``, ``evaluation``, ``library``; ``leftover`` of an
             interrupted removal; ``kept`` if it is never removed here, ``other`` if it is not ours.
-        path: Where it is.
-        about: What it was made from.
+        about: Its origin in words.
         used: Time of the last use, in seconds since 1970.
         used_by: What needs it; it is removed only if this is empty.
     """
@@ -123,43 +124,48 @@ def _entries(path: Path, in_use: Mapping[Path, str] = {}) -> Iterator[CacheEntry
         yield _entry("kept", path, _FOR_GOOD[path.name])
     elif not _is_folder(path):
         yield _entry("other", path, "not of skillsearch")
-    elif path.name in _READERS:
+    elif path.name in _MEMBERS:
         for inner in _inside(path):
-            read = _READERS[path.name]
-            yield _entry("other", inner, "a link") if inner.is_symlink() else read(inner)
+            yield _member(inner, _MEMBERS[path.name])
     elif path.name.startswith(_REMOVED):
         yield _entry("leftover", path, "of an interrupted removal")
     elif path.name in _SHARED:
         yield _entry("library", path, f"{path.name}: {_SHARED[path.name]}")
+    elif request := _request(path):
+        sources = request.sources or tuple(map(str, request.roots))
+        yield _entry("index", path, ", ".join(map(shown, sources)), _users(path, in_use))
+    elif _is_folder(path / "generations"):
+        yield _entry("index", path, "unfinished", _users(path, in_use))
     else:
-        yield _index(path, in_use)
+        yield _entry("other", path, "not of skillsearch", _users(path, in_use))
 
 
-def _index(path: Path, in_use: Mapping[Path, str]) -> CacheEntry:
-    """Return the entry of a folder that is an index, or is not ours."""
-    request = _request(path)
-    if request is None:
-        is_ours = _is_folder(path / "generations")
-        kind, about = ("index", "unfinished") if is_ours else ("other", "not of skillsearch")
-        return _entry(kind, path, about, in_use)
-    sources = request.sources or tuple(map(str, request.roots))
-    return _entry("index", path, ", ".join(map(shown, sources)), in_use)
+def _member(path: Path, kind: str) -> CacheEntry:
+    if path.is_symlink():
+        return _entry("other", path, "a link")
+    if kind == "archive":
+        return _archive(path)
+    is_ours = _is_folder(path) == (kind == "evaluation")
+    about = path.stem if kind == "model" else path.name
+    return _entry(kind if is_ours else "other", path, about)
+
+
+def _users(path: Path, in_use: Mapping[Path, str]) -> list[str]:
+    return [user for folder, user in in_use.items() if folder.is_relative_to(path)]
 
 
 def _archive(path: Path) -> CacheEntry:
-    """Return the entry of a folder into which a root was unpacked."""
-    noted = indexes_over(path)
-    users = [index for index in noted if not index.startswith("/") or _holds(index, path)]
+    users = []
+    for index in indexes_over(path):
+        request = _request(Path(index)) if index.startswith("/") else None
+        if request:
+            is_over = any(root.parent.name == path.name for root in request.roots)  # a digest
+        else:
+            # Of an index elsewhere, or one that cannot be read, nothing is known.
+            is_over = not index.startswith("/") or _is_folder(Path(index))
+        users += [index] if is_over else []
     source = source_in(path)
-    return _entry("archive", path, shown(source) if source else "unfinished", users=users)
-
-
-def _holds(index: str, archive: Path) -> bool:
-    """Return whether an index covers a root in the folder of an archive, or may do so."""
-    request = _request(Path(index))
-    if request is None:
-        return _is_folder(Path(index))
-    return any(root.parent.name == archive.name for root in request.roots)  # a digest
+    return _entry("archive", path, shown(source) if source else "unfinished", users)
 
 
 def _request(folder: Path) -> IndexRequest | None:
@@ -170,25 +176,8 @@ def _request(folder: Path) -> IndexRequest | None:
     return None
 
 
-_READERS: dict[str, Callable[[Path], CacheEntry]] = {
-    "roots": _archive,
-    "models": lambda path: _entry("other" if _is_folder(path) else "model", path, path.stem),
-    "evaluation": lambda path: _entry(
-        "evaluation" if _is_folder(path) else "other", path, path.name
-    ),
-}
-"""Folders in which each member is an entry."""
-
-
-def _entry(
-    kind: str,
-    path: Path,
-    about: str,
-    in_use: Mapping[Path, str] = {},
-    users: Collection[str] = (),
-) -> CacheEntry:
-    needed = tuple(user for folder, user in in_use.items() if folder.is_relative_to(path))
-    return CacheEntry(kind, path, about, _last_use(path, kind), (*needed, *users))
+def _entry(kind: str, path: Path, about: str, users: Collection[str] = ()) -> CacheEntry:
+    return CacheEntry(kind, path, about, _last_use(path, kind), tuple(users))
 
 
 def _last_use(path: Path, kind: str) -> float:
@@ -207,7 +196,6 @@ def _last_use(path: Path, kind: str) -> float:
 
 
 def _is_folder(path: Path) -> bool:
-    """Return whether a path is a folder and not a link to one."""
     with suppress(OSError):
         return stat.S_ISDIR(path.lstat().st_mode)
     return False
@@ -241,13 +229,12 @@ def _alone(path: Path) -> Iterator[bool]:
 
 
 def _remove(path: Path) -> None:
-    """Move an entry away in one step, then remove it."""
     if not _is_folder(path):
         path.unlink(missing_ok=True)
         return
     doomed = path
     if not path.name.startswith(_REMOVED):
-        top = path.parent.parent if path.parent.name in _READERS else path.parent
+        top = path.parent.parent if path.parent.name in _MEMBERS else path.parent
         doomed = path.rename(top / f"{_REMOVED}{secrets.token_hex(8)}")
     with suppress(FileNotFoundError):  # another process removes leftovers too
         shutil.rmtree(doomed)

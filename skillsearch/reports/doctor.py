@@ -8,6 +8,7 @@ import stat
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import metadata, util
 from pathlib import Path
@@ -34,23 +35,12 @@ from skillsearch.reports.languages import advice, count_languages, in_words, ins
 from skillsearch.reports.status import describe_root
 from skillsearch.roots.sources import is_bundle, shown, source_of
 from skillsearch.skills.discovery import make_roots
+from skillsearch.text.safe_text import listed
 from skillsearch.types import JsonValue
 
-PACKAGES = (
-    "click",
-    "faiss-cpu",
-    "filelock",
-    "numpy",
-    "onnxruntime",
-    "packaging",
-    "platformdirs",
-    "pydantic",
-    "PyStemmer",
-    "PyYAML",
-    "rank-bm25",
-    "rich",
-    "tokenizers",
-    "xxhash",
+PACKAGES = tuple(
+    "click faiss-cpu filelock numpy onnxruntime packaging platformdirs pydantic PyStemmer PyYAML"
+    " rank-bm25 rich tokenizers xxhash".split()
 )
 EXTRAS = {
     "adk": "google.adk",
@@ -72,12 +62,9 @@ Verdict = Literal["ok", "warning", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was checked.
+    """One thing that was checked, what was found, and what to do about it.
 
-    Attributes:
-        name: What was checked.
-        verdict: ``warning`` if it works but needs attention, ``error`` if it does not work.
-        detail: What was found, and what to do about it.
+    It is a ``warning`` if it works but needs attention, an ``error`` if it does not work.
     """
 
     name: str
@@ -94,7 +81,7 @@ def doctor(index_dir: Path | None = None) -> tuple[Check, ...]:
 
     Without `index_dir` the index is the one in the settings.
     """
-    checks = [_check_python(), *_check_packages()]
+    checks = [*_check_installation()]
     try:
         settings = config.load_settings(index_dir=index_dir)
         checks += _describe_settings(settings)
@@ -102,21 +89,18 @@ def doctor(index_dir: Path | None = None) -> tuple[Check, ...]:
         checks.append(Check("settings", "error", str(exc)))
         settings = Settings(index_dir=index_dir or config.default_index_dir())
     checks += _check_models(settings)
-    checks.append(_check_folder(settings.index_dir))
-    checks += check_index(settings)
-    return (*checks, *_check_executors(), *map(_check_extra, EXTRAS))
+    checks.append(Check("index folder", *_check_folder(settings.index_dir)))
+    return (*checks, *check_index(settings), *_check_executors(), *_check_extras())
 
 
-def _check_python() -> Check:
+def _check_installation() -> Iterator[Check]:
     system = f"{platform.system()} {platform.machine()}"
     python = f"{platform.python_implementation()} {platform.python_version()}"
     detail = f"skillsearch {__version__}, {python}, {system}"
     if sys.version_info < (3, 11):  # noqa: UP036 - a copied folder can meet any Python
-        return Check("versions", "error", f"{detail}; Python 3.11 or newer is needed")
-    return Check("versions", "ok", detail)
-
-
-def _check_packages() -> Iterator[Check]:
+        yield Check("versions", "error", f"{detail}; Python 3.11 or newer is needed")
+    else:
+        yield Check("versions", "ok", detail)
     found, missing = [], []
     for name in PACKAGES:
         try:
@@ -133,8 +117,7 @@ def _describe_settings(settings: Settings) -> Iterator[Check]:
     for key, source in settings.sources.items():
         value = getattr(settings, key)
         text = ", ".join(shown(str(part)) for part in value) if isinstance(value, tuple) else value
-        if key == "uri":
-            text = shown(value)
+        text = shown(value) if key == "uri" else text
         yield Check("settings", "ok", f"{key} = {text} ({source})")
     if not settings.sources:
         yield Check("settings", "ok", "all defaults")
@@ -161,38 +144,32 @@ def _check_executors() -> Iterator[Check]:
         yield Check("executor", "ok", f"{found.name}: {detail}")
 
 
-def _check_extra(extra: str) -> Check:
-    if extra == "multilingual" and weights.find_weights() and not multilingual_is_installed():
-        detail = f"{extra}: of another release than the supported one: {install_line()}"
-        return Check("extra", "warning", detail)
-    if _is_installed(EXTRAS[extra]):
-        return Check("extra", "ok", f"{extra}: {EXTRAS[extra]} is installed")
-    return Check("extra", "ok", f"{extra}: not installed; optional: {install_extra(extra)}")
+def _check_extras() -> Iterator[Check]:
+    for extra, module in EXTRAS.items():
+        verdict: Verdict = "ok"
+        detail = f"not installed; optional: {install_extra(extra)}"
+        with suppress(ModuleNotFoundError):  # of the package that a module belongs to
+            detail = f"{module} is installed" if util.find_spec(module) else detail
+        if extra == "multilingual" and weights.find_weights() and not multilingual_is_installed():
+            detail = f"of another release than the supported one: {install_line()}"
+            verdict = "warning"
+        yield Check("extra", verdict, f"{extra}: {detail}")
 
 
-def _is_installed(module: str) -> bool:
-    try:
-        return util.find_spec(module) is not None
-    except ModuleNotFoundError:  # of the package it belongs to
-        return False
-
-
-def _check_folder(folder: Path) -> Check:
-    """Check the place and the permissions of the index folder."""
+def _check_folder(folder: Path) -> tuple[Verdict, str]:
     place = next((path for path in (folder, *folder.absolute().parents) if path.exists()), folder)
     if not os.access(place, os.W_OK | os.X_OK) or not place.is_dir():
-        detail = f"{folder} is not writable; fix its permissions or choose another --index-dir"
-        return Check("index folder", "error", detail)
+        cure = "fix its permissions or choose another --index-dir"
+        return "error", f"{folder} is not writable; {cure}"
     if place != folder:
-        return Check("index folder", "ok", f"{folder} does not exist yet and can be created")
+        return "ok", f"{folder} does not exist yet and can be created"
     status = folder.stat()
     if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
-        detail = f"{folder} belongs to another user, who decides what you find; choose your own"
-        return Check("index folder", "warning", detail)
+        warning = f"{folder} belongs to another user, who decides what you find; choose your own"
+        return "warning", warning
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        detail = f"{folder} can be written by other users: chmod go-w {folder}"
-        return Check("index folder", "warning", detail)
-    return Check("index folder", "ok", f"{folder}, writable")
+        return "warning", f"{folder} can be written by other users: chmod go-w {folder}"
+    return "ok", f"{folder}, writable"
 
 
 def check_index(settings: Settings) -> Iterator[Check]:
@@ -214,31 +191,34 @@ def check_index(settings: Settings) -> Iterator[Check]:
         yield from _check_wanted_roots(settings, folder)
         return
     index = SkillIndex(folder, opened)
-    library = SkillLibrary.of_index(index)
     yield Check("index", "ok", f"{len(index)} skills, checksums good, generation {opened.name}")
-    yield _check_vectors(index)
+    yield Check("saved vectors", *_check_vectors(index))
     yield from _check_roots([root.path for root in opened.settings.roots])
-    yield _check_freshness(index)
-    yield _check_languages(index)
+    if len(differences := index.differences()):
+        yield Check("index = disk", "warning", f"{differences}; run: skillsearch index")
+    else:
+        yield Check("index = disk", "ok", "nothing was added, changed or removed")
+    counts, problem = in_words(count_languages(index)) or "no skills", advice(index)
+    if index.lacks_channel():
+        problem = f"the channel for other languages cannot be asked: {install_line()}"
+    verdict: Verdict = "warning" if problem else "ok"
+    yield Check("languages", verdict, "; ".join(filter(None, (counts, problem))))
     yield from _check_diagnostics(index)
-    yield from _check_shadowed(library)
-    yield from _check_required(library)
-    yield _check_published(library)
+    yield from _check_library(SkillLibrary.of_index(index))
 
 
-def _check_vectors(index: SkillIndex) -> Check:
+def _check_vectors(index: SkillIndex) -> tuple[Verdict, str]:
     """Read the cached vectors of all texts, which no search needs but the next indexing does."""
     try:
         count = count_lost(index.opened, index.folder)
     except OSError as exc:
-        return Check("saved vectors", "error", f"{exc.filename} cannot be read: {exc.strerror}")
-    if count:
-        detail = (
-            f"{count:,} skills have none, or a damaged one, in the embedding cache; the index is "
-            f"intact. To fix: run `skillsearch index --verify --index-dir {index.folder}`"
-        )
-        return Check("saved vectors", "warning", detail)
-    return Check("saved vectors", "ok", "those of all skills are good")
+        return "error", f"{exc.filename} cannot be read: {exc.strerror}"
+    if not count:
+        return "ok", "those of all skills are good"
+    return "warning", (
+        f"{count:,} skills have none, or a damaged one, in the embedding cache; the index is "
+        f"intact. To fix: run `skillsearch index --verify --index-dir {index.folder}`"
+    )
 
 
 def _check_wanted_roots(settings: Settings, folder: IndexFolder) -> Iterator[Check]:
@@ -264,26 +244,7 @@ def _check_roots(paths: Sequence[Path]) -> Iterator[Check]:
         yield Check("root", "warning", "none is known; name one: skillsearch index FOLDER")
 
 
-def _check_freshness(index: SkillIndex) -> Check:
-    """Compare an index with the disk by file stats."""
-    differences = index.differences()
-    if not len(differences):
-        return Check("index = disk", "ok", "nothing was added, changed or removed")
-    return Check("index = disk", "warning", f"{differences}; run: skillsearch index")
-
-
-def _check_languages(index: SkillIndex) -> Check:
-    counts = in_words(count_languages(index)) or "no skills"
-    problem = advice(index)
-    if index.lacks_channel():
-        problem = f"the channel for other languages cannot be asked: {install_line()}"
-    if problem:
-        return Check("languages", "warning", f"{counts}; {problem}")
-    return Check("languages", "ok", counts)
-
-
 def _check_diagnostics(index: SkillIndex) -> Iterator[Check]:
-    """Sum up what was reported when the index was made."""
     try:
         diagnostics = index.diagnostics()
     except CacheError as exc:
@@ -299,36 +260,23 @@ def _check_diagnostics(index: SkillIndex) -> Iterator[Check]:
         yield Check("skills", "ok", "nothing was reported about any of them")
 
 
-def _check_shadowed(library: SkillLibrary) -> Iterator[Check]:
-    """Name the skills whose names stand for others."""
+def _check_library(library: SkillLibrary) -> Iterator[Check]:
+    """Name skills that stand for others, lack required ones, or cannot be published."""
     pairs = [f"{item.document.doc_id} by {item.by.doc_id}" for item in library.shadowed()]
     if pairs:
-        yield Check("shadowed", "ok", f"found only by their ids: {_first(pairs)}")
-
-
-def _check_required(library: SkillLibrary) -> Iterator[Check]:
-    """Check that the skills that others require are there, without cycles."""
+        yield Check("shadowed", "ok", f"found only by their ids: {listed(pairs, _MAX_NAMED)}")
     needing = [document.doc_id for document in library.list() if document.requires]
     order = library.load_order(needing)
-    if order.missing:
-        lacks = [f"{item.requirement} (for {item.needed_by})" for item in order.missing]
-        yield Check("required skills", "warning", f"missing: {_first(lacks)}")
-    if order.cycles:
-        cycles = [" -> ".join((*cycle, cycle[0])) for cycle in order.cycles]
-        yield Check("required skills", "warning", f"require each other: {_first(cycles)}")
-    if needing and not (order.missing or order.cycles):
+    lacks = [f"{item.requirement} (for {item.needed_by})" for item in order.missing]
+    cycles = [" -> ".join((*cycle, cycle[0])) for cycle in order.cycles]
+    for said, found in (("missing", lacks), ("require each other", cycles)):
+        if found:
+            yield Check("required skills", "warning", f"{said}: {listed(found, _MAX_NAMED)}")
+    if needing and not (lacks or cycles):
         yield Check("required skills", "ok", "all there")
-
-
-def _check_published(library: SkillLibrary) -> Check:
     detail, unfit = describe_publication(library)
-    if not unfit:
-        return Check("skills over MCP", "ok", detail)
-    detail += f". To publish more (`skillsearch validate FOLDER` lists all): {_first(unfit)}"
-    return Check("skills over MCP", "warning", detail)
-
-
-def _first(texts: Sequence[str]) -> str:
-    """Join the first texts and count the others."""
-    left = len(texts) - _MAX_NAMED
-    return ", ".join(texts[:_MAX_NAMED]) + (f" and {left:,} more" if left > 0 else "")
+    if unfit:
+        more = f"{detail}. To publish more (`skillsearch validate FOLDER` lists all): "
+        yield Check("skills over MCP", "warning", more + listed(unfit, _MAX_NAMED))
+    else:
+        yield Check("skills over MCP", "ok", detail)

@@ -69,10 +69,18 @@ def tell_query_notice(index: SkillIndex, query: str) -> str:
     An empty file in the index folder marks it as told; if none can be made, nothing is told. From
     then on ``auto`` expects such queries, and ``skillsearch index`` adds a channel for them.
     """
-    lacking = _lacking(index, query)
-    if not lacking or not _mark_told(index, lacking):
+    settings = index.opened.settings
+    is_lost = index.lacks_channel()
+    if not is_lost:
+        if len(settings.channels) > 1 or settings.languages == "english":
+            return ""
+        if is_english(language_of(query)) or knows_every_language(index):
+            return ""
+    try:
+        (index.folder / (_CHANNEL_LOST if is_lost else ASKED)).touch(exist_ok=False)
+    except OSError:  # such as that it is there
         return ""
-    if lacking == _CHANNEL_LOST:
+    if is_lost:
         return (
             "warning: the index has a channel for other languages, which cannot be asked here. "
             f"To fix: {install_line()}"
@@ -93,27 +101,7 @@ def install_line() -> str:
     return install_extra("multilingual")
 
 
-def _lacking(index: SkillIndex, query: str) -> str:
-    """Return the name of the marker for what the index lacks for a query, or nothing."""
-    if index.lacks_channel():
-        return _CHANNEL_LOST
-    settings = index.opened.settings
-    if len(settings.channels) > 1 or settings.languages == "english":
-        return ""
-    return "" if is_english(language_of(query)) or knows_every_language(index) else ASKED
-
-
-def _mark_told(index: SkillIndex, marker: str) -> bool:
-    """Return whether a marker could be made: False if it was there."""
-    try:
-        (index.folder / marker).touch(exist_ok=False)
-    except OSError:
-        return False
-    return True
-
-
 def _remedy(index: SkillIndex, unread: int) -> str:
-    """Return the commands after which an index has a channel for every language."""
     install = "" if multilingual_is_installed() else f"{install_line()}, then: "
     is_sure = index.opened.settings.languages == "all" or expects_others(index.folder)
     is_enough = unread > 0 and unread >= LEAST_SHARE * len(index)

@@ -11,7 +11,7 @@ from skillsearch.embedders.embedder import PACKAGED, multilingual_is_installed
 from skillsearch.embedders.multilingual.source import NAME as MULTILINGUAL_NAME
 from skillsearch.index.build.changes import FileChanges
 from skillsearch.index.build.diagnostics import count_skipped
-from skillsearch.index.dense.channels import MULTILINGUAL, ChannelSettings
+from skillsearch.index.dense.channels import MULTILINGUAL
 from skillsearch.index.fields import embeds_body
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
@@ -27,15 +27,10 @@ _NAMES[MULTILINGUAL] = MULTILINGUAL_NAME
 
 @dataclass(frozen=True, slots=True)
 class ChannelStatus:
-    """A dense channel of an index.
+    """A dense channel of an index: the spec of its embedder, its name, and its vectors.
 
-    Attributes:
-        model: The spec of its embedder.
-        name: The embedder's name.
-        dimensions: Length of its vectors.
-        vectors: How many there are.
-        asked_about: Which queries and skills it votes on, in words.
-        usable: False if its library is not installed.
+    ``asked_about`` says in words which queries and skills it votes on; it is not ``usable`` if its
+    library is not installed.
     """
 
     model: str
@@ -51,19 +46,11 @@ class Status:
     """An index, and how it differs from the disk.
 
     Attributes:
-        index_dir: Its folder.
-        generation: Name of the current generation.
         model: The spec of its first embedder.
         fields: ``full``, or ``metadata`` for an index without bodies.
         languages: One of `skillsearch.types.LANGUAGES`, as the user asked.
-        channels: Its dense channels, that of `model` first.
-        skills_by_language: Counts by language, most frequent first.
         advice: What to do about skills in languages that no channel knows; empty for nothing.
-        indexed: How many skills it holds.
         skipped: SKILL.md files that could not be indexed.
-        diagnostics: Reported problems by severity.
-        size_bytes: Disk usage of its folder.
-        roots: The folders it was made from.
         differences: What has changed since, every file hashed.
     """
 
@@ -124,6 +111,14 @@ def status(index: SkillIndex) -> Status:
 def _channel(index: SkillIndex, number: int) -> ChannelStatus:
     settings, corpus = index.opened.settings, index.opened.corpus
     channel = settings.channels[number]
+    if number:
+        asked_about = "all other languages"
+    elif len(settings.channels) > 1:
+        asked_about = "English"
+    elif channel.scripts is None:
+        asked_about = "all languages"
+    else:
+        asked_about = f"texts in {', '.join(sorted(channel.scripts))} letters"
     fields = 1 + embeds_body(number, with_body=settings.with_body)
     chunks = 0 if number else sum(len(part.vectors) for part in corpus.chunks if part)
     return ChannelStatus(
@@ -131,19 +126,9 @@ def _channel(index: SkillIndex, number: int) -> ChannelStatus:
         _NAMES.get(channel.model, channel.model),
         channel.dimensions,
         fields * len(corpus.documents) + chunks,
-        _asked_about(channel, number, len(settings.channels)),
+        asked_about,
         usable=not number or multilingual_is_installed(),
     )
-
-
-def _asked_about(channel: ChannelSettings, number: int, count: int) -> str:
-    if number:
-        return "all other languages"
-    if count > 1:
-        return "English"
-    if channel.scripts is None:
-        return "all languages"
-    return f"texts in {', '.join(sorted(channel.scripts))} letters"
 
 
 def describe_root(root: Root) -> str:
@@ -159,29 +144,24 @@ def validate_paths(paths: Sequence[Path]) -> tuple[int, tuple[Diagnostic, ...]]:
     many skills were checked, and all problems in the order of the paths.
     """
     checked = 0
-    found: list[Diagnostic] = []
+    problems: list[Diagnostic] = []
     for path in paths:
-        skills, problems = _skills_at(path)
+        skills = [path]
+        if path.is_dir() and not any((path / name).exists() for name in FILE_NAMES):
+            roots, of_roots = make_roots([path])
+            discovery = discover(roots)
+            met = [*of_roots, *discovery.diagnostics]
+            # A folder without anything is checked as if it were a skill.
+            if discovery.files or met:
+                skills = [file.path.parent for file in discovery.files]
+            problems += met
         checked += len(skills)
-        found += problems
         for skill in skills:
-            found += validate(skill)
-    return checked, tuple(found)
+            problems += validate(skill)
+    return checked, tuple(problems)
 
 
 def count_severities(diagnostics: Iterable[Diagnostic]) -> dict[str, int]:
     """Count errors, warnings and notes, zeros included."""
     counts = Counter(diagnostic.severity for diagnostic in diagnostics)
     return {severity: counts[severity] for severity in ("error", "warning", "note")}
-
-
-def _skills_at(path: Path) -> tuple[list[Path], list[Diagnostic]]:
-    """Return the skills that a path stands for, and the problems met while looking for them."""
-    is_skill = any((path / name).exists() for name in FILE_NAMES)
-    if is_skill or not path.is_dir():
-        return [path], []
-    roots, diagnostics = make_roots([path])
-    discovery = discover(roots)
-    found = [file.path.parent for file in discovery.files]
-    problems = [*diagnostics, *discovery.diagnostics]
-    return (found, problems) if found or problems else ([path], [])

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skillsearch.evaluation.assess import assess
+from skillsearch.evaluation.jobs import Job, answer_all
 from skillsearch.evaluation.report import SIGNIFICANT, system_means
-from skillsearch.evaluation.searching import answer_all
-from skillsearch.evaluation.systems import SystemSpec
-from skillsearch.evaluation.types import Collection, Comparison
+from skillsearch.evaluation.types import Collection, Comparison, SystemSpec
 from skillsearch.types import JsonValue, Languages, Progress, System
 
 MEASURES = ("nDCG@10", "R@5", "Success@1")
@@ -92,7 +91,7 @@ def measure_both(
         for system in SYSTEMS
         for time, model in (("before", before), ("after", after))
     ]
-    answers = answer_all(collection, specs, work=work, progress=progress).systems
+    answers = answer_all(Job(collection), specs, work=work, progress=progress).systems
     changes: dict[str, Change] = {}
     for number, system in enumerate(SYSTEMS):
         pair = answers[2 * number : 2 * number + 2]

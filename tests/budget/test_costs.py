@@ -76,7 +76,7 @@ def test_a_search_costs_the_average_overview_of_its_hits_and_one_body():
     ]
     search = measure_search(skills, 2)
     assert (search.listing, search.body) == (Size(100, 10), Size(350, 35))
-    assert search.to_dict()["total"] == {"characters": 450, "tokens": 45}
+    assert search.total == Size(450, 45)
 
 
 def test_a_search_lists_no_more_than_there_is():

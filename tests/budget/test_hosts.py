@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.budget.hosts import FATES, HOSTS, ListedSkill, codex_budget, codex_kept, list_in
+from skillsearch.budget.hosts import FATES, HOSTS, ListedSkill, codex_kept, list_in
 
 
 def listed(name, description, root="/r", **more):
@@ -62,7 +62,7 @@ def test_claude_code_cuts_one_entry_with_its_when_to_use():
 )
 def test_codex_counts_tokens_where_it_knows_the_window(window, limit):
     """2 % of it, at least one; else 8,000 characters."""
-    assert codex_budget(window) == limit
+    assert HOSTS["codex"].budget(window) == limit
 
 
 TWO = [

@@ -1,6 +1,6 @@
-"""The documents of several collections as one corpus."""
+"""The documents of several collections as one corpus, and copies among documents."""
 
-from skillsearch.evaluation.collection import pool_collections
+from skillsearch.evaluation.collection import copies, pool_collections
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 
 TEA = JudgedDocument("tea", "steep-tea", "Steep green tea.", "Use 80 C.")
@@ -91,3 +91,33 @@ def test_negatives_are_left_out_and_that_is_said():
     left = "Its 2 negatives were not asked: another collection may answer them."
     assert first.notes == ("a note", f"{pooled} {left}")
     assert second.notes == (pooled,)
+
+
+def document(doc_id, name="n", description="", body=""):
+    """Make a document."""
+    return JudgedDocument(doc_id, name, description, body)
+
+
+def test_copies_share_their_name_and_body_or_description():
+    """Copies of copies are copies; an empty text is nothing to share."""
+    documents = [
+        document("a", description="D", body="B"),
+        document("b", description="d"),
+        document("c", description="E", body=" b\n"),
+        document("d", description="e", body="X"),
+        document("e", name="m", description="D", body="B"),
+        document("f"),
+        document("g"),
+    ]
+    found = copies(documents)
+    assert {doc_id: set(group) for doc_id, group in found.items()} == {
+        **{doc_id: set("abcd") for doc_id in "abcd"},
+        **{doc_id: {doc_id} for doc_id in "efg"},
+    }
+    assert len(set(found.values())) == 4
+
+
+def test_a_document_can_join_two_groups_of_copies():
+    """By its body one, by its description the other."""
+    documents = [document("a", body="B"), document("b", "n", "D"), document("c", "n", "D", "B")]
+    assert {frozenset(group) for group in copies(documents).values()} == {frozenset("abc")}

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import asdict
 
 import pytest
 
@@ -208,7 +209,7 @@ def test_nothing_stolen_is_nothing_found():
 def test_the_json_form_can_be_written():
     """Words are objects."""
     (found,) = find([("hot water", ["coffee"])], [[("tea", 0.9), ("coffee", 0.4)]])
-    record = json.loads(json.dumps(found.to_dict()))
+    record = json.loads(json.dumps(asdict(found)))
     assert record["loser"] == "coffee"
     assert record["words"][0] == {
         "text": "water",

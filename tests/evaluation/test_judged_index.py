@@ -7,13 +7,7 @@ import pytest
 
 from skillsearch.errors import StorageError
 from skillsearch.evaluation.collection import digest
-from skillsearch.evaluation.judged_index import (
-    Embedders,
-    JudgedIndex,
-    file_name,
-    use_skills,
-    write_skills,
-)
+from skillsearch.evaluation.judged_index import Embedders, JudgedIndex, use_skills, write_skills
 from skillsearch.evaluation.systems import parse_system
 from skillsearch.evaluation.types import Collection, JudgedDocument
 from skillsearch.index.search.calibration_file import default_calibration
@@ -73,7 +67,6 @@ def test_documents_become_skills_in_a_folder_named_by_their_content(tmp_path):
         "Steep green tea at the right temperature.",
         "Use 80 C.",
     )
-    assert folders.notes == ()
     assert write_skills(collect(*DOCUMENTS[:1]), tmp_path).work != folders.work
 
 
@@ -94,12 +87,11 @@ def test_a_document_without_a_description_is_described_by_its_name(tmp_path):
     assert read(folders, 0).description == "brew-coffee"
 
 
-def test_what_no_skill_can_hold_is_cut_and_counted(tmp_path):
+def test_what_no_skill_can_hold_is_cut(tmp_path):
     """A body at the size of a SKILL.md, a description at that of a frontmatter."""
     body = JudgedDocument("a", "name", "description", "é" * MAX_SKILL_MD_BYTES)
     description = JudgedDocument("b", "name", "\U0001f98a" * 40_000)
     folders = write_skills(collect(body, description, *DOCUMENTS), tmp_path)
-    assert folders.notes == ("Documents cut to what a SKILL.md can hold: 2.",)
     path = folders.roots[0] / "00000" / "SKILL.md"
     assert MAX_SKILL_MD_BYTES - 1 <= path.stat().st_size <= MAX_SKILL_MD_BYTES
     assert set(read(folders, 0).body) == {"é"}
@@ -144,24 +136,6 @@ def test_a_work_folder_that_cannot_be_written_is_named(tmp_path):
         write_skills(collect(), tmp_path / "file")
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("nvidia", "nvidia"),
-        ("own skills", "own_skills"),
-        ("../../etc/passwd", "etc_passwd"),
-        ("한국어 (2)", "한국어_2"),
-        ("a\x1b[2J\u202eb\0", "a_2J_b"),
-        ("..", "_"),
-        ("", "_"),
-    ],
-)
-def test_names_of_files_are_harmless(name, expected):
-    """They lead nowhere, hide nothing, and fit."""
-    assert file_name(name) == expected
-    assert len(file_name("字" * 300).encode()) <= 80
-
-
 def test_answers_equal_those_of_the_index(open_index, tmp_path):
     """Hit by hit, under the ids of the collection; copies follow with the score of their hit."""
     judged = open_index()
@@ -182,7 +156,7 @@ def test_hidden_documents_are_not_in_an_answer(open_index):
     """Neither are their copies, where that was asked for; unknown ones do not matter."""
     judged = open_index()
     alone = judged.hidden(["tea", "unknown"])
-    everything = judged.hidden_with_copies(["tea"])
+    everything = judged.hidden(["tea"], with_copies=True)
     assert (len(alone), len(everything), len(judged)) == (1, 2, 7)
     text = "steep green tea"
     assert "tea" not in dict(judged.rank(text, 9, system="dense", hidden=alone)[0])

@@ -11,6 +11,7 @@ from skillsearch.evaluation import lines
 from skillsearch.evaluation.lines import (
     MAX_FILE_BYTES,
     MAX_LINE_BYTES,
+    file_name,
     line_error,
     numbered_lines,
     shown,
@@ -134,3 +135,21 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
         lines.replace_file(path, broken())
     assert path.read_bytes() == "a\né\n".encode()
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("nvidia", "nvidia"),
+        ("own skills", "own_skills"),
+        ("../../etc/passwd", "etc_passwd"),
+        ("한국어 (2)", "한국어_2"),
+        ("a\x1b[2J\u202eb\0", "a_2J_b"),
+        ("..", "_"),
+        ("", "_"),
+    ],
+)
+def test_names_of_files_are_harmless(name, expected):
+    """They lead nowhere, hide nothing, and fit."""
+    assert file_name(name) == expected
+    assert len(file_name("字" * 300).encode()) <= 80

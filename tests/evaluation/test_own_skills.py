@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from skillsearch.errors import EvaluationError
-from skillsearch.evaluation.own_skills import KINDS, copies, own_collection
+from skillsearch.evaluation.own_skills import KINDS, own_collection
 from skillsearch.evaluation.types import JudgedDocument
 from skillsearch.types import Skill, SkillMetadata
 
@@ -199,33 +199,3 @@ def test_an_unknown_kind_is_an_error_that_lists_the_kinds():
     """So that a typo is found."""
     with pytest.raises(EvaluationError, match="'triggers'; choose from: trigger, task"):
         collect([make("coffee")], kinds=["triggers"])
-
-
-def document(doc_id, name="n", description="", body=""):
-    """Make a document."""
-    return JudgedDocument(doc_id, name, description, body)
-
-
-def test_copies_share_their_name_and_body_or_description():
-    """Copies of copies are copies; an empty text is nothing to share."""
-    documents = [
-        document("a", description="D", body="B"),
-        document("b", description="d"),
-        document("c", description="E", body=" b\n"),
-        document("d", description="e", body="X"),
-        document("e", name="m", description="D", body="B"),
-        document("f"),
-        document("g"),
-    ]
-    found = copies(documents)
-    assert {doc_id: set(group) for doc_id, group in found.items()} == {
-        **{doc_id: set("abcd") for doc_id in "abcd"},
-        **{doc_id: {doc_id} for doc_id in "efg"},
-    }
-    assert len(set(found.values())) == 4
-
-
-def test_a_document_can_join_two_groups_of_copies():
-    """By its body one, by its description the other."""
-    documents = [document("a", body="B"), document("b", "n", "D"), document("c", "n", "D", "B")]
-    assert {frozenset(group) for group in copies(documents).values()} == {frozenset("abc")}

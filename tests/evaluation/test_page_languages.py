@@ -60,7 +60,7 @@ def test_each_language_has_a_group_of_rows(part):
     heads, *rows = cells("\n".join(language_section(whole)))
     assert [" ".join(head) for head in heads] == ["system", *MEASURES, "from hybrid"]
     titles = [" ".join(row[0]) for row in rows if len(row) == 1]
-    assert titles == ["zh , 40 queries", "ko , 6 queries", "cross-language , 1 query"]
+    assert titles == ["zh, 40 queries", "ko, 6 queries", "cross-language, 1 query"]
     first, second = rows[1:3]
     assert first == [["hybrid"], *[["50.0", "25.0-75.0"]] * 7, []]
     assert second == [["bm25"], *[["60.0", "25.0-75.0"]] * 7, ["+10.0,", "better"]]

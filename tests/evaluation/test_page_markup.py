@@ -2,8 +2,9 @@
 
 import pytest
 
-from skillsearch.evaluation.page import cell, definitions, details, figures, row, table, text
+from skillsearch.evaluation.page import cell, definitions, details, figures, table, text
 from skillsearch.evaluation.plots import inline_svg
+from skillsearch.evaluation.report import Cell
 
 DOCUMENT = """<?xml version="1.0" encoding="utf-8" standalone="no"?>
 <svg xmlns:xlink="http://www.w3.org/1999/xlink" xmlns="http://www.w3.org/2000/svg" width="9pt">
@@ -43,20 +44,32 @@ def test_cells_have_dashes_for_hyphens_and_a_second_line():
     """A dash is as wide as a plus sign; digits stay below each other."""
     assert cell("-3.2") == "<td>&ndash;3.2</td>"
     assert cell("<0.001") == "<td>&lt;0.001</td>"
-    assert cell("84.3", "81-87", is_best=True) == ("<td><b>84.3</b><small>81&ndash;87</small></td>")
+    shown = "<td><b>84.3</b><small>81&ndash;87</small></td>"
+    assert cell(Cell("84.3", "81-87", is_best=True)) == shown
 
 
 def test_a_table_names_columns_rows_and_groups():
     """The box around it can be scrolled with the keyboard."""
-    html = table("Tea", ["kind", "price"], [("", [row("black", [cell("2")])]), ("rare", [])])
+    html = table("Tea", ["kind", "price"], [("", [("black", ["2"])]), ("rare", [])], links=0)
     assert html == (
         '<div class="scroll" role="region" tabindex="0" aria-label="Tea">\n<table>\n'
-        '<caption>Tea</caption>\n<thead><tr><th scope="col">kind</th>'
-        '<th scope="col">price</th></tr></thead>\n'
-        '<tbody>\n<tr><th scope="row">black</th><td>2</td></tr>\n</tbody>\n'
-        '<tbody>\n<tr><th class="group" colspan="2" scope="rowgroup">rare</th></tr>\n</tbody>'
+        '<caption>Tea</caption>\n<thead><tr><th scope="col"><bdi>kind</bdi></th>'
+        '<th scope="col"><bdi>price</bdi></th></tr></thead>\n'
+        '<tbody>\n<tr><th scope="row"><bdi>black</bdi></th><td>2</td></tr>\n</tbody>\n'
+        '<tbody>\n<tr><th class="group" colspan="2" scope="rowgroup"><bdi>rare</bdi></th></tr>\n'
+        "</tbody>"
         "\n</table>\n</div>"
     )
+
+
+def test_text_in_a_table_is_escaped_and_rows_can_lead_to_sections():
+    """Wherever it stands: in heads, titles and cells."""
+    rows = [("<a>", [Cell("<b>", "<i>")]), ("more", ["<u>"])]
+    html = table("Tea", ["<p>"], [("<q>", rows)], links=1)
+    assert not any(f"<{tag}>" in html for tag in "abipqu")
+    assert html.count("&lt;") == 6
+    assert '<a href="#c0"><bdi>&lt;a&gt;</bdi></a>' in html
+    assert html.count("<a ") == 1
 
 
 def test_details_are_closed_unless_asked_for():

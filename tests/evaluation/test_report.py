@@ -3,8 +3,6 @@
 import json
 from dataclasses import replace
 
-import pytest
-
 from skillsearch.evaluation.assess import assess, assess_kinds, assess_part
 from skillsearch.evaluation.confusables import confusables
 from skillsearch.evaluation.report import Outcome, report_dict, shortfalls
@@ -106,10 +104,7 @@ def test_the_first_system_is_held_against_what_it_must_reach():
     """A bound that is met is none; the message names system, measure, value and bound."""
     both = outcome(BAD, GOOD)
     found = shortfalls([both], [("RR@10", 1 / 6), ("Success@1", 0.5), ("Success@5", 0.3)])
-    assert [(one.system, one.measure, one.value, one.bound) for one in found] == [
-        ("bad", "Success@1", 0.0, 0.5)
-    ]
-    assert str(found[0]) == "bad has a mean Success@1 of 0, less than the 0.5 asked for"
+    assert found == ("bad has a mean Success@1 of 0, less than the 0.5 asked for",)
 
 
 def test_a_sum_that_is_rounded_down_is_no_shortfall():
@@ -122,4 +117,4 @@ def test_of_several_collections_the_mean_counts():
     outcomes = [outcome(GOOD), outcome(system("good", t1="a", h1="b", t2="a"))]
     assert shortfalls(outcomes, [("RR@10", 11 / 12)]) == ()
     (one,) = shortfalls(outcomes, [("RR@10", 0.95)])
-    assert one.value == pytest.approx(11 / 12)
+    assert one == "good has a mean RR@10 of 0.916667, less than the 0.95 asked for"

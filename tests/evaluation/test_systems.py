@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.errors import EvaluationError
-from skillsearch.evaluation.systems import SystemSpec, parse_system, parse_systems
+from skillsearch.evaluation.systems import parse_system, parse_systems
+from skillsearch.evaluation.types import SystemSpec
 from skillsearch.types import SYSTEMS
 
 

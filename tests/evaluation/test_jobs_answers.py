@@ -9,17 +9,17 @@ from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import ConfigError, EmbedderError, EvaluationError
 from skillsearch.evaluation.collection import load_collection
 from skillsearch.evaluation.confusables import confusables
-from skillsearch.evaluation.jobs import EXAMPLE
+from skillsearch.evaluation.jobs import DEPTH, EXAMPLE, MAX_FOREIGN, Answered, Job, answer_all
 from skillsearch.evaluation.judged_index import Embedders
 from skillsearch.evaluation.runs import measure, write_run
-from skillsearch.evaluation.searching import (
-    DEPTH,
-    MAX_FOREIGN,
-    Answered,
-    answer_all,
+from skillsearch.evaluation.systems import parse_systems
+from skillsearch.evaluation.types import (
+    Collection,
+    JudgedDocument,
+    JudgedQuery,
+    SystemAnswers,
+    SystemSpec,
 )
-from skillsearch.evaluation.systems import SystemSpec, parse_systems
-from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery, SystemAnswers
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.types import SYSTEMS
@@ -52,9 +52,9 @@ COLLECTION = Collection(
 def answer(tmp_path):
     """Let systems answer the collection above without a model."""
 
-    def run(*systems, collection=COLLECTION, **options) -> Answered:
+    def run(*systems, collection=COLLECTION, foreign=(), **options) -> Answered:
         specs = parse_systems(systems, model="hashing")
-        return answer_all(collection, specs, work=tmp_path / "work", **options)
+        return answer_all(Job(collection, foreign), specs, work=tmp_path / "work", **options)
 
     return run
 
@@ -252,9 +252,9 @@ def test_the_shipped_example_is_answered_by_the_real_model(tmp_path):
     collection = load_collection(EXAMPLE)
     english = {query.query_id for query in collection.queries if query.language == "en"}
     specs = [SystemSpec("hybrid")]
-    first = answer_all(collection, specs, work=tmp_path, drop_gold=True)
+    first = answer_all(Job(collection), specs, work=tmp_path, drop_gold=True)
     success = measure(collection.qrels, first.systems[0].answers, ["Success@5"])["Success@5"]
     assert sum(success[query_id] for query_id in english) > 0.8 * len(english)
-    second = answer_all(collection, specs, work=tmp_path, drop_gold=True)
+    second = answer_all(Job(collection), specs, work=tmp_path, drop_gold=True)
     assert second.systems[0].answers == first.systems[0].answers
     assert second.systems[0].unanswerable == first.systems[0].unanswerable

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from skillsearch.evaluation.abstention import assess_abstention, auroc, expected_calibration_error
+from skillsearch.evaluation.assess import assess_abstention, auroc, expected_calibration_error
 from skillsearch.evaluation.types import OperatingPoint, ReliabilityBin, SystemAnswers
 
 SCORES = st.lists(st.sampled_from([0.0, 0.1, 0.3, 0.5, 0.9, 1.0]), min_size=1, max_size=20)
