@@ -9,10 +9,9 @@ from skillsearch import SkillIndex
 from skillsearch.agents.tools.library_tools import library_tools
 from skillsearch.agents.tools.tool import Toolset
 from skillsearch.agents.toolsets.chunks import LoadSkillChunkTool, SkillManager
-from skillsearch.agents.toolsets.context import SkillsLoader
+from skillsearch.agents.toolsets.context import SkillsLoader, ToolContext
 from skillsearch.agents.toolsets.context import SkillsManager as ContextManager
-from skillsearch.agents.toolsets.context_tools import ToolContext
-from skillsearch.agents.toolsets.context_tools import toolset as context_toolset
+from skillsearch.agents.toolsets.context import toolset as context_toolset
 from skillsearch.agents.toolsets.skills_manager import SkillsManager
 from skillsearch.agents.toolsets.workspace import WorkspaceToolset
 from skillsearch.library.skill_library import SkillLibrary

@@ -27,22 +27,19 @@ __all__ = [
 ]
 
 _LATE = {
-    "Environment": "toolsets.environments",
-    "LoadSkillChunkTool": "toolsets.chunks",
-    "ServerEnvironment": "toolsets.environments",
-    "SkillManager": "toolsets.chunks",
-    "SkillSession": "session",
-    "Tool": "tools.tool",
-    "ToolArguments": "tools.tool",
-    "Toolset": "tools.tool",
-    "WorkspaceToolset": "toolsets.workspace",
-    "library_tools": "tools.library_tools",
-    "run_script_tool": "tools.run_tools",
+    "session": ["SkillSession"],
+    "tools.library_tools": ["library_tools"],
+    "tools.run_tools": ["run_script_tool"],
+    "tools.tool": ["Tool", "ToolArguments", "Toolset"],
+    "toolsets.chunks": ["LoadSkillChunkTool", "SkillManager"],
+    "toolsets.environments": ["Environment", "ServerEnvironment"],
+    "toolsets.workspace": ["WorkspaceToolset"],
 }
 
 
 def __getattr__(name: str) -> object:
     """Import a name when it is first used: most need pydantic, which starts slowly."""
-    if name not in _LATE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_LATE[name]}"), name)
+    for module, names in _LATE.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

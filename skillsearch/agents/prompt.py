@@ -1,8 +1,7 @@
 """Skills → text for a system prompt: overviews, loaded bodies and documents.
 
 Everything that a skill says is quoted material. Nothing in it can hide from a reader, close the
-element that it stands in, or pass for a line of ours. The caller joins the parts with blank lines;
-an empty part is left out.
+element that it stands in, or pass for a line of ours. The caller joins parts by blank lines.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
@@ -64,12 +63,10 @@ def skill_line(name: str, description: str) -> str:
 
 
 def fit_lines(lines: Iterable[str], total: int, room: int, note: str) -> tuple[str, int]:
-    """Join lines, most important first, while they fit into `room` characters.
+    """Join lines, most important first, while they fit into `room` characters, and count them.
 
     If not all of the `total` lines fit, the last one is `note`, formatted with ``shown``,
     ``hidden`` and ``total``, which is there even if it alone exceeds the room.
-
-    Returns the text, and how many of the lines it has.
     """
     shown: list[str] = []
     used = -1
@@ -92,20 +89,33 @@ def render_overview(skills: Sequence[PromptSkill], form: OverviewFormat = "xml")
     """Render the names and descriptions that an agent chooses from, in the given order.
 
     For skills that follow the specification, xml is byte for byte what ``skills-ref to-prompt``
-    writes, except that locations are escaped too. Markdown has one list item for each skill.
-    Without skills the text is empty, or an empty JSON list. An unknown form is a `ValueError`.
+    writes, except that locations are escaped too. An unknown form is a `ValueError`.
     """
-    if form not in _OVERVIEWS:
+    if form not in OVERVIEW_FORMATS:
         raise ValueError(f"form is {form!r}; use one of: {', '.join(OVERVIEW_FORMATS)}.")
-    return _OVERVIEWS[form]([_safe(skill) for skill in skills])
+    records = [asdict(_safe(skill)) for skill in skills]
+    if form == "json":
+        return json.dumps(records, ensure_ascii=False).replace("<", "\\u003c")  # opens no tag
+    lines = []
+    for record in records:
+        if form == "markdown":
+            about = _as_markdown(one_line(record["description"]))
+            lines.append(f"- **{_as_markdown(record['name'])}**: {about}")
+            if record["location"]:
+                lines.append(f"  location: {_as_markdown(record['location'])}")
+        else:
+            lines.append("<skill>")
+            for tag, text in record.items():
+                if text or tag != "location":
+                    lines += [f"<{tag}>", html.escape(text), f"</{tag}>"]
+            lines.append("</skill>")
+    if form == "xml" and lines:
+        lines = ["<available_skills>", *lines, "</available_skills>"]
+    return "\n".join(lines)
 
 
 def render_available(skills: Sequence[PromptSkill], limit: int | None = None) -> str:
-    """Render an overview as trpc-agent-go's plain list, a line for each skill.
-
-    Only the first `limit` skills are described; the others are only named. Without skills the
-    text is empty.
-    """
+    """Render trpc-agent-go's plain list; skills after the first `limit` are only named."""
     if not skills:
         return ""
     shown = len(skills) if limit is None else min(max(limit, 0), len(skills))
@@ -130,8 +140,7 @@ def render_body(
     """Render the body of a loaded skill as a ``skill_content`` block, for prompts and results.
 
     The body stays Markdown, so the block is not XML; but only its last line has its closing tag.
-    `directory` is empty if the agent cannot open files itself. Of `files`, paths below it,
-    `MAX_SHOWN_FILES` are shown.
+    `directory` is empty if the agent cannot open files itself.
     """
     lines = [f'<skill_content name="{html.escape(_name(name))}">', _text(body)]
     if directory:
@@ -159,57 +168,16 @@ def render_chunks(chunks: Sequence[tuple[str, str]]) -> str:
 def render_loaded(entries: Sequence[LoadedPrompt]) -> str:
     r"""Render loaded skills and their documents in trpc-agent-go's plain form.
 
-    Each skill has its body, a line that names its documents, and the documents. A line of theirs
-    that begins like one of ours (``[Loaded]``, ``[Doc]`` or ``Docs loaded:``, after blanks and in
-    any case) gets a backslash: ``\[Doc] a.md``.
+    A line that begins like one of ours (``[Loaded]``, ``[Doc]`` or ``Docs loaded:``, after blanks
+    and in any case) gets a backslash: ``\[Doc] a.md``.
     """
-    return "\n\n".join(_loaded(entry) for entry in entries)
-
-
-def _loaded(entry: LoadedPrompt) -> str:
-    docs = [(_without_tags(_path(path)), _unmarked(content)) for path, content in entry.docs]
-    paths = ", ".join(path for path, _ in docs) or "none"
-    name = _without_tags(_name(entry.name))
-    head = f"[Loaded] {name}\n\n{_unmarked(entry.body)}\nDocs loaded: {paths}"
-    return "\n\n".join([head, *(f"[Doc] {path}\n\n{content}" for path, content in docs)])
-
-
-def _xml(skills: Sequence[PromptSkill]) -> str:
-    """Render an overview as XML, one tag a line."""
-    if not skills:
-        return ""
-    lines = ["<available_skills>"]
-    for skill in skills:
-        lines.append("<skill>")
-        for tag, value in asdict(skill).items():
-            if value or tag != "location":
-                lines += [f"<{tag}>", html.escape(value), f"</{tag}>"]
-        lines.append("</skill>")
-    return "\n".join([*lines, "</available_skills>"])
-
-
-def _markdown(skills: Sequence[PromptSkill]) -> str:
-    """Render an overview as a Markdown list; a location is the second line of its item."""
-    lines = []
-    for skill in skills:
-        description = _as_markdown(one_line(skill.description))
-        lines.append(f"- **{_as_markdown(skill.name)}**: {description}")
-        if skill.location:
-            lines.append(f"  location: {_as_markdown(skill.location)}")
-    return "\n".join(lines)
-
-
-def _json(skills: Sequence[PromptSkill]) -> str:
-    """Render an overview as a JSON list on one line, without a character that opens a tag."""
-    records = [asdict(skill) for skill in skills]
-    return json.dumps(records, ensure_ascii=False).replace("<", "\\u003c")
-
-
-_OVERVIEWS: dict[str, Callable[[Sequence[PromptSkill]], str]] = {
-    "xml": _xml,
-    "markdown": _markdown,
-    "json": _json,
-}
+    parts = []
+    for entry in entries:
+        docs = [(_without_tags(_path(path)), _unmarked(content)) for path, content in entry.docs]
+        name, paths = _without_tags(_name(entry.name)), ", ".join(path for path, _ in docs)
+        parts.append(f"[Loaded] {name}\n\n{_unmarked(entry.body)}\nDocs loaded: {paths or 'none'}")
+        parts += (f"[Doc] {path}\n\n{content}" for path, content in docs)
+    return "\n\n".join(parts)
 
 
 def _safe(skill: PromptSkill) -> PromptSkill:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, MutableMapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 from skillsearch.agents.session_state import (
@@ -12,6 +13,7 @@ from skillsearch.agents.session_state import (
     KINDS,
     LIFETIMES,
     LOADED,
+    AgentRecords,
     Changes,
     DocSelection,
     Kind,
@@ -20,18 +22,9 @@ from skillsearch.agents.session_state import (
     SelectMode,
     StateDelta,
     adopt_unowned,
-    artifacts_text,
-    lifetime_at,
-    names_at,
+    compact_json,
     names_text,
-    order_key,
-    order_of,
     parse_json,
-    scope,
-    selection_at,
-    since_at,
-    state_key,
-    text_at,
 )
 from skillsearch.execution.types import ArtifactRef
 
@@ -47,18 +40,11 @@ class SkillSession:
     """What one agent has loaded, kept in a host's state and nowhere else.
 
     Every call reads the state anew, so sessions may share one; each sees only the records of its
-    own agent. Skills are known by names that the caller has resolved. A session belongs to one
-    thread at a time.
-
-    Each skill keeps the lifetime of the session that last loaded it. Records without a lifetime,
-    such as those of trpc-agent-go, have that of the session that reads them. An agent that opens a
-    state adopts the records that nobody owns; see `adopt_unowned`.
-
-    `state` also holds whatever else the host keeps there, and is changed in place; `opening` is
-    what opening the session changed in it. A host without agents has an empty `agent`. If more than
-    ``max_loaded`` skills would be loaded, the least recently touched makes room; loading, selecting
-    documents and activating a chunk are touches. ``clock`` returns the time of a load, with its
-    zone. `ValueError` if the lifetime is unknown or ``max_loaded`` less than one.
+    own agent. Skills are known by names that the caller has resolved. It is not thread-safe.
+    Each skill keeps the lifetime of the session that last loaded it; records without one, such as
+    those of trpc-agent-go, have that of the session that reads them. If more than ``max_loaded``
+    skills would be loaded, the least recently touched makes room. `opening` is what opening the
+    session changed in the state. An invalid lifetime or ``max_loaded`` is a `ValueError`.
     """
 
     def __init__(
@@ -79,8 +65,9 @@ class SkillSession:
         self._lifetime = lifetime
         self._max_loaded = max_loaded
         self._clock = clock
+        self._records = AgentRecords(self.state, agent)
         adopted = self._apply(adopt_unowned(self.state, agent) if agent else {})
-        evicted = self._surplus(order_of(self.state, agent))
+        evicted = self._surplus(self._records.order())
         self.opening = StateDelta(adopted | self._drop(evicted), evicted)
 
     @classmethod
@@ -93,10 +80,7 @@ class SkillSession:
         max_loaded: int | None = None,
         clock: Callable[[], datetime] = utc_now,
     ) -> SkillSession:
-        """Open a session on a state that `to_json` wrote; the other arguments are the class's.
-
-        Members that are not texts are left out; if `text` is not a JSON object, the state is empty.
-        """
+        """Open a session on what `to_json` wrote; whatever is not a text in it is left out."""
         members = parse_json(text)
         state = _texts(members.items()) if isinstance(members, dict) else {}
         return cls(state, agent=agent, lifetime=lifetime, max_loaded=max_loaded, clock=clock)
@@ -107,12 +91,9 @@ class SkillSession:
 
     def for_agent(self, agent: str) -> SkillSession:
         """Return the session of another agent on the same state, with the same settings."""
+        lifetime, most, clock = self._lifetime, self._max_loaded, self._clock
         return SkillSession(
-            self.state,
-            agent=agent,
-            lifetime=self._lifetime,
-            max_loaded=self._max_loaded,
-            clock=self._clock,
+            self.state, agent=agent, lifetime=lifetime, max_loaded=most, clock=clock
         )
 
     def load(
@@ -122,20 +103,18 @@ class SkillSession:
 
         `docs` replaces the selected documents, unless it is empty; `include_all_docs` selects all.
         """
-        changes: Changes = {
-            self._key("loaded", name): LOADED,
-            self._key("lifetime", name): self._lifetime,
-        }
+        key = self._records.key
+        changes: Changes = {key("loaded", name): LOADED, key("lifetime", name): self._lifetime}
         if not self.is_loaded(name):
-            changes[self._key("since", name)] = self._clock().astimezone(UTC).isoformat()
+            changes[key("since", name)] = self._clock().astimezone(UTC).isoformat()
         if include_all_docs:
-            changes[self._key("docs", name)] = ALL_DOCS
+            changes[key("docs", name)] = ALL_DOCS
         elif docs:
-            changes[self._key("docs", name)] = names_text(docs)
+            changes[key("docs", name)] = names_text(docs)
         order = self._touched(name)
         evicted = self._surplus(order)
-        changes[order_key(self.agent)] = names_text(order[len(evicted) :])
-        return self._apply(changes | self._forgetting(evicted), evicted)
+        changes |= self._records.in_order(order[len(evicted) :]) | self._forgetting(evicted)
+        return self._apply(changes, evicted)
 
     def unload(self, name: str) -> StateDelta:
         """Forget a skill with its documents and chunks, if anything is recorded of it."""
@@ -150,8 +129,8 @@ class SkillSession:
     ) -> DocSelection:
         """Change which documents of a skill are selected; the skill need not be loaded.
 
-        Once all are selected, only ``clear`` narrows the selection, as in trpc-agent-go. A mode
-        other than ``add`` and ``clear`` means ``replace``.
+        Once all are selected, only ``clear`` narrows the selection, as in trpc-agent-go. An unknown
+        mode means ``replace``.
         """
         how = _MODES.get(mode.strip().lower(), "replace")
         before = self.selection(name)
@@ -168,16 +147,21 @@ class SkillSession:
 
     def deactivate_chunks(self, name: str, chunk_ids: Collection[str] | None = None) -> StateDelta:
         """Forget that some chunks of a skill, or with None all, were handed out."""
-        gone = self.active_chunks(name) if chunk_ids is None else chunk_ids
-        left = [each for each in self.active_chunks(name) if each not in gone]
-        return self._apply({self._key("chunks", name): names_text(left) if left else None})
+        active = self.active_chunks(name)
+        gone = active if chunk_ids is None else chunk_ids
+        left = [each for each in active if each not in gone]
+        return self._apply({self._records.key("chunks", name): names_text(left) if left else None})
+
+    def reset_chunks(self) -> None:
+        """Forget that any chunk of any skill was handed out."""
+        for name in self._records.skills():
+            self.deactivate_chunks(name)
 
     def record_artifacts(self, artifacts: Iterable[ArtifactRef], call_id: str = "") -> StateDelta:
-        """Record what a tool call saved, in place of the previous record, which all agents share.
-
-        `call_id` is the host's id of the call.
-        """
-        return self._apply({ARTIFACTS_KEY: artifacts_text(call_id, artifacts)})
+        """Record what the host's call saved, in place of the previous record of any agent."""
+        saved = [{**asdict(each), "ref": each.ref} for each in artifacts]
+        record = {"tool_call_id": call_id, "artifacts": saved}
+        return self._apply({ARTIFACTS_KEY: compact_json(record)})
 
     def begin_turn(self) -> StateDelta:
         """Forget what was loaded for the previous turn; the host calls this first in each turn."""
@@ -189,31 +173,23 @@ class SkillSession:
 
     def is_loaded(self, name: str) -> bool:
         """Return whether a skill is loaded."""
-        return text_at(self.state, self._key("loaded", name)) == LOADED
+        return self._records.text("loaded", name) == LOADED
 
     def selection(self, name: str) -> DocSelection:
         """Return the selected documents of a skill, loaded or not."""
-        return selection_at(self.state, self.agent, name)
+        return self._records.selection(name)
 
     def active_chunks(self, name: str) -> tuple[str, ...]:
         """Return the ids of a skill's activated chunks, in the order of their activation."""
-        return names_at(self.state, self._key("chunks", name))
+        return self._records.names("chunks", name)
 
     def loaded(self) -> tuple[LoadedEntry, ...]:
         """Return the loaded skills, least recently touched first."""
-        return tuple(self._entry(name) for name in order_of(self.state, self.agent))
-
-    def _entry(self, name: str) -> LoadedEntry:
-        since = since_at(self.state, self.agent, name)
-        docs = self.selection(name)
-        return LoadedEntry(name, since, docs.names, docs.include_all, self.active_chunks(name))
-
-    def _key(self, kind: Kind, name: str) -> str:
-        return state_key(kind, self.agent, name)
+        return tuple(map(self._records.entry, self._records.order()))
 
     def _touched(self, name: str) -> list[str]:
         """Return the loaded skills in order, with one of them, loaded or not, last."""
-        return [*(other for other in order_of(self.state, self.agent) if other != name), name]
+        return [*(other for other in self._records.order() if other != name), name]
 
     def _surplus(self, order: Sequence[str]) -> Sequence[str]:
         """Return the skills at the front that exceed the limit."""
@@ -221,37 +197,33 @@ class SkillSession:
 
     def _record(self, kind: Kind, name: str, value: str) -> StateDelta:
         """Write a record of a skill and touch it; a skill new to the state gets a lifetime."""
-        changes: Changes = {self._key(kind, name): value}
-        if lifetime_at(self.state, self.agent, name) is None:
-            changes[self._key("lifetime", name)] = self._lifetime
+        changes: Changes = {self._records.key(kind, name): value}
+        if self._records.lifetime(name) is None:
+            changes[self._records.key("lifetime", name)] = self._lifetime
         if self.is_loaded(name):
-            changes[order_key(self.agent)] = names_text(self._touched(name))
+            changes |= self._records.in_order(self._touched(name))
         return self._apply(changes)
 
     def _end(self, lifetime: Lifetime) -> StateDelta:
         """Forget every skill of a lifetime; the session's own stands in for a missing one."""
-        names = dict.fromkeys(record.name for record in scope(self.state, self.agent))
-        lifetimes = {n: lifetime_at(self.state, self.agent, n) or self._lifetime for n in names}
-        return self._drop([name for name in names if lifetimes[name] == lifetime])
+        lifetimes = {n: self._records.lifetime(n) for n in self._records.skills()}
+        return self._drop([n for n in lifetimes if (lifetimes[n] or self._lifetime) == lifetime])
 
     def _drop(self, names: Collection[str]) -> StateDelta:
         """Remove all records of skills."""
         if not names:
             return StateDelta()
-        gone = frozenset(names)
-        left = [name for name in order_of(self.state, self.agent) if name not in gone]
-        order = {order_key(self.agent): names_text(left) if left else None}
-        return self._apply(self._forgetting(names) | order)
+        left = [name for name in self._records.order() if name not in names]
+        return self._apply(self._forgetting(names) | self._records.in_order(left))
 
     def _forgetting(self, names: Iterable[str]) -> Changes:
         """Return the changes that remove all records of skills except their place in the order."""
-        return {self._key(kind, name): None for name in names for kind in KINDS}
+        return {self._records.key(kind, name): None for name in names for kind in KINDS}
 
     def _apply(self, changes: Changes, evicted: Iterable[str] = ()) -> StateDelta:
         """Make changes to the state and return those that had an effect."""
-        delta = StateDelta(
-            {key: value for key, value in changes.items() if self.state.get(key) != value}, evicted
-        )
+        real = {key: value for key, value in changes.items() if self.state.get(key) != value}
+        delta = StateDelta(real, evicted)
         for key, value in delta.items():
             if value is None:
                 del self.state[key]

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple, get_args
 from urllib.parse import quote, unquote
 
-from skillsearch.execution.types import ArtifactRef
 from skillsearch.types import JsonValue
 
 Kind = Literal["loaded", "docs", "chunks", "since", "lifetime"]
-"""The kinds of records of a skill: that it is loaded, its selected documents, its activated chunks,
-when it was loaded, and how long it stays."""
+"""The kinds of records of a skill; `since` is when it was loaded."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 Lifetime = Literal["turn", "once", "session"]
@@ -59,11 +58,7 @@ class StateDelta(Changes):
 
 @dataclass(frozen=True, slots=True)
 class DocSelection:
-    """The selected documents of a skill, in the order of their selection.
-
-    `names` is empty if all are selected. `mode` and `delta` say how the selection was made, and
-    what that changed; a selection that was only read has none.
-    """
+    """The selected documents of a skill in order, and how and with what effect they changed."""
 
     names: tuple[str, ...] = ()
     include_all: bool = False
@@ -73,10 +68,7 @@ class DocSelection:
 
 @dataclass(frozen=True, slots=True)
 class LoadedEntry:
-    """A loaded skill, as its caller named it, with its documents and activated chunks in order.
-
-    `since` is in UTC, or None if the state does not tell; `docs` is empty if all are selected.
-    """
+    """A loaded skill with its documents, none if it is all, and activated chunks in order."""
 
     name: str
     since: datetime | None
@@ -96,9 +88,8 @@ class SkillKey(NamedTuple):
 def state_key(kind: Kind, agent: str, name: str) -> str:
     """Return the key of a record, such as ``temp:skill:docs_by_agent:cook/brew-tea``.
 
-    No two records share a key. Names stand as they are. An agent is percent-encoded if it contains
-    a slash, as in trpc-agent-go, or anything that looks like an escape: otherwise ``a/b`` and
-    ``a%2Fb`` would share their keys.
+    An agent is percent-encoded if it contains a slash, as in trpc-agent-go, or anything that looks
+    like an escape: otherwise ``a/b`` and ``a%2Fb`` would share their keys.
     """
     if not agent:
         return f"{_PREFIX}{kind}:{name}"
@@ -114,18 +105,20 @@ def order_key(agent: str) -> str:
 
 def parse_key(key: str) -> SkillKey | None:
     """Return the record that a key belongs to, or None if `state_key` never returns that key."""
-    if not key.startswith(_PREFIX):
-        return None
-    head, colon, rest = key[len(_PREFIX) :].partition(":")
-    if not colon:
+    head, colon, rest = key.removeprefix(_PREFIX).partition(":")
+    if not colon or not key.startswith(_PREFIX):
         return None
     if kind := _HEADS.get(head):
         return SkillKey(kind, "", rest)
     segment, slash, name = rest.partition("/")
-    agent = _agent(segment)
-    if slash and agent and (kind := _AGENT_HEADS.get(head)):
-        return SkillKey(kind, agent, name)
-    return None
+    kind = _AGENT_HEADS.get(head)
+    try:
+        agent = unquote(segment, errors="surrogatepass") if "%" in segment else segment
+    except UnicodeDecodeError:
+        return None
+    if not slash or not agent or not kind or ("%" in segment and _segment(agent) != segment):
+        return None
+    return SkillKey(kind, agent, name)
 
 
 def _segment(agent: str) -> str:
@@ -135,86 +128,77 @@ def _segment(agent: str) -> str:
     return agent
 
 
-def _agent(segment: str) -> str | None:
-    """Undo `_segment`; None if it never returns this."""
-    if "%" not in segment:
-        return segment
-    try:
-        agent = unquote(segment, errors="surrogatepass")
-    except UnicodeDecodeError:
-        return None
-    return agent if _segment(agent) == segment else None
+@dataclass(frozen=True, slots=True)
+class AgentRecords:
+    """The records of one agent in a state; reads only."""
 
+    state: Mapping[str, str]
+    agent: str
 
-def scope(state: Mapping[str, str], agent: str) -> Iterator[SkillKey]:
-    """Yield all records of an agent, in the order of the state."""
-    for key in state:
-        record = parse_key(key) if isinstance(key, str) else None
-        if record and record.agent == agent:
-            yield record
+    def key(self, kind: Kind, name: str) -> str:
+        """Return the key of a record."""
+        return state_key(kind, self.agent, name)
 
+    def all_keys(self) -> Iterator[SkillKey]:
+        """Yield all records, in the order of the state."""
+        for key in self.state:
+            record = parse_key(key) if isinstance(key, str) else None
+            if record and record.agent == self.agent:
+                yield record
 
-def text_at(state: Mapping[str, str], key: str) -> str:
-    """Return the text at a key; empty if there is none."""
-    value = state.get(key)
-    return value if isinstance(value, str) else ""
+    def skills(self) -> tuple[str, ...]:
+        """Return the skills that have records."""
+        return tuple(dict.fromkeys(record.name for record in self.all_keys()))
 
+    def text(self, kind: Kind, name: str) -> str:
+        """Return the text of a record; empty if there is none."""
+        return _text(self.state, self.key(kind, name))
 
-def names_at(state: Mapping[str, str], key: str) -> tuple[str, ...]:
-    """Return the texts of a JSON array, without duplicates."""
-    value = parse_json(text_at(state, key))
-    if not isinstance(value, list):
-        return ()
-    return tuple(dict.fromkeys(name for name in value if isinstance(name, str)))
+    def names(self, kind: Kind, name: str) -> tuple[str, ...]:
+        """Return the texts of a record that is a JSON array, without duplicates."""
+        return _names(self.text(kind, name))
+
+    def order(self) -> tuple[str, ...]:
+        """Return the loaded skills, least recently touched first; those never touched last."""
+        kinds = ((kind, name) for kind, _, name in self.all_keys())
+        loaded = {n for kind, n in kinds if kind == "loaded" and self.text(kind, n) == LOADED}
+        touched = _names(_text(self.state, order_key(self.agent)))
+        known = [name for name in touched if name in loaded]
+        return (*known, *sorted(loaded.difference(known)))
+
+    def in_order(self, names: Sequence[str]) -> Changes:
+        """Return the change that makes skills the order."""
+        return {order_key(self.agent): names_text(names) if names else None}
+
+    def entry(self, name: str) -> LoadedEntry:
+        """Return what is recorded of a skill; a time without a zone counts as UTC."""
+        docs = self.selection(name)
+        since = None
+        with suppress(ValueError, OverflowError):
+            moment = datetime.fromisoformat(self.text("since", name))
+            since = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return LoadedEntry(name, since, docs.names, docs.include_all, self.names("chunks", name))
+
+    def selection(self, name: str) -> DocSelection:
+        """Return the selected documents of a skill."""
+        if self.text("docs", name) == ALL_DOCS:
+            return DocSelection(include_all=True)
+        return DocSelection(self.names("docs", name))
+
+    def lifetime(self, name: str) -> Lifetime | None:
+        """Return how long a skill stays, or None if the state does not tell."""
+        text = self.text("lifetime", name)
+        return next((lifetime for lifetime in LIFETIMES if lifetime == text), None)
 
 
 def names_text(names: Iterable[str]) -> str:
     """Return names as a JSON array, without duplicates."""
-    return json.dumps(list(dict.fromkeys(names)), ensure_ascii=False, separators=(",", ":"))
+    return compact_json(list(dict.fromkeys(names)))
 
 
-def order_of(state: Mapping[str, str], agent: str) -> tuple[str, ...]:
-    """Return an agent's loaded skills, least recently touched first.
-
-    As in trpc-agent-go, skills without a recorded touch come last, by name.
-    """
-    loaded = {
-        record.name
-        for record in scope(state, agent)
-        if record.kind == "loaded" and text_at(state, state_key(*record)) == LOADED
-    }
-    known = [name for name in names_at(state, order_key(agent)) if name in loaded]
-    return (*known, *sorted(loaded.difference(known)))
-
-
-def selection_at(state: Mapping[str, str], agent: str, name: str) -> DocSelection:
-    """Return the selected documents of a skill."""
-    key = state_key("docs", agent, name)
-    if text_at(state, key) == ALL_DOCS:
-        return DocSelection(include_all=True)
-    return DocSelection(names_at(state, key))
-
-
-def since_at(state: Mapping[str, str], agent: str, name: str) -> datetime | None:
-    """Return when a skill was loaded, in UTC; a time without a zone counts as UTC."""
-    try:
-        moment = datetime.fromisoformat(text_at(state, state_key("since", agent, name)))
-        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-    except (ValueError, OverflowError):
-        return None
-
-
-def lifetime_at(state: Mapping[str, str], agent: str, name: str) -> Lifetime | None:
-    """Return how long a skill stays, or None if the state does not tell."""
-    text = text_at(state, state_key("lifetime", agent, name))
-    return next((lifetime for lifetime in LIFETIMES if lifetime == text), None)
-
-
-def artifacts_text(call_id: str, artifacts: Iterable[ArtifactRef]) -> str:
-    """Return what a call saved, as the JSON object that trpc-agent-go keeps."""
-    saved = [{"name": each.name, "version": each.version, "ref": each.ref} for each in artifacts]
-    record = {"tool_call_id": call_id, "artifacts": saved}
-    return json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+def compact_json(value: JsonValue) -> str:
+    """Return JSON as trpc-agent-go writes it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def parse_json(text: str) -> JsonValue:
@@ -225,37 +209,36 @@ def parse_json(text: str) -> JsonValue:
         return None
 
 
+def _text(state: Mapping[str, str], key: str) -> str:
+    value = state.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _names(text: str) -> tuple[str, ...]:
+    value = parse_json(text)
+    names = value if isinstance(value, list) else []
+    return tuple(dict.fromkeys(name for name in names if isinstance(name, str)))
+
+
 def adopt_unowned(state: Mapping[str, str], agent: str) -> Changes:
     """Return the changes that give an agent the loads and selections that nobody owns.
 
     As in trpc-agent-go, ``temp:skill:loaded:NAME`` and ``temp:skill:docs:NAME`` become keys of the
-    agent that opens the state, unless it has a value there; either way the old key goes. Two things
-    differ. The order comes along: adopted skills count as touched before the agent's own. And a
-    skill with ``temp:skill:lifetime:NAME`` stays: it belongs to a session without an agent, and no
-    agent takes from another.
+    agent that opens the state, unless it has a value there; either way the old key goes. But
+    adopted skills count as touched before the agent's own, and a skill with a lifetime stays: it
+    belongs to a session without an agent.
     """
-    records = list(scope(state, ""))
-    kept = {
-        record.name
-        for record in records
-        if record.kind == "lifetime" and text_at(state, state_key(*record))
-    }
+    nobody, ours = AgentRecords(state, ""), AgentRecords(state, agent)
+    kept = {name for name in nobody.skills() if nobody.text("lifetime", name)}
     changes: Changes = {}
-    for record in records:
-        old = state_key(*record)
-        value = text_at(state, old)
-        if record.kind in {"loaded", "docs"} and record.name not in kept and value:
-            new = state_key(record.kind, agent, record.name)
-            changes |= {old: None, new: text_at(state, new) or value}
-    return changes | _joined_orders(state, agent, kept) if changes else {}
-
-
-def _joined_orders(state: Mapping[str, str], agent: str, kept: set[str]) -> Changes:
-    """Return the orders of the unowned and of an agent after it has adopted some."""
-    unowned, mine = order_of(state, ""), order_of(state, agent)
+    for kind, _, name in nobody.all_keys():
+        value = nobody.text(kind, name)
+        if kind in {"loaded", "docs"} and name not in kept and value:
+            changes[nobody.key(kind, name)] = None
+            changes[ours.key(kind, name)] = ours.text(kind, name) or value
+    if not changes:
+        return {}
+    unowned, mine = nobody.order(), ours.order()
     adopted = [name for name in unowned if name not in kept.union(mine)]
     staying = [name for name in unowned if name in kept]
-    return {
-        order_key(""): names_text(staying) if staying else None,
-        order_key(agent): names_text([*adopted, *mine]) if adopted or mine else None,
-    }
+    return changes | nobody.in_order(staying) | ours.in_order([*adopted, *mine])

@@ -6,8 +6,10 @@ Every face asks in the same three steps: `open_index`, `bring_up_to_date`, `Skil
 from __future__ import annotations
 
 import os
+from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from skillsearch.config import Settings, index_option
 from skillsearch.errors import IndexNotFoundError, LockTimeoutError, RootError, SkillSearchError
@@ -20,6 +22,40 @@ if TYPE_CHECKING:
 MAX_CHECKED_SKILLS = 20_000
 # More new skills than this take seconds to embed.
 MAX_REFRESHED_FILES = 32
+
+
+_T = TypeVar("_T")
+
+
+class OpenIndexes(Generic[_T]):
+    """What was made of the `most` recently used index folders, again after each new generation."""
+
+    def __init__(self, make: Callable[[Path], _T], most: int = 1) -> None:
+        self._make = make
+        self._most = most
+        self._kept: OrderedDict[Path, tuple[tuple[int, ...], _T]] = OrderedDict()
+
+    def get(self, folder: Path) -> _T:
+        """Return what belongs to the newest generation of an index."""
+        stamp = _stamp(folder)
+        kept = self._kept.pop(folder, None)
+        if kept is None or kept[0] != stamp:
+            kept = stamp, self._make(folder)
+        self._kept[folder] = kept
+        while len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+        return kept[1]
+
+    def mark_current(self, folder: Path) -> None:
+        """Take what was made of an index as up to date, because it has written the index itself."""
+        if folder in self._kept:
+            self._kept[folder] = _stamp(folder), self._kept[folder][1]
+
+
+def _stamp(folder: Path) -> tuple[int, ...]:
+    from skillsearch.index.storage.cache import IndexFolder
+
+    return IndexFolder(folder).stamp()
 
 
 def open_index(settings: Settings) -> SkillIndex:

@@ -20,13 +20,13 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, CallToolResult, TextContent
 
 from skillsearch.agents.prompt import render_body, render_chunks
-from skillsearch.agents.tools.failures import INDEXING, failure, failure_of
+from skillsearch.agents.tools.failures import INDEXING, Answer, failure, failure_of
 from skillsearch.agents.tools.tool import Deferred, Toolset
 from skillsearch.errors import SkillSearchError
 from skillsearch.mcp_server.served_library import LibraryThread
 from skillsearch.mcp_server.session_tools import SessionTools
 from skillsearch.text.safe_text import one_line, visible
-from skillsearch.types import IndexProgress, JsonValue
+from skillsearch.types import IndexProgress
 
 INDEXING_SECONDS = 0.05
 """How often a waiting call looks at the index."""
@@ -46,7 +46,6 @@ ERROR_KEY = "skillsearch/error"
 """Where the metadata of a failed call hold the error for programs."""
 
 Record = dict[str, Any]
-Answer = dict[str, JsonValue]
 Report = Callable[[float, float, str], Awaitable[None]]
 """Tells a client that asked for it how much is done, of how much, and what that is."""
 Context = ServerRequestContext[Any, Any]
@@ -57,26 +56,13 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How many seconds a search waits for the first index.
-
-    Attributes:
-        most: For the first words, or for an index that is nearly there.
-        soon: A first index that takes no longer is worth waiting for even if words are there.
-    """
+    """Seconds that a search waits for words, and with words for an index that is soon there."""
 
     most: float = 10.0
     soon: float = 3.0
 
 
 PATIENCE = Patience()
-
-
-@dataclass(frozen=True, slots=True)
-class _Begun:
-    """A call that has slow work to do."""
-
-    toolset: Toolset
-    deferred: Deferred
 
 
 class Calls:
@@ -92,10 +78,17 @@ class Calls:
         self._running: dict[str, Future[Any]] = {}
 
     async def result(self, ctx: Context, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
-        """Answer a call as the protocol has it."""
+        """Answer a call as text with structured content, or an error as text with metadata."""
         answer = await self.answer(session_of(ctx), name, arguments, ctx.session.report_progress)
-        texts = _TEXTS if self._tools.name == "default" else {}
-        return _result(answer, name, texts.get(name))
+        if "error" not in answer:
+            return _success(answer, name, is_default=self._tools.name == "default")
+        error = answer["error"]
+        lines = [f"{error['message']} {error['next_step']}"]
+        for key, value in list(error.items())[3:]:  # beside code, message and next step
+            shown = ", ".join(map(str, value)) if isinstance(value, list) else value
+            lines.append(f"{key}: {shown}")
+        text = TextContent(type="text", text="\n".join(lines))
+        return CallToolResult(content=[text], is_error=True, _meta={ERROR_KEY: error})
 
     async def answer(
         self,
@@ -112,30 +105,24 @@ class Calls:
         if isinstance(query, str) and len(query.encode("utf-8", "replace")) > MAX_QUERY_BYTES:
             message = f"query is longer than {MAX_QUERY_BYTES:,} bytes."
             return failure("invalid-arguments", message, "Say in a sentence what is to be done.")
+        teller, begun_at = Teller(report), anyio.current_time()
         try:
-            begun = await self._begin_once_indexed(session, name, arguments, Teller(report))
-            if not isinstance(begun, _Begun):
-                return begun
-            outcome = await self._outcome(session, begun.deferred)
-            return await self._thread.run(begun.toolset.finish, name, begun.deferred, outcome)
+            while True:
+                begun, progress = await self._thread.run(self._begin, session, name, arguments)
+                if isinstance(begun, tuple):
+                    toolset, deferred = begun
+                    outcome = await self._outcome(session, deferred)
+                    return await self._thread.run(toolset.finish, name, deferred, outcome)
+                is_answer, waited = "result" in begun, anyio.current_time() - begun_at
+                if not progress:
+                    return begun
+                is_late = is_answer and not self._is_soon(progress, waited)
+                if is_late or waited > self._patience.most:
+                    return {**begun, "progress": progress} if is_answer else begun
+                await teller.tell(progress)
+                await anyio.sleep(INDEXING_SECONDS)
         except (TimeoutError, queue.Full) as exc:
             return _busy(exc)
-
-    async def _begin_once_indexed(
-        self, session: str, name: str, arguments: Mapping[str, Any], teller: Teller
-    ) -> Answer | _Begun:
-        """Begin a call, again and again while it needs an index that is being built."""
-        begun_at = anyio.current_time()
-        while True:
-            begun, progress = await self._thread.run(self._begin, session, name, arguments)
-            if not progress or isinstance(begun, _Begun):
-                return begun
-            is_answer, waited = "result" in begun, anyio.current_time() - begun_at
-            is_soon = self._is_soon(progress, waited)
-            if waited > self._patience.most or (is_answer and not is_soon):
-                return {**begun, "progress": progress} if is_answer else begun
-            await teller.tell(progress)
-            await anyio.sleep(INDEXING_SECONDS)
 
     def _is_soon(self, progress: IndexProgress, waited: float) -> bool:
         """Return whether the first index is worth waiting for, though words are there."""
@@ -156,7 +143,7 @@ class Calls:
 
     def _begin(
         self, session: str, name: str, arguments: Mapping[str, Any]
-    ) -> tuple[Answer | _Begun, IndexProgress | None]:
+    ) -> tuple[Answer | tuple[Toolset, Deferred], IndexProgress | None]:
         """Begin a call; return the progress of the index if the answer depends on it."""
         try:
             toolset = self._tools.of(session).toolset
@@ -164,7 +151,7 @@ class Calls:
             return failure_of(exc), None
         begun = toolset.begin(name, arguments)
         if isinstance(begun, Deferred):
-            return _Begun(toolset, begun), None
+            return (toolset, begun), None
         is_open = begun["error"]["code"] == INDEXING if "error" in begun else name == SEARCH
         return begun, self._tools.progress if is_open else None
 
@@ -193,10 +180,7 @@ class Teller:
 async def in_thread(
     thread: LibraryThread, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
 ) -> _T:
-    """Await a function in the library's thread, for a request that fails as a whole.
-
-    The `MCPError` of a failure says what to do next.
-    """
+    """Await a function in the library's thread; its failure is an `MCPError` with the next step."""
     try:
         return await thread.run(function, *args, **kwargs)
     except (SkillSearchError, TimeoutError, queue.Full) as exc:
@@ -217,16 +201,9 @@ def _busy(error: TimeoutError | queue.Full) -> Answer:
     return failure("timeout", "The call took too long.", "Go on without, or call again later.")
 
 
-def _result(answer: Answer, tool: str, text_of: Callable[[Record], str] | None) -> CallToolResult:
-    """Return an answer as text, and beside it as structured content, or an error as metadata.
-
-    Results without a text form of theirs become ``{"result": ...}``.
-    """
-    if "error" in answer:
-        error = answer["error"]
-        text = TextContent(type="text", text=_error_text(error))
-        return CallToolResult(content=[text], is_error=True, _meta={ERROR_KEY: error})
-    result = answer["result"]
+def _success(answer: Answer, tool: str, *, is_default: bool) -> CallToolResult:
+    """Return a result as text and structured content; most become ``{"result": ...}``."""
+    result, text_of = answer["result"], _TEXTS.get(tool) if is_default else None
     if text_of is None:
         record = {"result": result}
     elif tool == SEARCH:
@@ -237,15 +214,6 @@ def _result(answer: Answer, tool: str, text_of: Callable[[Record], str] | None) 
         record |= _words_only(answer["progress"], is_empty=record.get("skills") == [])
     text = TextContent(type="text", text=(text_of or _plain_text)(record))
     return CallToolResult(content=[text], structured_content=record)
-
-
-def _error_text(error: Mapping[str, Any]) -> str:
-    lines = [f"{error['message']} {error['next_step']}"]
-    for key, value in error.items():
-        if key not in {"code", "message", "next_step"}:
-            shown = ", ".join(map(str, value)) if isinstance(value, list) else value
-            lines.append(f"{key}: {shown}")
-    return "\n".join(lines)
 
 
 def _words_only(progress: IndexProgress, *, is_empty: bool) -> Record:
@@ -265,13 +233,11 @@ def _words_only(progress: IndexProgress, *, is_empty: bool) -> Record:
 
 def _search_text(record: Record) -> str:
     """Write a line for each hit, and the note if there is one."""
-    note = [record["note"]] if "note" in record else []
-    return "\n".join([*map(_hit_line, record["skills"]), *note])
-
-
-def _hit_line(hit: Record) -> str:
-    chunk = f" [chunk {one_line(hit['chunk'])}]" if "chunk" in hit else ""
-    return f"{hit['name']} ({hit['score']:.2f}): {hit['description']}{chunk}"
+    lines = []
+    for hit in record["skills"]:
+        chunk = f" [chunk {one_line(hit['chunk'])}]" if "chunk" in hit else ""
+        lines.append(f"{hit['name']} ({hit['score']:.2f}): {hit['description']}{chunk}")
+    return "\n".join([*lines, record["note"]] if "note" in record else lines)
 
 
 def _body_text(record: Record) -> str:
@@ -288,15 +254,13 @@ def _body_text(record: Record) -> str:
 
 def _page_text(record: Record) -> str:
     """Write a page of a file, after a head if it is not a whole text."""
-    is_text = record["encoding"] == "text"
+    is_text, offset, then = record["encoding"] == "text", record["offset"], record["next_offset"]
     content = visible(record["content"]) if is_text else record["content"]
-    is_whole = record["offset"] == 0 and record["next_offset"] is None
-    if is_text and is_whole:
+    if is_text and offset == 0 and then is None:
         return content
     form = "" if is_text else ", as base64"
-    next_step = "the end" if record["next_offset"] is None else f"next: {record['next_offset']}"
-    head = f"[from byte {record['offset']} of {record['size']}{form}; {next_step}]"
-    return f"{head}\n{content}"
+    next_step = "the end" if then is None else f"next: {then}"
+    return f"[from byte {offset} of {record['size']}{form}; {next_step}]\n{content}"
 
 
 def _list_text(record: Record) -> str:

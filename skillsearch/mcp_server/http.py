@@ -45,20 +45,12 @@ _TOO_MANY = (
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much of a server its clients may hold.
+    """How much of a server its clients may hold."""
 
-    Attributes:
-        connections: Far more than the agents of one machine need, and few enough for the 1,024
-            files that a process may open.
-        of_machine: Connections of one other machine; ours is limited by the sum alone.
-        sessions: Sessions of the older protocol.
-        seconds: How long a request may take to arrive, and an answer may stay unread.
-    """
-
-    connections: int = 256
-    of_machine: int = 64
-    sessions: int = 1_000
-    seconds: float = 15
+    connections: int = 256  # few enough for the 1,024 files that a process may open
+    of_machine: int = 64  # of one other machine; ours is limited by the sum alone
+    sessions: int = 1_000  # of the older protocol
+    seconds: float = 15  # for a request to arrive, and for an answer to be read
 
 
 LIMITS = Limits()
@@ -124,7 +116,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a request, and make room if there are too many connections."""
         super().connection_made(transport)
-        self._machine = _machine_of(self.client)
+        self._machine = machine_of(self.client)
         self._expect()
         self._make_room()
 
@@ -202,11 +194,8 @@ class Connection(H11Protocol):
         self.transport.abort()
 
 
-def _machine_of(client: tuple[str, int] | None) -> str | None:
-    """Return an identity of a client's machine; None for this machine.
-
-    An IPv6 network counts as one machine: its owner has 2^64 addresses.
-    """
+def machine_of(client: tuple[str, int] | None) -> str | None:
+    """Identify a client's machine, with IPv6 its whole network; None for this machine."""
     address = ipaddress.ip_address(client[0].partition("%")[0] if client else "::1")
     if isinstance(address, ipaddress.IPv6Address):
         if not address.ipv4_mapped:
@@ -233,9 +222,12 @@ class _Guard:
 
     def _refusal(self, headers: Headers) -> Response | None:
         """Return the answer to a request that is refused; None for others."""
-        if not self._shows_token(headers.getlist("authorization")):
-            asks = {"WWW-Authenticate": "Bearer", "Connection": "close"}
-            return Response("Show the token: Authorization: Bearer TOKEN", 401, asks)
+        if self._token is not None:
+            shown = headers.getlist("authorization")
+            # Compared in constant time.
+            if len(shown) != 1 or not hmac.compare_digest(shown[0].encode("latin-1"), self._token):
+                asks = {"WWW-Authenticate": "Bearer", "Connection": "close"}
+                return Response("Show the token: Authorization: Bearer TOKEN", 401, asks)
         if self._host is None:
             return None
         hosts = headers.getlist("host")
@@ -244,12 +236,6 @@ class _Guard:
         if not all(map(self._origin.fullmatch, headers.getlist("origin"))):
             return Response("Origin is not this machine", 403, {"Connection": "close"})
         return None
-
-    def _shows_token(self, shown: list[str]) -> bool:
-        """Compare the token in constant time."""
-        if self._token is None:
-            return True
-        return len(shown) == 1 and hmac.compare_digest(shown[0].encode("latin-1"), self._token)
 
 
 @dataclass(slots=True)
@@ -279,12 +265,21 @@ class _Sessions:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request = await receive()
-        if request["type"] == "http.request" and not request["more_body"]:
-            latest = await self._answer(scope, _replay(request, receive), send)
-            while len(self._sessions) > self._most and (silent := self._longest_silent(latest)):
-                del self._sessions[silent]
-                await self._end(silent, scope)
+        taken = [await receive()]
+        if taken[0]["type"] != "http.request" or taken[0]["more_body"]:
+            return
+
+        async def replay() -> Message:
+            return taken.pop() if taken else await receive()
+
+        latest = await self._answer(scope, replay, send)
+        while len(self._sessions) > self._most:
+            quiet = [n for n, one in self._sessions.items() if not one.busy and n != latest]
+            if not quiet:
+                break
+            silent = min(quiet, key=lambda name: self._sessions[name].is_used)
+            del self._sessions[silent]
+            await self._end(silent, scope)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> str:
         """Answer a request and return its session."""
@@ -314,12 +309,6 @@ class _Sessions:
                 self._sessions[asked or named] = known
         return asked or named
 
-    def _longest_silent(self, latest: str) -> str | None:
-        """Return the session to end; None if all but the latest are busy."""
-        open_ = self._sessions.items()
-        silent = [name for name, session in open_ if not session.busy and name != latest]
-        return min(silent, key=lambda name: self._sessions[name].is_used, default=None)
-
     async def _end(self, session: str, scope: Scope) -> None:
         """End a session as its client would."""
         headers = [(MCP_SESSION_ID_HEADER.encode(), session.encode())]
@@ -331,13 +320,3 @@ class _Sessions:
             """Drop the answer."""
 
         await self._app({**scope, "method": "DELETE", "headers": headers}, receive, send)
-
-
-def _replay(first: Message, receive: Receive) -> Receive:
-    """Return a receiver of a message taken already and those after it."""
-    taken = [first]
-
-    async def replay() -> Message:
-        return taken.pop() if taken else await receive()
-
-    return replay

@@ -44,13 +44,9 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A listening socket, and who may use it.
+    """A listening socket, the host in its URL, and who may use it.
 
-    Attributes:
-        socket: The socket.
-        host: The host in its URL.
-        token: The token that clients have to show; empty for none.
-        is_local: Whether only this machine can reach it.
+    Clients have to show the `token` if there is one; `is_local` if only this machine can reach it.
     """
 
     socket: socket.socket
@@ -96,7 +92,14 @@ def listen(address: Address, *, token: str = "", allow_remote: bool = False) -> 
         )
         family, kind, protocol, _, place = found[0]
         is_local = ipaddress.ip_address(str(place[0]).partition("%")[0]).is_loopback
-        _check_reach(address, is_local=is_local, token=token, allow_remote=allow_remote)
+        reach = f"Other machines can reach {address.host}"
+        if not is_local and not allow_remote:
+            raise ConfigError(f"{reach}; listen on 127.0.0.1, or allow it: --allow-remote")
+        if not is_local and not token:
+            raise ConfigError(
+                f"{reach}, so clients need a token: name a file that holds it by --token-file, or"
+                " set SKILLSEARCH_MCP_TOKEN"
+            )
         made = socket.socket(family, kind, protocol)
         try:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -113,27 +116,8 @@ def listen(address: Address, *, token: str = "", allow_remote: bool = False) -> 
     return Listener(made, address.host, token, is_local)
 
 
-def _check_reach(address: Address, *, is_local: bool, token: str, allow_remote: bool) -> None:
-    """Refuse an address that would let other machines in by mistake."""
-    if is_local:
-        return
-    if not allow_remote:
-        raise ConfigError(
-            f"Other machines can reach {address.host}; listen on 127.0.0.1, or allow it:"
-            " --allow-remote"
-        )
-    if not token:
-        raise ConfigError(
-            f"Other machines can reach {address.host}, so clients need a token: name a file that"
-            " holds it by --token-file, or set SKILLSEARCH_MCP_TOKEN"
-        )
-
-
 def take_streams() -> tuple[BinaryIO, BinaryIO]:
-    """Return stdin and stdout, reserved for messages until the process ends.
-
-    Other readers of stdin find its end, and other output goes to stderr.
-    """
+    """Reserve stdin and stdout for messages; others read nothing and write to stderr."""
     incoming, outgoing = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
@@ -147,23 +131,21 @@ def take_streams() -> tuple[BinaryIO, BinaryIO]:
 
 def run_server(serve: Callable[[anyio.Event], Awaitable[None]]) -> int:
     """Serve until the client leaves or a signal sets the event; return 0, or 130 after Ctrl-C."""
-    return anyio.run(_serve_until_signal, serve)
-
-
-async def _serve_until_signal(serve: Callable[[anyio.Event], Awaitable[None]]) -> int:
-    stop = anyio.Event()
     codes = [0]
 
-    async def heed(*, task_status: TaskStatus[None]) -> None:
-        """Wait for signals."""
+    async def heed(stop: anyio.Event, *, task_status: TaskStatus[None]) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             task_status.started()
             async for number in signals:
                 codes.append(INTERRUPTED if number == signal.SIGINT else 0)
                 stop.set()
 
-    async with anyio.create_task_group() as tasks:
-        await tasks.start(heed)
-        await serve(stop)
-        tasks.cancel_scope.cancel()
+    async def run() -> None:
+        stop = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(heed, stop)
+            await serve(stop)
+            tasks.cancel_scope.cancel()
+
+    anyio.run(run)
     return codes[-1]

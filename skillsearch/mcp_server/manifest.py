@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from skillsearch.errors import ParseError, SkillError
+from skillsearch.files.file_stat import RACY_NS, FileStat, is_racy
 from skillsearch.index.documents import Document
 from skillsearch.mcp_server.skill_uris import make_uri
 from skillsearch.skills.frontmatter import Finding
@@ -28,8 +29,6 @@ SKILL_MD = "SKILL.md"
 MAX_FILES = 512
 MAX_BYTES = 16 * 1024 * 1024
 """The largest skill that every host accepts."""
-RACY_NS = 2_000_000_000
-"""A file changed this recently may change again without changing its times."""
 
 _LIMITS = {"description": MAX_DESCRIPTION_CHARS, "compatibility": MAX_COMPATIBILITY_CHARS}
 
@@ -49,10 +48,8 @@ class ManifestFile:
 class Manifest:
     """All that a host learns about a skill before it reads a file.
 
-    Attributes:
-        uri: The URI of its SKILL.md.
-        frontmatter: Every field of the SKILL.md, as JSON values without hidden characters.
-        resources: All files, SKILL.md first, the others by path.
+    `frontmatter` has every field of the SKILL.md at `uri`, as JSON values without hidden
+    characters; `resources` are all files, SKILL.md first, the others by path.
     """
 
     uri: str
@@ -66,13 +63,9 @@ class Manifest:
 
 
 class Place(NamedTuple):
-    """A skill and its place among the URIs.
+    """A skill and its place among the URIs: that of its SKILL.md, and the path of its folder.
 
-    Attributes:
-        uri: The URI of its SKILL.md.
-        path: Authority and path of its folder, decoded.
-        document: The skill in the library.
-        is_renamed: Whether the path has the skill's name after that of its folder, which differs.
+    `is_renamed` if the path has the skill's name after that of its folder, which differs.
     """
 
     uri: str
@@ -87,22 +80,15 @@ class Place(NamedTuple):
 
 
 class FileState(NamedTuple):
-    """The size, times and inode of a file; nobody can set its ``ctime`` back."""
+    """The stat of a file with its ``ctime``, which nobody can set back."""
 
-    size: int
-    mtime_ns: int
+    stat: FileStat
     ctime_ns: int
-    inode: int
 
     @classmethod
     def of(cls, status: os.stat_result) -> FileState:
-        """Take what matters of a stat result."""
-        return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
-
-    def is_settled(self, racy_ns: int) -> bool:
-        """Return whether any change from now on will show."""
-        now = time.time_ns()
-        return all(abs(now - at) > racy_ns for at in (self.mtime_ns, self.ctime_ns))
+        """Take it from the result of a system call."""
+        return cls(FileStat.of(status), status.st_ctime_ns)
 
 
 class _Read(NamedTuple):
@@ -116,10 +102,7 @@ class _Read(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """A skill that can be published: its SKILL.md as read, and the state of each of its files.
-
-    SKILL.md comes first, the others by path.
-    """
+    """A publishable skill: SKILL.md as read, and the state of each file, SKILL.md first."""
 
     place: Place
     skill_md: _Read
@@ -128,10 +111,7 @@ class Contents(NamedTuple):
 
 
 def read_published(place: Place, path: str) -> tuple[bytes, os.stat_result | None]:
-    """Read a file that `ManifestReader.look` listed; a SKILL.md comes with its stat.
-
-    Errors name no path of this machine.
-    """
+    """Read a file that `look` listed, SKILL.md with its stat; no error names a local path."""
     if path != SKILL_MD:
         return read_file(place.folder, path, limit=MAX_BYTES), None
     try:
@@ -159,13 +139,13 @@ class ManifestReader:
         self._known = {path: files for path, files in self._known.items() if path in paths}
 
     def look(self, place: Place) -> Contents | Finding:
-        """Read the SKILL.md of a skill and list its files.
-
-        Returns the reason if it cannot be published, which names no path of this machine.
-        """
-        skill_md = self._skill_md(place)
-        if isinstance(skill_md, Finding):
-            return skill_md
+        """Read SKILL.md and list the files, or return why the skill cannot be published."""
+        try:
+            state = FileState.of(Path(place.document.path).stat())
+            skill_md = self._file(place, SKILL_MD, state)
+        except (OSError, SkillError):
+            return Finding("file-unreadable", "Its SKILL.md cannot be read; check that it exists.")
+        self._known.setdefault(place.document.path, {})[SKILL_MD] = skill_md
         frontmatter = skill_md.frontmatter
         if isinstance(frontmatter, Finding):
             return frontmatter
@@ -175,7 +155,7 @@ class ManifestReader:
         if isinstance(others, Finding):
             return others
         files = {SKILL_MD: skill_md.state, **others}
-        total = sum(state.size for state in files.values())
+        total = sum(state.stat.size for state in files.values())
         if total > MAX_BYTES:
             message = f"Its files have {total:,} bytes together; {MAX_BYTES:,} are allowed."
             return Finding("files-too-large", message)
@@ -186,15 +166,13 @@ class ManifestReader:
         contents = self.look(place)
         if isinstance(contents, Finding):
             return contents
-        read = {SKILL_MD: contents.skill_md}
-        for path, state in contents.files.items():
-            if path not in read:
-                try:
-                    read[path] = self._unchanged(place, path, state) or self._hash(
-                        place, path, state
-                    )
-                except SkillError as error:
-                    return Finding("file-unreadable", str(error))
+        try:
+            read = {
+                path: contents.skill_md if path == SKILL_MD else self._file(place, path, state)
+                for path, state in contents.files.items()
+            }
+        except SkillError as error:
+            return Finding("file-unreadable", str(error))
         self._known[place.document.path] = read
         resources = tuple(
             ManifestFile(make_uri((*place.path, *path.split("/"))), file.digest, file.size)
@@ -202,26 +180,13 @@ class ManifestReader:
         )
         return Manifest(place.uri, all_visible(contents.frontmatter), resources)
 
-    def _skill_md(self, place: Place) -> _Read | Finding:
-        """Read the SKILL.md of a skill, unless it is known."""
-        try:
-            state = FileState.of(Path(place.document.path).stat())
-            if known := self._unchanged(place, SKILL_MD, state):
-                return known
-            read = self._hash(place, SKILL_MD, state)
-        except (OSError, SkillError):
-            return Finding("file-unreadable", "Its SKILL.md cannot be read; check that it exists.")
-        self._known.setdefault(place.document.path, {})[SKILL_MD] = read
-        return read
-
-    def _unchanged(self, place: Place, path: str, state: FileState) -> _Read | None:
-        """Return what was read of a file if it cannot have changed since."""
+    def _file(self, place: Place, path: str, state: FileState) -> _Read:
+        """Read and hash a file, unless it cannot have changed since it was read."""
         known = self._known.get(place.document.path, {}).get(path)
-        return known if known and known.is_settled and known.state == state else None
-
-    def _hash(self, place: Place, path: str, state: FileState) -> _Read:
-        """Read and hash a file."""
-        is_settled = state.is_settled(self._racy_ns)
+        if known and known.is_settled and known.state == state:
+            return known
+        now, times = time.time_ns(), (state.stat.mtime_ns, state.ctime_ns)
+        is_settled = not any(is_racy(at, now, self._racy_ns) for at in times)
         data, status = self._read(place, path)
         if status is not None:
             is_settled = is_settled and FileState.of(status) == state
@@ -251,10 +216,7 @@ def _others(place: Place) -> dict[str, FileState] | Finding:
 
 
 def strict_frontmatter(data: bytes) -> Frontmatter | Finding:
-    """Read the frontmatter of a SKILL.md as every host reads it.
-
-    Returns the first problem if it needs repair or breaks the Agent Skills specification.
-    """
+    """Read the frontmatter as every host does, or return its first need of repair or problem."""
     text, odd = decode_skill_md(data)
     try:
         frontmatter, _, more = read_sections(text)
@@ -263,35 +225,26 @@ def strict_frontmatter(data: bytes) -> Frontmatter | Finding:
     for finding in (*odd, *more):
         if finding.code != "byte-order-mark":
             return finding._replace(code="frontmatter-unreadable", severity="warning")
-    return _first_problem(frontmatter) or frontmatter
+    name = frontmatter.get("name", "")
+    if problem := check_strict_name(name if isinstance(name, str) else ""):
+        return problem
+    for key, limit in _LIMITS.items():
+        if key == "compatibility" and key not in frontmatter:
+            continue
+        value = frontmatter.get(key)
+        if not isinstance(value, str) or not value.strip():
+            return Finding(f"{key}-not-text", f"The {key} is not text; write a sentence.")
+        if len(value) > limit:
+            message = f"The {key} has {len(value):,} characters; shorten it to {limit:,}."
+            return Finding(f"{key}-too-long", message)
+    return frontmatter
 
 
 def check_strict_name(name: str) -> Finding | None:
-    """Return why some host would refuse a name, or None.
-
-    The specification can be read to allow letters of any script, and this package does so, but
-    the official tools accept only ASCII.
-    """
+    """Return why some host would refuse a name, or None; the official tools accept only ASCII."""
     if problems := check_name(name, name or "the-name-of-the-folder"):
         return problems[0]
     if not name.isascii():
         message = f"Some hosts refuse the name {name!r}; they accept a-z, 0-9 and hyphens."
         return Finding("name-not-ascii", message, None, "note")
-    return None
-
-
-def _first_problem(fields: Frontmatter) -> Finding | None:
-    """Return the first way in which the fields break the specification, or None."""
-    name = fields.get("name")
-    if problem := check_strict_name(name if isinstance(name, str) else ""):
-        return problem
-    for key, limit in _LIMITS.items():
-        if key == "compatibility" and key not in fields:
-            continue
-        text = fields.get(key)
-        if not isinstance(text, str) or not text.strip():
-            return Finding(f"{key}-not-text", f"The {key} is not text; write a sentence.")
-        if len(text) > limit:
-            message = f"The {key} has {len(text):,} characters; shorten it to {limit:,}."
-            return Finding(f"{key}-too-long", message)
     return None

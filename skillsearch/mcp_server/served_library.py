@@ -9,12 +9,13 @@ import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from skillsearch.config import Settings, index_dir_for
 from skillsearch.errors import IndexingError, RootError, SkillSearchError
-from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.index.opening import OpenIndexes
 from skillsearch.library.indexing import ANY_QUERY
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.library.source import Changes
@@ -51,11 +52,7 @@ class LibraryThread:
         return self._thread.submit(function, *args, **kwargs)
 
     async def run(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Call a function in the thread and await its result.
-
-        Raises `TimeoutError` if that takes too long, though a call that has begun is finished, and
-        `queue.Full` if too many calls are waiting.
-        """
+        """Await a function in the thread; `TimeoutError` if slow, `queue.Full` if many wait."""
         if self._waiting >= self._max_waiting:
             raise queue.Full
         self._waiting += 1
@@ -77,10 +74,7 @@ class ServedLibrary:
     time, so a server can start before there are skills. Not thread-safe; indexes are built in
     another thread, so no call waits for them.
 
-    Attributes:
-        roots: The folders; empty for an index that knows its own.
-        settings: The user's settings.
-        index_dir: Folder of the index.
+    `roots` is empty for an index that knows its own.
     """
 
     def __init__(
@@ -98,13 +92,13 @@ class ServedLibrary:
         else:
             self.index_dir = (index_dir or settings.index_dir).absolute()
         self._indexing = ThreadPoolExecutor(1, thread_name_prefix="indexing")
+        self._opened = OpenIndexes(partial(SkillLibrary.open, executor=self._indexing))
         self._library: SkillLibrary | None = None
-        self._stamp: tuple[int, ...] = ()
 
     @property
     def progress(self) -> IndexProgress | None:
         """Progress of the first index while only words are searched; None once it is there."""
-        return self._library.progress if self._library else None
+        return None if self._library is None else self._library.progress
 
     def get(self) -> SkillLibrary:
         """Return the library, at the newest generation of an index that was built before.
@@ -112,16 +106,30 @@ class ServedLibrary:
         Raises `IndexNotFoundError` without an index or roots to build one from, and `RootError` if
         none of the roots can be read.
         """
-        return self._of_roots() if self.roots else self._of_index()
+        library = self._library
+        if not self.roots:
+            # One that is indexing switches to the generation it is writing by itself.
+            if library is None or not library.is_indexing:
+                library = self._library = self._opened.get(self.index_dir)
+            return library
+        if library is None:
+            library = self._library = SkillLibrary.from_roots(
+                self._named,
+                index_dir=self.index_dir,
+                model=self.settings.model,
+                languages=self.settings.languages,
+                executor=self._indexing,
+            )
+        elif not library.roots:
+            library.refresh()
+        if not library.roots:
+            raise RootError(f"None of the folders can be read: {', '.join(map(str, self.roots))}")
+        return library
 
     def refresh(self) -> Changes:
-        """Look at the disk and start indexing what has changed.
-
-        Returns the changes known so far; more may follow while the library is indexing.
-        """
+        """Look at the disk, begin to index what has changed, and return the changes so far."""
         changes = self.get().refresh()
-        if not self.roots:
-            self._stamp = IndexFolder(self.index_dir).stamp()
+        self._opened.mark_current(self.index_dir)
         self.warm()
         return changes
 
@@ -129,32 +137,6 @@ class ServedLibrary:
         """Do everything that makes a first search slow, or start it."""
         with suppress(IndexingError):
             self.get().search(ANY_QUERY, 1)
-
-    def _of_roots(self) -> SkillLibrary:
-        """Return the library of the roots, once at least one of them is there."""
-        if self._library is None:
-            self._library = SkillLibrary.from_roots(
-                self._named,
-                index_dir=self.index_dir,
-                model=self.settings.model,
-                languages=self.settings.languages,
-                executor=self._indexing,
-            )
-        elif not self._library.roots:
-            self._library.refresh()
-        if not self._library.roots:
-            raise RootError(f"None of the folders can be read: {', '.join(map(str, self.roots))}")
-        return self._library
-
-    def _of_index(self) -> SkillLibrary:
-        """Return the library of the index, opened again each time the index was written."""
-        if self._library is not None and self._library.is_indexing:
-            return self._library  # it switches to the generation it is writing by itself
-        stamp = IndexFolder(self.index_dir).stamp()
-        if self._library is None or stamp != self._stamp:
-            self._library = SkillLibrary.open(self.index_dir, executor=self._indexing)
-            self._stamp = stamp
-        return self._library
 
 
 class LibraryWatch:
@@ -183,23 +165,17 @@ class LibraryWatch:
         self._stop.set()
 
     def _run(self) -> None:
-        """Watch the folders, once they are known."""
-        roots = self._roots()
-        while roots is None and not self._stop.wait(WAIT_SECONDS):
-            roots = self._roots()
-        if roots is not None:
-            watch(roots, self._look, stop=self._stop, leave_out=self._served.index_dir)
-
-    def _roots(self) -> tuple[Path, ...] | None:
-        """Return the folders; None if there is no index to name them."""
-        if self._served.roots:
-            return self._served.roots
-        try:
-            library = self._thread.submit(self._served.get).result()
-        except SkillSearchError as exc:
-            logger.debug("Nothing to watch yet: %s", exc)
-            return None
-        return tuple(root.path for root in library.roots)
+        """Watch the folders, once there is an index to name them."""
+        roots = self._served.roots or None
+        while roots is None:
+            try:
+                library = self._thread.submit(self._served.get).result()
+                roots = tuple(root.path for root in library.roots)
+            except SkillSearchError as exc:
+                logger.debug("Nothing to watch yet: %s", exc)
+                if self._stop.wait(WAIT_SECONDS):
+                    return
+        watch(roots, self._look, stop=self._stop, leave_out=self._served.index_dir)
 
     def _look(self, _changed: frozenset[Path] | None) -> None:
         """Bring the library up to date, and report a change once it can be searched."""

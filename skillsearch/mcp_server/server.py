@@ -6,38 +6,17 @@ from collections import deque
 from itertools import chain, islice
 from typing import Any
 
+import mcp_types as mt
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourcesListChanged, ToolsListChanged
-from mcp_types import (
-    INVALID_PARAMS,
-    CallToolRequestParams,
-    CallToolResult,
-    CompleteRequestParams,
-    CompleteResult,
-    Completion,
-    GetPromptRequestParams,
-    GetPromptResult,
-    ListPromptsResult,
-    ListToolsResult,
-    NotificationParams,
-    PaginatedRequestParams,
-    Prompt,
-    PromptArgument,
-    PromptMessage,
-    PromptReference,
-    SubscriptionsListenRequestParams,
-    TextContent,
-    ToolAnnotations,
-)
-from mcp_types import Tool as McpTool
+from mcp_types import INVALID_PARAMS, PromptReference, TextContent
 
 from skillsearch._version import __version__
-from skillsearch.agents.tools.tool import Tool, arguments_schema
-from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.agents.tools.tool import arguments_schema
 from skillsearch.mcp_server.calls import (
     PATIENCE,
     SEARCH,
@@ -52,6 +31,8 @@ from skillsearch.mcp_server.session_tools import SessionTools
 from skillsearch.mcp_server.skill_resources import TEMPLATE, SkillResources
 from skillsearch.mcp_server.skill_uris import SCHEME
 from skillsearch.text.safe_text import one_line, shorten
+
+_Page = mt.PaginatedRequestParams
 
 SEARCH_FIRST = (
     "Proven instructions (skills) for many tasks. Before a task that is not trivial, call"
@@ -70,24 +51,24 @@ MAX_PROMPT_CHARS = 1_000_000
 MAX_COMPLETIONS = 100
 """The most that the protocol allows in one answer."""
 
-_SKILLS = Prompt(
+_SKILLS = mt.Prompt(
     name="skills",
     title="Skills",
     description="What the system message should say about skills: those there are, those loaded.",
 )
-_FIND = Prompt(
+_FIND = mt.Prompt(
     name="find_skill",
     title="Find a skill for a task",
     description="Gives the model the task, with the skills that fit it best.",
-    arguments=[PromptArgument(name="task", description="What is to be done.", required=True)],
+    arguments=[mt.PromptArgument(name="task", description="What is to be done.", required=True)],
 )
-_USE = Prompt(
+_USE = mt.Prompt(
     name="use_skill",
     title="Use a skill",
     description="Gives the model the instructions of a skill to follow.",
     arguments=[
-        PromptArgument(name="name", description="Name of the skill.", required=True),
-        PromptArgument(name="task", description="What is to be done with it."),
+        mt.PromptArgument(name="name", description="Name of the skill.", required=True),
+        mt.PromptArgument(name="task", description="What is to be done with it."),
     ],
 )
 
@@ -104,41 +85,36 @@ class SkillServer(Server[Any]):
         tells_changes: bool = False,
         patience: Patience = PATIENCE,
     ) -> None:
-        """Make a server; library and tools are used in the given thread alone.
-
-        With `tells_changes`, somebody calls `tell_changed` when there are other skills.
-        """
+        """Use library and tools in one thread; if it `tells_changes`, call `tell_changed`."""
         super().__init__(
             "skillsearch",
             version=__version__,
-            instructions=SEARCH_FIRST if tools.searches else USE_TOOLS,
+            instructions=SEARCH_FIRST if tools.kind.searches else USE_TOOLS,
             get_tool_input_schema=lambda name: None,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
         )
+        add = self.add_request_handler
         self._thread = thread
         self._served = served
         self._tools = tools
         self._calls = Calls(thread, tools, patience)
         self._resources = SkillResources(thread, served, ttl_ms=TOLD_TTL_MS if tells_changes else 0)
         self._resources.add_to(self)
-        prompts = [_FIND, _USE] if tools.name == "default" else [_SKILLS] * tools.has_prompt
+        prompts = [_FIND, _USE] if tools.name == "default" else [_SKILLS] * tools.kind.has_prompt
         self._prompts = {prompt.name: prompt for prompt in prompts}
         if prompts:
-            self.add_request_handler("prompts/list", PaginatedRequestParams, self._list_prompts)
-            self.add_request_handler("prompts/get", GetPromptRequestParams, self._get_prompt)
-        self.add_request_handler("completion/complete", CompleteRequestParams, self._complete)
+            add("prompts/list", _Page, self._list_prompts)
+            add("prompts/get", mt.GetPromptRequestParams, self._get_prompt)
+        add("completion/complete", mt.CompleteRequestParams, self._complete)
         self._tells_changes = tells_changes
         self._events = InMemorySubscriptionBus()
         self._told: deque[ServerSession] = deque(maxlen=MAX_TOLD_SESSIONS)
         if tells_changes:
-            listen = ListenHandler(self._events)
-            self.add_request_handler(
-                "subscriptions/listen", SubscriptionsListenRequestParams, listen
-            )
-            self.add_notification_handler(
-                "notifications/initialized", NotificationParams, self._remember
-            )
+            asked = mt.SubscriptionsListenRequestParams
+            add("subscriptions/listen", asked, ListenHandler(self._events))
+            greeted = mt.NotificationParams
+            self.add_notification_handler("notifications/initialized", greeted, self._remember)
 
     def create_initialization_options(
         self,
@@ -149,13 +125,13 @@ class SkillServer(Server[Any]):
         """Return the options for clients of the older protocol, with the changes that we tell."""
         told = self._tells_changes
         options = notification_options or NotificationOptions(
-            tools_changed=told and self._tools.names_skills, resources_changed=told
+            tools_changed=told and self._tools.kind.names_skills, resources_changed=told
         )
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
     async def tell_changed(self) -> None:
         """Tell all listening clients that there are other skills now."""
-        names_skills = self._tools.names_skills
+        names_skills = self._tools.kind.names_skills
         if names_skills:
             await self._events.publish(ToolsListChanged())
         await self._events.publish(ResourcesListChanged())
@@ -164,32 +140,44 @@ class SkillServer(Server[Any]):
                 await session.send_tool_list_changed()
             await session.send_resource_list_changed()
 
-    async def _remember(self, ctx: Context, params: NotificationParams) -> None:
+    async def _remember(self, ctx: Context, params: mt.NotificationParams) -> None:
         """Remember a client of the older protocol, which does not ask to be told."""
         self._told.append(ctx.session)
 
-    async def _list_tools(
-        self, ctx: Context, params: PaginatedRequestParams | None
-    ) -> ListToolsResult:
-        """Answer ``tools/list``: all on one page."""
+    async def _list_tools(self, ctx: Context, params: _Page | None) -> mt.ListToolsResult:
+        """Return the tools' definitions, which many hosts copy into every prompt, on one page.
+
+        So they have no schema of the results, which would double their size: their text explains
+        itself, and their structured content has the names of the Python interface.
+        """
         if params is not None and params.cursor is not None:
             raise MCPError(INVALID_PARAMS, "There is one page of tools; ask without a cursor.")
-        return ListToolsResult(tools=await in_thread(self._thread, self._definitions, ctx))
 
-    def _definitions(self, ctx: Context) -> list[McpTool]:
-        return list(map(_definition, self._tools.of(session_of(ctx)).toolset.tools()))
+        hints = mt.ToolAnnotations
 
-    async def _call_tool(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult:
-        """Answer ``tools/call``."""
+        def definitions() -> list[mt.Tool]:
+            return [
+                mt.Tool(
+                    name=tool.name,
+                    title=tool.name.replace("_", " ").capitalize(),
+                    description=tool.description,
+                    input_schema=arguments_schema(tool.arguments),
+                    annotations=hints(read_only_hint=tool.read_only, open_world_hint=False),
+                )
+                for tool in self._tools.of(session_of(ctx)).toolset.tools()
+            ]
+
+        return mt.ListToolsResult(tools=await in_thread(self._thread, definitions))
+
+    async def _call_tool(self, ctx: Context, params: mt.CallToolRequestParams) -> mt.CallToolResult:
         return await self._calls.result(ctx, params.name, params.arguments or {})
 
-    async def _list_prompts(
-        self, ctx: Context, params: PaginatedRequestParams
-    ) -> ListPromptsResult:
-        """Answer ``prompts/list``."""
-        return ListPromptsResult(prompts=list(self._prompts.values()))
+    async def _list_prompts(self, ctx: Context, params: _Page) -> mt.ListPromptsResult:
+        return mt.ListPromptsResult(prompts=list(self._prompts.values()))
 
-    async def _get_prompt(self, ctx: Context, params: GetPromptRequestParams) -> GetPromptResult:
+    async def _get_prompt(
+        self, ctx: Context, params: mt.GetPromptRequestParams
+    ) -> mt.GetPromptResult:
         """Answer ``prompts/get``."""
         prompt = self._prompts.get(params.name)
         if prompt is None:
@@ -197,7 +185,12 @@ class SkillServer(Server[Any]):
             raise MCPError(INVALID_PARAMS, f"There is no prompt {asked!r}; ask for {there}.")
         given = _checked(prompt, params.arguments or {})
         if prompt is _SKILLS:
-            text = await in_thread(self._thread, self._system_prompt, session_of(ctx))
+
+            def render() -> str:
+                render = self._tools.of(session_of(ctx)).prompt
+                return shorten(render(), MAX_PROMPT_CHARS) if render else ""
+
+            text = await in_thread(self._thread, render)
         elif prompt is _FIND:
             found = await self._call(ctx, SEARCH, {"query": given["task"]})
             text = (
@@ -208,8 +201,8 @@ class SkillServer(Server[Any]):
             body = await self._call(ctx, "load_skill", {"name": given["name"]})
             text = f"Follow this skill.\n\n{body}"
             text += f"\n\nThe task: {given['task']}" if given.get("task") else ""
-        message = PromptMessage(role="user", content=TextContent(type="text", text=text))
-        return GetPromptResult(description=prompt.description, messages=[message])
+        message = mt.PromptMessage(role="user", content=TextContent(type="text", text=text))
+        return mt.GetPromptResult(description=prompt.description, messages=[message])
 
     async def _call(self, ctx: Context, tool: str, arguments: dict[str, str]) -> str:
         """Call a tool for a prompt, which fails if the tool does."""
@@ -219,12 +212,7 @@ class SkillServer(Server[Any]):
             raise MCPError(INVALID_PARAMS, text)
         return text
 
-    def _system_prompt(self, session: str) -> str:
-        """Render what a client's tools want in the system message."""
-        render = self._tools.of(session).prompt
-        return shorten(render(), MAX_PROMPT_CHARS) if render else ""
-
-    async def _complete(self, ctx: Context, params: CompleteRequestParams) -> CompleteResult:
+    async def _complete(self, ctx: Context, params: mt.CompleteRequestParams) -> mt.CompleteResult:
         """Answer ``completion/complete``: names of skills in prompts, and paths of their files."""
         ref, argument = params.ref, params.argument
         named = ref.name if isinstance(ref, PromptReference) else ref.uri
@@ -232,18 +220,22 @@ class SkillServer(Server[Any]):
             values = await in_thread(self._thread, self._names, argument.value)
             has_more = len(values) > MAX_COMPLETIONS
         elif (named, argument.name) == (TEMPLATE.uri_template, "path"):
-            values, has_more = await self._paths(argument.value)
+            start = SCHEME + argument.value
+            manifests, last = await self._resources.ask(lambda p: p.page(start, MAX_COMPLETIONS))
+            uris = (manifest.uri for manifest in manifests)
+            values = [uri.removeprefix(SCHEME) for uri in uris if uri.startswith(start)]
+            has_more = last is not None and last.startswith(start)
         elif (named, argument.name) in {(_USE.name, "task"), (_FIND.name, "task")}:
             values, has_more = [], False
         else:
             asked = one_line(f"{named}: {argument.name}", 200)
             raise MCPError(INVALID_PARAMS, f"There is no such argument to complete: {asked}")
-        completion = Completion(values=values[:MAX_COMPLETIONS], has_more=has_more)
-        return CompleteResult(completion=completion)
+        completion = mt.Completion(values=values[:MAX_COMPLETIONS], has_more=has_more)
+        return mt.CompleteResult(completion=completion)
 
     def _names(self, value: str) -> list[str]:
         """Return the skills whose name begins with a text, then those that contain it."""
-        library: SkillLibrary = self._served.get()
+        library = self._served.get()
         wanted = value.casefold()
         names = [(document.name.casefold(), document) for document in library.list()]
         begins = (document for name, document in names if name.startswith(wanted))
@@ -251,31 +243,8 @@ class SkillServer(Server[Any]):
         found = islice(chain(begins, within), MAX_COMPLETIONS + 1)
         return [library.handle(document) for document in found]
 
-    async def _paths(self, value: str) -> tuple[list[str], bool]:
-        """Return the paths of SKILL.md files that begin with a text, and whether there are more."""
-        start = SCHEME + value
-        manifests, last = await self._resources.ask(lambda p: p.page(start, MAX_COMPLETIONS))
-        found = [manifest.uri for manifest in manifests if manifest.uri.startswith(start)]
-        has_more = last is not None and last.startswith(start)
-        return [uri.removeprefix(SCHEME) for uri in found], has_more
 
-
-def _definition(tool: Tool) -> McpTool:
-    """Return the definition of a tool, which many hosts copy into every prompt.
-
-    So it has no schema of the results, which would double its size: their text explains itself,
-    and their structured content has the names of the Python interface.
-    """
-    return McpTool(
-        name=tool.name,
-        title=tool.name.replace("_", " ").capitalize(),
-        description=tool.description,
-        input_schema=arguments_schema(tool.arguments),
-        annotations=ToolAnnotations(read_only_hint=tool.read_only, open_world_hint=False),
-    )
-
-
-def _checked(prompt: Prompt, given: dict[str, str]) -> dict[str, str]:
+def _checked(prompt: mt.Prompt, given: dict[str, str]) -> dict[str, str]:
     """Return the arguments of a prompt; refuse missing and unknown ones."""
     known = {argument.name: argument for argument in prompt.arguments or []}
     missing = [name for name, one in known.items() if one.required and not given.get(name)]

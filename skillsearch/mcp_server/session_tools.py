@@ -30,13 +30,9 @@ Prompt = Callable[[], str]
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The tools of one session, and what they were made from.
+    """The tools of one session, what they want in the system message, and what it has loaded.
 
-    Attributes:
-        toolset: The tools.
-        prompt: What they want in the system message, if anything.
-        library: The library they use; None if they open it when they are called.
-        state: What the session has loaded.
+    `library` is what they were made from; None if they open it when they are called.
     """
 
     toolset: Toolset
@@ -46,22 +42,13 @@ class Offer:
 
 
 class SessionTools:
-    """One of the toolsets, for all sessions of a server; not thread-safe.
-
-    Attributes:
-        name: Name of the toolset.
-        has_prompt: Whether its tools want something in the system message.
-        names_skills: Whether the definitions of the tools name the skills.
-        searches: Whether a model can search with it, whatever skills there are.
-    """
+    """One of the toolsets, for all sessions of a server; not thread-safe."""
 
     def __init__(self, name: str, served: ServedLibrary, runner: SkillRunner | None = None) -> None:
-        """Choose one of `TOOLSETS`; without a runner it has no tool that runs commands.
-
-        A toolset that runs nothing, or cannot have these roots, raises `ConfigError`.
-        """
-        kind = _KINDS[name]
-        if runner is not None and not kind.runs:
+        """Choose one of `TOOLSETS`; `ConfigError` if it cannot run commands or have these roots."""
+        self.name = name
+        self.kind = _KINDS[name]
+        if runner is not None and not self.kind.runs:
             running = " and ".join(name for name, kind in _KINDS.items() if kind.runs)
             raise ConfigError(f"The toolset {name} runs nothing; --allow-run is for {running}.")
         if name == "environment" and len(served.roots) > 1:
@@ -69,11 +56,6 @@ class SessionTools:
                 f"The toolset environment has the skills of one folder, not of"
                 f" {len(served.roots)}; name one ROOT, or none for the environment in use."
             )
-        self.name = name
-        self.has_prompt = kind.has_prompt
-        self.names_skills = kind.names_skills
-        self.searches = kind.searches
-        self._kind = kind
         self._served = served
         self._runner = runner
         self._offers: OrderedDict[str, Offer] = OrderedDict()
@@ -84,17 +66,14 @@ class SessionTools:
         return self._served.progress
 
     def of(self, session: str) -> Offer:
-        """Return the tools of a session, made again if the library is another one now.
-
-        Raises `SkillSearchError` if the toolset needs a library and there is none.
-        """
-        key = session if self.has_prompt or self._runner else ""
-        library = None if self._kind.is_late else self._served.get()
+        """Return the tools of a session, made again if the library is another one now."""
+        key = session if self.kind.has_prompt or self._runner else ""
+        library = None if self.kind.is_late else self._served.get()
         offer = self._offers.pop(key, None)
         if offer is None or offer.library is not library:
-            before = offer.state if offer else None
-            state = SkillSession(lifetime="session") if before is None else before
-            toolset, prompt = self._kind.make(_Parts(self._served, state, self._runner, key))
+            state = offer.state if offer else None
+            state = SkillSession(lifetime="session") if state is None else state
+            toolset, prompt = self.kind.make(_Parts(self._served, state, self._runner, key))
             offer = Offer(toolset, prompt, library, state)
         self._offers[key] = offer
         if len(self._offers) > MAX_SESSIONS:
@@ -116,16 +95,14 @@ _Made = tuple["Toolset", Prompt | None]
 
 def _default(parts: _Parts) -> _Made:
     from skillsearch.agents.tools.library_tools import library_tools
+    from skillsearch.agents.tools.run_tools import run_script_tool
     from skillsearch.agents.tools.tool import Toolset
 
     served = parts.served
     tools = library_tools(served.get, threshold=served.settings.threshold)
-    if parts.runner is None:
-        return Toolset(tools), None
-    from skillsearch.agents.tools.run_tools import run_script_tool
-
-    run = run_script_tool(served.get, parts.runner, session=parts.session)
-    return Toolset([*tools, run]), None
+    if parts.runner is not None:
+        tools = (*tools, run_script_tool(served.get, parts.runner, session=parts.session))
+    return Toolset(tools), None
 
 
 def _manager(parts: _Parts) -> _Made:
@@ -169,8 +146,13 @@ def _workspace(parts: _Parts) -> _Made:
 
 
 def _context(parts: _Parts) -> _Made:
-    from skillsearch.agents.toolsets.context import SkillsLoader, SkillsManager
-    from skillsearch.agents.toolsets.context_tools import ToolContext, skills_prompt, toolset
+    from skillsearch.agents.toolsets.context import (
+        SkillsLoader,
+        SkillsManager,
+        ToolContext,
+        skills_prompt,
+        toolset,
+    )
 
     loader = SkillsLoader(library=parts.served.get())
     manager = SkillsManager(loader, threshold=parts.served.settings.threshold)
@@ -179,7 +161,11 @@ def _context(parts: _Parts) -> _Made:
 
 
 class _Kind(NamedTuple):
-    """A toolset: how it is made, and what is true of it; late ones need no library at first."""
+    """How a toolset is made, and what is true of it.
+
+    A late one needs no library at first; `searches` if a model can search with it, whatever skills
+    there are; `names_skills` if the definitions of its tools do.
+    """
 
     make: Callable[[_Parts], _Made]
     is_late: bool = False

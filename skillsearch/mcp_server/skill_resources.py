@@ -7,27 +7,15 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import mcp_types as mt
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    INVALID_PARAMS,
-    BlobResourceContents,
-    ListResourcesResult,
-    ListResourceTemplatesResult,
-    PaginatedRequestParams,
-    ReadResourceRequestParams,
-    ReadResourceResult,
-    RequestParams,
-    Resource,
-    ResourceTemplate,
-    TextResourceContents,
-)
+from mcp_types import INVALID_PARAMS
 
 from skillsearch.errors import SkillError
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.calls import Context, in_thread
-from skillsearch.mcp_server.manifest import Manifest
-from skillsearch.mcp_server.publication import Child, Publisher
+from skillsearch.mcp_server.publication import Publisher
 from skillsearch.mcp_server.served_library import LibraryThread, ServedLibrary
 from skillsearch.mcp_server.skill_uris import MAX_URI_CHARS, SCHEME
 from skillsearch.text.safe_text import one_line
@@ -38,54 +26,53 @@ INDEX_URI = "skill://index.json"
 """Read by older hosts instead of ``skills/list``; no root has this authority."""
 
 _INDEX_SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
-_INDEX = Resource(
+_INDEX = mt.Resource(
     uri=INDEX_URI,
     name="index.json",
     description="All skills with their descriptions.",
     mime_type="application/json",
 )
-TEMPLATE = ResourceTemplate(
+TEMPLATE = mt.ResourceTemplate(
     uri_template=f"{SCHEME}{{+path}}",
     name="skill-file",
     title="File of a skill",
     description="A file of a skill: <root>/<folder>/SKILL.md and the files beside it.",
 )
-_TYPES = {
-    "css": "text/css",
-    "csv": "text/csv",
-    "gif": "image/gif",
-    "htm": "text/html",
-    "html": "text/html",
-    "jpeg": "image/jpeg",
-    "jpg": "image/jpeg",
-    "js": "text/javascript",
-    "json": "application/json",
-    "md": "text/markdown",
-    "pdf": "application/pdf",
-    "png": "image/png",
-    "py": "text/x-python",
-    "sh": "text/x-shellscript",
-    "svg": "image/svg+xml",
-    "toml": "application/toml",
-    "txt": "text/plain",
-    "xml": "application/xml",
-    "yaml": "application/yaml",
-    "yml": "application/yaml",
-    "zip": "application/zip",
+_EXTENSIONS = {
+    "text/css": "css",
+    "text/csv": "csv",
+    "image/gif": "gif",
+    "text/html": "htm html",
+    "image/jpeg": "jpeg jpg",
+    "text/javascript": "js",
+    "application/json": "json",
+    "text/markdown": "md",
+    "application/pdf": "pdf",
+    "image/png": "png",
+    "text/x-python": "py",
+    "text/x-shellscript": "sh",
+    "image/svg+xml": "svg",
+    "application/toml": "toml",
+    "text/plain": "txt",
+    "application/xml": "xml",
+    "application/yaml": "yaml yml",
+    "application/zip": "zip",
 }
+_TYPES = {each: kind for kind, them in _EXTENSIONS.items() for each in them.split()}
 """Media types by file extension; Python's module knows others on every system."""
 
 _T = TypeVar("_T")
 _Record = dict[str, Any]
+_Page = mt.PaginatedRequestParams
 
 
-class GetSkillParams(RequestParams):
+class GetSkillParams(mt.RequestParams):
     """The parameters of ``skills/get``."""
 
     uri: str
 
 
-class ReadDirectoryParams(PaginatedRequestParams):
+class ReadDirectoryParams(mt.PaginatedRequestParams):
     """The parameters of ``resources/directory/read``."""
 
     uri: str
@@ -94,8 +81,7 @@ class ReadDirectoryParams(PaginatedRequestParams):
 class SkillResources:
     """Lists and reads the published skills of a served library.
 
-    The SKILL.md of each skill is listed as a resource, for clients that know no extension; the
-    other files are read by the URIs that it, or the extension, names.
+    Each SKILL.md is listed as a resource, for clients that know no extension.
     """
 
     def __init__(self, thread: LibraryThread, served: ServedLibrary, *, ttl_ms: int) -> None:
@@ -110,56 +96,72 @@ class SkillResources:
     def add_to(self, server: Server[Any]) -> None:
         """Make a server answer requests for resources and skills."""
         add = server.add_request_handler
-        add("resources/list", PaginatedRequestParams, self._list_resources)
-        add("resources/templates/list", PaginatedRequestParams, self._list_templates)
-        add("resources/read", ReadResourceRequestParams, self._read_resource)
+        add("resources/list", _Page, self._list_resources)
+        add("resources/templates/list", _Page, self._list_templates)
+        add("resources/read", mt.ReadResourceRequestParams, self._read_resource)
         add("resources/directory/read", ReadDirectoryParams, self._read_directory)
-        add("skills/list", PaginatedRequestParams, self._list_skills)
+        add("skills/list", _Page, self._list_skills)
         add("skills/get", GetSkillParams, self._get_skill)
         server.extensions[IDENTIFIER] = {"directoryRead": True}
 
     async def ask(self, question: Callable[[Publisher], _T]) -> _T:
-        """Put a question to the publisher of the current library, in the library's thread.
+        """Ask the publisher, in the library's thread; if it refuses, the parameters were wrong."""
 
-        Raises `MCPError`: if the publisher refuses, the parameters were wrong.
-        """
-        return await in_thread(self._thread, self._answer, question)
+        def answer() -> _T:
+            library = self._served.get()
+            if self._publisher is None or library is not self._library:
+                self._library, self._publisher = library, Publisher(library)
+            self._publisher.refresh()
+            try:
+                return question(self._publisher)
+            except SkillError as exc:
+                raise MCPError(INVALID_PARAMS, one_line(str(exc))) from exc
 
-    def _answer(self, question: Callable[[Publisher], _T]) -> _T:
-        library = self._served.get()
-        if self._publisher is None or library is not self._library:
-            self._library, self._publisher = library, Publisher(library)
-        self._publisher.refresh()
-        try:
-            return question(self._publisher)
-        except SkillError as exc:
-            raise MCPError(INVALID_PARAMS, one_line(str(exc))) from exc
+        return await in_thread(self._thread, answer)
 
-    async def _list_resources(
-        self, ctx: Context, params: PaginatedRequestParams
-    ) -> ListResourcesResult:
+    async def _list_resources(self, ctx: Context, params: _Page) -> mt.ListResourcesResult:
         after = read_cursor(params.cursor)
         manifests, last = await self.ask(lambda p: p.page(after, PAGE_SIZE))
-        first = [] if params.cursor else [_INDEX]
-        return ListResourcesResult(
-            resources=[*first, *map(_resource, manifests)],
+        listed = [
+            mt.Resource(
+                uri=manifest.uri,
+                name=manifest.frontmatter["name"],
+                description=manifest.frontmatter["description"],
+                mime_type="text/markdown",
+                size=manifest.resources[0].size,
+            )
+            for manifest in manifests
+        ]
+        return mt.ListResourcesResult(
+            resources=listed if params.cursor else [_INDEX, *listed],
             next_cursor=next_cursor(last).get("nextCursor"),
             ttl_ms=self._ttl_ms,
         )
 
-    async def _list_templates(
-        self, ctx: Context, params: PaginatedRequestParams
-    ) -> ListResourceTemplatesResult:
-        return ListResourceTemplatesResult(resource_templates=[TEMPLATE], ttl_ms=self._ttl_ms)
+    async def _list_templates(self, ctx: Context, params: _Page) -> mt.ListResourceTemplatesResult:
+        return mt.ListResourceTemplatesResult(resource_templates=[TEMPLATE], ttl_ms=self._ttl_ms)
 
     async def _read_resource(
-        self, ctx: Context, params: ReadResourceRequestParams
-    ) -> ReadResourceResult:
+        self, ctx: Context, params: mt.ReadResourceRequestParams
+    ) -> mt.ReadResourceResult:
+        """Return bytes as text if that loses none of them, else as they are."""
         uri = str(params.uri)
         data = await self.ask(_index if uri == INDEX_URI else lambda p: p.read(uri))
-        return ReadResourceResult(contents=[_contents(uri, data)], ttl_ms=self._ttl_ms)
+        known = _type_of(uri)
+        contents: mt.TextResourceContents | mt.BlobResourceContents
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError:
+            text = "\0"
+        if "\0" not in text:
+            mime_type = known or "text/plain"
+            contents = mt.TextResourceContents(uri=uri, text=text, mime_type=mime_type)
+        else:
+            blob, mime_type = base64.b64encode(data).decode(), known or "application/octet-stream"
+            contents = mt.BlobResourceContents(uri=uri, blob=blob, mime_type=mime_type)
+        return mt.ReadResourceResult(contents=[contents], ttl_ms=self._ttl_ms)
 
-    async def _list_skills(self, ctx: Context, params: PaginatedRequestParams) -> _Record:
+    async def _list_skills(self, ctx: Context, params: _Page) -> _Record:
         after = read_cursor(params.cursor)
         manifests, last = await self.ask(lambda p: p.page(after, PAGE_SIZE))
         skills = [manifest.to_dict() for manifest in manifests]
@@ -173,9 +175,13 @@ class SkillResources:
         after = read_cursor(params.cursor, f"{params.uri}/")
         children = await self.ask(lambda p: p.children(params.uri))
         left = [child for child in children if after is None or child.uri > after]
-        page = left[:PAGE_SIZE]
-        last = page[-1].uri if len(left) > len(page) else None
-        return {**self._envelope, "resources": list(map(_child, page)), **next_cursor(last)}
+        records: list[_Record] = []
+        for name, uri, size in left[:PAGE_SIZE]:
+            kind = "inode/directory" if size is None else _type_of(uri)
+            record = {"uri": uri, "name": name, "size": size, "mimeType": kind}
+            records.append({key: value for key, value in record.items() if value is not None})
+        last = records[-1]["uri"] if len(left) > len(records) else None
+        return {**self._envelope, "resources": records, **next_cursor(last)}
 
 
 def next_cursor(last: str | None) -> _Record:
@@ -186,10 +192,7 @@ def next_cursor(last: str | None) -> _Record:
 
 
 def read_cursor(cursor: str | None, start: str = SCHEME) -> str | None:
-    """Return the URI after which a page begins; None without a cursor.
-
-    The cursor is not trusted: it must hold a URI that begins with `start`.
-    """
+    """Return the URI after which a page begins; the untrusted cursor must begin with `start`."""
     if cursor is None:
         return None
     try:
@@ -207,44 +210,11 @@ def _type_of(uri: str) -> str | None:
     return _TYPES.get(uri.rpartition(".")[2].lower())
 
 
-def _resource(manifest: Manifest) -> Resource:
-    """Return the SKILL.md of a skill as a resource."""
-    return Resource(
-        uri=manifest.uri,
-        name=manifest.frontmatter["name"],
-        description=manifest.frontmatter["description"],
-        mime_type="text/markdown",
-        size=manifest.resources[0].size,
-    )
-
-
-def _child(child: Child) -> _Record:
-    """Return a file or folder as a resource."""
-    record: _Record = {"uri": child.uri, "name": child.name}
-    if child.size is None:
-        return {**record, "mimeType": "inode/directory"}
-    media_type = _type_of(child.uri)
-    return {**record, "size": child.size, **({"mimeType": media_type} if media_type else {})}
-
-
-def _contents(uri: str, data: bytes) -> TextResourceContents | BlobResourceContents:
-    """Return bytes as text if that loses none of them, else as they are."""
-    known = _type_of(uri)
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        text = "\0"
-    if "\0" not in text:
-        return TextResourceContents(uri=uri, text=text, mime_type=known or "text/plain")
-    blob = base64.b64encode(data).decode("ascii")
-    return BlobResourceContents(uri=uri, blob=blob, mime_type=known or "application/octet-stream")
-
-
 def _index(publisher: Publisher) -> bytes:
     """Write the index of all skills."""
     skills: list[dict[str, str]] = []
-    after: str | None = None
-    while True:
+    after: str | None = ""
+    while after is not None:
         manifests, after = publisher.page(after, PAGE_SIZE)
         skills += (
             {
@@ -256,5 +226,4 @@ def _index(publisher: Publisher) -> bytes:
             }
             for manifest in manifests
         )
-        if after is None:
-            return json.dumps({"$schema": _INDEX_SCHEMA, "skills": skills}).encode()
+    return json.dumps({"$schema": _INDEX_SCHEMA, "skills": skills}).encode()

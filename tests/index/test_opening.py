@@ -5,7 +5,7 @@ import pytest
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.index.build import builder
 from skillsearch.index.dense import channels
-from skillsearch.index.opening import bring_up_to_date
+from skillsearch.index.opening import OpenIndexes, bring_up_to_date
 from skillsearch.index.skill_index import SkillIndex
 
 
@@ -62,3 +62,27 @@ def test_a_search_writes_nothing(index, files_of):
         opened.search(query, explain=True)
     opened.search_many(["tea", "keys"])
     assert files_of(index.folder) == before
+
+
+def test_an_index_is_made_anew_for_each_generation(index, root, make_skill):
+    """Unless whoever keeps it has written the generation itself."""
+    opened = OpenIndexes(lambda folder: object())
+    first = opened.get(index.folder)
+    assert opened.get(index.folder) is first
+    make_skill(root, "steep-tea", "Steep tea.")
+    index.refresh()
+    second = opened.get(index.folder)
+    assert second is not first
+    make_skill(root, "boil-eggs", "Boil eggs.")
+    index.refresh()
+    opened.mark_current(index.folder)
+    assert opened.get(index.folder) is second
+
+
+def test_the_indexes_that_were_used_last_are_kept(tmp_path):
+    """A folder without an index counts, too."""
+    made = []
+    opened = OpenIndexes(lambda folder: made.append(folder.name) or object(), most=2)
+    for name in ("a", "b", "a", "c", "a", "b"):
+        opened.get(tmp_path / name)
+    assert made == ["a", "b", "c", "b"]

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 import anyio
 import pytest
 
-from skillsearch.mcp_server.http import Limits, _machine_of, serve_http
+from skillsearch.mcp_server.http import Limits, machine_of, serve_http
 from skillsearch.mcp_server.listening import Address, listen
 
 TOKEN = "correct-horse-battery-staple"
@@ -276,7 +276,7 @@ def test_another_machine_has_connections_of_its_own(serve, connect):
 )
 def test_a_machine_is_known_by_its_address(address, machine):
     """A network of IPv6 is one machine, this one none."""
-    assert _machine_of((address, 80)) == machine
+    assert machine_of((address, 80)) == machine
 
 
 def test_a_client_that_breaks_off_leaves_no_trace(serve, visit, connect, caplog):

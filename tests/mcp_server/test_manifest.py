@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from skillsearch.errors import SkillError
+from skillsearch.files.file_stat import RACY_NS
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.manifest import (
     MAX_BYTES,
     MAX_FILES,
-    RACY_NS,
     Contents,
     Manifest,
     ManifestReader,

@@ -7,12 +7,13 @@ import base64
 import logging
 import re
 import threading
+from contextlib import suppress
 
 from skillsearch.errors import MissingDependencyError, SkillError
 from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.skills.metadata import MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS
 from skillsearch.text.safe_text import one_line, visible
-from skillsearch.types import FileContent, Hit, JsonValue
-from skillsearch.types import Skill as OurSkill
+from skillsearch.types import JsonValue
 
 try:
     from google.adk.skills import SkillRegistry
@@ -22,8 +23,6 @@ except ImportError as exc:
 
 MAX_RESOURCES_BYTES = 16 * 1024 * 1024
 """The most that ADK copies to a sandbox; it wants all files of a skill at once."""
-_MAX_DESCRIPTION_CHARS = 1024
-_MAX_COMPATIBILITY_CHARS = 500
 _FOLDERS = ("references", "assets", "scripts")
 _BLANKS = re.compile(r"[\s_]+")
 
@@ -46,14 +45,7 @@ class SkillSearchRegistry(SkillRegistry):
         threshold: float | None = None,
         max_bytes: int = MAX_RESOURCES_BYTES,
     ) -> None:
-        """Take a library.
-
-        Args:
-            library: The skills.
-            n: How many skills a search returns at most.
-            threshold: Lowest accepted score; None for the library's default.
-            max_bytes: Size of all files of a skill together; files beyond that are left out.
-        """
+        """Take a library, how many skills a search returns, and the bytes of a skill's files."""
         self._library = library
         self._n = n
         self._threshold = threshold
@@ -67,8 +59,8 @@ class SkillSearchRegistry(SkillRegistry):
     async def get_skill(self, *, name: str) -> Skill:
         """Read a skill as it is on disk now, with its references, assets and scripts.
 
-        Scripts that are not UTF-8 text are left out, as is everything beyond 16 MiB in total.
-        `SkillError` if `search_skills` does not return that name, or ADK cannot take the skill.
+        Scripts that are not text are left out. `SkillError` if `search_skills` does not return that
+        name, or ADK cannot take the skill.
         """
         return await asyncio.to_thread(self._read, name)
 
@@ -84,7 +76,11 @@ class SkillSearchRegistry(SkillRegistry):
         with self._lock:
             hits = self._library.search(query, self._n, self._threshold)
             found = [(hit, self._name_for(hit.doc_id, hit.name)) for hit in hits]
-        return [_overview(hit, name) for hit, name in found if name is not None]
+        return [
+            Frontmatter(name=name, description=one_line(hit.description, MAX_DESCRIPTION_CHARS))
+            for hit, name in found
+            if name is not None
+        ]
 
     def _read(self, name: str) -> Skill:
         with self._lock:
@@ -96,19 +92,29 @@ class SkillSearchRegistry(SkillRegistry):
                     " letters, digits and single hyphens."
                 )
             resources = self._resources(loaded.document.doc_id, loaded.files)
-        frontmatter = _frontmatter(loaded.skill, adk_name)
+        metadata = loaded.skill.metadata
+        fields = {
+            "name": adk_name,
+            "description": one_line(metadata.description, MAX_DESCRIPTION_CHARS),
+            "license": metadata.license or None,
+            "compatibility": one_line(metadata.compatibility, MAX_COMPATIBILITY_CHARS) or None,
+            "allowed-tools": " ".join(metadata.allowed_tools) or None,
+        }
+        extra = {"metadata": metadata.frontmatter.get("metadata")}
+        try:
+            frontmatter = Frontmatter.model_validate(fields | extra)
+        except ValueError:  # metadata that ADK does not understand
+            frontmatter = Frontmatter.model_validate(fields)
         body = visible(loaded.skill.body)
         return Skill(frontmatter=frontmatter, instructions=body, resources=resources)
 
     def _name_for(self, doc_id: str, name: str) -> str | None:
         """Return a name that ADK accepts and that finds this skill, or None."""
         adk_name = _BLANKS.sub("-", one_line(name)).lower()
-        try:
+        with suppress(SkillError, ValueError):  # pydantic's error is a ValueError
             Frontmatter(name=adk_name, description="-")
             if self._library.find(adk_name).doc_id == doc_id:
                 return adk_name
-        except (SkillError, ValueError):  # pydantic's error is a ValueError
-            pass
         logger.warning("ADK cannot be given the skill %s: no name that it accepts means it", doc_id)
         return None
 
@@ -120,45 +126,16 @@ class SkillSearchRegistry(SkillRegistry):
             folder, _, rest = path.partition("/")
             if folder not in _FOLDERS:
                 continue
-            file = self._file(doc_id, path)
+            file = None
+            with suppress(SkillError):  # too large or unreadable
+                file = self._library.read(doc_id, path)
             if file is None or file.size > left:
                 logger.warning("ADK is not given %s of the skill %s", path, doc_id)
                 continue
             left -= file.size
+            is_text = file.encoding == "text"
             if folder != "scripts":
-                found[folder][rest] = _content(file)
-            elif file.encoding == "text":
+                found[folder][rest] = file.content if is_text else base64.b64decode(file.content)
+            elif is_text:
                 found[folder][rest] = Script(src=file.content)
         return Resources(**found)
-
-    def _file(self, doc_id: str, path: str) -> FileContent | None:
-        """Read a whole file, or return None if it is too large or unreadable."""
-        try:
-            return self._library.read(doc_id, path)
-        except SkillError:
-            return None
-
-
-def _content(file: FileContent) -> str | bytes:
-    return file.content if file.encoding == "text" else base64.b64decode(file.content)
-
-
-def _overview(hit: Hit, name: str) -> Frontmatter:
-    return Frontmatter(name=name, description=one_line(hit.description, _MAX_DESCRIPTION_CHARS))
-
-
-def _frontmatter(skill: OurSkill, name: str) -> Frontmatter:
-    """Return the frontmatter of a skill, within ADK's limits."""
-    metadata = skill.metadata
-    extra = metadata.frontmatter.get("metadata")
-    fields = {
-        "name": name,
-        "description": one_line(metadata.description, _MAX_DESCRIPTION_CHARS),
-        "license": metadata.license or None,
-        "compatibility": one_line(metadata.compatibility, _MAX_COMPATIBILITY_CHARS) or None,
-        "allowed-tools": " ".join(metadata.allowed_tools) or None,
-    }
-    try:
-        return Frontmatter.model_validate({**fields, "metadata": extra})
-    except ValueError:  # metadata that ADK does not understand
-        return Frontmatter.model_validate(fields)

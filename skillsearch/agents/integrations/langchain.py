@@ -18,12 +18,16 @@ except ImportError as exc:
 def as_tools(toolset: Toolset) -> list[StructuredTool]:
     """Return the tools of a toolset, as they are now, for LangChain.
 
-    A tool answers with JSON text: its result, or ``{"error": ...}``; it never raises, so that an
-    agent reads what went wrong. Its metadata say ``read_only``, for hosts that ask a user first.
+    They answer with JSON text, ``{"error": ...}`` if they fail; metadata say ``read_only``.
     """
+
+    def answer(tool_name: str, /, **arguments: Any) -> str:
+        answer = toolset.call(tool_name, arguments)
+        return json.dumps(answer.get("result", answer), ensure_ascii=False)
+
     return [
         StructuredTool.from_function(
-            func=partial(_answer, toolset, tool.name),
+            func=partial(answer, tool.name),
             name=tool.name,
             description=tool.description,
             args_schema=arguments_schema(tool.arguments),
@@ -31,8 +35,3 @@ def as_tools(toolset: Toolset) -> list[StructuredTool]:
         )
         for tool in toolset.tools()
     ]
-
-
-def _answer(toolset: Toolset, tool_name: str, /, **arguments: Any) -> str:
-    answer = toolset.call(tool_name, arguments)
-    return json.dumps(answer.get("result", answer), ensure_ascii=False)

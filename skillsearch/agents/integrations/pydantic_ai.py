@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from skillsearch.agents.tools.tool import Tool, Toolset, arguments_schema
+from skillsearch.agents.tools.tool import Toolset, arguments_schema
 from skillsearch.errors import MissingDependencyError
 from skillsearch.types import JsonValue
 
@@ -24,10 +24,8 @@ _ANY_ARGUMENTS = SchemaValidator(core_schema.any_schema())
 def as_toolset(toolset: Toolset, *, toolset_id: str | None = None) -> AbstractToolset[Any]:
     """Return the tools of a toolset for ``Agent(toolsets=[...])``; asked for anew at every step.
 
-    A tool answers with its result, or with ``{"error": ...}``; it never raises, so that an agent
-    reads what went wrong. The metadata of its definition say ``read_only``, for hosts that ask a
-    user first; a tool that is not read-only runs alone. `toolset_id` names the toolset in durable
-    execution.
+    They answer ``{"error": ...}`` if they fail. Metadata say ``read_only``; other tools run alone.
+    `toolset_id` names the toolset in durable execution.
     """
     return _SkillToolset(toolset, toolset_id)
 
@@ -47,7 +45,21 @@ class _SkillToolset(AbstractToolset[Any]):
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
         """Return the tools as they are now."""
         tools = await asyncio.to_thread(self._toolset.tools)
-        return {tool.name: self._adapted(tool) for tool in tools}
+        return {
+            tool.name: ToolsetTool(
+                toolset=self,
+                tool_def=ToolDefinition(
+                    name=tool.name,
+                    description=tool.description,
+                    parameters_json_schema=arguments_schema(tool.arguments),
+                    sequential=not tool.read_only,
+                    metadata={"read_only": tool.read_only},
+                ),
+                max_retries=1,
+                args_validator=_ANY_ARGUMENTS,
+            )
+            for tool in tools
+        }
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
@@ -55,15 +67,3 @@ class _SkillToolset(AbstractToolset[Any]):
         """Call a tool in a thread, so that it blocks no other task."""
         answer = await asyncio.to_thread(self._toolset.call, name, tool_args)
         return answer.get("result", answer)
-
-    def _adapted(self, tool: Tool) -> ToolsetTool[Any]:
-        definition = ToolDefinition(
-            name=tool.name,
-            description=tool.description,
-            parameters_json_schema=arguments_schema(tool.arguments),
-            sequential=not tool.read_only,
-            metadata={"read_only": tool.read_only},
-        )
-        return ToolsetTool(
-            toolset=self, tool_def=definition, max_retries=1, args_validator=_ANY_ARGUMENTS
-        )

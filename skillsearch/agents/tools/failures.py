@@ -9,41 +9,19 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from skillsearch.errors import (
-    AmbiguousNameError,
-    ArtifactNotFoundError,
-    CacheError,
-    ChunkNotFoundError,
-    CommandRefusedError,
-    ConfigError,
-    EmbedderError,
-    ExecutionError,
-    ExecutorError,
-    IndexingError,
-    IndexNotFoundError,
-    IsolationError,
-    MissingDependencyError,
-    ParseError,
-    QueryError,
-    RootError,
-    SkillError,
-    SkillNotFoundError,
-    SkillNotLoadedError,
-    SkillSearchError,
-    StorageError,
-    UnsafePathError,
-    VersionConstraintError,
-    VersionNotFoundError,
-    WorkspaceError,
-)
+from skillsearch import errors
+from skillsearch.errors import SkillSearchError
 from skillsearch.text.safe_text import one_line
 from skillsearch.types import Diagnostic, JsonValue
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
-    from pydantic_core import ErrorDetails
+
+Answer = dict[str, JsonValue]
+"""``{"result": ...}``, or ``{"error": {"code", "message", "next_step", ...}}``."""
 
 MAX_MESSAGE_CHARS = 1_000
 INDEXING = "indexing"
@@ -59,86 +37,90 @@ _BARE_PATH = re.compile(r"(?<![^\s(])/(?:[^\s/]+/)+")
 
 logger = logging.getLogger(__name__)
 
-
-class _Form(NamedTuple):
-    """How one kind of error is told; `message` replaces one that would speak of the host."""
-
-    code: str
-    next_step: str
-    message: str = ""
-
-
 _TELL_USER = "Tell the user; go on without skills."
-_FORMS: dict[type[SkillSearchError], _Form] = {  # an error takes the form of its nearest base class
-    SkillNotFoundError: _Form(
-        "skill-not-found", "Use one of `nearest` if there is any, or search for the task."
+_FORMS: dict[type, tuple[str, ...]] = {
+    errors.SkillNotFoundError: (
+        "skill-not-found",
+        "Use one of `nearest` if there is any, or search for the task.",
     ),
-    VersionNotFoundError: _Form(
-        "version-not-found", "Use one of `versions`, or the name without a version."
+    errors.VersionNotFoundError: (
+        "version-not-found",
+        "Use one of `versions`, or the name without a version.",
     ),
-    VersionConstraintError: _Form("version-invalid", "Leave out everything after the last '@'."),
-    AmbiguousNameError: _Form("ambiguous-name", "Use one of `candidates`."),
-    ChunkNotFoundError: _Form(
-        "chunk-not-found", "Use one of `available` if there is any, or go on with the body."
+    errors.VersionConstraintError: ("version-invalid", "Leave out everything after the last '@'."),
+    errors.AmbiguousNameError: ("ambiguous-name", "Use one of `candidates`."),
+    errors.ChunkNotFoundError: (
+        "chunk-not-found",
+        "Use one of `available` if there is any, or go on with the body.",
     ),
-    UnsafePathError: _Form("unsafe-path", "Use a path from the skill's list of files."),
-    ParseError: _Form("parse-error", "Use another skill, or tell the user that it is broken."),
-    SkillError: _Form("skill-error", "Check the skill's list of files, or use another skill."),
-    QueryError: _Form("query-invalid", "Call again with arguments that the message allows."),
-    IndexNotFoundError: _Form(
+    errors.UnsafePathError: ("unsafe-path", "Use a path from the skill's list of files."),
+    errors.ParseError: ("parse-error", "Use another skill, or tell the user that it is broken."),
+    errors.SkillError: ("skill-error", "Check the skill's list of files, or use another skill."),
+    errors.QueryError: ("query-invalid", "Call again with arguments that the message allows."),
+    errors.IndexNotFoundError: (
         "no-index",
         "Tell the user to build one: skillsearch index FOLDER",
         "There is no index of skills yet.",
     ),
-    IndexingError: _Form(
-        INDEXING, "Go on without; skills whose names you know can already be loaded."
+    errors.IndexingError: (
+        INDEXING,
+        "Go on without; skills whose names you know can already be loaded.",
     ),
-    StorageError: _Form("storage", _TELL_USER, "The index of skills cannot be read or written."),
-    CacheError: _Form(
+    errors.StorageError: ("storage", _TELL_USER, "The index of skills cannot be read or written."),
+    errors.CacheError: (
         "storage",
         _TELL_USER,
         "A part of the index of skills is damaged. To fix: run `skillsearch index --verify`.",
     ),
-    EmbedderError: _Form("embedder", _TELL_USER, "The embedder of the index cannot be used."),
-    RootError: _Form("root", _TELL_USER, "A folder of skills cannot be read."),
-    ConfigError: _Form("config", _TELL_USER, "The settings of skillsearch cannot be used."),
-    SkillNotLoadedError: _Form(
-        "skill-not-loaded", "Call skill_load with this name, then skill_run again."
+    errors.EmbedderError: ("embedder", _TELL_USER, "The embedder of the index cannot be used."),
+    errors.RootError: ("root", _TELL_USER, "A folder of skills cannot be read."),
+    errors.ConfigError: ("config", _TELL_USER, "The settings of skillsearch cannot be used."),
+    errors.SkillNotLoadedError: (
+        "skill-not-loaded",
+        "Call skill_load with this name, then skill_run again.",
     ),
-    CommandRefusedError: _Form(
-        "command-refused", "Use a command that the message allows, or tell the user."
+    errors.CommandRefusedError: (
+        "command-refused",
+        "Use a command that the message allows, or tell the user.",
     ),
-    WorkspaceError: _Form("workspace", "Call again with what the message asks for."),
-    ArtifactNotFoundError: _Form(
+    errors.WorkspaceError: ("workspace", "Call again with what the message asks for."),
+    errors.ArtifactNotFoundError: (
         "artifact-not-found",
         "Use a name and version from artifact_files of an earlier answer.",
     ),
-    IsolationError: _Form(
-        "not-isolated", _TELL_USER, "No command is run: this machine cannot isolate it."
+    errors.IsolationError: (
+        "not-isolated",
+        _TELL_USER,
+        "No command is run: this machine cannot isolate it.",
     ),
-    ExecutorError: _Form("executor", _TELL_USER, "Commands cannot be run on this machine."),
-    ExecutionError: _Form("execution", "Call again with other arguments, or tell the user."),
-    MissingDependencyError: _Form("missing-dependency", "Tell the user what to install."),
-    SkillSearchError: _Form("failed", "Call again with other arguments, or go on without."),
+    errors.ExecutorError: ("executor", _TELL_USER, "Commands cannot be run on this machine."),
+    errors.ExecutionError: ("execution", "Call again with other arguments, or tell the user."),
+    errors.MissingDependencyError: ("missing-dependency", "Tell the user what to install."),
+    SkillSearchError: ("failed", "Call again with other arguments, or go on without."),
 }
+"""Code, next step and, if the error speaks of the host, another message; base classes count too."""
 
 
-def failure(
-    code: str, message: str, next_step: str, **details: JsonValue
-) -> dict[str, dict[str, JsonValue]]:
+def failure(code: str, message: str, next_step: str, **details: JsonValue) -> Answer:
     """Return the answer of a tool that failed."""
     message = one_line(message, MAX_MESSAGE_CHARS)
     return {"error": {"code": code, "message": message, "next_step": next_step, **details}}
 
 
-def failure_of(error: SkillSearchError) -> dict[str, dict[str, JsonValue]]:
+def failure_of(error: SkillSearchError) -> Answer:
     """Return the answer that one of our errors gives, with whatever else it knows that helps."""
     form = next(_FORMS[kind] for kind in type(error).__mro__ if kind in _FORMS)
-    if form.message:
+    code, next_step, message = (
+        form if len(form) == 3 else (*form, str(error)[: 2 * MAX_MESSAGE_CHARS])
+    )
+    if len(form) == 3:
         logger.warning("%s", error)
+    elif not isinstance(error, errors.UnsafePathError | LookupError | errors.QueryError):
+        # Those echo arguments; in others, absolute paths lose their folders.
+        message = _BARE_PATH.sub("", _QUOTED_PATH.sub(r"\g<quote>", message))
     known = {name: getattr(error, name, None) for name in _DETAILS}
     details = {name: _shown(value) for name, value in known.items() if value}
-    return failure(form.code, form.message or _without_folders(error), form.next_step, **details)
+    return failure(code, message, next_step, **details)
 
 
 def message_of(error: SkillSearchError) -> str:
@@ -147,21 +129,23 @@ def message_of(error: SkillSearchError) -> str:
 
 
 def problems_of(error: ValidationError) -> list[str]:
-    """Return a line for each argument that pydantic refused, at most twenty."""
-    found = error.errors(include_url=False, include_context=False)
-    return [
-        one_line(f"{_where(problem)}: {problem['msg']}", _MAX_PROBLEM_CHARS)
-        for problem in found[:_MAX_PROBLEMS]
-    ]
+    """Return a line for each of the first arguments that pydantic refused."""
+    lines = []
+    for problem in error.errors(include_url=False, include_context=False)[:_MAX_PROBLEMS]:
+        place = ".".join(map(str, problem["loc"])) or "arguments"
+        if problem["type"] != "missing":
+            with suppress(ValueError, RecursionError):  # a very long number, a deep nest
+                place += f" = {str(problem['input'])[:_MAX_VALUE_CHARS]!r}"
+        lines.append(one_line(f"{place}: {problem['msg']}", _MAX_PROBLEM_CHARS))
+    return lines
 
 
 class DiagnosticLog:
-    """Logs each diagnostic when it first appears, not again while it stays."""
+    """Logs what `describe` returns for each diagnostic when it first appears, if anything."""
 
     def __init__(
         self, logger: logging.Logger, describe: Callable[[Diagnostic], str | None]
     ) -> None:
-        """Log to `logger` what `describe` returns; None or an empty text skips a diagnostic."""
         self._logger = logger
         self._describe = describe
         self._known: frozenset[Diagnostic] = frozenset()
@@ -173,25 +157,6 @@ class DiagnosticLog:
             if text := self._describe(each):
                 self._logger.warning("%s", one_line(text, MAX_MESSAGE_CHARS))
         self._known = found
-
-
-def _where(problem: ErrorDetails) -> str:
-    """Return the name of an argument, or a place within it, and the value that was given."""
-    place = ".".join(str(part) for part in problem["loc"]) or "arguments"
-    if problem["type"] == "missing":
-        return place
-    try:
-        return f"{place} = {str(problem['input'])[:_MAX_VALUE_CHARS]!r}"
-    except (ValueError, RecursionError):  # a number of thousands of digits, a deep nest
-        return place
-
-
-def _without_folders(error: SkillSearchError) -> str:
-    """Return a message in which absolute paths have lost their folders."""
-    text = str(error)[: 2 * MAX_MESSAGE_CHARS]
-    if isinstance(error, UnsafePathError | LookupError | QueryError):  # echoes arguments
-        return text
-    return _BARE_PATH.sub("", _QUOTED_PATH.sub(r"\g<quote>", text))
 
 
 def _shown(value: JsonValue) -> JsonValue:

@@ -6,27 +6,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
-from pathlib import Path
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from pydantic import Field, ValidationError
 
 from skillsearch.agents.tools.failures import problems_of
-from skillsearch.agents.tools.tool import Style, Tool, ToolArguments, Toolset
-from skillsearch.config import MAX_QUERY_CHARS, load_settings
-from skillsearch.errors import QueryError
+from skillsearch.agents.tools.tool import Query, SearchArgs, Style, Tool, ToolArguments, Toolset
+from skillsearch.config import load_settings
+from skillsearch.errors import QueryError, SkillNotFoundError
 from skillsearch.files.paths import printable
 from skillsearch.index.documents import Document
-from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.index.opening import OpenIndexes
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.setting_values import MAX_N
 from skillsearch.skills.chunks import find_chunk, parse_chunks
+from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
+from skillsearch.skills.versions import satisfies
 from skillsearch.text.safe_text import one_line, visible
 from skillsearch.types import Hit, JsonValue, Skill
 
-MAX_DESCRIPTION_CHARS = 1024
-"""The specification's limit; a longer description would only fill the caller's context."""
 MAX_BODY_CHARS = 100_000
 """Some 25,000 tokens, five times what the specification advises; the rest is read as a file."""
 MAX_FILES = 200
@@ -36,19 +34,14 @@ _MAX_NAME_CHARS = 256
 _MAX_PATH_CHARS = 1024
 _OPEN_LIBRARIES = 4
 
+_Record = dict[str, JsonValue]
 
-class SearchSkillsArgs(ToolArguments):
+
+class SearchSkillsArgs(SearchArgs):
     """Arguments of `search_skills`."""
 
-    query: str = Field(
-        min_length=1,
-        max_length=MAX_QUERY_CHARS,
-        description="What is to be done, as a sentence.",
-    )
-    n: int = Field(default=5, ge=1, le=MAX_N, description="How many skills at most.")
-    threshold: float | None = Field(
-        default=None, ge=0, le=1, description="Lowest score; better left out."
-    )
+    query: Query = Field(description="What is to be done, as a sentence.")
+    threshold: float | None = Field(None, ge=0, le=1, description="Lowest score; better left out.")
 
 
 class LoadSkillArgs(ToolArguments):
@@ -56,7 +49,7 @@ class LoadSkillArgs(ToolArguments):
 
     name: str = Field(max_length=_MAX_NAME_CHARS)
     chunk: str | None = Field(
-        default=None, max_length=_MAX_NAME_CHARS, description="Id of one chunk, to read it."
+        None, max_length=_MAX_NAME_CHARS, description="Id of one chunk, to read it."
     )
 
 
@@ -65,24 +58,34 @@ class ReadSkillFileArgs(ToolArguments):
 
     name: str = Field(max_length=_MAX_NAME_CHARS)
     path: str = Field(max_length=_MAX_PATH_CHARS, description="As load_skill lists it.")
-    offset: int = Field(default=0, ge=0, description="A next_offset.")
-    limit: int = Field(default=_PAGE_BYTES, ge=1, le=MAX_PAGE_BYTES)
+    offset: int = Field(0, ge=0, description="A next_offset.")
+    limit: int = Field(_PAGE_BYTES, ge=1, le=MAX_PAGE_BYTES)
 
 
 class ListSkillsArgs(ToolArguments):
     """Arguments of `list_skills`."""
 
-    cursor: str | None = Field(default=None, description="A next_cursor.")
-    limit: int = Field(default=50, ge=1, le=MAX_N)
+    cursor: str | None = Field(None, description="A next_cursor.")
+    limit: int = Field(50, ge=1, le=MAX_N)
+
+
+def find_skill(library: SkillLibrary, name: str, constraint: str = "") -> Document:
+    """Find a skill by its name or its folder's, in any case, perhaps in one of some versions."""
+    try:
+        return library.find(f"{name}@{constraint}" if constraint else name)
+    except SkillNotFoundError:
+        found = library.in_folder(name)
+        if found is None or not satisfies(found.version, constraint):
+            raise
+        return found
 
 
 def library_tools(
     library: SkillLibrary | Callable[[], SkillLibrary], *, threshold: float | None = None
 ) -> tuple[Tool, ...]:
-    """Return `search_skills`, `load_skill`, `read_skill_file` and `list_skills` over a library.
+    """Return the four default tools over a library, or over what is asked for it at each call.
 
-    A function that returns the library is called whenever a tool is. The threshold is for calls
-    that give none; None means the library's default.
+    The threshold is for calls that give none; None means the library's default.
     """
     over = _Over(library if callable(library) else lambda: library, threshold)
     return (
@@ -115,23 +118,34 @@ def library_tools(
     )
 
 
-class _Over(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Over:
     """The tools' functions, over a library that may be opened late."""
 
     library: Callable[[], SkillLibrary]
     threshold: float | None
 
-    def search(self, args: SearchSkillsArgs) -> list[dict[str, JsonValue]]:
+    def search(self, args: SearchSkillsArgs) -> list[_Record]:
         library = self.library()
         cut = self.threshold if args.threshold is None else args.threshold
-        return [_hit_row(library, hit) for hit in library.search(args.query, args.n, cut)]
+        rows: list[_Record] = []
+        for hit in library.search(args.query, args.n, cut):
+            row = {**_overview(library, hit), "score": hit.score, "path": hit.path}
+            rows.append({**row, "chunk": hit.chunk} if hit.chunk else row)
+        return rows
 
-    def load(self, args: LoadSkillArgs) -> dict[str, JsonValue]:
+    def load(self, args: LoadSkillArgs) -> _Record:
+        """Return the core of a body with the chunks to choose from, or one chunk alone."""
         library = self.library()
         loaded = library.load(args.name)
-        skill = loaded.skill
-        body, chunks = _parts(skill, args.chunk)
-        record: dict[str, JsonValue] = {
+        skill, chunks = loaded.skill, []
+        if args.chunk is None:
+            parts = parse_chunks(skill.body)
+            body = visible(parts.core)
+            chunks = [{"id": chunk.id, "description": chunk.description} for chunk in parts.chunks]
+        else:
+            body = visible(find_chunk(skill, args.chunk).content)
+        record: _Record = {
             **_overview(library, skill),
             "body": body[:MAX_BODY_CHARS],
             "directory": printable(loaded.folder),
@@ -139,18 +153,18 @@ class _Over(NamedTuple):
             "files_truncated": loaded.files_truncated or len(loaded.files) > MAX_FILES,
             "stale": loaded.stale,
         }
-        optional: dict[str, JsonValue] = {
+        optional: _Record = {
             "body_truncated": len(body) > MAX_BODY_CHARS,
             "chunks": chunks,
             "requires": [one_line(name) for name in skill.metadata.requires],
         }
-        return {**record, **{key: value for key, value in optional.items() if value}}
+        return record | {key: value for key, value in optional.items() if value}
 
-    def read(self, args: ReadSkillFileArgs) -> dict[str, JsonValue]:
+    def read(self, args: ReadSkillFileArgs) -> _Record:
         page = self.library().read(args.name, args.path, offset=args.offset, limit=args.limit)
         return page.to_dict()
 
-    def list(self, args: ListSkillsArgs) -> dict[str, JsonValue]:
+    def list(self, args: ListSkillsArgs) -> _Record:
         """Return a page; the cursor is the id of the last skill before it."""
         library = self.library()
         documents = library.list()
@@ -172,75 +186,44 @@ class _Over(NamedTuple):
         }
 
 
-def _overview(library: SkillLibrary, found: Document | Hit | Skill) -> dict[str, JsonValue]:
+def _overview(library: SkillLibrary, found: Document | Hit | Skill) -> _Record:
     description = one_line(found.description, MAX_DESCRIPTION_CHARS)
     return {"name": library.handle(found), "description": description}
 
 
-def _hit_row(library: SkillLibrary, hit: Hit) -> dict[str, JsonValue]:
-    """Return a hit as a model sees it, with the id of its best chunk if there is one."""
-    row = {**_overview(library, hit), "score": hit.score, "path": hit.path}
-    return {**row, "chunk": hit.chunk} if hit.chunk else row
+def search_skills(query: str, n: int = 5, threshold: float | None = None) -> list[_Record]:
+    """Find the skills that fit a task, best first, in the newest index that the settings name.
 
-
-def _parts(skill: Skill, chunk_id: str | None) -> tuple[str, list[dict[str, JsonValue]]]:
-    """Return the core of a body with the chunks to choose from, or one chunk alone."""
-    if chunk_id is not None:
-        return visible(find_chunk(skill, chunk_id).content), []
-    body = parse_chunks(skill.body)
-    chunks = [{"id": chunk.id, "description": chunk.description} for chunk in body.chunks]
-    return visible(body.core), chunks
-
-
-def search_skills(
-    query: str, n: int = 5, threshold: float | None = None
-) -> list[dict[str, JsonValue]]:
-    """Find the skills that fit a task, in the index that the settings name.
-
-    Skills that ask not to be offered to models are left out. The index is searched as it was last
-    built; a newer generation on disk is picked up by the next call.
-
-    The threshold defaults to the setting. The result has name, description (one line), score and
-    path of each skill, best first.
-
-    Raises `QueryError` if an argument cannot be used, `IndexNotFoundError` if there is no index.
+    Skills that ask not to be offered to models are left out; the threshold defaults to the setting.
+    `QueryError` if an argument cannot be used, `IndexNotFoundError` if there is no index.
     """
     try:
         args = SearchSkillsArgs(query=query, n=n, threshold=threshold)
     except ValidationError as exc:
         problems = "; ".join(problems_of(exc))
         raise QueryError(f"search_skills cannot use its arguments: {problems}") from exc
-    settings = load_settings()
-    return _Over(lambda: _library(settings.index_dir), settings.threshold).search(args)
+    return _configured().search(args)
 
 
-def tool_specs(style: Style = "openai") -> list[dict[str, JsonValue]]:
-    """Return the definitions of the default tools, as they go into a request to a model.
-
-    This needs no index, but raises `ConfigError` if a setting cannot be used.
-    """
+def tool_specs(style: Style = "openai") -> list[_Record]:
+    """Return the definitions of the default tools; needs no index, but usable settings."""
     return _TOOLSET.specs(style)
 
 
-def call(name: str, arguments: Mapping[str, JsonValue] | str | None = None) -> dict[str, JsonValue]:
+def call(name: str, arguments: Mapping[str, JsonValue] | str | None = None) -> _Record:
     """Call a default tool as a model asks for it, like `Toolset.call`."""
     return _TOOLSET.call(name, arguments)
 
 
-def _tools() -> tuple[Tool, ...]:
+def _configured() -> _Over:
     settings = load_settings()
-    return library_tools(lambda: _library(settings.index_dir), threshold=settings.threshold)
+    return _Over(lambda: _OPEN.get(settings.index_dir.absolute()), settings.threshold)
 
 
-def _library(index_dir: Path) -> SkillLibrary:
-    """Return the skills of an index, opened once for each generation."""
-    folder = index_dir.absolute()
-    return _opened(folder, IndexFolder(folder).stamp())
+def _tools() -> tuple[Tool, ...]:
+    over = _configured()
+    return library_tools(over.library, threshold=over.threshold)
 
 
-@lru_cache(maxsize=_OPEN_LIBRARIES)
-def _opened(folder: Path, stamp: tuple[int, ...]) -> SkillLibrary:
-    return SkillLibrary.open(folder)
-
-
+_OPEN = OpenIndexes(SkillLibrary.open, most=_OPEN_LIBRARIES)
 _TOOLSET = Toolset(_tools)

@@ -10,13 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import (
-    AliasChoices,
-    AliasGenerator,
-    ConfigDict,
-    Field,
-    StringConstraints,
-)
+from pydantic import AliasChoices, AliasGenerator, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_pascal
 
 from skillsearch.agents.tools.tool import Deferred, Tool, ToolArguments, with_names
@@ -62,10 +56,10 @@ class RunSkillScriptArgs(ToolArguments):
         description="For bash, in the skill's folder: python3 scripts/x.py > out/x.txt",
     )
     stdin: _Text = ""
-    output_files: list[Name] = Field(
-        default=[], max_length=MAX_ITEMS, description="Files to return, such as out/*.txt."
+    output_files: tuple[Name, ...] = Field(
+        (), max_length=MAX_ITEMS, description="Files to return, such as out/*.txt."
     )
-    timeout: float = Field(default=DEFAULT_TIMEOUT, gt=0, le=MAX_TIMEOUT, description="Seconds.")
+    timeout: float = Field(DEFAULT_TIMEOUT, gt=0, le=MAX_TIMEOUT, description="Seconds.")
 
 
 class OfSkillArgs(ToolArguments):
@@ -83,51 +77,36 @@ class InputArgs(ToolArguments):
         description="artifact://name[@version], host:///path, workspace://path or"
         " skill://name/path.",
     )
-    to: Name = Field(default="", description="Path in the workspace; else work/inputs/<its name>.")
+    to: Name = Field("", description="Path in the workspace; else work/inputs/<its name>.")
     mode: InputMode = "copy"
-    pin: bool = Field(default=False, description="True to keep the version that came first.")
-
-
-def _names(field: str) -> AliasChoices:
-    """Return the names that a field may have: our own, and Go's."""
-    return AliasChoices(field, to_pascal(field))
+    pin: bool = Field(False, description="True to keep the version that came first.")
 
 
 class OutputArgs(ToolArguments):
     """Which files to collect, and what to do with them."""
 
-    model_config = ConfigDict(alias_generator=AliasGenerator(validation_alias=_names))
-
-    globs: list[Name] = Field(
-        default=[], max_length=MAX_ITEMS, description="Patterns in the workspace, such as out/**."
+    model_config = ConfigDict(
+        alias_generator=AliasGenerator(
+            validation_alias=lambda name: AliasChoices(name, to_pascal(name))
+        )
     )
-    inline: bool = Field(default=False, description="True to return contents.")
-    save: bool = Field(default=False, description="True to keep them as artifacts.")
-    name_template: Name = Field(default="", description="What names of artifacts begin with.")
-    max_files: int = Field(default=MAX_FILES, ge=0, le=CEILINGS["max_files"])
-    max_file_bytes: int = Field(default=MAX_FILE_BYTES, ge=0, le=CEILINGS["max_file_bytes"])
-    max_total_bytes: int = Field(default=MAX_TOTAL_BYTES, ge=0, le=MAX_TOTAL_BYTES)
+
+    globs: tuple[Name, ...] = Field(
+        (), max_length=MAX_ITEMS, description="Patterns in the workspace, such as out/**."
+    )
+    inline: bool = Field(False, description="True to return contents.")
+    save: bool = Field(False, description="True to keep them as artifacts.")
+    name_template: Name = Field("", description="What names of artifacts begin with.")
+    max_files: int = Field(MAX_FILES, ge=0, le=CEILINGS["max_files"])
+    max_file_bytes: int = Field(MAX_FILE_BYTES, ge=0, le=CEILINGS["max_file_bytes"])
+    max_total_bytes: int = Field(MAX_TOTAL_BYTES, ge=0, le=MAX_TOTAL_BYTES)
 
     def spec(self) -> OutputSpec:
-        """Return the same for a runner, with defaults for limits of 0."""
-        defaults = {
-            "max_files": MAX_FILES,
-            "max_file_bytes": MAX_FILE_BYTES,
-            "max_total_bytes": MAX_TOTAL_BYTES,
-        }
-        limits: dict[str, Any] = {
-            name: getattr(self, name) or default for name, default in defaults.items()
-        }
-        return OutputSpec(
-            globs=tuple(self.globs),
-            inline=self.inline,
-            save=self.save,
-            name_template=self.name_template,
-            **limits,
-        )
+        """Return the same for a runner; what is 0, false or empty has its default."""
+        return OutputSpec(**{name: value for name, value in self if value})
 
 
-def _without_names(schema: dict[str, Any]) -> None:
+def _drop_propertynames(schema: dict[str, Any]) -> None:
     """Drop what the limit on the names of a mapping leaves in its schema: an empty schema."""
     del schema["propertyNames"]
 
@@ -138,56 +117,43 @@ class RunArgs(OfSkillArgs):
     command: str = Field(
         min_length=1, max_length=MAX_COMMAND_BYTES, description="Shell command, run by bash -lc."
     )
-    cwd: Name = Field(default="", description="Folder to run in, below the skill's.")
-    env: dict[Name, _Text] = Field(
-        default={}, max_length=MAX_ITEMS, json_schema_extra=_without_names
-    )
+    cwd: Name = Field("", description="Folder to run in, below the skill's.")
+    env: dict[Name, _Text] = Field({}, max_length=MAX_ITEMS, json_schema_extra=_drop_propertynames)
     stdin: _Text = ""
     editor_text: _Text | None = Field(
-        default=None, description="What an editor that the command opens is to write."
+        None, description="What an editor that the command opens is to write."
     )
-    output_files: list[Name] = Field(
-        default=[],
+    output_files: tuple[Name, ...] = Field(
+        (),
         max_length=MAX_ITEMS,
         description="Patterns of files to return, such as out/*.txt or $OUTPUT_DIR/*.txt.",
     )
     timeout: float | None = Field(
-        default=None, ge=0, le=MAX_TIMEOUT, description=f"Seconds; else {DEFAULT_TIMEOUT:.0f}."
+        None, ge=0, le=MAX_TIMEOUT, description=f"Seconds; else {DEFAULT_TIMEOUT:.0f}."
     )
-    save_as_artifacts: bool = Field(
-        default=False, description="True to keep output_files as artifacts."
-    )
+    save_as_artifacts: bool = Field(False, description="True to keep output_files as artifacts.")
     omit_inline_content: bool = Field(
-        default=False, description="With save_as_artifacts: names without contents."
+        False, description="With save_as_artifacts: names without contents."
     )
     artifact_prefix: Name = Field(
-        default="", description="With save_as_artifacts: what the names begin with."
+        "", description="With save_as_artifacts: what the names begin with."
     )
-    inputs: list[InputArgs] = Field(
-        default=[], max_length=MAX_ITEMS, description="Files to put into the workspace first."
+    inputs: tuple[InputArgs, ...] = Field(
+        (), max_length=MAX_ITEMS, description="Files to put into the workspace first."
     )
     outputs: OutputArgs | None = Field(
-        default=None, description="Files to collect, with limits of your own."
+        None, description="Files to collect, with limits of your own."
     )
 
     def request(self, skill: str, folder: Path) -> RunRequest:
         """Return the same for a runner, given the skill's own name and its folder."""
-        return RunRequest(
-            skill=skill,
-            folder=folder,
-            command=self.command,
-            cwd=self.cwd,
-            env=self.env,
-            stdin=self.stdin,
-            editor_text=self.editor_text,
-            timeout=self.timeout or None,
-            inputs=tuple(InputSpec(i.source, i.to, i.mode, i.pin) for i in self.inputs),
-            outputs=self.outputs.spec() if self.outputs else None,
-            output_files=tuple(self.output_files),
-            save_as_artifacts=self.save_as_artifacts,
-            omit_inline_content=self.omit_inline_content,
-            artifact_prefix=self.artifact_prefix,
-        )
+        fields = dict(self) | {
+            "skill": skill,
+            "timeout": self.timeout or None,
+            "inputs": tuple(InputSpec(**dict(each)) for each in self.inputs),
+            "outputs": self.outputs.spec() if self.outputs else None,
+        }
+        return RunRequest(folder=folder, **fields)
 
 
 def run_script_tool(
@@ -195,20 +161,13 @@ def run_script_tool(
 ) -> Tool:
     """Return ``run_skill_script``, for agents that load skills with the default tools.
 
-    Its result is `RunResult.to_dict`. The library is asked for at each call, calls with the same
-    session share a workspace, and the caller closes the runner.
+    Calls with the same session share a workspace; the caller closes the runner.
     """
 
     def run(args: RunSkillScriptArgs) -> Deferred:
         document = library().find(args.name)
-        request = RunRequest(
-            skill=document.name,
-            folder=Path(document.path).parent,
-            command=args.command,
-            stdin=args.stdin,
-            timeout=args.timeout,
-            output_files=tuple(args.output_files),
-        )
+        fields = args.model_dump(exclude={"name"})
+        request = RunRequest(document.name, Path(document.path).parent, **fields)
         return Deferred(lambda: runner.run(request, session), RunResult.to_dict)
 
     return Tool(
@@ -232,10 +191,10 @@ def run_tool(
 ) -> Tool:
     """Return ``skill_run``, whose result is `RunResult.to_dict`.
 
-    `find` returns name and folder of the skill that a call names, or raises; `is_loaded` tells
-    whether the session has loaded it, or is None if any skill may run. `on_saved` is called with
-    saved artifacts just before the result is returned. Calls with the same session share a
-    workspace, and the caller closes the runner. For `names`, see `with_names`.
+    `find` returns name and folder of the skill that a call names, or raises; without `is_loaded`
+    any skill may run. `on_saved` is called with saved artifacts just before the result is returned.
+    Calls with the same session share a workspace; the caller closes the runner. For `names`, see
+    `with_names`.
     """
 
     def run(args: RunArgs) -> Deferred:

@@ -10,12 +10,14 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from skillsearch.agents.tools.failures import failure, failure_of, problems_of
+from skillsearch.agents.tools.failures import Answer, failure, failure_of, problems_of
+from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.errors import SkillSearchError
+from skillsearch.setting_values import MAX_N
 from skillsearch.text.safe_text import all_visible, one_line
 from skillsearch.types import JsonValue
 
@@ -23,15 +25,22 @@ Style = Literal["openai", "anthropic"]
 """The vendor whose format a definition has."""
 Arguments = Mapping[str, JsonValue] | str | None
 """Arguments of a call, or their JSON text; None or blank text for none."""
-Answer = dict[str, JsonValue]
-"""``{"result": ...}``, or ``{"error": {"code", "message", "next_step", ...}}``."""
+
+Query = Annotated[
+    str,
+    Field(min_length=1, max_length=MAX_QUERY_CHARS, description="What is to be done, in words."),
+]
+"""The argument of every search."""
+Count = Annotated[int, Field(ge=1, le=MAX_N, description="How many skills at most.")]
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """Function names that both OpenAI and Anthropic accept."""
 _UNREAD = frozenset({"maxLength", "minLength", "title"})
-_SCHEMA_MAPS = ("properties", "patternProperties")
-_SCHEMA_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
-_SCHEMAS = ("additionalProperties", "items", "contains", "propertyNames")
+_MAPS_OF_SCHEMAS = frozenset({"properties", "patternProperties"})
+_SCHEMAS = frozenset(
+    {"additionalProperties", "items", "contains", "propertyNames"}
+    | {"allOf", "anyOf", "oneOf", "prefixItems"}
+)
 _NULL = {"type": "null"}
 
 MAX_ARGUMENTS_CHARS = 1 << 20
@@ -61,12 +70,19 @@ class ToolResult(BaseModel):
     error: str | None = None
 
 
+class SearchArgs(ToolArguments):
+    """Arguments of a search for skills."""
+
+    query: Query
+    n: Count = 5
+
+
 @dataclass(frozen=True, slots=True)
 class Deferred:
     """The answer of a tool that has slow work to do first.
 
-    `run` does not touch the toolset, so it may run in any thread while other tools are called.
-    `finish` turns its outcome into the result, and is called in turn, like any tool.
+    `run` may run in any thread while other tools are called; `finish` turns its outcome into the
+    result, and is called in turn.
     """
 
     run: Callable[[], Any]
@@ -82,17 +98,10 @@ class Deferred:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One function for agents.
+    """One function for agents; `ValueError` if a model vendor would refuse its name.
 
-    Attributes:
-        name: The name that a model calls it by.
-        description: When to use it, when not, and what to do next; all that a model knows of it.
-        arguments: The model of its arguments, from which its schema follows.
-        function: Takes the validated arguments; returns a JSON value, or a `Deferred` one.
-        read_only: False if a call changes anything outside the caller's session.
-
-    Raises:
-        ValueError: A model vendor would refuse the name.
+    The description says when to use it, when not, and what to do next. The function takes validated
+    arguments. It is not `read_only` if a call changes anything outside the caller's session.
     """
 
     name: str
@@ -107,14 +116,12 @@ class Tool:
 
 
 class Toolset:
-    """Tools that belong together.
+    """Tools that belong together, or a function that returns them and is called at every use.
 
-    Nothing is cached between calls, so tools made by a function are always up to date. Calls take
-    turns, so a host that calls from several threads needs no lock.
+    Calls take turns, so a host that calls from several threads needs no lock.
     """
 
     def __init__(self, tools: Sequence[Tool] | Callable[[], Sequence[Tool]]) -> None:
-        """Take the tools, or a function that returns them and is called at every use."""
         self._tools = tools
         self._lock = threading.RLock()
 
@@ -128,38 +135,58 @@ class Toolset:
         return tools
 
     def specs(self, style: Style = "openai") -> list[dict[str, JsonValue]]:
-        """Return the definitions of all tools, as they go into a request to a model.
-
-        An unknown style is a `ValueError`.
-        """
+        """Return the definitions of all tools, as they go into a request to a model."""
+        keys = {"openai": "parameters", "anthropic": "input_schema"}
+        if style not in keys:
+            raise ValueError(f"style is {style!r}; use 'openai' or 'anthropic'")
+        specs: list[dict[str, JsonValue]] = [
+            {
+                "name": tool.name,
+                "description": tool.description,
+                keys[style]: arguments_schema(tool.arguments),
+            }
+            for tool in self.tools()
+        ]
         if style == "anthropic":
-            return [_spec(tool, "input_schema") for tool in self.tools()]
-        if style == "openai":
-            functions = [_spec(tool, "parameters") for tool in self.tools()]
-            return [{"type": "function", "function": function} for function in functions]
-        raise ValueError(f"style is {style!r}; use 'openai' or 'anthropic'")
+            return specs
+        return [{"type": "function", "function": spec} for spec in specs]
 
     def call(self, name: str, arguments: Arguments = None) -> Answer:
-        """Call a tool as a model asks for it; nothing that the model sends raises.
-
-        The answer is always valid JSON.
-        """
+        """Call a tool as a model asks for it; returns valid JSON, whatever the model sends."""
         begun = self.begin(name, arguments)
         return self.finish(name, begun, begun.outcome()) if isinstance(begun, Deferred) else begun
 
     def begin(self, name: str, arguments: Arguments = None) -> Answer | Deferred:
         """Call a tool as `call` does, but return slow work instead of doing it, for `finish`."""
-        return self._guarded(name, lambda: self._begin(name, arguments))
+
+        def begin() -> Answer | Deferred:
+            tools = {tool.name: tool for tool in self.tools()}
+            tool = tools.get(name) if isinstance(name, str) else None
+            if tool is None:
+                return _unknown_tool(name, list(tools))
+            try:
+                checked = tool.arguments.model_validate(_parsed(arguments))
+            except ValueError as error:
+                message = f"{tool.name} cannot use these arguments."
+                next_step = "Call it again with arguments that fit its definition."
+                problems = (
+                    problems_of(error) if isinstance(error, ValidationError) else [str(error)]
+                )
+                return failure("invalid-arguments", message, next_step, problems=problems)
+            result = tool.function(checked)
+            return result if isinstance(result, Deferred) else _answer(result)
+
+        return self._guarded(name, begin)
 
     def finish(self, name: str, begun: Deferred, outcome: Any) -> Answer:
         """Answer a call of which `begin` returned slow work, given `Deferred.outcome` of it."""
 
-        def result() -> Answer:
+        def finish() -> Answer:
             if isinstance(outcome, Exception):
                 raise outcome
-            return _result(begun.finish(outcome))
+            return _answer(begun.finish(outcome))
 
-        return self._guarded(name, result)
+        return self._guarded(name, finish)
 
     def _guarded(self, name: str, function: Callable[[], _T]) -> _T | Answer:
         """Call a function in turn, and make an answer of whatever it raises."""
@@ -173,26 +200,9 @@ class Toolset:
             message = "Internal error; see the log of the host."
             return failure("internal", message, "Go on without it, or tell the user.")
 
-    def _begin(self, name: str, arguments: Arguments) -> Answer | Deferred:
-        tools = {tool.name: tool for tool in self.tools()}
-        tool = tools.get(name) if isinstance(name, str) else None
-        if tool is None:
-            return _unknown_tool(name, list(tools))
-        try:
-            checked = tool.arguments.model_validate(_parsed(arguments))
-        except _UnreadableError as error:
-            return _invalid(tool, [str(error)])
-        except ValidationError as error:
-            return _invalid(tool, problems_of(error))
-        result = tool.function(checked)
-        return result if isinstance(result, Deferred) else _result(result)
-
 
 def with_names(arguments: type[BaseModel], names: Sequence[str] | None) -> type[BaseModel]:
-    """Give the argument ``skill`` an enum of names, unless there are none or, with None, too many.
-
-    It is shown but not enforced: tools accept more than these names, and suggest near ones.
-    """
+    """Show an enum of names for the argument ``skill``, unless there are none, or None."""
     if not names:
         return arguments
     skill = copy.copy(arguments.model_fields["skill"])
@@ -206,57 +216,44 @@ def arguments_schema(arguments: type[BaseModel]) -> dict[str, Any]:
     """Return the JSON Schema of a tool's arguments, in the plain form that every vendor accepts.
 
     Titles and length limits are dropped (the limits still hold), definitions are inlined unless
-    they are recursive, objects allow no additional properties, and "X or null" becomes one type
-    with two names.
+    they are recursive, and "X or null" becomes one type with two names.
     """
     raw = arguments.model_json_schema()
-    plain = _Plain(raw.pop("$defs", {}))
-    schema = plain.schema(raw)
+    definitions = raw.pop("$defs", {})
+    recursive: set[str] = set()
+
+    def plain(value: Any, within: tuple[str, ...] = ()) -> Any:
+        """Rewrite a schema, or a list of them, that stands within some definitions."""
+        if isinstance(value, list):
+            return [plain(each, within) for each in value]
+        if not isinstance(value, dict):
+            return value
+        schema = {key: each for key, each in value.items() if key not in _UNREAD}
+        if "$ref" in schema:
+            name = str(schema["$ref"]).removeprefix("#/$defs/")
+            if name in within or name in recursive:
+                recursive.add(name)
+                return schema
+            del schema["$ref"]
+            return plain(definitions[name], (*within, name)) | schema
+        for key, each in schema.items():
+            if key in _MAPS_OF_SCHEMAS:
+                schema[key] = {name: plain(inner, within) for name, inner in each.items()}
+            elif key in _SCHEMAS:
+                schema[key] = plain(each, within)
+        return _strict(schema)
+
+    schema: dict[str, Any] = plain(raw)
     schema.pop("description", None)  # the docstring of the class, written for programmers
-    if plain.recursive:
-        definitions = sorted(plain.recursive)
-        schema["$defs"] = {n: plain.schema(plain.definitions[n], (n,)) for n in definitions}
+    if recursive:
+        schema["$defs"] = {name: plain(definitions[name], (name,)) for name in sorted(recursive)}
     return schema
 
 
-class _Plain:
-    """Rewrites schemas in plain form; notes the definitions that contain themselves."""
-
-    def __init__(self, definitions: Mapping[str, Any]) -> None:
-        self.definitions = definitions
-        self.recursive: set[str] = set()
-
-    def schema(self, schema: Mapping[str, Any], within: tuple[str, ...] = ()) -> dict[str, Any]:
-        """Rewrite a schema that stands within some definitions."""
-        plain = {key: value for key, value in schema.items() if key not in _UNREAD}
-        if "$ref" in plain:
-            return self._inlined(plain, within)
-
-        def inner(value: Any) -> Any:
-            return self.schema(value, within) if isinstance(value, dict) else value
-
-        for key, value in plain.items():
-            if key in _SCHEMA_MAPS:
-                plain[key] = {name: inner(each) for name, each in value.items()}
-            elif key in _SCHEMA_LISTS:
-                plain[key] = [inner(each) for each in value]
-            elif key in _SCHEMAS:
-                plain[key] = inner(value)
-        if "properties" in plain:
-            plain.setdefault("additionalProperties", False)
-        return _nullable(plain)
-
-    def _inlined(self, schema: dict[str, Any], within: tuple[str, ...]) -> dict[str, Any]:
-        name = str(schema["$ref"]).removeprefix("#/$defs/")
-        if name in within or name in self.recursive:
-            self.recursive.add(name)
-            return schema
-        beside = {key: value for key, value in schema.items() if key != "$ref"}
-        return {**self.schema(self.definitions[name], (*within, name)), **beside}
-
-
-def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
-    """Write "X or null" as one type with two names, if X has a type."""
+def _strict(schema: dict[str, Any]) -> dict[str, Any]:
+    """Allow no additional properties; write "X or null" as one type with two names."""
+    if "properties" in schema:
+        schema.setdefault("additionalProperties", False)
     options = schema.get("anyOf", [])
     others = [option for option in options if option != _NULL]
     if len(others) != 1 or len(options) != 2 or not isinstance(others[0].get("type"), str):
@@ -270,39 +267,29 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-class _UnreadableError(Exception):
-    """The arguments of a call are not a JSON object."""
-
-
-def _result(result: JsonValue) -> Answer:
+def _answer(result: JsonValue) -> Answer:
     """Return the answer with a result, in which nothing is hidden, or raise if it is not JSON."""
     shown = all_visible(result)
-    json.dumps(shown, allow_nan=False, ensure_ascii=False)
+    json.dumps(shown, allow_nan=False)
     return {"result": shown}
 
 
-def _spec(tool: Tool, schema_key: str) -> dict[str, JsonValue]:
-    schema = arguments_schema(tool.arguments)
-    return {"name": tool.name, "description": tool.description, schema_key: schema}
-
-
 def _parsed(arguments: Arguments) -> Any:
-    """Return arguments as a mapping; what a host passes may be anything."""
+    """Return arguments as a mapping; what a host passes may be anything, else a `ValueError`."""
     if arguments is None or (isinstance(arguments, str) and not arguments.strip()):
         return {}
     if isinstance(arguments, Mapping):
         return dict(arguments)
     if not isinstance(arguments, str | bytes):
-        kind = type(arguments).__name__
-        raise _UnreadableError(f"the arguments are not an object but {kind}")
+        raise ValueError(f"the arguments are not an object but {type(arguments).__name__}")
     if len(arguments) > MAX_ARGUMENTS_CHARS:
-        raise _UnreadableError(f"the arguments have more than {MAX_ARGUMENTS_CHARS:,} characters")
+        raise ValueError(f"the arguments have more than {MAX_ARGUMENTS_CHARS:,} characters")
     try:
         value = json.loads(arguments)
     except (ValueError, RecursionError) as error:
-        raise _UnreadableError(f"the arguments are not valid JSON: {error}") from error
+        raise ValueError(f"the arguments are not valid JSON: {error}") from error
     if not isinstance(value, dict):
-        raise _UnreadableError("the arguments are JSON, but not an object")
+        raise ValueError("the arguments are JSON, but not an object")
     return value
 
 
@@ -316,12 +303,5 @@ def _unknown_tool(name: object, names: list[str]) -> Answer:
             " the toolset a SkillRunner.",
         )
     near = difflib.get_close_matches(asked.lower(), names, n=_NEAREST_NAMES, cutoff=0.5)
-    near = near or names[:_NEAREST_NAMES]
-    message = f"There is no tool {asked!r}."
-    return failure("unknown-tool", message, "Use one of `nearest`.", nearest=near)
-
-
-def _invalid(tool: Tool, problems: list[str]) -> Answer:
-    message = f"{tool.name} cannot use these arguments."
-    next_step = "Call it again with arguments that fit its definition."
-    return failure("invalid-arguments", message, next_step, problems=problems)
+    nearest, message = near or names[:_NEAREST_NAMES], f"There is no tool {asked!r}."
+    return failure("unknown-tool", message, "Use one of `nearest`.", nearest=nearest)

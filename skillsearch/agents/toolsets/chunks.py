@@ -13,7 +13,6 @@ from typing import TypeAlias
 from pydantic import Field
 
 from skillsearch.agents.session import SkillSession
-from skillsearch.agents.session_state import scope
 from skillsearch.agents.tools.failures import DiagnosticLog
 from skillsearch.agents.tools.tool import Tool, ToolArguments, Toolset
 from skillsearch.errors import ChunkNotFoundError, ParseError, SkillNotFoundError
@@ -57,8 +56,7 @@ class SkillManager:
     """Skills in a system prompt, without their chunks until an agent asks for them.
 
     Every method looks at the disk as it is then. A chunk counts as handed out until it is
-    deactivated, it changes on disk, or the session forgets it. A manager belongs to one agent and
-    one thread.
+    deactivated, it changes on disk, or the session forgets it. Not thread-safe.
     """
 
     def __init__(
@@ -75,14 +73,13 @@ class SkillManager:
         """Create a manager, without skills if no library is given.
 
         Every call updates `variable`, the prompt of the skills, among the variables of the host's
-        prompt template. By default a new session, which never ends, keeps the active chunks. The
-        other arguments are those of `SkillLibrary.from_roots`.
+        prompt template. By default a session that never ends keeps the active chunks.
         """
-        self.library = (
-            SkillLibrary.from_roots((), index_dir=index_dir, model=model, languages=languages)
-            if library is None
-            else library
-        )
+        if library is None:
+            library = SkillLibrary.from_roots(
+                (), index_dir=index_dir, model=model, languages=languages
+            )
+        self.library = library
         self.session = SkillSession(lifetime="session") if session is None else session
         self._variables = variables
         self._variable = variable
@@ -94,28 +91,17 @@ class SkillManager:
 
     @property
     def skills(self) -> Mapping[str, Skill]:
-        """The skills by the name that the tool takes, in the order of the prompt.
-
-        That is the skill's own name, or its id if several share the name and none takes precedence.
-        Skills that ask not to be offered to models are included here, but not in the prompt.
-        """
+        """The skills by the names that the tool takes, hidden ones too, in the prompt's order."""
         self._look()
         return self._as_active()
 
     def load_from_directory(self, dir: str | Path) -> None:
-        """Add all skills below a folder.
-
-        Whatever cannot be read is logged and skipped, even a missing folder, which may come later.
-        If several skills share a name, the one in the folder that was loaded first is meant.
-        """
+        """Add all skills below a folder, which may come later; the first folder wins a name."""
         self.library.add_root(dir)
         self.get_skills_prompt()
 
     def register_skill(self, content: str) -> Skill:
-        """Add a skill, given its whole SKILL.md, or replace the one of that name.
-
-        All chunks of a replaced skill are available again. `ParseError` if it is not a skill.
-        """
+        """Add or replace a skill, given its whole SKILL.md; `ParseError` if it is not one."""
         name = self.library.handle(self.library.register(content))
         if name in self._skills:
             self.session.deactivate_chunks(name)
@@ -123,18 +109,12 @@ class SkillManager:
         return self.skills[name]
 
     def get_skills_prompt(self) -> str:
-        """Return the part of a system prompt that describes the skills, see `render_skills`.
-
-        It also goes into the variables of the host.
-        """
+        """Return what `render_skills` makes, and put it into the variables of the host."""
         self._look()
         return self._publish()
 
     def update_variables(self, variables: MutableMapping[str, str] | None = None) -> dict[str, str]:
-        """Put the prompt into the variables of a host, and return the variable with it.
-
-        If given, `variables` replace the previous ones and are kept up to date from now on.
-        """
+        """Put the prompt into the host's variables, if given from now on into these; return it."""
         if variables is not None:
             self._variables = variables
         return {self._variable: self.get_skills_prompt()}
@@ -142,8 +122,8 @@ class SkillManager:
     def activate_chunk(self, skill_name: str, chunk_id: str) -> str:
         """Hand out a chunk, as it is on disk now, which leaves the prompt's list.
 
-        Repeating that has no further effect. The skill is named in any case, as in
-        `SkillLibrary.find`, whose errors this raises; or `ChunkNotFoundError`.
+        The skill is named as in `SkillLibrary.find`, whose errors this raises; or
+        `ChunkNotFoundError`.
         """
         name, chunk = self._find(skill_name, chunk_id)
         self.session.activate_chunk(name, chunk.id)
@@ -158,15 +138,11 @@ class SkillManager:
 
     def reset(self) -> None:
         """Make all chunks available again, as at the end of a task."""
-        for name in {record.name for record in scope(self.session.state, self.session.agent)}:
-            self.session.deactivate_chunks(name)
+        self.session.reset_chunks()
         self.get_skills_prompt()
 
     def search(self, query: str, n: int = 5) -> SearchResult:
-        """Find the skills that fit a request, best first, each with its best chunk if there is one.
-
-        `QueryError` if an argument cannot be used.
-        """
+        """Find the skills that fit a request, best first, each with its best chunk if any."""
         self._look()
         return self.library.search(query, n)
 
@@ -185,7 +161,7 @@ class SkillManager:
         return name, chunks[chunk_id]
 
     def _look(self) -> None:
-        """Bring the skills up to date with the disk; if nothing changed, no file is opened."""
+        """Bring the skills up to date with the disk, and forget chunks whose text has changed."""
         self.library.refresh()
         self._log.update(self.library.diagnostics)
         documents = self.library.list(include_hidden=True)
@@ -201,13 +177,8 @@ class SkillManager:
                 logger.warning("%s", one_line(f"{document.path}: {error}"))
             else:
                 self._parsed[key] = self._skills[self.library.handle(document)] = skill
-        self._forget_changed(before)
-
-    def _forget_changed(self, before: Mapping[str, Skill]) -> None:
-        """Make chunks available again if their text is no longer the one that was handed out."""
         for name, skill in before.items():
-            now = self._skills.get(name)
-            chunks = now.chunks if now else {}
+            chunks = self._skills[name].chunks if name in self._skills else {}
             gone = [each for each, chunk in skill.chunks.items() if chunks.get(each) != chunk]
             self.session.deactivate_chunks(name, gone)
 
@@ -249,10 +220,7 @@ class LoadSkillChunkTool:
         self._manager = manager
 
     def execute(self, args: LoadSkillChunkArgs | Mapping[str, JsonValue]) -> str:
-        """Return the content of a chunk, given ``skill_name`` and ``chunk_id``.
-
-        `SkillError` if there is no such skill or chunk; `ValueError` for any other arguments.
-        """
+        """Return the content of a chunk; `SkillError` if there is none, `ValueError` if misused."""
         checked = LoadSkillChunkArgs.model_validate(args)
         return self._manager.activate_chunk(checked.skill_name, checked.chunk_id)
 
@@ -264,10 +232,9 @@ class LoadSkillChunkTool:
 def render_skills(skills: Mapping[str, Skill]) -> str:
     r"""Render the skills that may be offered to models, keyed by names on one line.
 
-    Each has a heading, its core, and a list of the chunks that are not active, with a blank line
-    between skills. Hidden characters in a core are left out, and a line that would pass for the
-    head of a list of chunks, or for the heading of another of these skills, gets a backslash:
-    ``\## other-skill``. All other headings stay, so a core can still invent a skill.
+    A line of a core that would pass for the head of a list of chunks, or for the heading of another
+    of these skills, gets a backslash: ``\## other-skill``. All other headings stay, so a core can
+    still invent a skill.
     """
     titles = frozenset(map(_folded, skills))
     return "\n\n".join(
@@ -301,14 +268,12 @@ def _read(document: Document) -> Skill:
     """Read a skill and separate its core from its chunks."""
     skill = read_skill(document)
     body = parse_chunks(skill.body)
-    chunks = MappingProxyType({chunk.id: chunk for chunk in body.chunks})
-    return Skill(skill.metadata, body.core, chunks)
+    return Skill(skill.metadata, body.core, MappingProxyType({c.id: c for c in body.chunks}))
 
 
 def _warning(found: Diagnostic) -> str | None:
     """Return what to log of a diagnostic: errors, and warnings about roots and chunks."""
     is_ours = found.code.startswith(("root-", "chunk-")) and found.severity == "warning"
-    if not is_ours and found.severity != "error":
-        return None
     line = f" line {found.line}:" if found.line else ""
-    return f"{found.path}:{line} {found.message}"
+    text = f"{found.path}:{line} {found.message}"
+    return text if is_ours or found.severity == "error" else None

@@ -1,6 +1,6 @@
-"""Skills of a project: metadata from the start, content on demand, found by what they are for.
+"""Skills of a project: metadata from the start, content on demand.
 
-`context_tools` has the tools for agents.
+The tools: ``list_skills``, ``search_skills`` and ``get_skill``.
 """
 
 from __future__ import annotations
@@ -8,24 +8,25 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from skillsearch.agents.prompt import fit_lines, skill_line
-from skillsearch.agents.tools.failures import MAX_MESSAGE_CHARS, DiagnosticLog
-from skillsearch.agents.tools.library_tools import MAX_DESCRIPTION_CHARS
-from skillsearch.errors import SkillError, SkillNotFoundError
+from skillsearch.agents.tools.failures import MAX_MESSAGE_CHARS, DiagnosticLog, failure_of
+from skillsearch.agents.tools.library_tools import find_skill
+from skillsearch.agents.tools.tool import Count, Query, Tool, ToolArguments, ToolResult, Toolset
+from skillsearch.errors import IndexingError, SkillError, SkillSearchError
 from skillsearch.index.documents import Document
-from skillsearch.library.naming import LoadOrder
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.library.source import Changes
+from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.parser import decode_skill_md
 from skillsearch.skills.resources import content_hash, read_skill_md
-from skillsearch.skills.versions import satisfies
-from skillsearch.text.safe_text import one_line
-from skillsearch.types import Diagnostic, Hit, Languages, SearchResult
+from skillsearch.text.safe_text import listed, one_line, visible
+from skillsearch.types import Hit, JsonValue, Languages, SearchResult
 
 SKILLS_ROOT = Path(".skills")
 MAX_PRELOADED = 1_000
@@ -34,7 +35,26 @@ KEPT = 100
 SUMMARY_CHARS = 8_000
 """The length at which hosts cut a list of skills."""
 MIN_SUMMARY_CHARS = 128
-"""Room to say that nothing is listed."""
+MAX_LIST_CHARS = 32_000
+"""Four times the summary, some 8,000 tokens, for a tool that is called on purpose."""
+MAX_SHOWN_NEEDS = 20
+_MAX_NEED_CHARS = 1_000
+_MAX_NAME_CHARS = 256
+
+_USE_A_NAME = "Call get_skill with a name that search_skills or list_skills gives."
+_NO_MANAGER = ToolResult(
+    success=False,
+    error="This context has no skills: it was made without a skills_manager. Go on without skills.",
+)
+_PROMPT = """\
+## Available Skills
+
+The following skills are available to assist with specific tasks:
+
+{}
+
+When a task matches a skill's description, you can use the `get_skill` tool to retrieve the full \
+skill content and follow its instructions."""
 
 _LEFT_OUT = "(not listed: {hidden:,} of {total:,} skills; find them with search_skills)"
 
@@ -73,8 +93,8 @@ class Skill(BaseModel):
 class SkillsLoader:
     """The skills of a project's folder, and behind it those of a global one.
 
-    Every load first looks at the disk, by stat; unchanged files are not read again. A file that
-    cannot be read as a skill is skipped, and logged once. Skills are named as in `find`.
+    Every load first looks at the disk, by stat. A file that cannot be read as a skill is skipped,
+    and logged once.
     """
 
     def __init__(
@@ -91,18 +111,19 @@ class SkillsLoader:
         """Read the metadata of all skills; a missing folder has none yet.
 
         A skill of the project takes precedence over one of the same name in `global_root`, such as
-        ``~/.skills``. A given library is used instead of all folders and settings, which are those
-        of `SkillLibrary.from_roots`. `kept` skills stay in memory with their content.
+        ``~/.skills``; a given library is used instead of both. `kept` skills stay in memory.
         """
         roots = [root for root in (skills_root, global_root) if root is not None]
-        self.library = (
-            SkillLibrary.from_roots(roots, index_dir=index_dir, model=model, languages=languages)
-            if library is None
-            else library
-        )
+        if library is None:
+            library = SkillLibrary.from_roots(
+                roots, index_dir=index_dir, model=model, languages=languages
+            )
+        self.library = library
         self._kept: dict[str, tuple[str, Skill]] = {}
         self._room = kept
-        self._log = DiagnosticLog(logger, _skipped)
+        self._log = DiagnosticLog(
+            logger, lambda d: f"Skipped {d.path}: {d.message}" if d.severity == "error" else None
+        )
         self._log.update(self.library.diagnostics)
 
     def reload(self) -> Changes:
@@ -127,11 +148,7 @@ class SkillsLoader:
         return None if skill is None else skill.content
 
     def load_skill(self, skill_name: str, version: str | None = None) -> Skill | None:
-        """Return a skill with its content, or None if it cannot be loaded.
-
-        It is the same object as before while its file has not changed. `version` is a constraint,
-        such as ``>=1,<2``.
-        """
+        """Return a skill, perhaps of versions like ``>=1,<2``; None if it cannot be loaded."""
         self.reload()
         return self._load(skill_name, version)
 
@@ -143,18 +160,8 @@ class SkillsLoader:
         return tuple(name for name in wanted if self._load(name) is not None)
 
     def find(self, skill_name: str, version: str | None = None) -> Document:
-        """Find a skill as of the last look at the disk, by its name or its folder's, in any case.
-
-        With a constraint, such as ``pdf@>=1,<2``, it is one of its versions, else the newest.
-        `SkillError` if no skill fits, or several do; it says which there are.
-        """
-        try:
-            return self.library.find(f"{skill_name}@{version}" if version else skill_name)
-        except SkillNotFoundError:
-            found = self.library.in_folder(skill_name)
-            if found is None or not satisfies(found.version, version or ""):
-                raise
-            return found
+        """Find a skill as of the last look at the disk, as `find_skill` does."""
+        return find_skill(self.library, skill_name, version or "")
 
     def read(self, document: Document) -> Skill:
         """Read a skill that `find` found, unless it is kept; `ParseError` if it is unreadable."""
@@ -162,7 +169,7 @@ class SkillsLoader:
         if skill is None or seen != document.content_hash:
             data, _ = read_skill_md(Path(document.path))
             seen, content = content_hash(data), decode_skill_md(data)[0]
-            skill = Skill(**SkillMetadata.of(document).model_dump(), content=content)
+            skill = Skill(**dict(SkillMetadata.of(document)), content=content)
         if seen == document.content_hash:  # else it changed just now
             self._kept[document.doc_id] = seen, skill
         while len(self._kept) > self._room:
@@ -181,15 +188,8 @@ class SkillsLoader:
             return None
 
 
-def _skipped(found: Diagnostic) -> str | None:
-    return f"Skipped {found.path}: {found.message}" if found.severity == "error" else None
-
-
 class SkillsManager:
-    """Finds skills by what they are for; loads their content only on request.
-
-    Like its loader, it shows at every call what is on disk then.
-    """
+    """Finds skills by what they are for, as they are on disk; loads them only on request."""
 
     def __init__(
         self,
@@ -198,13 +198,11 @@ class SkillsManager:
         summary_chars: int = SUMMARY_CHARS,
         threshold: float | None = None,
     ) -> None:
-        """Take the skills of a loader, room for the summary, and the lowest accepted score.
-
-        `ValueError` if the room is less than `MIN_SUMMARY_CHARS`.
-        """
+        """Take a loader, room for the summary, and the lowest accepted score of a search."""
         if summary_chars < MIN_SUMMARY_CHARS:
             raise ValueError(f"summary_chars is {summary_chars}; use {MIN_SUMMARY_CHARS} or more")
         self.loader = loader
+        self.library = loader.library
         self._summary_chars = summary_chars
         self._threshold = threshold
 
@@ -218,60 +216,185 @@ class SkillsManager:
         return self.loader.reload()
 
     def search_skills(self, query: str, limit: int = 3) -> list[SkillMetadata]:
-        """Find the skills that fit a request, best first, by the index.
-
-        `QueryError` if an argument cannot be used. See `calculate_match_score` for a baseline.
-        """
+        """Find the skills that fit a request, best first; `QueryError` if it cannot be used."""
         return [SkillMetadata.of(hit) for hit in self.hits(query, limit)]
 
     def hits(self, query: str, limit: int) -> SearchResult:
         """Find as `search_skills` does, and return the hits themselves."""
         self.reload()
-        return self.loader.library.search(query, limit, self._threshold)
+        return self.library.search(query, limit, self._threshold)
 
     def get_skill_content(self, skill_name: str) -> str | None:
         """Return the whole Markdown of a skill's file, or None if it cannot be loaded."""
         return self.loader.load_skill_content(skill_name)
 
     def get_metadata_summary(self) -> str:
-        """Return a line for each skill, for a system prompt, as many as fit into the summary.
-
-        If some do not fit, the last line says how many, and how to find them.
-        """
-        return self.lines(self._summary_chars)
-
-    def lines(self, room: int) -> str:
-        """Return the summary for another budget, in characters."""
+        """Return a line for each skill; the last one says how many do not fit, and what to do."""
         self.reload()
-        return self.lines_of(self.loader.library.list(), room)
+        return self.lines_of(self.library.list(), self._summary_chars)
 
     def lines_of(self, found: Sequence[Document | Hit], room: int) -> str:
-        """Return the summary of some skills only."""
-        library = self.loader.library
+        """Return such lines of some skills, for another budget in characters."""
         lines = (
-            skill_line(library.handle(skill), one_line(skill.description, MAX_DESCRIPTION_CHARS))
-            for skill in found
+            skill_line(self.library.handle(each), one_line(each.description, MAX_DESCRIPTION_CHARS))
+            for each in found
         )
         return fit_lines(lines, len(found), room, _LEFT_OUT)[0]
-
-    def load_order(self, names: Iterable[str]) -> LoadOrder:
-        """Order skills and everything they need; also returns what is missing, and cycles."""
-        self.reload()
-        return self.loader.library.load_order(names)
 
 
 def calculate_match_score(query: str, metadata: SkillMetadata) -> float:
     """Score by keywords alone: a baseline to compare with, which no search uses.
 
-    The best of: the whole query in the name 0.8, one of its words there 0.5; in the description
-    0.6 and 0.3. Case is ignored, and parts of words count.
+    The best of: the whole query in the name 0.8, one of its words there 0.5; in the description 0.6
+    and 0.3.
     """
-    whole = query.lower()
-    name = _match(whole, metadata.name.lower(), 0.8, 0.5)
-    return max(name, _match(whole, metadata.description.lower(), 0.6, 0.3))
+    whole, scores = query.lower(), [0.0]
+    for text, all_of_it, a_word in ((metadata.name, 0.8, 0.5), (metadata.description, 0.6, 0.3)):
+        if whole in text.lower():
+            scores.append(all_of_it)
+        elif any(word in text.lower() for word in whole.split()):
+            scores.append(a_word)
+    return max(scores)
 
 
-def _match(query: str, text: str, whole: float, part: float) -> float:
-    if query in text:
-        return whole
-    return part if any(word in text for word in query.split()) else 0.0
+class ToolContext(BaseModel):
+    """What the tools of one session share."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    workspace_root: Path = Field(..., description="Root of the workspace")
+    todos: list[str] = Field(default_factory=list, description="What is still to be done")
+    mode: str = Field(default="code", description="The mode that the agent is in")
+    browser_session: Any | None = Field(None, description="The active browser session")
+    skills_manager: SkillsManager | None = Field(None, description="Finds and loads the skills")
+    active_skills: list[str] = Field(
+        default_factory=list, description="Names of the skills in use, the latest last"
+    )
+
+
+class ListSkillsArgs(ToolArguments):
+    """Arguments of ``list_skills``: none."""
+
+
+class SearchSkillsArgs(ToolArguments):
+    """Arguments of ``search_skills``."""
+
+    query: Query
+    limit: Count = 5
+
+
+class GetSkillArgs(ToolArguments):
+    """Arguments of ``get_skill``."""
+
+    name: str = Field(max_length=_MAX_NAME_CHARS, description="Name of the skill, in any case.")
+
+
+def list_skills(ctx: ToolContext, args: ListSkillsArgs) -> ToolResult:
+    """List all skills, a line each; if there are very many, the first and the number of others."""
+
+    def list_all(manager: SkillsManager) -> str:
+        manager.reload()
+        return (
+            manager.lines_of(manager.library.list(), MAX_LIST_CHARS)
+            or "There are no skills; go on without."
+        )
+
+    return _answer(ctx, list_all)
+
+
+def search_skills(ctx: ToolContext, args: SearchSkillsArgs) -> ToolResult:
+    """Find the skills that fit a request, best first; `IndexingError` if a host should wait."""
+
+    def search(manager: SkillsManager) -> str:
+        hits = manager.hits(args.query, args.limit)
+        return manager.lines_of(hits, MAX_LIST_CHARS) or "No skill fits; go on without one."
+
+    return _answer(ctx, search)
+
+
+def get_skill(ctx: ToolContext, args: GetSkillArgs) -> ToolResult:
+    """Get the whole content of one skill, and note it as active.
+
+    Lines before it say which other skills to get first, and what is wrong with them.
+    """
+
+    def get(manager: SkillsManager) -> str:
+        manager.reload()
+        document = manager.loader.find(args.name)
+        content = visible(manager.loader.read(document).content)
+        needs = _needs(manager.library, document, ctx.active_skills)
+        name = manager.library.handle(document)
+        ctx.active_skills[:] = [*(other for other in ctx.active_skills if other != name), name]
+        return "\n".join([*needs, "", content] if needs else [content])
+
+    return _answer(ctx, get)
+
+
+def skills_prompt(manager: SkillsManager | None) -> str:
+    """Return the part of a system prompt that lists the skills; empty if there are none."""
+    summary = manager.get_metadata_summary() if manager else ""
+    return _PROMPT.format(summary) if summary else ""
+
+
+def toolset(ctx: ToolContext) -> Toolset:
+    """Return the three tools over a context; each answers with a `ToolResult` as JSON."""
+
+    def answer(function: Callable[[ToolContext, Any], ToolResult], args: Any) -> JsonValue:
+        return function(ctx, args).model_dump(exclude_none=True)
+
+    return Toolset([Tool(f.__name__, about, args, partial(answer, f)) for f, args, about in _TOOLS])
+
+
+_TOOLS = (
+    (
+        list_skills,
+        ListSkillsArgs,
+        "List all skills with what each is for. Only to browse; for a task use search_skills.",
+    ),
+    (
+        search_skills,
+        SearchSkillsArgs,
+        "Find skills for a task: name and description of each, best first. Then get_skill; if no"
+        " skill fits, go on without one.",
+    ),
+    (
+        get_skill,
+        GetSkillArgs,
+        "Get the full content of a skill and follow its instructions. If it names skills to get"
+        " first, get these before you follow it.",
+    ),
+)
+
+
+def _answer(ctx: ToolContext, make: Callable[[SkillsManager], str]) -> ToolResult:
+    """Return what a manager gives, or what was wrong and what to do next, without host paths."""
+    if ctx.skills_manager is None:
+        return _NO_MANAGER
+    try:
+        return ToolResult(success=True, output=make(ctx.skills_manager))
+    except IndexingError:
+        raise
+    except SkillSearchError as exc:
+        told = failure_of(exc)["error"]
+        next_step = _USE_A_NAME if isinstance(exc, LookupError) else told["next_step"]
+        return ToolResult(success=False, error=f"{told['message']}\n{next_step}")
+
+
+def _needs(library: SkillLibrary, document: Document, active: Sequence[str]) -> list[str]:
+    """Return lines on which skills to get before one, and what is wrong with them."""
+    if not document.requires:
+        return []
+    found = library.load_order([library.handle(document)])
+    first = [library.handle(other) for other in found.order if other.doc_id != document.doc_id]
+    parts = {
+        "Get these skills first, in this order": [name for name in first if name not in active],
+        "Needed, but missing": [f"{m.requirement} (for {m.needed_by})" for m in found.missing],
+        "These need each other, so any order will do": [
+            " -> ".join([*cycle, cycle[0]]) for cycle in found.cycles
+        ],
+    }
+    return [
+        f"{head}: {listed((one_line(name, _MAX_NEED_CHARS) for name in names), MAX_SHOWN_NEEDS)}"
+        for head, names in parts.items()
+        if names
+    ]

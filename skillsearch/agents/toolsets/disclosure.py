@@ -1,7 +1,6 @@
 """What a workspace's system message shows: which skills there are, and what is loaded of them.
 
-Everything is read from disk on request, and bounded. If something cannot be shown, a line in
-brackets says so in its place.
+All is bounded. If something cannot be shown, a line in brackets says so in its place.
 """
 
 from __future__ import annotations
@@ -47,21 +46,22 @@ def describe_skills(
 ) -> str:
     """Render names and descriptions of the skills that an agent may load, with what is left out.
 
-    Given a request, the best skills for it are described, else the first. A request is cut if it
-    is too long to search; a blank one counts as none. By default at most `DESCRIBED` are described,
-    with a request `FOUND`. `SkillSearchError` if the skills cannot be searched.
+    Given a request, the best skills for it are described, by default `FOUND`, else the first, by
+    default `DESCRIBED`. `SkillSearchError` if the skills cannot be searched.
     """
     listed = library.list()
     if not listed:
         return ""
     names = all_names(library)
     request = (query or "").strip()[:MAX_QUERY_CHARS]
-    if names is not None and not request:
-        return render_available(_skills(library, listed), most or DESCRIBED)
-    shown: Sequence[Document | Hit] = listed[: most or DESCRIBED]
+    is_complete = names is not None and not request
+    shown: Sequence[Document | Hit] = listed if is_complete else listed[: most or DESCRIBED]
     if request:
         shown = library.search(request, most or FOUND)
-    text = render_available(_skills(library, shown)) or _NONE_FITS
+    skills = [PromptSkill(library.handle(skill), skill.description) for skill in shown]
+    if is_complete:
+        return render_available(skills, most or DESCRIBED)
+    text = render_available(skills) or _NONE_FITS
     if len(shown) == len(listed):
         return text
     others = _BY_SEARCH if names is None else _BY_NAME
@@ -69,20 +69,17 @@ def describe_skills(
 
 
 def doc_paths(library: SkillLibrary, name: str) -> dict[str, str]:
-    """Return the documents of a skill: for each path as a model sees it, the path to read.
-
-    `SkillError` if there is no such skill, or its folder cannot be read.
-    """
+    """Return the documents of a skill: for each path as a model sees it, the path to read."""
     return {one_line(path): path for path in library.doc_files(name)}
 
 
 def read_loaded(
     library: SkillLibrary, entry: LoadedEntry, *, room: int = MAX_DOCS_BYTES
 ) -> LoadedPrompt:
-    """Read the body and the selected documents of a loaded skill.
+    """Read the body and the selected documents of a loaded skill that still exist.
 
-    Each document has at most `MAX_DOC_BYTES`, all of them `room`. Selected documents that do not
-    exist are left out. `SkillNotFoundError` if the library no longer has the skill.
+    Each document has at most `MAX_DOC_BYTES`, all of them `room`. `SkillNotFoundError` if the
+    library no longer has the skill.
     """
     try:
         body = library.get(entry.name).body
@@ -90,14 +87,14 @@ def read_loaded(
     except SkillNotFoundError:
         raise
     except SkillError as exc:
-        return LoadedPrompt(entry.name, _not_shown(exc))
+        return LoadedPrompt(entry.name, f"[not shown: {message_of(exc)}]")
     shown = list(there) if entry.include_all_docs else [doc for doc in entry.docs if doc in there]
     docs = []
     for number, path in enumerate(shown):
         room -= len(path)
         if room < 1:
-            note = f"[not shown: no room for this and {len(shown) - number - 1:,} more]"
-            docs.append((path, note))
+            left = len(shown) - number - 1
+            docs.append((path, f"[not shown: no room for this and {left:,} more]"))
             break
         content, used = _content(library, entry.name, there[path], min(room, MAX_DOC_BYTES))
         room -= used
@@ -110,20 +107,11 @@ def _content(library: SkillLibrary, name: str, path: str, limit: int) -> tuple[s
     try:
         page = library.read(name, path, limit=limit)
     except SkillError as exc:
-        note = _not_shown(exc)
+        note = f"[not shown: {message_of(exc)}]"
         return note, len(note)
-    used = min(page.size, limit)
+    content = page.content
     if page.encoding == "base64":
-        return f"[not shown: {page.size:,} bytes that are not UTF-8 text]", used
-    if page.next_offset is None:
-        return page.content, used
-    cut = f"[truncated: only the first {page.next_offset:,} of {page.size:,} bytes]"
-    return f"{page.content}\n{cut}", used
-
-
-def _not_shown(error: SkillError) -> str:
-    return f"[not shown: {message_of(error)}]"
-
-
-def _skills(library: SkillLibrary, found: Sequence[Document | Hit]) -> list[PromptSkill]:
-    return [PromptSkill(library.handle(skill), skill.description) for skill in found]
+        content = f"[not shown: {page.size:,} bytes that are not UTF-8 text]"
+    elif page.next_offset is not None:
+        content += f"\n[truncated: only the first {page.next_offset:,} of {page.size:,} bytes]"
+    return content, min(page.size, limit)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import difflib
 import logging
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from skillsearch.agents.tools.library_tools import SearchSkillsArgs
@@ -22,8 +21,7 @@ from skillsearch.agents.toolsets.environment_skills import (
 from skillsearch.config import Settings, load_settings
 from skillsearch.errors import EnvironmentNotFoundError
 from skillsearch.setting_values import is_environment_name
-from skillsearch.text.safe_text import one_line
-from skillsearch.types import JsonValue, Languages
+from skillsearch.types import Languages
 
 DEFAULT_ENVIRONMENT = "default"
 
@@ -37,8 +35,7 @@ class Environment:
     """A named place for an agent to work in, with the skills of one folder.
 
     It knows the folder as it was last looked at: by `load_skills`, by whatever is asked first, and
-    by `list_tools` at every request. It belongs to one thread; a `toolset` serializes the calls of
-    its hosts.
+    by `list_tools` at every request. It is not thread-safe, but a `toolset` is.
     """
 
     def __init__(
@@ -54,9 +51,8 @@ class Environment:
     ) -> None:
         """Create an environment whose skills are not loaded yet.
 
-        Its folder may not exist yet; None means no skills. The threshold is the lowest accepted
-        score of a search. `ValueError` if `description_chars`, the room in the tool's description,
-        is too little. The other arguments are those of `SkillLibrary.from_roots`.
+        The threshold is the lowest accepted score of a search; `description_chars` is the room in
+        the tool's description. The other arguments are those of `SkillLibrary.from_roots`.
         """
         self.name = name
         self.skills_loaded = False
@@ -68,14 +64,14 @@ class Environment:
         self._threshold = threshold
         self._description_chars = description_chars
         self._registered: dict[str, Tool] = {}
-        self._take(())
+        self._choice = SkillChoice((), description_chars)
 
     def load_skills(self) -> None:
         """Look at the folder, and make the tools for what is there; never raises."""
         if self._loader is None:
             logger.info("No skills directory configured")
             return
-        self._take(self._loader.load_all())
+        self._choice = SkillChoice(self._loader.load_all(), self._description_chars)
         self.skills_loaded = True
         logger.info("Loaded %d skills", len(self._choice.skills))
 
@@ -102,18 +98,12 @@ class Environment:
     def search_skills(
         self, query: str, n: int = 5, threshold: float | None = None
     ) -> list[dict[str, str]]:
-        """Find the skills that fit a request: id, name and description of each, best first.
-
-        A threshold of None means the environment's. `QueryError` if an argument cannot be used.
-        """
+        """Find the skills that fit a request: id, name and description of each, best first."""
         self._load_once()
         if self._loader is None:
             return []
         cut = self._threshold if threshold is None else threshold
-        return [
-            {"id": one_line(hit.id), "name": hit.shown_name, "description": hit.shown_description}
-            for hit in self._loader.search(query, n, cut)
-        ]
+        return [hit.shown() for hit in self._loader.search(query, n, cut)]
 
     def register_tool(self, tool: Tool) -> None:
         """Offer another tool; it replaces a registered one of that name, but no tool for skills."""
@@ -123,10 +113,18 @@ class Environment:
         """Look at the folder, and return the tools for what is there now."""
         if self.skills_loaded and self._loader is not None:
             skills = self._loader.load_all()
-            if skills != self.list_skills():
-                self._take(skills)
+            if skills != list(self._choice.skills):
+                self._choice = SkillChoice(skills, self._description_chars)
         self._load_once()
-        tools = (*self._registered.values(), *self._skill_tools)
+        search = Tool(
+            "search_skills",
+            "Find skills for a task among all that there are: id, name and description of each,"
+            " best first, none if nothing fits. Then execute one with skill.",
+            SearchSkillsArgs,
+            lambda args: self.search_skills(args.query, args.n, args.threshold),
+        )
+        tools = (*self._registered.values(), self._choice.tool)
+        tools = tools if self._choice.is_whole else (*tools, search)
         return tuple({tool.name: tool for tool in tools}.values())
 
     def toolset(self) -> Toolset:
@@ -137,32 +135,11 @@ class Environment:
         if not self.skills_loaded and self._loader is not None:
             self.load_skills()
 
-    def _take(self, skills: Sequence[SkillInfo]) -> None:
-        """Adopt skills as the loaded ones, and make the tools for them."""
-        self._choice = SkillChoice(skills, self._description_chars)
-        search = () if self._choice.is_whole else (self._search_tool(),)
-        self._skill_tools = (self._choice.tool(), *search)
-
-    def _search_tool(self) -> Tool:
-        """Return the tool that finds the skills for which the description has no room."""
-
-        def search_skills(args: SearchSkillsArgs) -> JsonValue:
-            return self.search_skills(args.query, args.n, args.threshold)
-
-        return Tool(
-            "search_skills",
-            "Find skills for a task among all that there are: id, name and description of each,"
-            " best first, none if nothing fits. Then execute one with skill.",
-            SearchSkillsArgs,
-            search_skills,
-        )
-
 
 class ServerEnvironment(Environment):
     """The one of several named environments that is in use: ``{folder}/{name}/skills``.
 
-    Folder and name come from the settings unless given. Nothing is read until `load_from_config`,
-    or until something is asked for, which then raises what `load_from_config` does.
+    Nothing is read until `load_from_config`, or until something is asked for.
     """
 
     def __init__(
@@ -172,10 +149,9 @@ class ServerEnvironment(Environment):
         *,
         description_chars: int = DESCRIPTION_CHARS,
     ) -> None:
-        """Create an environment that is not loaded yet.
+        """Take the folder and the active environment, by default those of the settings.
 
-        Folder and active environment are by default those of the settings; if they name none, the
-        only environment there is becomes active, or else ``default``.
+        If they name none, the only environment there is becomes active, or else ``default``.
         """
         super().__init__(active or DEFAULT_ENVIRONMENT, description_chars=description_chars)
         self._folder = None if folder is None else Path(folder).expanduser().absolute()
@@ -184,11 +160,12 @@ class ServerEnvironment(Environment):
     def load_from_config(self) -> None:
         """Read the settings, and load the skills of the environment in use.
 
-        A missing folder or a broken skill is only logged. `ConfigError` if a setting cannot be
-        used; everything then stays as it was.
+        `ConfigError` if a setting cannot be used; everything then stays as it was.
         """
         settings = self._settings()
-        self._enter(settings.environment or _only_or_default(settings.environments), settings)
+        there = _environments(settings.environments)
+        only = there[0] if len(there) == 1 else DEFAULT_ENVIRONMENT
+        self._enter(settings.environment or only, settings)
 
     def list_environments(self) -> list[str]:
         """Return the names of the environments that exist now, sorted; or raise `ConfigError`."""
@@ -197,8 +174,7 @@ class ServerEnvironment(Environment):
     def switch_environment(self, name: str) -> None:
         """Use another environment from now on, and load its skills.
 
-        `EnvironmentNotFoundError` if there is none of that name, `ConfigError` if a setting cannot
-        be used; the current one then stays in use.
+        `EnvironmentNotFoundError` or `ConfigError` if that cannot be; the current one stays in use.
         """
         settings = self._settings()
         there = _environments(settings.environments)
@@ -208,9 +184,7 @@ class ServerEnvironment(Environment):
         self._active = name
         self._enter(name, settings)
 
-    def reload(self) -> None:
-        """Do as `load_from_config`; an environment that was switched to stays in use."""
-        self.load_from_config()
+    reload = load_from_config
 
     def _load_once(self) -> None:
         if not self.skills_loaded:
@@ -221,17 +195,19 @@ class ServerEnvironment(Environment):
 
     def _enter(self, name: str, settings: Settings) -> None:
         """Use an environment and load its skills."""
-        self.name = name
-        self._threshold = settings.threshold
-        self._loader = None
-        self._take(())
-        if _is_inside(settings.environments, name):
-            skills_dir = settings.environments / name / "skills"
-            self._loader = SkillLoader(
-                skills_dir, model=settings.model, languages=settings.languages
-            )
-        else:
+        is_inside = _is_inside(settings.environments, name)
+        if not is_inside:
             logger.warning("Failed to read skills directory: %s leads out of its folder", name)
+        registered = self._registered
+        super().__init__(
+            name,
+            settings.environments / name / "skills" if is_inside else None,
+            model=settings.model,
+            languages=settings.languages,
+            threshold=settings.threshold,
+            description_chars=self._description_chars,
+        )
+        self._registered = registered
         self.load_skills()
         self.skills_loaded = True
 
@@ -243,11 +219,6 @@ def _environments(folder: Path) -> list[str]:
     except (OSError, ValueError):
         return []
     return sorted(name for name in names if is_environment_name(name) and _is_inside(folder, name))
-
-
-def _only_or_default(folder: Path) -> str:
-    there = _environments(folder)
-    return there[0] if len(there) == 1 else DEFAULT_ENVIRONMENT
 
 
 def _is_inside(folder: Path, name: str) -> bool:

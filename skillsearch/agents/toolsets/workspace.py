@@ -7,34 +7,24 @@ The tools: ``skill_load``, ``skill_select_docs`` and ``skill_list_docs``, and wi
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 from pydantic import Field
 
-from skillsearch.agents.prompt import LoadedPrompt, render_loaded
+from skillsearch import errors
+from skillsearch.agents.prompt import render_loaded
 from skillsearch.agents.session import SkillSession
-from skillsearch.agents.session_state import LoadedEntry, StateDelta
+from skillsearch.agents.session_state import StateDelta
 from skillsearch.agents.tools.library_tools import library_tools
 from skillsearch.agents.tools.run_tools import Name, OfSkillArgs, run_tool
 from skillsearch.agents.tools.tool import Deferred, Tool, Toolset, with_names
-from skillsearch.agents.toolsets.disclosure import (
-    MAX_NAMED,
-    all_names,
-    describe_skills,
-    doc_paths,
-    read_loaded,
-)
-from skillsearch.errors import (
-    QueryError,
-    SkillNotFoundError,
-    SkillSearchError,
-    VersionNotFoundError,
-)
+from skillsearch.agents.toolsets import disclosure
+from skillsearch.agents.toolsets.disclosure import doc_paths
 from skillsearch.execution.types import ArtifactRef
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.setting_values import MAX_N
@@ -57,6 +47,8 @@ write results below out/, and name them in output_files to get them back."""
 
 MAX_DOCS = 200
 """Documents that one call may name."""
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+"""When a skill was loaded if the state does not tell."""
 _MAX_SHOWN_CHARS = 200
 _MAX_SHOWN_DOCS = 20
 
@@ -67,11 +59,9 @@ class LoadArgs(OfSkillArgs):
     """Arguments of ``skill_load``."""
 
     docs: list[Name] | None = Field(
-        default=None,
-        max_length=MAX_DOCS,
-        description="Paths of documents, as skill_list_docs gives them.",
+        None, max_length=MAX_DOCS, description="Paths of documents, as skill_list_docs gives them."
     )
-    include_all_docs: bool = Field(default=False, description="True for all documents instead.")
+    include_all_docs: bool = Field(False, description="True for all documents instead.")
 
 
 class SelectDocsArgs(LoadArgs):
@@ -79,7 +69,7 @@ class SelectDocsArgs(LoadArgs):
 
     # Shown but not enforced, as in trpc-agent-go: any other word is replace.
     mode: str = Field(
-        default="replace",
+        "replace",
         description="What the named documents do to the selection.",
         json_schema_extra={"enum": ["add", "replace", "clear"]},
     )
@@ -103,8 +93,8 @@ class WorkspaceToolset:
     """The skills of a library as one agent's session has them loaded.
 
     The host puts `system_prompt` into each request, and calls `begin_turn` before each turn and
-    `end_request` after each request. Prompts show the disk as it is then, and so do the tools; but
-    with more than 256 skills, the tools know those that the last prompt saw.
+    `end_request` after each request. With more than 256 skills, the tools know those that the last
+    prompt saw.
     """
 
     def __init__(
@@ -120,23 +110,13 @@ class WorkspaceToolset:
         run_session: str | None = None,
         call_id: Callable[[], str] = str,
     ) -> None:
-        """Take a library and a session.
+        """Take a library, which is refreshed here, and a session, by default a new one.
 
-        Args:
-            library: The skills; refreshed here.
-            session: The session, whose state keeps everything; None for a new one.
-            overview: How many skills the system message describes at most, from 1 to 1000; by
-                default 100, or 5 if it is made for a request.
-            guidance: What the system message says of the tools; by default `GUIDANCE`, with
-                `RUN_GUIDANCE` if there is a runner; an empty text for nothing.
-            on_delta: Called with each change of the session's state that is made here.
-            on_event: Called with each tool result and everything that the call changed; a call that
-                fails has no event.
-            runner: Runs commands of skills for ``skill_run``; None for no such tool. The caller
-                closes it.
-            run_session: The runner's name for the session's workspace; by default one that no other
-                toolset has.
-            call_id: Returns the host's id of the current call, for the record of saved artifacts.
+        `overview` is how many skills the system message describes, from 1 to 1000, and `guidance`
+        what it says of the tools. `on_delta` is called with each change of the session's state that
+        is made here; `on_event` with each result of a tool that did not fail. With a `runner`,
+        which the caller closes, there is ``skill_run``, in a workspace of the name `run_session`.
+        `call_id` returns the host's id of the current call, for the record of saved artifacts.
         """
         if overview is not None and not 1 <= overview <= MAX_N:
             raise ValueError(f"overview is {overview!r}; use 1 to {MAX_N}, or None.")
@@ -158,19 +138,23 @@ class WorkspaceToolset:
         Their ``skill`` has an enum of all names; if there are too many for that, there is a
         `search_skills` as well.
         """
-        return Toolset(self._tools)
+        return Toolset(lambda: [self._observed(tool) for tool in self._tools()])
 
     def system_prompt(self, query: str | None = None) -> str:
-        """Render the part of a system message about skills; forget loaded skills that are gone.
+        """Render overview, guidance and what is loaded; forget loaded skills that are gone.
 
-        It has the overview, the guidance, and what is loaded, in the order of loading. Given a
-        request, the overview describes its best skills; `SkillSearchError` if the skills cannot be
-        searched for it.
+        Given a request, the overview describes its best skills; `SkillSearchError` if they cannot
+        be searched for it.
         """
         self._refresh()
-        available = describe_skills(self.library, query, self._overview)
-        guidance = self._guidance if available else ""
-        parts = [available, guidance, render_loaded(self._loaded())]
+        available = disclosure.describe_skills(self.library, query, self._overview)
+        loaded = []
+        for entry in sorted(self.session.loaded(), key=lambda entry: entry.since or _LONG_AGO):
+            try:
+                loaded.append(disclosure.read_loaded(self.library, entry))
+            except errors.SkillNotFoundError:
+                self._tell(self.session.unload(entry.name))
+        parts = [available, self._guidance if available else "", render_loaded(loaded)]
         return "\n\n".join(part for part in parts if part)
 
     def begin_turn(self) -> StateDelta:
@@ -181,48 +165,48 @@ class WorkspaceToolset:
         """Forget what was loaded for one request, and return what that changed."""
         return self._tell(self.session.end_request())
 
-    def _tools(self) -> tuple[Tool, ...]:
-        if len(self.library) <= MAX_NAMED:
+    def _tools(self) -> Iterator[Tool]:
+        if len(self.library) <= disclosure.MAX_NAMED:
             self._refresh()  # beyond that, no definition names a skill
-        names = all_names(self.library)
+        names = disclosure.all_names(self.library)
         find = " search_skills finds its name." if names is None else ""
-        tools = [
-            Tool(
-                "skill_load",
-                "Load a skill that fits the task: from the next request on, its instructions and"
-                " the documents named here stand in the system message. Named again, documents"
-                " replace those selected before." + find,
-                with_names(LoadArgs, names),
-                self._load,
-            ),
-            Tool(
-                "skill_select_docs",
-                "Choose which documents of a loaded skill stand in the system message: add to"
-                " them, replace them, or clear them.",
-                with_names(SelectDocsArgs, names),
-                self._select_docs,
-            ),
-            Tool(
-                "skill_list_docs",
-                "List the documents of a skill, for skill_load and skill_select_docs.",
-                with_names(OfSkillArgs, names),
-                self._list_docs,
-            ),
-        ]
+        yield Tool(
+            "skill_load",
+            "Load a skill that fits the task: from the next request on, its instructions and the"
+            " documents named here stand in the system message. Named again, documents replace"
+            f" those selected before.{find}",
+            with_names(LoadArgs, names),
+            self._load,
+        )
+        yield Tool(
+            "skill_select_docs",
+            "Choose which documents of a loaded skill stand in the system message: add to them,"
+            " replace them, or clear them.",
+            with_names(SelectDocsArgs, names),
+            self._select_docs,
+        )
+        yield Tool(
+            "skill_list_docs",
+            "List the documents of a skill, for skill_load and skill_select_docs.",
+            with_names(OfSkillArgs, names),
+            lambda args: list(doc_paths(self.library, self._find(args.skill))),
+        )
         if self._runner:
-            tools.append(
-                run_tool(
-                    self._runner,
-                    self._place,
-                    is_loaded=self.session.is_loaded,
-                    on_saved=self._record,
-                    session=self._run_session,
-                    names=names,
-                )
+            yield run_tool(
+                self._runner,
+                self._place,
+                is_loaded=self.session.is_loaded,
+                on_saved=self._record,
+                session=self._run_session,
+                names=names,
             )
         if names is None:
-            tools.append(_search_tool(self.library))
-        return tuple(map(self._observed, tools))
+            yield replace(
+                library_tools(self.library)[0],
+                description="Find skills for a task among all there are; the system message lists"
+                " only some. No hit: no skill fits, go on without. Next: skill_load with the best"
+                " name.",
+            )
 
     def _load(self, args: LoadArgs) -> JsonValue:
         name = self._find(args.skill)
@@ -243,17 +227,14 @@ class WorkspaceToolset:
         there = doc_paths(self.library, name)
         selection = self.session.select_docs(name, args.docs, args.include_all_docs, args.mode)
         self._tell(selection.delta)
-        answer: dict[str, JsonValue] = {
+        unknown = [doc for doc in selection.names if doc not in there]
+        return {
             "skill": name,
             "selected_docs": list(selection.names),
             "include_all_docs": selection.include_all,
             "mode": selection.mode,
+            **({"unknown_docs": unknown} if unknown else {}),
         }
-        unknown = [doc for doc in selection.names if doc not in there]
-        return {**answer, "unknown_docs": unknown} if unknown else answer
-
-    def _list_docs(self, args: OfSkillArgs) -> JsonValue:
-        return list(doc_paths(self.library, self._find(args.skill)))
 
     def _place(self, asked: str) -> tuple[str, Path]:
         """Return name and folder of a skill that a call names."""
@@ -266,30 +247,22 @@ class WorkspaceToolset:
     def _find(self, asked: str) -> str:
         """Return the session's name for a skill that a call names."""
         if not asked.strip():
-            raise QueryError("skill is required")
+            raise errors.QueryError("skill is required")
         try:
             document = self.library.find(asked)
-        except VersionNotFoundError:
+        except errors.VersionNotFoundError:
             raise
-        except SkillNotFoundError as exc:
-            raise _UnknownSkillError(asked, exc.nearest) from exc
+        except errors.SkillNotFoundError as exc:
+            near = f" (nearest: {', '.join(exc.nearest)})" if exc.nearest else ""
+            exc.args = (f"unknown skill: {one_line(asked, _MAX_SHOWN_CHARS)}{near}",)
+            raise
         return self.library.handle(document)
-
-    def _loaded(self) -> list[LoadedPrompt]:
-        """Read what is loaded, in the order of loading; forget skills that are gone."""
-        found = []
-        for entry in sorted(self.session.loaded(), key=_moment):
-            try:
-                found.append(read_loaded(self.library, entry))
-            except SkillNotFoundError:
-                self._tell(self.session.unload(entry.name))
-        return found
 
     def _refresh(self) -> None:
         """Look at the disk; an index that cannot be updated is used as it is."""
         try:
             self.library.refresh()
-        except SkillSearchError as exc:
+        except errors.SkillSearchError as exc:
             logger.warning("The skills were not refreshed: %s", exc)
 
     def _tell(self, delta: StateDelta) -> StateDelta:
@@ -319,30 +292,6 @@ class WorkspaceToolset:
             return result
 
         return replace(tool, function=lambda args: told(args, lambda: tool.function(args)))
-
-
-class _UnknownSkillError(SkillNotFoundError):
-    """An unknown skill, in the words of the design document."""
-
-    def __init__(self, name: str, nearest: tuple[str, ...]) -> None:
-        super().__init__(name, nearest)
-        near = f" (nearest: {', '.join(nearest)})" if nearest else ""
-        self.args = (f"unknown skill: {one_line(name, _MAX_SHOWN_CHARS)}{near}",)
-
-
-def _search_tool(library: SkillLibrary) -> Tool:
-    """Return the default search tool, with the next step of this toolset."""
-    tool = next(tool for tool in library_tools(library) if tool.name == "search_skills")
-    description = (
-        "Find skills for a task among all there are; the system message lists only some. No hit:"
-        " no skill fits, go on without. Next: skill_load with the best name."
-    )
-    return replace(tool, description=description)
-
-
-def _moment(entry: LoadedEntry) -> float:
-    """Return a sort key for the time of loading; an unknown time comes first."""
-    return entry.since.timestamp() if entry.since else -math.inf
 
 
 def _joined(names: Iterable[str]) -> str:

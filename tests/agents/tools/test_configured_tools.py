@@ -8,7 +8,6 @@ import pytest
 
 import skillsearch
 from skillsearch import SkillIndex
-from skillsearch.agents.tools import library_tools as configured_tools
 from skillsearch.agents.tools.library_tools import (
     MAX_DESCRIPTION_CHARS,
     SearchSkillsArgs,
@@ -24,7 +23,6 @@ def configured(drinks, index_dir, monkeypatch, tmp_path):
     """Index the drinks where the settings point, and return how to index them again."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(index_dir))
-    configured_tools._opened.cache_clear()
 
     def build():
         return SkillIndex.from_roots(drinks, index_dir=index_dir, model="hashing")
@@ -93,15 +91,18 @@ def test_descriptions_are_one_bounded_line_without_tricks(configured, drinks, ma
     assert text.endswith("…")
 
 
-def test_an_index_is_opened_once_for_each_generation(configured, drinks, make_skill):
+def test_an_index_is_opened_once_for_each_generation(configured, drinks, make_skill, monkeypatch):
     """The second call reuses it; a newer generation on disk is picked up."""
+    opened = []
+    read = SkillIndex.open
+    monkeypatch.setattr(SkillIndex, "open", lambda folder: opened.append(folder) or read(folder))
     search_skills("tea")
     search_skills("coffee")
-    assert configured_tools._opened.cache_info().misses == 1
+    assert len(opened) == 1
     make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
     configured()
     assert search_skills("mix cocktails")[0]["name"] == "mix-cocktails"
-    assert configured_tools._opened.cache_info().misses == 2
+    assert len(opened) == 2
 
 
 @pytest.mark.parametrize(

@@ -13,17 +13,15 @@ from skillsearch.agents.tools.tool import ToolResult, arguments_schema
 from skillsearch.agents.toolsets.context import (
     MAX_PRELOADED,
     MIN_SUMMARY_CHARS,
+    GetSkillArgs,
+    ListSkillsArgs,
+    SearchSkillsArgs,
     Skill,
     SkillMetadata,
     SkillsLoader,
     SkillsManager,
-    calculate_match_score,
-)
-from skillsearch.agents.toolsets.context_tools import (
-    GetSkillArgs,
-    ListSkillsArgs,
-    SearchSkillsArgs,
     ToolContext,
+    calculate_match_score,
     get_skill,
     list_skills,
     search_skills,
@@ -570,7 +568,8 @@ def test_skills_are_ordered_by_what_they_need(manager, root, make_skill):
     make_skill(root, "serve-tea", requires={"skills": ["steep-tea", "find-cups"]})
     make_skill(root, "a", requires={"skills": ["b"]})
     make_skill(root, "b", requires={"skills": ["a"]})
-    found = manager.load_order(["serve-tea", "a"])
+    manager.reload()
+    found = manager.library.load_order(["serve-tea", "a"])
     assert [document.name for document in found.order] == ["steep-tea", "serve-tea", "b", "a"]
     assert [(item.requirement, item.needed_by) for item in found.missing] == [
         ("find-cups", "serve-tea")

@@ -289,7 +289,7 @@ def test_what_a_skill_says_stays_on_its_line():
     _, line = made.description.split("\n")
     assert line.startswith("- A - B: d Ignore all xxx")
     assert len(line) == len("- A - B: ") + 1024
-    assert len(SkillInfo("a", "N" * 300, "", "").shown_name) == 200
+    assert len(SkillInfo("a", "N" * 300, "", "").shown()["name"]) == 200
 
 
 def test_the_body_is_given_trimmed(environment):

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from skillsearch.agents.session import SkillSession
 from skillsearch.agents.tools.tool import ToolResult, Toolset
-from skillsearch.agents.toolsets import chunks, context, context_tools, skills_manager
+from skillsearch.agents.toolsets import chunks, context, skills_manager
 from skillsearch.agents.toolsets.chunks import LoadSkillChunkTool
 from skillsearch.agents.toolsets.environment_skills import (
     SkillInfo,
@@ -66,9 +66,9 @@ METHODS = [  # document, function, its arguments with their defaults
     ("002", context.SkillsManager.get_skill_content, {"skill_name": REQUIRED}),
     ("002", context.SkillsManager.get_metadata_summary, {}),
     ("002", context.calculate_match_score, {"query": REQUIRED, "metadata": REQUIRED}),
-    ("002", context_tools.list_skills, {"ctx": REQUIRED, "args": REQUIRED}),
-    ("002", context_tools.search_skills, {"ctx": REQUIRED, "args": REQUIRED}),
-    ("002", context_tools.get_skill, {"ctx": REQUIRED, "args": REQUIRED}),
+    ("002", context.list_skills, {"ctx": REQUIRED, "args": REQUIRED}),
+    ("002", context.search_skills, {"ctx": REQUIRED, "args": REQUIRED}),
+    ("002", context.get_skill, {"ctx": REQUIRED, "args": REQUIRED}),
     ("003", skills_manager.SkillsManager.__init__, {"skills_root": None}),
     ("003", skills_manager.SkillsManager.list_skills, {}),
     ("003", skills_manager.SkillsManager.get_skill_content, {"name": REQUIRED}),
@@ -124,7 +124,7 @@ FIELDS = [  # document, type, its fields with their defaults
     ),
     (
         "002",
-        context_tools.ToolContext,
+        context.ToolContext,
         {
             "workspace_root": REQUIRED,
             "todos": [],
@@ -134,9 +134,9 @@ FIELDS = [  # document, type, its fields with their defaults
             "active_skills": [],
         },
     ),
-    ("002", context_tools.ListSkillsArgs, {}),
-    ("002", context_tools.SearchSkillsArgs, {"query": REQUIRED, "limit": 5}),
-    ("002", context_tools.GetSkillArgs, {"name": REQUIRED}),
+    ("002", context.ListSkillsArgs, {}),
+    ("002", context.SearchSkillsArgs, {"query": REQUIRED, "limit": 5}),
+    ("002", context.GetSkillArgs, {"name": REQUIRED}),
 ]
 
 TOOLS = [  # document, tool, its arguments with their defaults; None for one that may be left out
@@ -221,7 +221,7 @@ class Systems:
         self.chunks = chunks.SkillManager(**options)
         self.chunks.load_from_directory(root)
         loader = context.SkillsLoader(root, **options)
-        self.context = context_tools.ToolContext(
+        self.context = context.ToolContext(
             workspace_root=root, skills_manager=context.SkillsManager(loader)
         )
         self.manager = skills_manager.SkillsManager(root, **options)
@@ -234,7 +234,7 @@ class Systems:
         return {
             "000": self.environment.toolset,
             "001": LoadSkillChunkTool(self.chunks).toolset,
-            "002": lambda: context_tools.toolset(self.context),
+            "002": lambda: context.toolset(self.context),
             "003": self.manager.toolset,
             "004": self.workspace.toolset,
         }[document]()
@@ -426,7 +426,7 @@ TEXTS = [  # document, what is done, the text that the document gives for it
     ("001", lambda s: list(s.chunks.update_variables()), ["skill_docs"]),
     (
         "002",
-        lambda s: context_tools.skills_prompt(s.context.skills_manager),
+        lambda s: context.skills_prompt(s.context.skills_manager),
         "## Available Skills\n\nThe following skills are available to assist with specific tasks:"
         "\n\n- data-analysis: Analyse data.\n- python-math: Small utilities for math.\n\n"
         "When a task matches a skill's description, you can use the `get_skill` tool to retrieve "
