@@ -1,9 +1,8 @@
 """Settings: flags > ``SKILLSEARCH_*`` > project file > user file > defaults.
 
-With `skillsearch.environ`, the only reader of environment variables. A project file comes with a
-checkout, so it is limited: its paths must stay inside its own folder, an index there is the user's
-own (see `own_folder`), and it cannot choose a model by path or from a hub. The user's own file,
-variables and flags may name anything.
+A project file comes with a checkout, so it is limited: its paths must stay inside its own folder,
+an index there is the user's own (see `own_folder`), and it cannot choose a model by path or from a
+hub. The user's own file, variables and flags may name anything.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
+from skillsearch import setting_values as values
 from skillsearch.environ import OTHER_VARIABLES, PREFIX, SEED_ROOT
 from skillsearch.errors import ConfigError
-from skillsearch.setting_values import PARSERS, split_roots
-from skillsearch.types import JsonValue, Languages
+from skillsearch.types import LANGUAGES, JsonValue, Languages
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +42,6 @@ MAX_QUERY_CHARS = 65_536
 
 _MAX_FILE_BYTES = 1 << 20
 _MAX_TOKEN_BYTES = 4096
-_VARIABLES = frozenset(f"{PREFIX}{key.upper()}" for key in PARSERS) | OTHER_VARIABLES
 _OF_PROJECT = 2
 """How close to a command a project's file is: closer than the user's, less so than a variable."""
 
@@ -53,48 +51,43 @@ STANDARD_ROOTS = (".agents/skills", ".claude/skills")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that can be configured.
+    """Everything that can be configured, how it is read, and its default.
+
+    Files, variables and flags follow this table.
 
     Attributes:
         roots: Folders and archives of skills, and URLs as text, in order of precedence.
         index_dir: Folder of the index; below a folder that a project file names, the user's own.
-        model: Name or path of the embedder.
         fields: ``full``, or ``metadata`` to leave the bodies out.
-        languages: Languages to index for; see `skillsearch.types.LANGUAGES`.
         device: Where models of sentence-transformers run: ``cpu``, ``cuda``, ``cuda:1``, ``mps``,
-            or
-            ``auto`` for the best that torch sees. All others run on the CPU.
-        backend: Where the index lies: ``local``, in `index_dir`, or ``milvus``.
+            or ``auto`` for the best that torch sees. All others run on the CPU.
         uri: Address of the Milvus server; it may hold a password, so it is never shown.
         collection: Name of the index on that server.
-        n: Maximum hits of a query.
         threshold: Lowest accepted score; None for the default of the ranking system.
         refresh: Whether a query first updates a changed index if that is cheap.
         environments: Folder of the named environments.
         environment: The one in use; empty for ``default``, or else the only one there is.
-        daemon: ``auto`` to use the daemon if it runs, or ``off``.
         allowed_commands: The only commands of skills that may be run; empty for all.
-        denied_commands: Commands of skills that may not be run.
         sources: Where each setting that is not a default came from.
     """
 
-    roots: tuple[Path | str, ...] = ()
-    index_dir: Path = Path()
-    model: str = "onnx"
-    fields: str = "full"
-    languages: Languages = "auto"
-    device: str = "auto"
-    backend: str = "local"
-    uri: str = ""
-    collection: str = "skillsearch"
-    n: int = 5
-    threshold: float | None = None
-    refresh: bool = True
-    environments: Path = Path()
-    environment: str = ""
-    daemon: str = "auto"
-    allowed_commands: tuple[str, ...] = ()
-    denied_commands: tuple[str, ...] = ()
+    roots: Annotated[tuple[Path | str, ...], values.parse_roots] = ()
+    index_dir: Annotated[Path, values.parse_path] = Path()
+    model: Annotated[str, values.text()] = "onnx"
+    fields: Annotated[str, values.choice("metadata", "full")] = "full"
+    languages: Annotated[Languages, values.choice(*LANGUAGES)] = "auto"
+    device: Annotated[str, values.device] = "auto"
+    backend: Annotated[str, values.choice(*values.BACKENDS)] = "local"
+    uri: Annotated[str, values.text()] = ""
+    collection: Annotated[str, values.text()] = "skillsearch"
+    n: Annotated[int, values.number(int, "a whole number", 1, values.MAX_N)] = 5
+    threshold: Annotated[float | None, values.number(float, "a number", 0, 1)] = None
+    refresh: Annotated[bool, values.parse_switch] = True
+    environments: Annotated[Path, values.parse_path] = Path()
+    environment: Annotated[str, values.environment] = ""
+    daemon: Annotated[str, values.choice("auto", "off")] = "auto"
+    allowed_commands: Annotated[tuple[str, ...], values.parse_words] = ()
+    denied_commands: Annotated[tuple[str, ...], values.parse_words] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -115,15 +108,21 @@ class Settings:
     def why_index(self) -> str:
         """Why this index is the one in use, as words to follow its folder."""
         source = self.sources.get("index_dir", "")
-        given = {"": "the default", "flag": "named by --index-dir"}
-        given["environment"] = f"named by {PREFIX}INDEX_DIR"
-        return given.get(source, f"named by {source}")
+        given = {"flag": "--index-dir", "environment": f"{PREFIX}INDEX_DIR"}
+        return f"named by {given.get(source, source)}" if source else "the default"
 
     def _closeness(self, key: str) -> int:
         """Return how close to the command a setting was made; the default is the farthest."""
-        source = self.sources.get(key, "")
         known = {"": 0, SEED_ROOT: 0, str(user_file()): 1, "environment": 3, "flag": 4}
-        return known.get(source, _OF_PROJECT)
+        return known.get(self.sources.get(key, ""), _OF_PROJECT)
+
+
+_PARSERS: Mapping[str, values.Parser] = {
+    key: hint.__metadata__[0]
+    for key, hint in get_type_hints(Settings, include_extras=True).items()
+    if key != "sources"
+}
+_VARIABLES = frozenset(f"{PREFIX}{key.upper()}" for key in _PARSERS) | OTHER_VARIABLES
 
 
 def load_settings(
@@ -134,41 +133,43 @@ def load_settings(
 ) -> Settings:
     """Gather the settings that apply in a folder, the working folder by default, all checked.
 
-    A project file is looked for from there upward. `variables` are the ``SKILLSEARCH_*`` ones and
-    ``SKILLS_ROOT``, which names a root if nothing else does; those of this process by default.
-    Flags that are None are not given.
+    A project file is looked for from there upward. `variables` are those of this process by
+    default; ``SKILLS_ROOT`` names a root if nothing else does. Flags that are None are not given.
 
     Raises:
         ConfigError: A file cannot be read, or a setting is unknown or unusable.
     """
-    here = (folder or _working_folder()).absolute()
-    settings = Settings(
-        index_dir=default_index_dir(), environments=user_file().parent / "environments"
-    )
-    project = project_file(here)
-    for path in (user_file(), project):
-        if path is not None:
-            settings = _with_file(settings, path, is_project=path != user_file())
-    settings = _with_values(settings, _environment(variables), here, source="environment")
-    seed = (os.environ if variables is None else variables).get(SEED_ROOT)
-    if seed and not settings.roots:
-        settings = _with_values(settings, {"roots": [seed]}, here, source=SEED_ROOT)
-    given = {key: value for key, value in flags.items() if value is not None}
-    settings = _with_values(settings, given, here, source="flag")
-    if project != user_file() and settings.sources.get("index_dir") == str(project):
-        from skillsearch.files.own_folder import own_folder
-
-        return replace(settings, index_dir=own_folder(settings.index_dir, cache_dir()))
-    return settings
-
-
-def _working_folder() -> Path:
     try:
-        return Path.cwd()
+        here = (folder or Path.cwd()).absolute()
     except OSError as exc:
         raise ConfigError(
             f"The folder that this runs in is gone ({exc.strerror}); change to another one."
         ) from exc
+    if variables is None:
+        for name in sorted(name for name in os.environ if name.startswith(PREFIX)):
+            if name not in _VARIABLES:
+                _warn_of_unknown(name)
+    own, project = user_file(), project_file(here)
+    settings = Settings(index_dir=default_index_dir(), environments=own.parent / "environments")
+    settings = _with_file(settings, own)
+    if project not in (None, own):
+        settings = _with_file(settings, project)
+        _check_project(settings, project)
+    set_here = os.environ if variables is None else variables
+    named = {key: set_here.get(f"{PREFIX}{key.upper()}") for key in _PARSERS}
+    given: dict[str, Any] = {key: text for key, text in named.items() if text}
+    if "roots" in given:
+        given["roots"] = values.split_roots(given["roots"])
+    settings = _with_values(settings, given, here, source="environment")
+    if (seed := set_here.get(SEED_ROOT)) and not settings.roots:
+        settings = _with_values(settings, {"roots": [seed]}, here, source=SEED_ROOT)
+    given = {key: value for key, value in flags.items() if value is not None}
+    settings = _with_values(settings, given, here, source="flag")
+    if settings.is_project_index:
+        from skillsearch.files.own_folder import own_folder
+
+        return replace(settings, index_dir=own_folder(settings.index_dir, cache_dir()))
+    return settings
 
 
 def default_index_dir() -> Path:
@@ -179,7 +180,7 @@ def default_index_dir() -> Path:
 def user_index_dir() -> Path:
     """Return the folder of the user's own index, whatever a project, variable or flag names."""
     own = Settings(index_dir=default_index_dir())
-    return _with_file(own, user_file(), is_project=False).index_dir
+    return _with_file(own, user_file()).index_dir
 
 
 def index_option(folder: Path, settings: Settings | None = None) -> str:
@@ -191,9 +192,8 @@ def index_option(folder: Path, settings: Settings | None = None) -> str:
         settings = settings or load_settings()
     except ConfigError:
         settings = Settings()
-    is_meant = (
-        folder == settings.index_dir.absolute() and settings.sources.get("index_dir") != "flag"
-    )
+    is_flag = settings.sources.get("index_dir") == "flag"
+    is_meant = folder == settings.index_dir.absolute() and not is_flag
     return "" if is_meant else f" --index-dir {shlex.quote(str(folder))}"
 
 
@@ -205,14 +205,15 @@ def no_index(folder: Path, settings: Settings | None = None) -> str:
     try:
         settings = settings or load_settings()
         is_meant = folder == settings.index_dir.absolute()
-        option, why = index_option(folder, settings), f" ({settings.why_index})" if is_meant else ""
         has_roots = bool((settings.index_roots if is_meant else ()) or standard_roots())
         own = user_index_dir()
     except ConfigError:
         return f"There is no index in {folder}. Make it: skillsearch index FOLDER"
+    why = f" ({settings.why_index})" if is_meant else ""
+    root = "" if has_roots else " FOLDER"
     text = (
         f"There is no index in {folder}{why}. "
-        f"Make it: skillsearch index{'' if has_roots else ' FOLDER'}{option}"
+        f"Make it: skillsearch index{root}{index_option(folder, settings)}"
     )
     if settings.is_project_index and is_meant and (own / "CURRENT").is_file():
         text += f". Or use your own: --index-dir {shlex.quote(str(own))}"
@@ -263,9 +264,7 @@ def mcp_token(file: Path | None = None) -> str:
     """Return the token that clients of the MCP server must send, empty if there is none.
 
     It comes from a file, or without one from ``SKILLSEARCH_MCP_TOKEN``; it is never a flag itself.
-
-    Raises:
-        ConfigError: The file is unreadable, open to other users, or empty.
+    A file that is unreadable, open to other users, or empty raises `ConfigError`.
     """
     if file is None:
         return os.environ.get(f"{PREFIX}MCP_TOKEN", "").strip()
@@ -285,20 +284,6 @@ def mcp_token(file: Path | None = None) -> str:
     return token
 
 
-def _environment(variables: Mapping[str, str] | None) -> dict[str, JsonValue]:
-    """Read the ``SKILLSEARCH_*`` variables that name settings; click's own are left alone."""
-    values: dict[str, JsonValue] = {}
-    if variables is None:
-        ours = {name for name in os.environ if name.startswith(PREFIX)}
-        for name in sorted(ours - _VARIABLES):
-            _warn_of_unknown(name)
-    for key in PARSERS:
-        text = (os.environ if variables is None else variables).get(f"{PREFIX}{key.upper()}")
-        if text:
-            values[key] = split_roots(text) if key == "roots" else text
-    return values
-
-
 @cache
 def _warn_of_unknown(name: str) -> None:
     """Warn once about a variable that is not a setting, and name the one it resembles."""
@@ -310,11 +295,7 @@ def _warn_of_unknown(name: str) -> None:
 
 
 def _table(path: Path) -> dict[str, JsonValue]:
-    """Return the settings of a TOML file; of a pyproject.toml only ``[tool.skillsearch]``.
-
-    Raises:
-        ConfigError: The file is not readable as TOML.
-    """
+    """Return the settings of a TOML file; of a pyproject.toml only ``[tool.skillsearch]``."""
     try:
         with path.open("rb") as file:
             data = file.read(_MAX_FILE_BYTES)
@@ -334,66 +315,56 @@ def _table(path: Path) -> dict[str, JsonValue]:
     return table
 
 
-def _with_file(settings: Settings, path: Path, *, is_project: bool) -> Settings:
-    if not path.is_file():
-        return settings
-    values = _table(path)
-    changed = _with_values(settings, values, path.parent, source=str(path))
-    if is_project:
-        _check_project(changed, values, path)
-    return changed
+def _with_file(settings: Settings, path: Path) -> Settings:
+    table = _table(path) if path.is_file() else {}
+    return _with_values(settings, table, path.parent, source=str(path))
 
 
 def _with_values(
-    settings: Settings, values: Mapping[str, JsonValue], base: Path, *, source: str
+    settings: Settings, given: Mapping[str, JsonValue], base: Path, *, source: str
 ) -> Settings:
     """Add settings from one source; relative paths are relative to `base`."""
-    unknown = sorted(values.keys() - PARSERS.keys())
-    if unknown:
-        known = ", ".join(sorted(PARSERS))
+    if unknown := sorted(given.keys() - _PARSERS.keys()):
+        known = ", ".join(sorted(_PARSERS))
         raise ConfigError(f"{source}: unknown setting {unknown[0]!r}; known are: {known}")
     parsed: dict[str, Any] = {}
-    for key, value in values.items():
+    for key, value in given.items():
         try:
-            parsed[key] = PARSERS[key](value, base)
+            parsed[key] = _PARSERS[key](value, base)
         except (TypeError, ValueError) as exc:
-            raise ConfigError(f"{_named(source, key, value)} {exc}") from exc
+            spellings = {  # as the user wrote it
+                "flag": f"--{key.replace('_', '-')} {value}",
+                "environment": f"{PREFIX}{key.upper()}={value!r}",
+            }
+            written = spellings.get(source, f"{source}: {key} = {value!r}")
+            raise ConfigError(f"{written} {exc}") from exc
     sources = {**settings.sources, **dict.fromkeys(parsed, source)}
     return replace(settings, **parsed, sources=sources)
 
 
-def _named(source: str, key: str, value: JsonValue) -> str:
-    """Return a setting as its user wrote it."""
-    if source == "flag":
-        return f"--{key.replace('_', '-')} {value}"
-    is_variable = source == "environment"
-    return f"{PREFIX}{key.upper()}={value!r}" if is_variable else f"{source}: {key} = {value!r}"
-
-
-def _check_project(settings: Settings, values: Mapping[str, JsonValue], path: Path) -> None:
+def _check_project(settings: Settings, path: Path) -> None:
     """Refuse what a checkout must not decide for its user."""
-    listed = sorted(NOT_FOR_PROJECTS & values.keys())
-    if listed:
-        raise ConfigError(
-            f"{path}: {listed[0]} is not for a project file to choose; use "
-            f"{PREFIX}{listed[0].upper()} or the user file instead."
-        )
     base = path.parent.resolve()
-    roots = settings.roots if "roots" in values else ()
+    named = {key for key, source in settings.sources.items() if source == str(path)}
+    for key in sorted(NOT_FOR_PROJECTS & named):
+        raise ConfigError(
+            f"{path}: {key} is not for a project file to choose; use {PREFIX}{key.upper()} or the "
+            "user file instead."
+        )
+    roots = settings.roots if "roots" in named else ()
     if any(isinstance(root, str) for root in roots):
         raise ConfigError(
             f"{path}: a project file may not name a URL as a root; use a flag, SKILLSEARCH_ROOTS "
             "or the user file instead."
         )
-    paths = [root for root in roots if isinstance(root, Path)]
-    paths += [getattr(settings, key) for key in ("index_dir", "environments") if key in values]
-    for inside in paths:
+    folders = [getattr(settings, key) for key in ("index_dir", "environments") if key in named]
+    for inside in (*map(Path, roots), *folders):
         if not inside.resolve().is_relative_to(base):
             raise ConfigError(
                 f"{path}: {inside} lies outside {base}; a project file may only name folders "
                 "inside it. Use a flag, SKILLSEARCH_* or the user file instead."
             )
-    if "model" in values and settings.model not in PROJECT_MODELS:
+    if "model" in named and settings.model not in PROJECT_MODELS:
         raise ConfigError(
             f"{path}: model = {settings.model!r} is not for a project file to choose "
             f"(only {', '.join(sorted(PROJECT_MODELS))}); use --model or SKILLSEARCH_MODEL."

@@ -1,16 +1,11 @@
-"""The surroundings of a process: the user's variables, and the folder of their login.
+"""The surroundings of a process; with `skillsearch.config`, the only reader of variables.
 
-With `skillsearch.config`, the only reader of environment variables. It imports almost nothing: the
-hook of a host runs it before every prompt.
+It imports almost nothing: the hook of a host runs it before every prompt.
 """
 
 from __future__ import annotations
 
 import os
-
-TYPE_CHECKING = False  # `typing` would cost the hook of a host some milliseconds
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PREFIX = "SKILLSEARCH_"
 SEED_ROOT = "SKILLS_ROOT"
@@ -34,18 +29,14 @@ ENGINE_PREFIXES = ("DOCKER_", "CONTAINER", "PODMAN", "XDG_", "STORAGE_")
 
 def variables() -> dict[str, str]:
     """Return the variables that settings depend on: `PLACES`, and all with our prefix."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name in PLACES or name.startswith(PREFIX)
-    }
+    return _chosen(PLACES, PREFIX)
 
 
 def runtime_dir() -> str:
     """Return the folder of the daemon's socket, lock and log; it may not exist.
 
-    It is below ``XDG_RUNTIME_DIR``, else below systemd's folder of the login, else in the user's
-    cache folder; never in a temporary folder that other users can write to.
+    Other users cannot write there: it is below ``XDG_RUNTIME_DIR``, systemd's folder of the login,
+    or the user's cache folder.
     """
     given = os.environ.get("XDG_RUNTIME_DIR", "")
     if given.startswith("/"):
@@ -58,11 +49,12 @@ def runtime_dir() -> str:
 
 def engine_variables() -> dict[str, str]:
     """Return the variables that a container engine needs: settings, daemon, images."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name in ENGINE_NAMES or name.startswith(ENGINE_PREFIXES)
-    }
+    return _chosen(ENGINE_NAMES, ENGINE_PREFIXES)
+
+
+def _chosen(names: tuple[str, ...], prefixes: str | tuple[str, ...]) -> dict[str, str]:
+    chosen = (name for name in os.environ if name in names or name.startswith(prefixes))
+    return {name: os.environ[name] for name in chosen}
 
 
 def skills_root() -> str:
@@ -71,20 +63,14 @@ def skills_root() -> str:
 
 
 def speaks_english() -> bool:
-    """Return whether the locale is English or unset.
-
-    The first of ``LC_ALL``, ``LC_MESSAGES`` and ``LANG`` that is set counts, as in POSIX.
-    """
+    """Return whether the locale is English or unset; the first variable that is set counts."""
     names = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
     locale = next(filter(None, names), "C")
     return locale.partition(".")[0] in ("C", "POSIX") or locale.lower().startswith("en")
 
 
 def milvus_token() -> str:
-    """Return the token of ``SKILLSEARCH_MILVUS_TOKEN``, ``user:password`` or an API key, or empty.
-
-    It is never a flag or in a file of settings.
-    """
+    """Return ``user:password`` or an API key for Milvus, or empty; never a flag or a setting."""
     return os.environ.get(f"{PREFIX}MILVUS_TOKEN", "").strip()
 
 
@@ -92,16 +78,23 @@ def install_extra(extra: str) -> str:
     """Return the shell command that adds an extra to this installation, keeping those there are."""
     import shlex
     import sys
+    import tomllib
     from pathlib import Path
 
     place = Path(sys.prefix)
-    kept = _uv_tool_extras(place / "uv-receipt.toml")
-    words = shlex.join(_requirement({extra, *(kept or ())}))
-    if kept is not None:
-        return f"uv tool install {words}"
-    if (place / "pipx_metadata.json").is_file():
-        return f"pipx runpip {shlex.quote(place.name)} install {words}"
-    return f"{pip_install()} {words}"
+    try:
+        with (place / "uv-receipt.toml").open("rb") as file:
+            wanted = tomllib.load(file)["tool"]["requirements"]
+        ours = (one for one in wanted if one["name"] == "skillsearch")
+        kept = {extra for one in ours for extra in one.get("extras", ())}
+        start = "uv tool install"  # which would drop those extras
+    except FileNotFoundError:
+        kept, start = set(), ""
+    except (OSError, ValueError, KeyError, TypeError):
+        kept, start = set(), "uv tool install"
+    if not start and (place / "pipx_metadata.json").is_file():
+        start = f"pipx runpip {shlex.quote(place.name)} install"
+    return f"{start or pip_install()} {shlex.join(_requirement({extra, *kept}))}"
 
 
 def install_again() -> str:
@@ -150,36 +143,17 @@ def _requirement(extras: set[str]) -> list[str]:
     return [f"skillsearch{names}"]
 
 
-def _uv_tool_extras(receipt: Path) -> set[str] | None:
-    """Return the extras of a uv tool, which another install would drop; None if this is not one."""
-    import tomllib
-
-    try:
-        with receipt.open("rb") as file:
-            wanted = tomllib.load(file)["tool"]["requirements"]
-        ours = (one for one in wanted if one["name"] == "skillsearch")
-        return {extra for one in ours for extra in one.get("extras", ())}
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError):
-        return set()
-
-
 def forbid_telemetry() -> None:
-    """Keep the libraries that we load from reporting to anybody; a value set by the user stays.
-
-    Call it before they are imported: they report from their first line on.
-    """
+    """Keep libraries that are imported after this from reporting; values set by the user stay."""
     for name, value in _NO_TELEMETRY.items():
         if not os.environ.get(name):
             os.environ[name] = value
 
 
 def use_one_blas_thread() -> None:
-    """Keep OpenBLAS, which numpy and faiss bring, from starting threads in this process.
+    """Keep OpenBLAS from starting threads if numpy and faiss are imported after this.
 
-    Call it before numpy is imported. A search multiplies too little to gain from threads, and
-    starting them costs 0.12 CPU seconds: a fifth of a cold query. A value set by the user stays.
+    A search gains nothing from threads, and starting them costs a fifth of a cold query.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 

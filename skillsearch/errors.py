@@ -1,36 +1,16 @@
 """Every error that skillsearch raises for the world's faults.
 
 SkillSearchError
-├─ SkillError                  something about one skill
-│   ├─ ParseError              its SKILL.md cannot be read as a skill
-│   ├─ SkillNotFoundError      no skill has that name; carries the nearest names
-│   │   └─ VersionNotFoundError  none of that name has a fitting version; carries those there are
-│   ├─ AmbiguousNameError      several skills have that name; carries their qualified names
-│   ├─ VersionConstraintError  a constraint on versions cannot be read
-│   ├─ ChunkNotFoundError      no chunk of a skill has that id; carries those there are
-│   └─ UnsafePathError         a requested path leaves the skill folder, or is not a plain file
-├─ RootError                   a root cannot be indexed
-├─ IndexNotFoundError          the index folder holds no usable index
-├─ IndexingError               the first index of a library is still being made
-├─ StorageError                the index folder cannot be read or written
-├─ LockTimeoutError            another process is writing the index
-├─ RemoteError                 Milvus does not answer, or refuses
-├─ CacheError                  a damaged or foreign part; at open answered by a rebuild
-├─ EmbedderError               an embedder cannot be loaded or gave unusable vectors
-├─ ConfigError                 a setting has a value that cannot be used
-│   └─ EnvironmentNotFoundError  no environment has that name; carries those there are
-├─ QueryError                  a query, n or threshold that cannot be searched
-├─ DaemonError                 the daemon cannot be used; all can be done without it
-├─ ExecutionError              a command cannot be run as asked
-│   ├─ ExecutorError           an executor cannot be used on this machine
-│   │   └─ IsolationError      isolation is required and cannot be had
-│   ├─ CommandRefusedError     a command that the allow and deny lists do not let pass
-│   ├─ SkillNotLoadedError     a session is to run a command of a skill that it has not loaded
-│   ├─ WorkspaceError          a workspace, an input or an output cannot be used
-│   └─ ArtifactNotFoundError   no artifact has that name and version
-├─ EvaluationError             a collection, a run or a system that cannot be measured
-├─ TrainingError               a model that cannot be tuned, or skills that do not suffice for it
-└─ MissingDependencyError      an optional library is not installed; says which extra brings it
+├─ SkillError
+│   ├─ ParseError, AmbiguousNameError, VersionConstraintError, ChunkNotFoundError, UnsafePathError
+│   └─ SkillNotFoundError: VersionNotFoundError
+├─ StorageError: LockTimeoutError
+├─ ConfigError: EnvironmentNotFoundError
+├─ ExecutionError
+│   ├─ ExecutorError: IsolationError
+│   └─ CommandRefusedError, SkillNotLoadedError, WorkspaceError, ArtifactNotFoundError
+├─ RootError, QueryError, IndexNotFoundError, IndexingError, CacheError, RemoteError, DaemonError
+└─ EmbedderError, EvaluationError, TrainingError, MissingDependencyError
 
 A caller's wrong argument type stays ``TypeError`` or ``ValueError``.
 """
@@ -55,10 +35,7 @@ class SkillError(SkillSearchError):
 
 
 class ParseError(SkillError):
-    """A SKILL.md cannot be parsed as a skill.
-
-    Its `code` is that of `Diagnostic`; its `line` counts from 1, if known.
-    """
+    """A SKILL.md cannot be parsed as a skill; `code` and `line` are as in `Diagnostic`."""
 
     def __init__(self, message: str, *, code: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -198,10 +175,7 @@ class QueryError(SkillSearchError, ValueError):
 
 
 class DaemonError(SkillSearchError):
-    """The daemon cannot be started, trusted or understood, or cannot answer.
-
-    It is final if the same would fail without the daemon.
-    """
+    """The daemon cannot be used or cannot answer; final if the same would fail without it."""
 
     def __init__(self, message: str, *, is_final: bool = False) -> None:
         super().__init__(message)
@@ -225,10 +199,7 @@ class CommandRefusedError(ExecutionError):
 
 
 class SkillNotLoadedError(ExecutionError):
-    """A session was asked to run a command of a skill that it has not loaded.
-
-    The message is that of trpc-agent-go.
-    """
+    """A session is to run a command of a skill that it has not loaded; as trpc-agent-go says it."""
 
     def __init__(self, skill: str) -> None:
         super().__init__(f'skill_run requires skill_load first for "{skill}"')

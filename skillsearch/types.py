@@ -35,16 +35,23 @@ Severity = Literal["error", "warning", "note"]
 """error: the skill cannot be indexed; warning: indexed, but fix it; note: worth knowing."""
 
 
+class Record:
+    """A dataclass with slots that has a JSON form."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the JSON form."""
+        # `asdict` takes far longer, and large corpora have thousands of diagnostics.
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
 @dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(Record):
     """One thing that is wrong, or odd, about a skill, a folder or an index.
 
-    Attributes:
-        code: Stable kebab-case word for the kind of problem, such as ``yaml-invalid``.
-        severity: See `Severity`.
-        message: One line: what is wrong, the value, and what to do.
-        path: The file or folder it is about.
-        line: Line in that file, counted from 1, if known.
+    Its code is a stable kebab-case word such as ``yaml-invalid``; its message is one line: what is
+    wrong, the value, and what to do. Lines count from 1.
     """
 
     code: str
@@ -53,17 +60,6 @@ class Diagnostic:
     path: str
     line: int | None = None
 
-    def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form."""
-        # `asdict` takes ten times as long, and large corpora have thousands.
-        return {
-            "code": self.code,
-            "severity": self.severity,
-            "message": self.message,
-            "path": self.path,
-            "line": self.line,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class SkillMetadata:
@@ -71,12 +67,9 @@ class SkillMetadata:
 
     Attributes:
         name: The skill's name, or its folder's.
-        description: What the skill does and when to use it, as one string.
         allowed_tools: Tool names that the skill asks for; data, never acted on.
-        version: As written.
         tags: Tags and keywords, at the top level and in ``metadata``.
         triggers: Phrases by which the author wants the skill to be found.
-        when_to_use: Text of ``when_to_use`` in any of its spellings.
         hidden: Whether ``disable-model-invocation`` asks hosts not to offer the skill.
         requires: Skills that this one needs, each a name or ``name@constraint`` (PEP 440).
         frontmatter: Every key of the frontmatter as JSON values, known or not.
@@ -98,11 +91,9 @@ class SkillMetadata:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A folder that holds skills.
+    """A folder that holds skills, by its real path.
 
-    Attributes:
-        path: Absolute real path.
-        alias: Short unique name, the first half of every `doc_id` below it.
+    Its alias is a short unique name, the first half of every `doc_id` below it.
     """
 
     path: Path
@@ -123,15 +114,10 @@ class SkillFile:
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """One skill as read.
+    """One skill as read: its frontmatter in regular form, and the Markdown after it.
 
-    Attributes:
-        doc_id: Stable id of the document, unique in a corpus.
-        metadata: The regular form of the frontmatter.
-        body: Markdown after the frontmatter.
-        path: The SKILL.md file.
-        root: Path of the root it was found under.
-        content_hash: sha256 of the file's bytes, hexadecimal.
+    The `doc_id` is stable and unique in a corpus; `path` is the SKILL.md file, `root` the folder it
+    was found under, and `content_hash` the sha256 of the file's bytes.
     """
 
     doc_id: str
@@ -153,18 +139,11 @@ class Skill:
 
 
 @dataclass(frozen=True, slots=True)
-class FileContent:
-    """A file of a skill, or one page of it.
+class FileContent(Record):
+    """A file of a skill, or one page of it: text, or base64 if the file is not UTF-8 text.
 
-    Attributes:
-        path: Path below the skill folder.
-        content: The page: text, or base64 if the file is not UTF-8 text.
-        encoding: Which of the two.
-        offset: Byte of the file at which the page begins.
-        next_offset: Start of the next page; None at the end of the file.
-        size: Bytes of the whole file.
-        content_hash: sha256 of the whole file, hexadecimal.
-        stale: Whether the file is not the one whose hash the caller knew.
+    Offsets count bytes; `next_offset` is None at the end of the file. Size and hash (sha256) are
+    those of the whole file; it is stale if the caller knew it by another hash.
     """
 
     path: str
@@ -175,10 +154,6 @@ class FileContent:
     size: int
     content_hash: str
     stale: bool = False
-
-    def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +187,6 @@ class Hit:
     Attributes:
         rank: Place in the result, counted from 1.
         score: Probability of relevance, 0..1; higher is better.
-        path: The SKILL.md file.
-        root: The root it was found under.
         duplicates: Paths of near-identical skills that this hit stands for.
         explain: Why, if the search was asked to explain.
         chunk: Id of the chunk of the skill that fits the query best; empty if none does.
@@ -240,13 +213,10 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelVote:
-    """How far a channel is trusted with a query.
+class ChannelVote(Record):
+    """How far a channel is trusted with a query, 0 to 1, and why; 0 if it was not asked.
 
-    Attributes:
-        channel: ``bm25``, or the model of a dense channel, such as ``onnx``.
-        trust: 0 to 1; 0 if it was not asked.
-        reason: Why, in words.
+    The channel is ``bm25``, or the model of a dense channel, such as ``onnx``.
     """
 
     channel: str
@@ -259,15 +229,11 @@ class SearchResult(Sequence[Hit]):
     """The answer to one query: a sequence of its hits, false if there are none.
 
     Attributes:
-        query: The query as searched.
         threshold: Lowest accepted score.
         hits: Best first, ties by document id; empty if nothing fits.
-        abstained: True if no skill reached the threshold.
-        seconds: Wall time of the search.
+        abstained: Whether no skill reached the threshold.
         channels: Which channels had a vote, if the search was asked to explain.
-        words_only: True if words alone were searched because the index is still being built; a
-            later
-            answer may differ.
+        words_only: Whether words alone were searched, because the index is still being built.
     """
 
     query: str
@@ -300,7 +266,7 @@ class SearchResult(Sequence[Hit]):
             "seconds": self.seconds,
         }
         if self.channels:
-            record["channels"] = [asdict(vote) for vote in self.channels]
+            record["channels"] = [vote.to_dict() for vote in self.channels]
         if self.words_only:
             record["words_only"] = True
         return record
@@ -308,14 +274,10 @@ class SearchResult(Sequence[Hit]):
 
 @dataclass(frozen=True, slots=True)
 class IndexProgress:
-    """Progress of an index that is being built.
+    """Progress of an index that is being built: files read, and texts embedded, several a skill.
 
-    Attributes:
-        read: Files read.
-        files: Files to read; 0 while unknown.
-        embedded: Texts embedded, several per skill.
-        texts: Texts to embed, extrapolated while files are read; 0 while unknown.
-        seconds_left: Estimate for the remaining texts; None while unknown.
+    Totals are 0 while unknown; that of `texts` is extrapolated while files are read. The seconds
+    are an estimate for the remaining texts.
     """
 
     read: int = 0
@@ -339,7 +301,7 @@ class IndexProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexReport:
+class IndexReport(Record):
     """Result of one run of indexing.
 
     Attributes:
@@ -351,7 +313,6 @@ class IndexReport:
         truncated: Texts cut at the embedder's token limit, of those embedded in this run.
         diagnostics: Everything worth reporting, by path.
         generation: Name of the index generation that holds the result.
-        seconds: Wall time.
         healed: Files of the index that were damaged and rebuilt, by name.
     """
 
@@ -368,15 +329,5 @@ class IndexReport:
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form."""
-        return {
-            "indexed": self.indexed,
-            "embedded": self.embedded,
-            "reused": self.reused,
-            "removed": self.removed,
-            "skipped": self.skipped,
-            "truncated": self.truncated,
-            "diagnostics": [diagnostic.to_dict() for diagnostic in self.diagnostics],
-            "generation": self.generation,
-            "seconds": self.seconds,
-            "healed": list(self.healed),
-        }
+        diagnostics = [diagnostic.to_dict() for diagnostic in self.diagnostics]
+        return Record.to_dict(self) | {"diagnostics": diagnostics, "healed": list(self.healed)}

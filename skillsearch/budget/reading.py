@@ -11,9 +11,8 @@ from skillsearch.budget.costs import Counter, MeasuredSkill, Size, measure_skill
 from skillsearch.budget.hosts import ListedSkill
 from skillsearch.errors import ParseError, SkillError
 from skillsearch.skills.discovery import discover, make_roots
-from skillsearch.skills.listing import list_files
 from skillsearch.skills.parser import parse_skill
-from skillsearch.skills.resources import read_file, read_skill_md
+from skillsearch.skills.resources import list_files, read_file, read_skill_md
 from skillsearch.types import Diagnostic, Progress, Skill
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say, show_
 from skillsearch.config import load_settings
 from skillsearch.errors import SkillError, SkillSearchError
 from skillsearch.index.opening import open_index
-from skillsearch.skills.listing import list_files
-from skillsearch.skills.resources import read_file
+from skillsearch.skills.resources import list_files, read_file
 from skillsearch.text.safe_text import one_line, visible
 from skillsearch.types import JsonValue, Skill
 

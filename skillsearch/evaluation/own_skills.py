@@ -26,9 +26,8 @@ from skillsearch.index.names import find_shadowed
 from skillsearch.index.request import resolve_roots
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.skills.discovery import discover
-from skillsearch.skills.listing import list_files
 from skillsearch.skills.parser import parse_skill
-from skillsearch.skills.resources import read_file, read_skill_md
+from skillsearch.skills.resources import list_files, read_file, read_skill_md
 from skillsearch.text.requests import (
     blocks,
     fold_blanks,

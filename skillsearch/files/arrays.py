@@ -14,13 +14,10 @@ if TYPE_CHECKING:
 
 
 def save_array(path: Path, array: NDArray[Any]) -> None:
-    """Write an array of numbers as ``.npy``, and report every error of the disk.
+    """Write an array of numbers as ``.npy``, or raise `OSError` if it cannot be written whole.
 
     `numpy.save` leaves the data to the C library, where a full disk can swallow the end of a file
-    without a word; the file would then be trusted as it is.
-
-    Raises:
-        OSError: It cannot be written whole.
+    without a word.
     """
     writer = ArrayWriter(path, array.dtype, array.shape[1:])
     writer.append(array)
@@ -58,11 +55,7 @@ class ArrayWriter:
 
 
 def map_array(path: Path) -> NDArray[Any]:
-    """Map an array read-only; its pages are read when they are touched.
-
-    Raises:
-        CacheError: The file is missing, damaged, or holds anything but numbers.
-    """
+    """Map an array of numbers read-only, or raise `CacheError` if it is missing or damaged."""
     try:
         mapped = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as exc:

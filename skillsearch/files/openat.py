@@ -1,14 +1,13 @@
 """Open files below a folder component by component and never through a link.
 
-Between the check of a path and its use, any folder of it may be swapped for a link. Here each part
-is opened below the one before, which nobody can swap any more.
+Each part is opened below the one before, so that nobody can swap a checked folder for a link.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -29,19 +28,17 @@ def using(fd: int) -> Iterator[int]:
 
 
 def open_folder(folder: Path | int, parts: Sequence[str] = (), *, make: bool = False) -> int:
-    """Open a folder below a trusted one; the caller closes the descriptor.
+    """Open a folder below a trusted one, which stays open; the caller closes the descriptor.
 
-    `parts` are the folders on the way, already checked for ``..``; an open `folder` stays open.
-    With `make`, missing folders are created.
-
-    Raises:
-        OSError: A part is missing, is a link (``ELOOP`` or ``ENOTDIR``), or is not a folder.
+    `parts` are the folders on the way, already checked for ``..``; with `make`, missing ones are
+    created. A part that is a link raises `OSError` with ``ELOOP`` or ``ENOTDIR``.
     """
     fd = os.dup(folder) if isinstance(folder, int) else os.open(folder, FOLDER_FLAGS)
     try:
         for part in parts:
             if make:
-                _make_folder(fd, part)
+                with suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=fd)
             inner = os.open(part, FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=fd)
             os.close(fd)
             fd = inner
@@ -54,18 +51,7 @@ def open_folder(folder: Path | int, parts: Sequence[str] = (), *, make: bool = F
 def open_file(folder: Path | int, parts: Sequence[str], flags: int = READ_FLAGS) -> int:
     """Open a file of any kind below a trusted folder; the caller looks at its kind and closes it.
 
-    `parts` are as for `open_folder`, the last the file's name; `flags` must include
-    `os.O_NOFOLLOW`.
-
-    Raises:
-        OSError: As `open_folder`.
+    `parts` are as for `open_folder`, with the file's name; `flags` must include `os.O_NOFOLLOW`.
     """
     with using(open_folder(folder, parts[:-1])) as inner:
         return os.open(parts[-1], flags, 0o666, dir_fd=inner)
-
-
-def _make_folder(fd: int, name: str) -> None:
-    try:
-        os.mkdir(name, dir_fd=fd)
-    except FileExistsError:
-        return

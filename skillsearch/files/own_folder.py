@@ -1,10 +1,8 @@
 """The user's own subfolder of an index folder that a project file names.
 
 You trust an index by naming its folder: by a flag, a variable, your own file, in code. A project
-file names one too, but a checkout can bring an index along whose paths, texts and vectors are
-forged. So an index placed by a project file lies in a subfolder whose name is derived from a secret
-in the user's cache folder. What came with the checkout is never read, each user has an index, and
-to use somebody else's you name it.
+file names one too, but a checkout can bring a forged index along. So an index placed by a project
+file lies in a subfolder whose name is derived from a secret in the user's cache folder.
 """
 
 from __future__ import annotations
@@ -13,10 +11,10 @@ import hashlib
 import os
 import secrets
 import stat
-import tempfile
 from pathlib import Path
 
 from skillsearch.errors import ConfigError
+from skillsearch.files.atomic_files import written_beside
 
 PREFIX = "own-"
 _FILE = "key"
@@ -28,17 +26,8 @@ def own_folder(index_dir: Path, cache: Path) -> Path:
     """Return the user's own subfolder of a folder that a project file names; it may not exist.
 
     It is always the same for one user and folder. The secret is created in `cache` when first
-    needed.
-
-    Raises:
-        ConfigError: The secret cannot be stored, or others can read it.
+    needed; if it cannot be stored, or others can read it, `ConfigError` is raised.
     """
-    data = os.fsencode(index_dir.resolve())
-    digest = hashlib.blake2b(data, key=_key(cache), digest_size=_NAME_BYTES).hexdigest()
-    return index_dir / f"{PREFIX}{digest}"
-
-
-def _key(cache: Path) -> bytes:
     path = cache / _FILE
     try:
         if not path.exists():
@@ -59,23 +48,18 @@ def _key(cache: Path) -> bytes:
             f"{path}, the key to indexes that project files place, is damaged or not for you "
             "alone. Remove it, then run `skillsearch index`"
         )
-    return key
+    data = os.fsencode(index_dir.resolve())
+    digest = hashlib.blake2b(data, key=key, digest_size=_NAME_BYTES).hexdigest()
+    return index_dir / f"{PREFIX}{digest}"
 
 
 def _make(path: Path) -> None:
     """Write a new secret unless another process is faster; nobody reads half of one."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(secrets.token_bytes(_KEY_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
+    with written_beside(path, secrets.token_bytes(_KEY_BYTES)) as temporary:
         try:
-            path.hardlink_to(name)
+            path.hardlink_to(temporary)
         except FileExistsError:
             pass
         except OSError:  # Not every file system can.
-            Path(name).replace(path)
-    finally:
-        Path(name).unlink(missing_ok=True)
+            temporary.replace(path)

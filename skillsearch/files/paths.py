@@ -12,11 +12,9 @@ from skillsearch.errors import UnsafePathError
 from skillsearch.text.safe_text import visible
 
 MAX_PATH_CHARS = 1024
-
 _MAX_SHOWN_CHARS = 200
 _MAX_ENCODED_CHARS = 12 * MAX_PATH_CHARS
 """A character has at most four bytes, and a byte three characters when percent-encoded."""
-
 _DRIVE = re.compile(r"(?:\.?/)*[A-Za-z]:")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
@@ -26,16 +24,24 @@ def confine(relative: str, folders: Sequence[str] = ()) -> PurePosixPath:
 
     Percent-encoding is decoded once. The path must lie in one of the `folders` if any are given, in
     exactly this case. This looks at the text only; `open_in_skill` enforces it on the file system.
-
-    Raises:
-        UnsafePathError: The path is empty, absolute, or too long, has ``..``, a backslash, a drive,
-            or
-            control characters, or lies in none of the folders.
+    An unsafe path raises `UnsafePathError`.
     """
     is_encoded = "%" in relative and len(relative) <= _MAX_ENCODED_CHARS
     decoded = unquote(relative, errors="surrogateescape") if is_encoded else relative
-    if reason := _unsafe_reason(decoded):
-        raise unsafe_path(relative, reason)
+    parts = decoded.split("/")
+    rules = {
+        f"has more than {MAX_PATH_CHARS} characters": len(decoded) > MAX_PATH_CHARS,
+        "holds characters that no file name should have": (
+            _CONTROL.search(decoded) or not _is_encodable(decoded)
+        ),
+        "is written in the manner of Windows": "\\" in decoded or _DRIVE.match(decoded),
+        "is absolute": decoded.startswith("/"),
+        "climbs with '..'": ".." in parts,
+        "names no file": not any(part not in {"", "."} for part in parts),
+    }
+    for reason, is_broken in rules.items():
+        if is_broken:
+            raise unsafe_path(relative, reason)
     path = PurePosixPath(decoded)
     if folders and path.parts[0] not in folders:
         allowed = " or ".join(f"{folder}/" for folder in folders)
@@ -43,24 +49,6 @@ def confine(relative: str, folders: Sequence[str] = ()) -> PurePosixPath:
             f"The path {shown(relative)} is not below {allowed}; ask for a file there."
         )
     return path
-
-
-def _unsafe_reason(path: str) -> str | None:
-    """Return what is unsafe about a decoded path, or None."""
-    parts = path.split("/")
-    if len(path) > MAX_PATH_CHARS:
-        return f"has more than {MAX_PATH_CHARS} characters"
-    if _CONTROL.search(path) or not _is_encodable(path):
-        return "holds characters that no file name should have"
-    if "\\" in path or _DRIVE.match(path):
-        return "is written in the manner of Windows"
-    if path.startswith("/"):
-        return "is absolute"
-    if ".." in parts:
-        return "climbs with '..'"
-    if not any(part not in {"", "."} for part in parts):
-        return "names no file"
-    return None
 
 
 def _is_encodable(path: str) -> bool:

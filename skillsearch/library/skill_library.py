@@ -18,10 +18,9 @@ from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.naming import LoadOrder, Naming, load_order
 from skillsearch.library.source import Changes, IndexSource, ScannedSource, Source
 from skillsearch.roots.bundles import local_root
-from skillsearch.skills.listing import list_files
 from skillsearch.skills.parser import decode_skill_md, parse_skill
 from skillsearch.skills.resources import content_hash as hash_of
-from skillsearch.skills.resources import read_page, read_skill_md, script_path
+from skillsearch.skills.resources import list_files, read_page, read_skill_md, script_path
 from skillsearch.types import (
     Diagnostic,
     FileContent,

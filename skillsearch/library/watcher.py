@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 from skillsearch.errors import MissingDependencyError, SkillSearchError
-from skillsearch.skills.listing import SKIPPED_FOLDERS
+from skillsearch.skills.resources import SKIPPED_FOLDERS
 
 DEBOUNCE_MS = 300
 """Quiet time before changes are reported."""

@@ -18,10 +18,9 @@ from skillsearch.files.file_stat import RACY_NS, FileStat, is_racy
 from skillsearch.index.documents import Document
 from skillsearch.mcp_server.skill_uris import make_uri
 from skillsearch.skills.frontmatter import Finding
-from skillsearch.skills.listing import list_files
 from skillsearch.skills.metadata import MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS, check_name
 from skillsearch.skills.parser import decode_skill_md, read_sections
-from skillsearch.skills.resources import content_hash, read_file, read_skill_md
+from skillsearch.skills.resources import content_hash, list_files, read_file, read_skill_md
 from skillsearch.text.safe_text import all_visible
 from skillsearch.types import JsonValue
 

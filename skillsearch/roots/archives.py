@@ -1,9 +1,8 @@
 """Unpack zip and tar archives from strangers.
 
 Headers are never trusted: sizes are counted as bytes arrive, compressed data is expanded in bounded
-pieces, and files are written by `Unpacker`, not by the libraries that read the archives. One bad
-member refuses the whole archive. (`tarfile.data_filter` would not do: it strips a leading ``/`` and
-follows links inside the archive, and both are refused here.)
+pieces, and `write_members` writes the files. One bad member refuses the whole archive.
+(`tarfile.data_filter` strips a leading ``/`` and follows links inside; both are refused here.)
 """
 
 from __future__ import annotations
@@ -18,15 +17,21 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 from skillsearch.errors import RootError
 from skillsearch.files.paths import printable
 from skillsearch.roots.sources import SUFFIXES
-from skillsearch.roots.unpacking import Member, RefusedMemberError, Unpacker, UnpackLimits
+from skillsearch.roots.unpacking import (
+    Member,
+    RefusedMemberError,
+    UnpackLimits,
+    refuse_if,
+    write_members,
+)
 from skillsearch.text.safe_text import one_line
 
 LIMITS = UnpackLimits()
@@ -53,17 +58,8 @@ _MAGIC = {
     b"\xfd7zXZ\0": "xz",
 }
 _DAMAGES = (
-    zipfile.BadZipFile,
-    tarfile.TarError,
-    zlib.error,
-    lzma.LZMAError,
-    EOFError,
-    LookupError,
-    NotImplementedError,
-    RuntimeError,
-    struct.error,
-    ValueError,
-    OverflowError,
+    *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error),
+    *(EOFError, LookupError, NotImplementedError, RuntimeError, ValueError, OverflowError),
 )
 """Errors that the libraries raise for damaged archives."""
 
@@ -86,44 +82,35 @@ def archive_kind(head: bytes) -> str:
 def extract(archive: Path, into: Path, limits: UnpackLimits = LIMITS, *, name: str = "") -> None:
     """Unpack an archive into a new folder, which is removed again if that fails.
 
-    Files keep their permissions within ``rwxr-xr-x``, but neither set-user-id nor their times.
-
-    Args:
-        archive: The archive.
-        into: The folder to make; its parent must be ours alone.
-        limits: Limits on the archive.
-        name: The archive's name in messages; by default its path.
+    The parent of `into` must be ours alone; `name` names the archive in messages. Files keep their
+    permissions within ``rwxr-xr-x``, but neither set-user-id nor their times.
 
     Raises:
-        RootError: When the archive is damaged or refused.
-        OSError: When it cannot be read or written.
+        RootError: The archive is damaged or refused.
+        OSError: It cannot be read or written.
     """
+    shown = name or printable(archive)
     into.mkdir(mode=0o700)
     with ExitStack() as undo:
         undo.callback(shutil.rmtree, into, ignore_errors=True)
         try:
             with archive.open("rb", buffering=0) as raw, _BoundedReader(raw) as file:
-                _unpack(file, into, limits)
-        except (OSError, RefusedMemberError, *_DAMAGES) as exc:
-            if problem := _problem(exc):
-                raise RootError(f"The archive {name or printable(archive)} {problem}.") from exc
-            raise
+                write_members(_members(file, limits), into, limits)
+        except RefusedMemberError as exc:
+            subject = f"the member {one_line(exc.member, 200)!r}" if exc.member else "it"
+            raise RootError(
+                f"The archive {shown} was refused: {subject} {exc.reason}. Nothing was unpacked;"
+                " fix the archive, or unpack it yourself and name the folder."
+            ) from exc
+        except (OSError, *_DAMAGES) as exc:
+            if not isinstance(exc, _DAMAGES) and exc.errno != errno.EINVAL:  # EINVAL: a bad seek
+                raise
+            reason = one_line(str(exc), 200) or "unknown reason"
+            raise RootError(
+                f"The archive {shown} is damaged ({reason}). Nothing was unpacked;"
+                " download it again."
+            ) from exc
         undo.pop_all()
-
-
-def _problem(error: BaseException) -> str:
-    """Describe an error of the archive; empty if the archive is not at fault."""
-    if isinstance(error, RefusedMemberError):
-        subject = f"the member {one_line(error.member, 200)!r}" if error.member else "it"
-        return (
-            f"was refused: {subject} {error.reason}. Nothing was unpacked; fix the archive, or "
-            "unpack it yourself and name the folder"
-        )
-    is_bad_seek = isinstance(error, OSError) and error.errno == errno.EINVAL
-    if is_bad_seek or isinstance(error, _DAMAGES):
-        reason = one_line(str(error), 200) or "unknown reason"
-        return f"is damaged ({reason}). Nothing was unpacked; download it again"
-    return ""
 
 
 class _BoundedReader(io.BufferedReader):
@@ -137,15 +124,12 @@ class _BoundedReader(io.BufferedReader):
         return data
 
 
-def _unpack(file: BinaryIO, into: Path, limits: UnpackLimits) -> None:
+def _members(file: BinaryIO, limits: UnpackLimits) -> Iterator[Member]:
     kind = archive_kind(file.read(512))
     file.seek(0)
     if not kind:
         raise RefusedMemberError("", f"is not one of {', '.join(SUFFIXES)}")
-    members = _zip_members(file, limits) if kind == "zip" else _tar_members(file, kind, limits)
-    with Unpacker(into, limits) as unpacker:
-        for member in members:
-            unpacker.add(member)
+    return _zip_members(file, limits) if kind == "zip" else _tar_members(file, kind, limits)
 
 
 def _zip_members(file: BinaryIO, limits: UnpackLimits) -> Iterator[Member]:
@@ -157,25 +141,22 @@ def _zip_members(file: BinaryIO, limits: UnpackLimits) -> Iterator[Member]:
         for entry in entries:
             # zipfile cuts a name at a NUL; other readers do not.
             name = entry.orig_filename if "\0" in entry.orig_filename else entry.filename
-            is_folder = name.endswith("/")
-            if reason := _zip_refusal(entry, is_folder):
-                raise RefusedMemberError(name, reason)
-            mode = entry.external_attr >> 16 or 0o644
-            yield Member(name, is_folder, mode, _zip_content(archive, entry))
-
-
-def _zip_refusal(entry: zipfile.ZipInfo, is_folder: bool) -> str:
-    """Return why an entry is refused, or an empty text."""
-    kind = stat.S_IFMT(entry.external_attr >> 16)
-    if entry.flag_bits & 0x2041:
-        return "is encrypted"
-    if kind == stat.S_IFLNK:
-        return "is a link"
-    if kind not in (0, stat.S_IFREG, stat.S_IFDIR) or (kind == stat.S_IFDIR and not is_folder):
-        return "is neither a regular file nor a folder"
-    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        return f"is compressed with method {entry.compress_type}; use deflate"
-    return "is a folder that has content" if is_folder and entry.file_size else ""
+            mode, is_folder = entry.external_attr >> 16, name.endswith("/")
+            kind, method = stat.S_IFMT(mode), entry.compress_type
+            is_plain = kind in (0, stat.S_IFREG) or (kind == stat.S_IFDIR and is_folder)
+            refuse_if(
+                name,
+                {
+                    "is encrypted": entry.flag_bits & 0x2041,
+                    "is a link": kind == stat.S_IFLNK,
+                    "is neither a regular file nor a folder": not is_plain,
+                    f"is compressed with method {method}; use deflate": (
+                        method not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+                    ),
+                    "is a folder that has content": is_folder and entry.file_size,
+                },
+            )
+            yield Member(name, is_folder, mode or 0o644, _zip_content(archive, entry))
 
 
 def _refuse_overlaps(file: BinaryIO, entries: Sequence[zipfile.ZipInfo], end: int) -> None:
@@ -201,27 +182,24 @@ def _tar_members(file: BinaryIO, kind: str, limits: UnpackLimits) -> Iterator[Me
     stream = _TarStream(blocks, max_bytes)
     with tarfile.TarFile(fileobj=stream) as archive:  # type: ignore[arg-type]  # only reads
         while entry := archive.next():
-            if reason := _tar_refusal(entry):
-                raise RefusedMemberError(entry.name, reason)
+            is_sparse = entry.issparse() or entry.type == tarfile.GNUTYPE_SPARSE
+            is_plain = entry.isdir() or entry.type in (tarfile.REGTYPE, tarfile.AREGTYPE)
+            refuse_if(
+                entry.name,
+                {
+                    "is a link": entry.issym() or entry.islnk(),
+                    "is a sparse file; pack it without --sparse": is_sparse,
+                    "is neither a regular file nor a folder": not is_plain,
+                    "has a negative size": entry.size < 0,
+                    "is a folder that has content": entry.isdir() and entry.size,
+                },
+            )
             yield Member(entry.name, entry.isdir(), entry.mode, _tar_content(stream, entry))
             stream.header_bytes = 0
-    if not stream.ended_well:
+    if stream.last_header.strip(b"\0") or len(stream.last_header) not in (0, 512):
         raise EOFError("a header is truncated or invalid")
     for _ in stream.data(max_bytes):  # the checksum of a compressed file is at its end
         pass
-
-
-def _tar_refusal(entry: tarfile.TarInfo) -> str:
-    """Return why an entry is refused, or an empty text."""
-    if entry.issym() or entry.islnk():
-        return "is a link"
-    if entry.issparse() or entry.type == tarfile.GNUTYPE_SPARSE:
-        return "is a sparse file; pack it without --sparse"
-    if not entry.isdir() and entry.type not in (tarfile.REGTYPE, tarfile.AREGTYPE):
-        return "is neither a regular file nor a folder"
-    if entry.size < 0:
-        return "has a negative size"
-    return "is a folder that has content" if entry.isdir() and entry.size else ""
 
 
 def _tar_content(stream: _TarStream, entry: tarfile.TarInfo) -> Iterator[bytes]:
@@ -231,18 +209,6 @@ def _tar_content(stream: _TarStream, entry: tarfile.TarInfo) -> Iterator[bytes]:
         raise EOFError("a file is truncated")
 
 
-class _Decompressor(Protocol):
-    """One stream, expanded in bounded pieces, as `bz2` and `lzma` do it."""
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def needs_input(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, max_length: int) -> bytes: ...
-
-
 class _GzipDecompressor:
     """zlib for gzip, with the interface of `bz2` and `lzma`."""
 
@@ -250,13 +216,8 @@ class _GzipDecompressor:
         self._inner = zlib.decompressobj(wbits=31)
         self.needs_input = True
 
-    @property
-    def eof(self) -> bool:
-        return self._inner.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._inner.unused_data
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
         out = self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
@@ -264,7 +225,7 @@ class _GzipDecompressor:
         return out
 
 
-_DECOMPRESSORS: dict[str, Callable[[], _Decompressor]] = {
+_DECOMPRESSORS: dict[str, Callable[[], Any]] = {
     "gz": _GzipDecompressor,
     "bz2": bz2.BZ2Decompressor,
     "xz": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY),
@@ -272,35 +233,27 @@ _DECOMPRESSORS: dict[str, Callable[[], _Decompressor]] = {
 
 
 def _decompressed(file: BinaryIO, kind: str) -> Iterator[bytes]:
-    """Yield the content of concatenated streams; bz2 errors become `ValueError`."""
+    """Yield the content of concatenated streams, in bounded pieces."""
     data = file.read(_BLOCK)
     for _ in range(MAX_STREAMS):
-        data = yield from _one_stream(file, _DECOMPRESSORS[kind](), data)
+        stream = _DECOMPRESSORS[kind]()
+        while not stream.eof:
+            try:
+                out = stream.decompress(data, _BLOCK)
+            except OSError as exc:  # how bz2 reports damage
+                raise ValueError(str(exc)) from exc
+            data = b""
+            if out:
+                yield out
+            if stream.needs_input and not stream.eof and not (data := file.read(_BLOCK)):
+                raise EOFError("the file ends too early")
+        data = stream.unused_data
         while data and not (data := data.lstrip(b"\0")):  # files may be padded
             data = file.read(_BLOCK)
         data = data or file.read(_BLOCK)
         if not data:
             return
     raise RefusedMemberError("", f"has more than {MAX_STREAMS:,} compressed streams")
-
-
-def _one_stream(
-    file: BinaryIO, decompressor: _Decompressor, data: bytes
-) -> Generator[bytes, None, bytes]:
-    """Yield the content of one stream; return what was read beyond its end."""
-    while not decompressor.eof:
-        try:
-            out = decompressor.decompress(data, _BLOCK)
-        except OSError as exc:  # how bz2 reports damage
-            raise ValueError(str(exc)) from exc
-        data = b""
-        if out:
-            yield out
-        if decompressor.needs_input and not decompressor.eof:
-            data = file.read(_BLOCK)
-            if not data:
-                raise EOFError("the file ends too early")
-    return decompressor.unused_data
 
 
 class _TarStream:
@@ -311,21 +264,16 @@ class _TarStream:
         self._max_bytes = max_bytes
         self._block = memoryview(b"")
         self._position = 0
-        self._last = b""
+        self.last_header = b""
         self.header_bytes = 0
-
-    @property
-    def ended_well(self) -> bool:
-        """Whether the last header read was an end marker rather than damage."""
-        return not self._last.strip(b"\0") and len(self._last) in (0, 512)
 
     def read(self, size: int = -1) -> bytes:
         """Read a piece of a header."""
         self.header_bytes += size
         if not 0 <= size <= MAX_HEADER_READ or self.header_bytes > MAX_HEADER_BYTES:
             raise RefusedMemberError("", "has a header of improper size")
-        self._last = b"".join(self.data(size))
-        return self._last
+        self.last_header = b"".join(self.data(size))
+        return self.last_header
 
     def tell(self) -> int:
         """Return how much was read."""

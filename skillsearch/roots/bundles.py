@@ -1,11 +1,8 @@
 """Find the folder of a root; archives and URLs are unpacked into the cache first.
 
-    CACHE/roots/DIGEST/
-      lock            held by the one process that updates it
-      ready.json      describes what is there; written last, removed first
-      NAME/           the root
-
-The sizes and times of all files show whether the root is intact.
+In CACHE/roots/DIGEST, ``lock`` is held by the one process that updates the root beside it, and
+``ready.json`` describes the root: written last, removed first. The sizes and times of all files
+show whether the root is intact.
 """
 
 from __future__ import annotations
@@ -26,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from skillsearch._version import __version__
 from skillsearch.errors import RootError
+from skillsearch.files.file_stat import FileStat, is_racy
 from skillsearch.files.openat import using
 from skillsearch.roots.sources import (
     MAX_READY_BYTES,
@@ -44,8 +42,6 @@ if TYPE_CHECKING:
 LOCK_SECONDS = 300.0
 """How long to wait for another process that updates the same root."""
 _TEMPORARY = ".temporary-"
-_RACY_NS = 2_000_000_000
-"""A file this young may change again within the resolution of its time."""
 
 logger = logging.getLogger(__name__)
 
@@ -55,19 +51,9 @@ logger = logging.getLogger(__name__)
 def local_root(root: str | Path, cache_dir: Path | None = None) -> Path:
     """Return the folder of a root, after bringing an archive or URL up to date.
 
-    Only this asks the network, and only for a URL. If the server cannot be reached, the copy that
-    was unpacked before is used, with a warning in the log. A plain folder is returned as it is,
-    even if it does not exist.
-
-    Args:
-        root: As in `source_of`.
-        cache_dir: The cache; by default the user's.
-
-    Returns:
-        An absolute path, always the same for the same root.
-
-    Raises:
-        RootError: When it cannot be fetched or is refused; an earlier copy stays.
+    The path is absolute and always the same for the same root. If the server of a URL cannot be
+    reached, the copy that was unpacked before is used, with a warning in the log; a root that is
+    refused raises `RootError`. A plain folder is returned as it is, even if it does not exist.
     """
     source = source_of(root)
     place = place_of(source, cache_dir)
@@ -77,20 +63,14 @@ def local_root(root: str | Path, cache_dir: Path | None = None) -> Path:
 
 
 def local_roots(roots: Iterable[str | Path]) -> tuple[tuple[Path, ...], tuple[str, ...]]:
-    """Return the folders of some roots, and their sources unless all are plain folders.
-
-    Raises `RootError` as `local_root` does.
-    """
+    """Return the folders of some roots, and their sources unless all are plain folders."""
     sources = tuple(source_of(root) for root in roots)
     folders = tuple(local_root(source) for source in sources)
     return folders, sources if any(map(is_bundle, sources)) else ()
 
 
 def update(source: str, place: Path, *, lock_seconds: float = LOCK_SECONDS) -> None:
-    """Bring the folder of an archive or URL up to date.
-
-    Raises `RootError` if that is impossible or refused; an earlier copy stays.
-    """
+    """Bring the folder of an archive or URL up to date, or raise `RootError` and leave it."""
     name = shown(source)
     if is_url(source):
         from skillsearch.roots.downloads import check_url
@@ -100,7 +80,10 @@ def update(source: str, place: Path, *, lock_seconds: float = LOCK_SECONDS) -> N
         place.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         place.parent.mkdir(mode=0o700, exist_ok=True)
         with _lock(place.parent, name, lock_seconds):
-            _Update(source, place, name).run()
+            for left in place.parent.glob(f"{_TEMPORARY}*"):  # of crashed processes
+                shutil.rmtree(left)
+            with tempfile.TemporaryDirectory(prefix=_TEMPORARY, dir=place.parent) as work:
+                _Update(source, place, name, Path(work)).run()
     except OSError as exc:
         raise RootError(
             f"{name} cannot be unpacked below {place.parent}: {exc.strerror or exc}. Fix that, or "
@@ -110,15 +93,10 @@ def update(source: str, place: Path, *, lock_seconds: float = LOCK_SECONDS) -> N
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """What the folder of a source holds.
+    """The record of a path or URL that was unpacked.
 
-    Attributes:
-        source: The path or URL.
-        content: Digest of names, sizes and times of all files.
-        sha256: Digest of the archive.
-        etag: As in `Downloaded`.
-        last_modified: As in `Downloaded`.
-        stat: Size, time and inode of a local archive.
+    `content` is a digest of the folder's names, sizes and times, `stat` that of a local archive,
+    and the rest is as in `Downloaded`.
     """
 
     source: str
@@ -130,75 +108,69 @@ class _Ready:
 
 
 class _Update:
-    """An update of one folder, under its lock."""
+    """An update of one folder, under its lock, by way of a temporary folder."""
 
-    def __init__(self, source: str, place: Path, name: str) -> None:
+    def __init__(self, source: str, place: Path, name: str, work: Path) -> None:
         self._source = source
         self._place = place
         self._name = name
+        self._work = work
         self._ready_file = place.parent / READY
         self._ready = self._load()
 
-    def run(self) -> None:
-        """Unpack the source if it is new, and clean up after crashed processes."""
-        for left in self._place.parent.glob(f"{_TEMPORARY}*"):
-            shutil.rmtree(left)
-        work = Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=self._place.parent))
+    def _load(self) -> _Ready | None:
+        """Return the record of the folder, or None if the folder is not intact."""
         try:
-            if is_url(self._source):
-                self._download(work)
-            else:
-                self._read_archive(work)
-        finally:
-            shutil.rmtree(work)
+            with self._ready_file.open("rb") as file:
+                values = json.loads(file.read(MAX_READY_BYTES))
+            ready = _Ready(**{**values, "stat": tuple(values["stat"])})
+            is_intact = (ready.source, ready.content) == (self._source, _digest(self._place))
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            return None
+        return ready if is_intact else None
 
-    def _read_archive(self, work: Path) -> None:
-        """Unpack the local archive unless this very file was unpacked before."""
-        from skillsearch.roots.downloads import Downloaded
-
-        archive = Path(self._source)
-        if not archive.is_file():
-            raise RootError(f"{self._name}: no such archive; correct the path.")
-        found = archive.stat()
-        stat = (found.st_size, found.st_mtime_ns, found.st_ino)
-        if self._ready and self._ready.stat == stat:
-            return
-        is_racy = abs(time.time_ns() - found.st_mtime_ns) < _RACY_NS
-        with archive.open("rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        self._install(archive, work, Downloaded(sha256), () if is_racy else stat)
-
-    def _download(self, work: Path) -> None:
-        """Unpack what the server has unless that was unpacked before."""
+    def run(self) -> None:
+        """Unpack the local archive, or the file of the server, unless that was unpacked before."""
         from skillsearch.roots.downloads import Downloaded, UnreachableError, fetch
 
         ready = self._ready
-        known = Downloaded(ready.sha256, ready.etag, ready.last_modified) if ready else None
-        path = work / "download"
-        try:
-            with path.open("xb") as file:
-                found = fetch(self._source, file, agent=f"skillsearch/{__version__}", known=known)
-        except UnreachableError as exc:
-            if known is None:
-                raise
-            logger.warning("Using the copy that was unpacked before: %s", exc)
+        if is_url(self._source):
+            known = Downloaded(ready.sha256, ready.etag, ready.last_modified) if ready else None
+            path = self._work / "download"
+            try:
+                with path.open("xb") as file:
+                    agent = f"skillsearch/{__version__}"
+                    found = fetch(self._source, file, agent=agent, known=known)
+            except UnreachableError as exc:
+                if known is None:
+                    raise
+                logger.warning("Using the copy that was unpacked before: %s", exc)
+                return
+            if found is not None:
+                self._install(path, found)
             return
-        if found is not None:
-            self._install(path, work, found)
+        archive = Path(self._source)
+        if not archive.is_file():
+            raise RootError(f"{self._name}: no such archive; correct the path.")
+        stat = FileStat.of(archive.stat())
+        if ready and ready.stat == stat:
+            return
+        seen_at = time.time_ns()
+        with archive.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        self._install(archive, Downloaded(sha256), () if is_racy(stat.mtime_ns, seen_at) else stat)
 
-    def _install(
-        self, file: Path, work: Path, found: Downloaded, stat: tuple[int, ...] = ()
-    ) -> None:
+    def _install(self, file: Path, found: Downloaded, stat: tuple[int, ...] = ()) -> None:
         """Put the content of a file in place, unless it is there already, and record it."""
         if self._ready is None or self._ready.sha256 != found.sha256:
-            new = work / "new"
+            new = self._work / "new"
             self._unpack(file, new)
             self._ready_file.unlink(missing_ok=True)
             if self._place.exists():
-                self._place.rename(work / "old")
+                self._place.rename(self._work / "old")
             new.rename(self._place)
         ready = _Ready(self._source, _digest(self._place), **asdict(found), stat=stat)
-        written = work / READY
+        written = self._work / READY
         written.write_text(json.dumps(asdict(ready)), encoding="utf-8")
         written.replace(self._ready_file)
 
@@ -218,17 +190,6 @@ class _Update:
             file.rename(folder / "SKILL.md")
         else:
             extract(file, folder, name=self._name)
-
-    def _load(self) -> _Ready | None:
-        """Return the record of the folder, or None if the folder is not intact."""
-        try:
-            with self._ready_file.open("rb") as file:
-                values = json.loads(file.read(MAX_READY_BYTES))
-            ready = _Ready(**{**values, "stat": tuple(values["stat"])})
-            is_intact = (ready.source, ready.content) == (self._source, _digest(self._place))
-        except (OSError, ValueError, TypeError, KeyError, RecursionError):
-            return None
-        return ready if is_intact else None
 
 
 def _digest(folder: Path) -> str:

@@ -14,8 +14,7 @@ import socket
 import string
 import threading
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import BinaryIO
 from urllib.parse import SplitResult, quote, urljoin, urlsplit, urlunsplit
@@ -68,39 +67,39 @@ def fetch(
     agent: str = "skillsearch",
     known: Downloaded | None = None,
 ) -> Downloaded | None:
-    """Download a file unless the server says that it is unchanged.
-
-    Args:
-        url: The URL.
-        into: Receives the bytes.
-        limits: Limits on the download.
-        agent: The ``User-Agent``.
-        known: The previous download.
-
-    Returns:
-        The download; None if it is still the known one.
+    """Download a file; None if the server says that it is still the known one.
 
     Raises:
-        UnreachableError: When the server does not answer in time, or fails.
-        RootError: When the URL cannot be used, or leads to nothing or to too much.
-        OSError: When the disk is full.
+        UnreachableError: The server does not answer in time, or fails.
+        RootError: The URL cannot be used, or leads to nothing or to too much.
+        OSError: The disk is full.
     """
     headers = {"User-Agent": agent, "Accept": "*/*", "Accept-Encoding": "identity"}
     if known and known.etag:
         headers["If-None-Match"] = known.etag
     elif known and known.last_modified:
         headers["If-Modified-Since"] = known.last_modified
-    with _Deadline(limits.seconds) as deadline, _translated(url, deadline, limits):
-        response = follow(_opener(deadline), url, headers, limits.read_seconds)
-        with response:
+    with _Deadline(url, limits.seconds) as deadline:
+        with follow(_opener(deadline), url, headers, limits.read_seconds) as response:
             if response.status == http.client.NOT_MODIFIED and known:
                 return None
             if response.status != http.client.OK:
                 raise _bad_status(url, response.status)
-            sha256 = _copy(response, into, shown(url), limits.size)
-        return Downloaded(
-            sha256, _validator(response, "ETag"), _validator(response, "Last-Modified")
-        )
+            digest, size = hashlib.sha256(), 0
+            while block := response.read1(_READ):  # the length in the headers is not trusted
+                size += len(block)
+                if size > limits.size:
+                    raise RootError(
+                        f"{shown(url)} is larger than {limits.size:,} bytes; use a smaller archive."
+                    )
+                digest.update(block)
+                into.write(block)
+            if response.length:
+                raise http.client.IncompleteRead(b"", response.length)
+        # To be sent back later, unless missing or odd.
+        validators = (response.headers.get(name, "") for name in ("ETag", "Last-Modified"))
+        kept = (value if _VALIDATOR.fullmatch(value) else "" for value in validators)
+        return Downloaded(digest.hexdigest(), *kept)
 
 
 def check_url(url: str) -> SplitResult:
@@ -124,19 +123,10 @@ def check_url(url: str) -> SplitResult:
 def follow(
     opener: urllib.request.OpenerDirector, url: str, headers: dict[str, str], seconds: float
 ) -> http.client.HTTPResponse:
-    """Request a URL and follow its redirects, never from https to http.
+    """Request a URL and follow its redirects, never from https to http; return the last response.
 
-    Args:
-        opener: Makes the requests, without following redirects.
-        url: The URL.
-        headers: Sent with every request.
-        seconds: How long a server may stay silent.
-
-    Returns:
-        The first response that does not redirect.
-
-    Raises:
-        RootError: When a redirect is refused, or there are too many.
+    The `opener` makes the requests, without following redirects; a server may stay silent for some
+    `seconds`. If a redirect is refused, or there are too many, `RootError` is raised.
     """
     here = url
     for _ in range(MAX_REDIRECTS + 1):
@@ -148,7 +138,10 @@ def follow(
         if response.status not in _REDIRECTS or target is None:
             return response
         response.close()
-        there = _join(bare, target)
+        # Some servers send paths without encoding them.
+        there = quote(target, safe=string.punctuation, encoding="latin-1")
+        with suppress(ValueError):
+            there = urljoin(bare, there)
         if parts.scheme == "https" and check_url(there).scheme != "https":
             raise RootError(
                 f"{shown(url)} redirects from https to {shown(there)}, which anyone on the network "
@@ -159,23 +152,17 @@ def follow(
     raise RootError(f"{shown(url)} redirects more than {MAX_REDIRECTS} times; use the final URL.")
 
 
-def _join(base: str, target: str) -> str:
-    """Return where a redirect leads; some servers send paths without encoding them."""
-    encoded = quote(target, safe=string.punctuation, encoding="latin-1")
-    try:
-        return urljoin(base, encoded)
-    except ValueError:
-        return encoded
-
-
 class _Deadline:
     """Makes connections, and shuts all of them down when the time is up; a context manager.
 
-    A socket's own timeout starts again with every byte, so a server that drips never reaches it.
+    A socket's own timeout starts again with every byte, so a server that drips never reaches it. On
+    exit, the errors of the libraries become ours.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, url: str, seconds: float) -> None:
         self.has_passed = False
+        self._url = url
+        self._seconds = seconds
         self._sockets: list[socket.socket] = []
         self._lock = threading.Lock()
         self._timer = threading.Timer(seconds, self._shut_down)
@@ -185,11 +172,25 @@ class _Deadline:
         self._timer.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        # Without a Content-Length, a connection that was shut down looks like the end of the file.
+        has_passed = self.has_passed
         self._timer.cancel()
         self._timer.join()
         for watched in self._sockets:
             watched.close()
+        is_ours = isinstance(error, (OSError, http.client.HTTPException, ValueError))
+        is_ours = is_ours and getattr(error, "errno", None) not in _DISK_FULL
+        if has_passed and (error is None or is_ours):
+            reason = f"it took more than {self._seconds:g} s"
+        elif is_ours:
+            reason = str(getattr(error, "reason", error)) or type(error).__name__
+        else:
+            return
+        raise UnreachableError(
+            f"{shown(self._url)} cannot be downloaded: {one_line(reason, 200)}. Check the URL and "
+            "the network, or download it yourself and name the file."
+        ) from error
 
     def watch(self, connected: socket.socket) -> None:
         """Shut this socket down too; a duplicate is kept because TLS takes over the socket."""
@@ -217,43 +218,18 @@ def _opener(deadline: _Deadline) -> urllib.request.OpenerDirector:
     class SecureConnection(http.client.HTTPSConnection, Connection):
         """Connects by the second base, so that the TLS handshake is watched too."""
 
-    class Http(urllib.request.HTTPHandler):
+    class Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
         def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
             return self.do_open(Connection, req)
 
-    class Https(urllib.request.HTTPSHandler):
         def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
             return self.do_open(SecureConnection, req)
 
     opener = urllib.request.OpenerDirector()
     opener.addheaders = []
-    others = (urllib.request.ProxyHandler(), urllib.request.UnknownHandler())
-    for handler in (*others, Http(), Https()):
-        opener.add_handler(handler)
+    for kind in (urllib.request.ProxyHandler, urllib.request.UnknownHandler, Handler):
+        opener.add_handler(kind())
     return opener
-
-
-@contextmanager
-def _translated(url: str, deadline: _Deadline, limits: DownloadLimits) -> Iterator[None]:
-    """Turn the errors of the libraries into ours."""
-    try:
-        yield
-    except (OSError, http.client.HTTPException, ValueError) as exc:
-        if isinstance(exc, OSError) and exc.errno in _DISK_FULL:
-            raise
-        if not deadline.has_passed:
-            reason = one_line(str(getattr(exc, "reason", exc)) or type(exc).__name__, 200)
-            raise _unreachable(url, reason) from exc
-    # Without a Content-Length, a connection that was shut down looks like the end of the file.
-    if deadline.has_passed:
-        raise _unreachable(url, f"it took more than {limits.seconds:g} s")
-
-
-def _unreachable(url: str, reason: str) -> UnreachableError:
-    return UnreachableError(
-        f"{shown(url)} cannot be downloaded: {reason}. Check the URL and the network, or download "
-        "it yourself and name the file."
-    )
 
 
 def _bad_status(url: str, status: int) -> RootError:
@@ -264,23 +240,3 @@ def _bad_status(url: str, status: int) -> RootError:
         f"{shown(url)}: the server answered {status} instead of the file; check the URL. Servers "
         "that require a login are not supported: download the file yourself and name it."
     )
-
-
-def _copy(response: http.client.HTTPResponse, into: BinaryIO, name: str, limit: int) -> str:
-    """Copy the body and return its digest; the length in the headers is not trusted."""
-    digest, size = hashlib.sha256(), 0
-    while block := response.read1(_READ):
-        size += len(block)
-        if size > limit:
-            raise RootError(f"{name} is larger than {limit:,} bytes; use a smaller archive.")
-        digest.update(block)
-        into.write(block)
-    if response.length:
-        raise http.client.IncompleteRead(b"", response.length)
-    return digest.hexdigest()
-
-
-def _validator(response: http.client.HTTPResponse, name: str) -> str:
-    """Return a header that can be sent back later; empty if it is missing or odd."""
-    value = response.headers.get(name, "")
-    return value if _VALIDATOR.fullmatch(value) else ""

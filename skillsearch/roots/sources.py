@@ -1,9 +1,7 @@
 """Spellings of roots that are archives or URLs, and the cache folders that stand for them.
 
-    CACHE/roots/DIGEST/NAME/
-
-The digest is of the path or URL, not of the content: the folder stays in place when the content
-changes, so an index over it is updated like any other.
+That is CACHE/roots/DIGEST/NAME, with a digest of the path or URL: the folder stays in place when
+the content changes, so an index over it is updated like any other.
 """
 
 from __future__ import annotations
@@ -51,14 +49,8 @@ def is_bundle(root: str | Path) -> bool:
 def source_of(root: str | Path) -> str:
     """Return the canonical spelling of a root: a URL without its fragment, or an absolute path.
 
-    Args:
-        root: A path, relative or with ``~``; a ``file://`` URL of one; or a URL.
-
-    Returns:
-        The spelling.
-
-    Raises:
-        RootError: When a ``file://`` URL names a file on another machine.
+    A root is a path, relative or with ``~``; a ``file://`` URL of one; or a URL. A ``file://`` URL
+    of another machine raises `RootError`.
     """
     if isinstance(root, Path) or not is_url(root):
         path = Path(root)
@@ -88,8 +80,7 @@ def place_of(root: str | Path, cache_dir: Path | None = None) -> Path:
 
 def unpacked_from(folder: Path) -> str:
     """Return the source of a folder in the cache, for display; empty for any other folder."""
-    source = source_behind(folder)
-    return shown(source) if source else ""
+    return shown(source_behind(folder))
 
 
 def source_behind(folder: Path) -> str:
@@ -129,11 +120,8 @@ def source_in(folder: Path) -> str:
 def note_index(root: Path, index: str) -> None:
     """Record that an index uses a root, if the root was unpacked.
 
-    The record is a symbolic link that is never followed: it is made atomically and holds any text.
-
-    Args:
-        root: A folder of skills.
-        index: Absolute path of the index, or a description of one that is elsewhere.
+    `index` is its absolute path, or the description of one that is elsewhere. The record is a
+    symbolic link that is never followed: it is made atomically and holds any text.
     """
     if not _is_unpacked(root):
         return

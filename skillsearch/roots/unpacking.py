@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,13 +19,7 @@ _FORBIDDEN = {"\\": "a backslash", ":": "a colon", "\t": "a tab", "\n": "a line 
 
 @dataclass(frozen=True, slots=True)
 class UnpackLimits:
-    """Limits on one archive.
-
-    Attributes:
-        members: Files and folders, and as many entries.
-        file_bytes: Bytes of one file, counted as they are written.
-        total_bytes: Bytes of all files.
-    """
+    """Limits on one archive: files and folders, and the bytes of one file and of all."""
 
     members: int = 20_000
     file_bytes: int = 64 << 20
@@ -35,13 +29,10 @@ class UnpackLimits:
 class RefusedMemberError(Exception):
     """A member that refuses its whole archive; `extract` turns it into a `RootError`.
 
-    Attributes:
-        member: Its name; empty if the archive itself is at fault.
-        reason: What is wrong, as the end of a sentence.
+    `member` is its name, empty if the archive itself is at fault; `reason` ends a sentence.
     """
 
     def __init__(self, member: str, reason: str) -> None:
-        """Name the member and the reason."""
         super().__init__(member, reason)
         self.member = member
         self.reason = reason
@@ -57,78 +48,69 @@ class Member:
     content: Iterable[bytes] = ()
 
 
-class Unpacker:
-    """Writes members below an empty folder that nobody else uses; a context manager."""
+def write_members(members: Iterable[Member], into: Path, limits: UnpackLimits) -> None:
+    """Write members below an empty folder that nobody else uses.
 
-    def __init__(self, into: Path, limits: UnpackLimits) -> None:
-        self._limits = limits
-        self._folder = open_folder(into)
-        self._made: dict[str, tuple[str, bool]] = {}  # folded path → path, whether it is a file
-        self._entries = 0
-        self._bytes = 0
-
-    def __enter__(self) -> Unpacker:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._folder)
-
-    def add(self, member: Member) -> None:
-        """Write a member, or raise `RefusedMemberError` over its name, size or place."""
-        self._entries += 1
-        if max(self._entries, len(self._made)) > self._limits.members:
-            raise RefusedMemberError(member.name, f"is beyond {self._limits.members:,} members")
-        parts = plain_parts(member.name)
-        if not parts and not member.is_folder:
-            raise RefusedMemberError(member.name, "names no file")
-        self._reserve(parts, member)
-        if member.is_folder:
-            os.close(open_folder(self._folder, parts, make=True))
-        else:
-            self._write(parts, member)
-
-    def _reserve(self, parts: tuple[str, ...], member: Member) -> None:
-        """Record a path and its parent folders, none of which may exist in another form."""
-        for length in range(1, len(parts) + 1):
-            path, is_file = "/".join(parts[:length]), length == len(parts) and not member.is_folder
-            if (key := _folded(path)) not in self._made:
-                self._made[key] = path, is_file
-                continue
-            made, was_file = self._made[key]
-            if made != path:
-                reason = f"differs from {made!r} only in case or accents"
-            elif was_file and is_file:
-                reason = "occurs twice"
-            elif was_file or is_file:
-                reason = f"makes {path!r} both a file and a folder"
+    Raises:
+        RefusedMemberError: The name, size or place of a member is refused.
+    """
+    made: dict[str, tuple[str, bool]] = {}  # folded path → path, whether it is a file
+    written = 0
+    with using(open_folder(into)) as folder:
+        for entries, member in enumerate(members, start=1):
+            if max(entries, len(made)) > limits.members:
+                raise RefusedMemberError(member.name, f"is beyond {limits.members:,} members")
+            parts = plain_parts(member.name)
+            if not parts and not member.is_folder:
+                raise RefusedMemberError(member.name, "names no file")
+            _reserve(made, parts, member)
+            if member.is_folder:
+                os.close(open_folder(folder, parts, make=True))
             else:
-                continue
-            raise RefusedMemberError(member.name, reason)
+                written += _write(folder, parts, member, limits, written)
 
-    def _write(self, parts: tuple[str, ...], member: Member) -> None:
-        """Write a file, counting the bytes that really arrive."""
-        with using(open_folder(self._folder, parts[:-1], make=True)) as folder:
-            opened = open_file(folder, parts[-1:], CREATE_FLAGS)
-        size = 0
-        with os.fdopen(opened, "wb") as file:
-            for block in member.content:
-                size += len(block)
-                self._bytes += len(block)
-                if size > self._limits.file_bytes:
-                    reason = f"is larger than {self._limits.file_bytes:,} bytes"
-                    raise RefusedMemberError(member.name, reason)
-                if self._bytes > self._limits.total_bytes:
-                    reason = f"brings all files to over {self._limits.total_bytes:,} bytes"
-                    raise RefusedMemberError(member.name, reason)
-                file.write(block)
-            os.fchmod(opened, (member.mode & 0o755) | 0o600)
+
+def _reserve(made: dict[str, tuple[str, bool]], parts: tuple[str, ...], member: Member) -> None:
+    """Record a path and its parent folders, none of which may exist in another form."""
+    for length in range(1, len(parts) + 1):
+        path, is_file = "/".join(parts[:length]), length == len(parts) and not member.is_folder
+        # Equal for paths that some file system takes for the same.
+        key = unicodedata.normalize("NFC", unicodedata.normalize("NFD", path).casefold())
+        if key not in made:
+            made[key] = path, is_file
+            continue
+        first, was_file = made[key]
+        refusals = {
+            f"differs from {first!r} only in case or accents": first != path,
+            "occurs twice": was_file and is_file,
+            f"makes {path!r} both a file and a folder": was_file or is_file,
+        }
+        refuse_if(member.name, refusals)
+
+
+def _write(
+    folder: int, parts: tuple[str, ...], member: Member, limits: UnpackLimits, before: int
+) -> int:
+    """Write a file, counting the bytes that really arrive after those `before`."""
+    with using(open_folder(folder, parts[:-1], make=True)) as inner:
+        opened = open_file(inner, parts[-1:], CREATE_FLAGS)
+    size = 0
+    with os.fdopen(opened, "wb") as file:
+        for block in member.content:
+            size += len(block)
+            if size > limits.file_bytes:
+                reason = f"is larger than {limits.file_bytes:,} bytes"
+                raise RefusedMemberError(member.name, reason)
+            if before + size > limits.total_bytes:
+                reason = f"brings all files to over {limits.total_bytes:,} bytes"
+                raise RefusedMemberError(member.name, reason)
+            file.write(block)
+        os.fchmod(opened, (member.mode & 0o755) | 0o600)
+    return size
 
 
 def plain_parts(name: str) -> tuple[str, ...]:
-    """Split the name of a member, without empty parts and ``.``; empty for the top of the archive.
-
-    Raises `RefusedMemberError` if it could lead elsewhere, or should not name a file.
-    """
+    """Split the name of a member, without empty parts and ``.``, unless it could lead elsewhere."""
     parts = name.split("/")
     refusals = {
         f"has more than {MAX_PATH_CHARS:,} characters in its name": len(name) > MAX_PATH_CHARS,
@@ -138,14 +120,14 @@ def plain_parts(name: str) -> tuple[str, ...]:
         "climbs with '..'": ".." in parts,
         f"is more than {MAX_PARTS} folders deep": len(parts) > MAX_PARTS,
     }
-    for reason, is_refused in refusals.items():
-        if is_refused:
-            raise RefusedMemberError(name, reason)
+    refuse_if(name, refusals)
     if any(len(part.encode()) > MAX_PART_BYTES for part in parts):
         raise RefusedMemberError(name, f"has a part of more than {MAX_PART_BYTES} bytes")
     return tuple(part for part in parts if part not in {"", "."})
 
 
-def _folded(path: str) -> str:
-    """Return a key that is equal for paths which some file system takes for the same."""
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", path).casefold())
+def refuse_if(name: str, refusals: Mapping[str, object]) -> None:
+    """Refuse a member for the first reason that holds."""
+    for reason, is_refused in refusals.items():
+        if is_refused:
+            raise RefusedMemberError(name, reason)

@@ -10,10 +10,8 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from html import unescape
-from typing import NamedTuple
 
 from skillsearch.errors import ChunkNotFoundError
 from skillsearch.skills.frontmatter import Finding
@@ -23,7 +21,6 @@ from skillsearch.types import Skill
 
 MAX_ID_CHARS = 200
 MAX_DESCRIPTION_CHARS = 1024
-"""As of the description of a skill; more would only fill a prompt."""
 _MAX_TAG_CHARS = 4_096
 _MAX_FINDINGS = 50
 
@@ -41,20 +38,27 @@ _TAG = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _TICKS = re.compile("`+")
-_STRAY_END = (
-    "chunk-stray-end",
-    "This '</chunk>' ends no chunk and stays text; remove it, or add the '<chunk>' before it.",
-)
+_PROBLEMS = {
+    "chunk-stray-end": (
+        "This '</chunk>' ends no chunk and stays text; remove it, or add the '<chunk>' before it."
+    ),
+    "chunk-missing-id": "The chunk has no id and is called {id!r}; give it one.",
+    "chunk-duplicate-id": (
+        "The chunk id {wanted!r} is taken; this chunk is called {id!r}, rename it."
+    ),
+    "chunk-missing-description": (
+        "The chunk {id!r} has no description; say what it holds, or nobody loads it."
+    ),
+    "chunk-unclosed": "The chunk {id!r} is not closed and goes on to the end; add '</chunk>'.",
+    "chunk-empty": "The chunk {id!r} holds no text; write some, or remove it.",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A part of a body that can be loaded separately.
+    """A part of a body that can be loaded separately, without the chunks inside it.
 
-    Attributes:
-        id: Unique in the body, on one line.
-        description: On one line; empty if the author gives none.
-        content: Its Markdown, without the chunks inside it.
+    The id, unique in the body, and the description, which may be empty, are on one line each.
     """
 
     id: str
@@ -80,48 +84,45 @@ def parse_chunks(body: str) -> ChunkedBody:
     folded = body.lower()
     if "<chunk" not in folded and "</chunk" not in folded:
         return ChunkedBody(body)
-    cut = _cut(body)
-    attributes = [_attributes(tag["attributes"]) for tag in cut.tags]
+    texts, tags, unclosed, strays = _cut(body)
+    attributes = [_attributes(tag["attributes"]) for tag in tags]
     wanted = [one_line(each.get("id", ""), MAX_ID_CHARS) for each in attributes]
     abouts = [one_line(each.get("description", ""), MAX_DESCRIPTION_CHARS) for each in attributes]
-    chunks = tuple(map(Chunk, _unique_ids(wanted), abouts, cut.texts[1:]))
-    problems = [(start, *_STRAY_END) for start in cut.strays]
-    for number, chunk in enumerate(chunks):
-        start, is_closed = cut.tags[number].start(), number + 1 not in cut.unclosed
-        problems += [(start, *each) for each in _problems(chunk, wanted[number], is_closed)]
-    return ChunkedBody(cut.texts[0] if chunks else body, chunks, _findings(body, problems))
+    chunks = tuple(map(Chunk, _unique_ids(wanted), abouts, texts[1:]))
+    problems = [(start, _PROBLEMS["chunk-stray-end"], "chunk-stray-end") for start in strays]
+    for number, (chunk, tag, name) in enumerate(zip(chunks, tags, wanted, strict=True), start=1):
+        found = {
+            "chunk-missing-id": not name,
+            "chunk-duplicate-id": name != "" and chunk.id != name,
+            "chunk-missing-description": not chunk.description,
+            "chunk-unclosed": number in unclosed,
+            "chunk-empty": not chunk.content,
+        }
+        for code in (code for code, is_so in found.items() if is_so):
+            problems.append((tag.start(), _PROBLEMS[code].format(id=chunk.id, wanted=name), code))
+    problems.sort(key=lambda problem: problem[0])
+    if left_out := len(problems[_MAX_FINDINGS:]):
+        start, message, code = problems[_MAX_FINDINGS - 1]
+        message = f"{message} {left_out:,} more problems with chunks are not listed."
+        problems[_MAX_FINDINGS - 1 :] = [(start, message, code)]
+    findings = [Finding(code, text, body.count("\n", 0, at) + 1) for at, text, code in problems]
+    return ChunkedBody(texts[0] if chunks else body, chunks, tuple(findings))
 
 
 def find_chunk(skill: Skill, chunk_id: str) -> Chunk:
-    """Find a chunk of a skill by its id.
+    """Find a chunk of a skill by its id, or raise `ChunkNotFoundError` with the ids there are."""
+    chunks = {chunk.id: chunk for chunk in parse_chunks(skill.body).chunks}
+    if chunk_id not in chunks:
+        raise ChunkNotFoundError(skill.name, chunk_id, tuple(chunks))
+    return chunks[chunk_id]
 
-    Raises:
-        ChunkNotFoundError: There is none; names the ids there are.
+
+def _cut(body: str) -> tuple[list[str], list[re.Match[str]], set[int], list[int]]:
+    """Cut a body at its tags.
+
+    Returns the text outside all chunks and that of each chunk; the opening tags; the indexes of
+    texts without a closing tag; and the offsets of closing tags that close nothing.
     """
-    chunks = parse_chunks(skill.body).chunks
-    for chunk in chunks:
-        if chunk.id == chunk_id:
-            return chunk
-    raise ChunkNotFoundError(skill.name, chunk_id, tuple(chunk.id for chunk in chunks))
-
-
-class _Cut(NamedTuple):
-    """A body cut at its tags.
-
-    Attributes:
-        texts: Text outside all chunks, then the text of each chunk.
-        tags: The opening tags.
-        unclosed: Indexes into `texts` of chunks without a closing tag.
-        strays: Offsets of closing tags that close nothing.
-    """
-
-    texts: list[str]
-    tags: list[re.Match[str]]
-    unclosed: AbstractSet[int]
-    strays: list[int]
-
-
-def _cut(body: str) -> _Cut:
     pieces: list[list[str]] = [[]]
     tags: list[re.Match[str]] = []
     strays = []
@@ -141,7 +142,7 @@ def _cut(body: str) -> _Cut:
             if not tag["slash"]:
                 inside.append(len(tags))
     pieces[inside[-1]].append(body[at:])
-    return _Cut([_joined(each) for each in pieces], tags, set(inside[1:]), strays)
+    return [_joined(each) for each in pieces], tags, set(inside[1:]), strays
 
 
 def _tags(body: str) -> Iterator[re.Match[str]]:
@@ -152,23 +153,17 @@ def _tags(body: str) -> Iterator[re.Match[str]]:
     for at, end in paragraphs(body):
         while token := _TOKEN.search(body, at, end):
             at = token.end()
-            if token["ticks"]:
-                at = _span_end(runs[len(token["ticks"])], token, end)
+            if ticks := token["ticks"]:
+                # The next run of as many backticks in the paragraph ends the code span.
+                closing = runs[len(ticks)]
+                place = bisect_left(closing, at)
+                if place < len(closing) and closing[place] < end:
+                    at = closing[place] + len(ticks)
             elif token["tag"]:
                 limit = min(end, token.start() + _MAX_TAG_CHARS)
                 if tag := _TAG.match(body, token.start(), limit):
                     at = tag.end()
                     yield tag
-
-
-def _span_end(runs: Sequence[int], opening: re.Match[str], end: int) -> int:
-    """Return where the code span ends that backticks open; if none closes it, where they end.
-
-    It ends with the next run of as many backticks in the same paragraph.
-    """
-    place = bisect_left(runs, opening.end())
-    is_closed = place < len(runs) and runs[place] < end
-    return runs[place] + len(opening[0]) if is_closed else opening.end()
 
 
 def _attributes(text: str) -> dict[str, str]:
@@ -199,59 +194,16 @@ def _unique_ids(wanted: Sequence[str]) -> list[str]:
 
 
 def _joined(pieces: Sequence[str]) -> str:
-    """Join the text around removed chunks, with at most one blank line between."""
+    """Join the text around removed chunks, with at most one blank line between, and indents."""
     texts: list[str] = []
-    gap: list[str] = []
+    gap = ""
     for piece in pieces:
         text = piece.strip()
         if not text:
-            gap.append(piece)
+            gap += piece
             continue
         begin = len(piece) - len(piece.lstrip())
-        gap.append(piece[:begin])
-        texts += [_one_blank_line("".join(gap)), text]
-        gap = [piece[begin + len(text) :]]
+        gap += piece[:begin]
+        texts += ["\n\n" + gap[gap.rfind("\n") + 1 :] if gap.count("\n") > 1 else gap, text]
+        gap = piece[begin + len(text) :]
     return "".join(texts[1:])
-
-
-def _one_blank_line(gap: str) -> str:
-    """Return white space with at most one blank line, keeping the indent of the line after it."""
-    return "\n\n" + gap[gap.rfind("\n") + 1 :] if gap.count("\n") > 1 else gap
-
-
-def _problems(chunk: Chunk, wanted: str, is_closed: bool) -> Iterator[tuple[str, str]]:
-    """Yield code and message of each problem of a chunk."""
-    if not wanted:
-        yield "chunk-missing-id", f"The chunk has no id and is called {chunk.id!r}; give it one."
-    elif chunk.id != wanted:
-        yield (
-            "chunk-duplicate-id",
-            f"The chunk id {wanted!r} is taken; this chunk is called {chunk.id!r}, rename it.",
-        )
-    if not chunk.description:
-        yield (
-            "chunk-missing-description",
-            f"The chunk {chunk.id!r} has no description; say what it holds, or nobody loads it.",
-        )
-    if not is_closed:
-        yield (
-            "chunk-unclosed",
-            f"The chunk {chunk.id!r} is not closed and goes on to the end; add '</chunk>'.",
-        )
-    if not chunk.content:
-        yield "chunk-empty", f"The chunk {chunk.id!r} holds no text; write some, or remove it."
-
-
-def _findings(body: str, problems: list[tuple[int, str, str]]) -> tuple[Finding, ...]:
-    """Turn problems at offsets into findings at lines, at most `_MAX_FINDINGS`."""
-    problems.sort(key=lambda problem: problem[0])
-    left_out = len(problems) - _MAX_FINDINGS
-    findings = [
-        Finding(code, message, body.count("\n", 0, start) + 1)
-        for start, code, message in problems[:_MAX_FINDINGS]
-    ]
-    if left_out > 0:
-        last = findings[-1]
-        message = f"{last.message} {left_out:,} more problems with chunks are not listed."
-        findings[-1] = last._replace(message=message)
-    return tuple(findings)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from skillsearch.files.paths import is_plain, is_utf8, printable
-from skillsearch.skills.listing import SKIPPED_FOLDERS
+from skillsearch.skills.resources import SKIPPED_FOLDERS
 from skillsearch.text.safe_text import visible
 from skillsearch.types import Diagnostic, Root, Severity, SkillFile
 
@@ -24,7 +25,7 @@ _NAME_LENGTH = len(_SKILL_MD)
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A folder that was searched on its own, with all below it if `is_deep`."""
+    """A folder to search on its own, with all below it if `is_deep`."""
 
     root: Root
     relative: str
@@ -33,14 +34,10 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """Result of a walk over the roots.
+    """Result of a walk over the roots: SKILL.md files by document id, and what is odd by path.
 
-    Attributes:
-        files: The SKILL.md files, by document id.
-        folders: Path and modification time (nanoseconds) of every listed folder, by path. While
-            none
-            of these times changes, no skill came or went.
-        diagnostics: What was left out or is odd, by path.
+    The `folders` are path and modification time (nanoseconds) of every listed one: while none of
+    these times changes, no skill came or went.
     """
 
     files: tuple[SkillFile, ...]
@@ -52,14 +49,14 @@ def make_roots(paths: Iterable[Path]) -> tuple[list[Root], list[Diagnostic]]:
     """Check folders and give each a short unique alias; return a diagnostic for each unusable path.
 
     A folder given twice, or reached by the walk of another, counts once. The alias is the shortest
-    end of the path that no other root shares: mostly the folder's own name. The order is kept.
+    end of the path that no other root shares. The order is kept.
     """
     found: dict[Path, None] = {}
     diagnostics: list[Diagnostic] = []
     for path in paths:
-        real, problem = _check_root(path)
-        if problem is not None:
-            diagnostics.append(problem)
+        real, *problem = _check_root(path)
+        if problem:
+            diagnostics.append(Diagnostic(problem[0], "error", problem[1], printable(str(path))))
         else:
             found[Path(real)] = None
     kept: list[Path] = []
@@ -70,52 +67,48 @@ def make_roots(paths: Iterable[Path]) -> tuple[list[Root], list[Diagnostic]]:
         else:
             message = f"The root lies inside the root {outer}; it counts once, under that."
             diagnostics.append(Diagnostic("root-nested", "note", message, str(root)))
-    return [Root(path, alias) for path, alias in zip(kept, _aliases(kept), strict=True)], (
-        diagnostics
-    )
+    return list(map(Root, kept, _aliases(kept))), diagnostics
 
 
-def _check_root(path: Path) -> tuple[str, Diagnostic | None]:
-    """Return the real path of a root, or what is wrong with it."""
-    shown = printable(str(path))
+def _check_root(path: Path) -> tuple[str, ...]:
+    """Return the real path of a root; behind it, if it is unusable, a code and a message."""
     try:
         real = os.path.realpath(path, strict=True)
         is_folder = Path(real).is_dir()
     except (FileNotFoundError, NotADirectoryError):
-        code, message = "root-missing", "The folder does not exist; create it or correct the path."
+        return "", "root-missing", "The folder does not exist; create it or correct the path."
     except (OSError, ValueError) as error:
-        code, message = "root-unreadable", f"The folder cannot be read: {error}."
-    else:
-        if not is_folder:
-            code, message = "root-not-a-folder", "This is not a folder; name the one that holds it."
-        elif not os.access(real, os.R_OK | os.X_OK):
-            code, message = "root-unreadable", "The folder cannot be read; check its permissions."
-        elif not is_utf8(real):
-            code, message = "path-not-utf8", "The folder's path is not UTF-8; rename it."
-        else:
-            return real, None
-    return "", Diagnostic(code, "error", message, shown)
+        return "", "root-unreadable", f"The folder cannot be read: {error}."
+    if not is_folder:
+        return "", "root-not-a-folder", "This is not a folder; name the one that holds it."
+    if not os.access(real, os.R_OK | os.X_OK):
+        return "", "root-unreadable", "The folder cannot be read; check its permissions."
+    if not is_utf8(real):
+        return "", "path-not-utf8", "The folder's path is not UTF-8; rename it."
+    return (real,)
 
 
 def _covers(outer: Path, inner: Path) -> bool:
     """Return whether the walk of one root reaches the other."""
-    if outer == inner or not inner.is_relative_to(outer):
-        return False
-    between = inner.relative_to(outer).parts
-    return len(between) <= MAX_DEPTH and not SKIPPED_FOLDERS.intersection(between)
+    return outer != inner and inner.is_relative_to(outer) and _is_walked(inner.relative_to(outer))
+
+
+def _is_walked(below: Path) -> bool:
+    """Return whether a walk reaches a folder, given by its path below the root."""
+    return len(below.parts) <= MAX_DEPTH and not SKIPPED_FOLDERS.intersection(below.parts)
 
 
 def _aliases(roots: Sequence[Path]) -> list[str]:
-    aliases = []
+    aliases: list[str] = []
     for root in roots:
         length = 1
         while sum(other.parts[-length:] == root.parts[-length:] for other in roots) > 1:
             length += 1
         # A colon parts alias and folder in every document id, so an alias cannot hold one.
-        alias = visible("/".join(root.parts[-length:]))
-        aliases.append(alias.replace(":", "_").replace("//", "/"))
+        alias = visible("/".join(root.parts[-length:])).replace(":", "_").replace("//", "/")
+        aliases.append(alias)
     return [
-        alias if alias not in aliases[:place] else f"{alias}~{place}"
+        f"{alias}~{place}" if alias in aliases[:place] else alias
         for place, alias in enumerate(aliases)
     ]
 
@@ -125,13 +118,11 @@ def discover(
 ) -> Discovery:
     """Find the SKILL.md files below some roots, in a stable order, without opening any file.
 
-    Skills inside skills and in category folders are found, and a root may itself be a skill. A
-    folder counts once, by its real path: a link to a folder is followed only inside the roots.
-    `leave_out` is a folder that is skipped, such as the index's own, whose writing would look like
-    a change of the skills.
+    A folder counts once, by its real path: a link to a folder is followed only inside the roots.
+    `leave_out` is skipped: the index, whose writing would look like a change of the skills.
     """
     walk = _Walk(roots, leave_out, max_folders)
-    walk.run()
+    walk.run([_Folder(str(root.path), root, "", 0) for root in roots])
     return walk.found()
 
 
@@ -140,18 +131,35 @@ def discover_in(
 ) -> Discovery:
     """Find the SKILL.md files of some folders, as a walk over all roots would; they may be gone."""
     walk = _Walk(roots, leave_out)
-    walk.run_at(scopes)
+    deep, alone = [], []
+    for scope in scopes:
+        path = scope.root.path / scope.relative
+        depth = len(Path(scope.relative).parts)
+        place = _Folder(str(path), scope.root, scope.relative, depth)
+        if not scope.is_deep:
+            alone.append(place)
+        elif not path.is_symlink():
+            deep.append(place)
+    walk.run(deep)
+    for place in alone:
+        walk.list_folder(place)
     return walk.found()
 
 
 def scopes_at(roots: Sequence[Root], paths: Iterable[Path]) -> tuple[Scope, ...]:
-    """Return where to look for what became of some paths, each folder once.
+    """Return where to look for changes of some SKILL.md files and folders, each folder once.
 
-    A path is a SKILL.md, or a folder to search; it may be gone. Paths outside all roots, or in
-    folders that are skipped, are left out.
+    They may be gone. Paths outside all roots, or in folders that are skipped, are left out.
     """
-    found = (_scope_of(roots, path) for path in sorted(set(paths)))
-    return tuple(dict.fromkeys(scope for scope in found if scope is not None))
+    found: dict[Scope, None] = {}
+    for path in sorted(set(paths)):
+        is_file = path.name.casefold() == _SKILL_MD.casefold() or path.is_file()
+        # Only the last part may be a link, which is not followed.
+        folder = Path(os.path.realpath(path.parent)) / ("" if is_file else path.name)
+        root = next((root for root in roots if folder.is_relative_to(root.path)), None)
+        if root is not None and _is_walked(below := folder.relative_to(root.path)):
+            found[Scope(root, "/".join(below.parts), not is_file)] = None
+    return tuple(found)
 
 
 def inside(scopes: Iterable[Scope]) -> Callable[[str], bool]:
@@ -176,20 +184,6 @@ def id_of(roots: Sequence[Root], path: Path) -> str | None:
     return None if root is None else f"{root.alias}:{path.parent.relative_to(root.path).as_posix()}"
 
 
-def _scope_of(roots: Sequence[Root], path: Path) -> Scope | None:
-    """Return where to look for what became of a path; None if no skill is looked for there."""
-    is_file = path.name.casefold() == _SKILL_MD.casefold() or path.is_file()
-    # Only the last part may be a link, which is not followed.
-    folder = Path(os.path.realpath(path.parent)) / ("" if is_file else path.name)
-    root = next((root for root in roots if folder.is_relative_to(root.path)), None)
-    if root is None:
-        return None
-    below = folder.relative_to(root.path).parts
-    if len(below) > MAX_DEPTH or SKIPPED_FOLDERS.intersection(below):
-        return None
-    return Scope(root, "/".join(below), not is_file)
-
-
 class _Folder(NamedTuple):
     """A folder yet to be listed: real path, root, path below the root, depth."""
 
@@ -205,65 +199,46 @@ class _Walk:
     ) -> None:
         self._left_out = "" if leave_out is None else os.path.realpath(leave_out)
         self._max_folders = max_folders
-        self.files: list[SkillFile] = []
-        self.folders: dict[str, int] = {}
-        self.diagnostics: list[Diagnostic] = []
+        self._files: list[SkillFile] = []
+        self._folders: dict[str, int] = {}
+        self._diagnostics: list[Diagnostic] = []
         self._roots = sorted(roots, key=lambda root: len(root.path.parts), reverse=True)
-        self._waiting = [_Folder(str(root.path), root, "", 0) for root in roots]
+        self._waiting: list[_Folder] = []
         self._links: list[tuple[str, int]] = []
 
-    def run(self) -> None:
-        """List every folder; links last, so that real folders win in any order."""
+    def run(self, folders: list[_Folder]) -> None:
+        """List folders and all below them; links last, so that real folders win in any order."""
+        self._waiting = folders
         while self._waiting or self._links:
             while self._waiting:
-                if len(self.folders) >= self._max_folders:
-                    self._stop()
+                folder = self._waiting.pop()
+                if len(self._folders) >= self._max_folders:
+                    message = (
+                        f"More than {self._max_folders} folders; skills below here are missing, "
+                        "split the root."
+                    )
+                    self._report("too-many-folders", "error", folder.path, message)
                     return
-                self._list(self._waiting.pop())
+                self.list_folder(folder)
             links, self._links = sorted(self._links), []
             for path, depth in links:
                 self._follow(path, depth)
 
-    def run_at(self, scopes: Sequence[Scope]) -> None:
-        places = [
-            _Folder(
-                str(one.root.path / one.relative),
-                one.root,
-                one.relative,
-                len(Path(one.relative).parts),
-            )
-            for one in scopes
-        ]
-        deep = [place for place, one in zip(places, scopes, strict=True) if one.is_deep]
-        self._waiting = [place for place in deep if not Path(place.path).is_symlink()]
-        self.run()
-        for place, one in zip(places, scopes, strict=True):
-            if not one.is_deep:
-                self._list(place)
-        self._waiting, self._links = [], []
-
     def found(self) -> Discovery:
         return Discovery(
-            files=tuple(sorted(self.files, key=lambda file: file.doc_id)),
-            folders=tuple(sorted(self.folders.items())),
-            diagnostics=tuple(sorted(self.diagnostics, key=lambda found: (found.path, found.code))),
+            files=tuple(sorted(self._files, key=lambda file: file.doc_id)),
+            folders=tuple(sorted(self._folders.items())),
+            diagnostics=tuple(sorted(self._diagnostics, key=lambda one: (one.path, one.code))),
         )
 
-    def _stop(self) -> None:
-        """Give up on the folders that are still waiting."""
-        message = (
-            f"More than {self._max_folders} folders; skills below here are missing, split the root."
-        )
-        self._report("too-many-folders", "error", self._waiting[-1].path, message)
-
-    def _list(self, folder: _Folder) -> None:
+    def list_folder(self, folder: _Folder) -> None:
         """List one folder: take its SKILL.md, queue its folders."""
-        if folder.path in self.folders or folder.path == self._left_out:
+        if folder.path in self._folders or folder.path == self._left_out:
             return
         skills: list[os.DirEntry[str]] = []
         try:
             # Stat first: a change while we list then shows as a newer time on the next walk.
-            self.folders[folder.path] = os.stat(folder.path).st_mtime_ns  # noqa: PTH116 (twice as fast as Path.stat)
+            self._folders[folder.path] = os.stat(folder.path).st_mtime_ns  # noqa: PTH116 (twice as fast as Path.stat)
             with os.scandir(folder.path) as entries:
                 for entry in entries:
                     name = entry.name
@@ -274,7 +249,7 @@ class _Walk:
                     elif entry.is_symlink():
                         self._note_link(folder, entry)
         except FileNotFoundError:
-            self.folders.pop(folder.path, None)
+            self._folders.pop(folder.path, None)
         except OSError as error:
             message = f"The folder cannot be read ({error.strerror}); check its permissions."
             self._report("folder-unreadable", "error", folder.path, message)
@@ -285,12 +260,12 @@ class _Walk:
         """Queue a subfolder unless a rule leaves it out."""
         if name in SKIPPED_FOLDERS:
             return
-        if not is_utf8(name):
-            message = "The folder's name is not UTF-8; its skills are left out, rename it."
-            self._report("path-not-utf8", "error", path, message)
-        elif not is_plain(name):
-            message = "The folder's name has hidden characters; its skills are left out, rename it."
-            self._report("path-hidden-characters", "error", path, message)
+        if not is_plain(name):
+            code, fault = "hidden-characters", "has hidden characters"
+            if not is_utf8(name):
+                code, fault = "not-utf8", "is not UTF-8"
+            message = f"The folder's name {fault}; its skills are left out, rename it."
+            self._report(f"path-{code}", "error", path, message)
         elif folder.depth >= MAX_DEPTH:
             message = f"The folder is more than {MAX_DEPTH} levels below its root; it is left out."
             self._report("folder-too-deep", "warning", path, message)
@@ -300,17 +275,15 @@ class _Walk:
 
     def _note_link(self, folder: _Folder, entry: os.DirEntry[str]) -> None:
         """Keep a link to a folder for later."""
-        try:
-            is_folder = entry.is_dir()
-        except OSError:
-            return
-        if is_folder and folder.depth < MAX_DEPTH and entry.name not in SKIPPED_FOLDERS:
-            self._links.append((entry.path, folder.depth + 1))
+        with suppress(OSError):
+            is_wanted = folder.depth < MAX_DEPTH and entry.name not in SKIPPED_FOLDERS
+            if is_wanted and entry.is_dir():
+                self._links.append((entry.path, folder.depth + 1))
 
     def _follow(self, link: str, depth: int) -> None:
         """Queue the target of a link if it lies inside a root."""
         real = os.path.realpath(link)
-        if real in self.folders:
+        if real in self._folders:
             return
         for root in self._roots:
             base = str(root.path).rstrip("/") + "/"
@@ -322,14 +295,13 @@ class _Walk:
 
     def _take_skill(self, folder: _Folder, entries: list[os.DirEntry[str]]) -> None:
         """Record the SKILL.md of a folder; the official spelling wins over others."""
-        entry = min(entries, key=lambda entry: (entry.name != _SKILL_MD, entry.name))
+        entry, *others = sorted(entries, key=lambda entry: (entry.name != _SKILL_MD, entry.name))
         if entry.name != _SKILL_MD:
             message = f"The file is named {entry.name!r}; some hosts see only 'SKILL.md'."
             self._report("file-name-case", "note", entry.path, message)
-        for other in entries:
-            if other is not entry:
-                message = f"The file is ignored, for {entry.name!r} is beside it; remove one."
-                self._report("file-name-twice", "warning", other.path, message)
+        for other in others:
+            message = f"The file is ignored, for {entry.name!r} is beside it; remove one."
+            self._report("file-name-twice", "warning", other.path, message)
         try:
             status = entry.stat(follow_symlinks=False)
             if stat.S_ISLNK(status.st_mode):
@@ -342,16 +314,9 @@ class _Walk:
             message = "This is not a regular file; put a text file there."
             self._report("not-a-regular-file", "error", entry.path, message)
             return
-        self.files.append(
-            SkillFile(
-                doc_id=f"{folder.root.alias}:{folder.relative or '.'}",
-                path=Path(entry.path),
-                root=folder.root,
-                size=status.st_size,
-                mtime_ns=status.st_mtime_ns,
-                inode=status.st_ino,
-            )
-        )
+        doc_id = f"{folder.root.alias}:{folder.relative or '.'}"
+        stats = (status.st_size, status.st_mtime_ns, status.st_ino)
+        self._files.append(SkillFile(doc_id, Path(entry.path), folder.root, *stats))
 
     def _report(self, code: str, severity: Severity, path: str, message: str) -> None:
-        self.diagnostics.append(Diagnostic(code, severity, message, printable(path)))
+        self._diagnostics.append(Diagnostic(code, severity, message, printable(path)))

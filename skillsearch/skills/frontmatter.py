@@ -1,8 +1,7 @@
 """Cut the frontmatter off a SKILL.md and load its YAML as JSON values, in bounded time.
 
-Values are built from the parser's event stream, so nothing is ever expanded: anchors, aliases,
-foreign tags and depth are refused at their event. Frontmatter that is not YAML is read entry by
-entry, so that its readable part survives.
+Values are built from the parser's events, so nothing is ever expanded: anchors, aliases, foreign
+tags and depth are refused at their event.
 """
 
 from __future__ import annotations
@@ -26,12 +25,14 @@ HARMFUL_CODES = frozenset(
     {"frontmatter-too-large", "yaml-too-deep", "yaml-too-many-values", "yaml-tag"}
 )
 """Codes of YAML that no repair may touch: the text was written to cost time or to run code."""
-
 KEY_LINE = re.compile(r"""["']?[^\W\d][\w.-]{0,80}["']?[ \t]*:(?:[ \t]|$)""")
 """The start of a top-level ``key: value`` line; prose seldom has a colon after its first word."""
 
+_OPENING_LINE = re.compile(r"\s*+---[^\S\n]*+\n")
+_CLOSING_LINE = re.compile(r"\n---[^\S\n]*+(?:\n|\Z)")
 _CORE_TAG = "tag:yaml.org,2002:"
-_CORE_TYPES = frozenset({"str", "int", "float", "bool", "null", "map", "seq", "timestamp"})
+_CORE_TYPES = ("str", "int", "float", "bool", "null", "map", "seq", "timestamp")
+_PLAIN_TAGS = frozenset({"!", *(f"{_CORE_TAG}{name}" for name in _CORE_TYPES)})
 _WORDS: dict[str, bool | None] = {
     "": None, "~": None, "null": None, "Null": None, "NULL": None,
     "true": True, "True": True, "TRUE": True,
@@ -42,10 +43,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,17}(?:\.[0-9]{1,17})?")
 
 
 class Finding(NamedTuple):
-    """A problem in a text, before anyone says which file the text came from.
-
-    Its `code` is kebab-case, its `line` counts from 1.
-    """
+    """A problem in a text, before anyone says which file the text came from; see `Diagnostic`."""
 
     code: str
     message: str
@@ -59,14 +57,10 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """A SKILL.md cut in two, with Unix line ends; lines count from 1.
+    """A SKILL.md cut in two, with Unix line ends, and the lines on which both parts start.
 
-    Attributes:
-        frontmatter: Text between the ``---`` lines; None if the file does not start with one.
-        body: Text after the closing line.
-        first_line: Line of the file on which the frontmatter starts.
-        body_line: Line of the file on which the body starts.
-        closed: False if there is no closing line and the end of the keys was guessed.
+    The frontmatter is None if the file does not start with a ``---`` line. If no such line closes
+    it, the end of the keys was guessed.
     """
 
     frontmatter: str | None
@@ -83,19 +77,20 @@ def split_frontmatter(text: str) -> Sections:
     first ``---`` and blanks after it are skipped.
     """
     text = unix_lines(text.removeprefix("\ufeff"))
-    start = len(text) - len(text.lstrip())
-    opening_end = text.find("\n", start)
-    if opening_end < 0 or text[start:opening_end].rstrip() != "---":
+    opening = _OPENING_LINE.match(text)
+    if opening is None:
         return Sections(None, text)
-    first_line = text.count("\n", 0, opening_end) + 2
-    bounds = _find_closing_line(text, opening_end)
-    if bounds is None:
-        end = end_of_keys(text, opening_end + 1)
-        bounds = (end, end)
-    frontmatter = text[opening_end + 1 : bounds[0]]
-    body_line = text.count("\n", 0, bounds[1]) + 1
-    closed = bounds[0] != bounds[1]
-    return Sections(frontmatter, text[bounds[1] :], first_line, body_line, closed)
+    start = opening.end()
+    closing = _CLOSING_LINE.search(text, start - 1)
+    end = closing.start() + 1 if closing else end_of_keys(text, start)
+    after = closing.end() if closing else end
+    return Sections(
+        frontmatter=text[start:end],
+        body=text[after:],
+        first_line=text.count("\n", 0, start) + 1,
+        body_line=text.count("\n", 0, after) + 1,
+        closed=closing is not None,
+    )
 
 
 def unix_lines(text: str) -> str:
@@ -103,33 +98,16 @@ def unix_lines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
-def _find_closing_line(text: str, start: int) -> tuple[int, int] | None:
-    """Return where the closing ``---`` line begins and where the text after it begins."""
-    at = text.find("\n---", start)
-    while at >= 0:
-        end = text.find("\n", at + 1)
-        end = len(text) if end < 0 else end
-        if not text[at + 4 : end].strip():
-            return at + 1, min(end + 1, len(text))
-        at = text.find("\n---", end)
-    return None
-
-
 def end_of_keys(text: str, start: int = 0) -> int:
-    """Return where an unclosed block of ``key: value`` lines must have ended.
+    """Return the start of the first unindented line that is neither a key nor a list entry.
 
-    That is the first unindented line that is neither a key nor a list entry: in practice a Markdown
-    heading or a paragraph.
+    There unclosed frontmatter must have ended: in practice at a Markdown heading or a paragraph.
     """
-    at = start
-    while at < len(text):
-        line_end = text.find("\n", at)
-        line_end = len(text) if line_end < 0 else line_end
-        line = text[at:line_end]
-        is_inside = not line.strip() or line[0] in " \t" or line.startswith("- ")
+    for line in text[start:].split("\n"):
+        is_inside = not line.strip() or line.startswith((" ", "\t", "- "))
         if not is_inside and not KEY_LINE.match(line):
-            return at
-        at = line_end + 1
+            return start
+        start += len(line) + 1
     return len(text)
 
 
@@ -143,13 +121,9 @@ def load_yaml(
     `first_line` is the line of the file on which the text starts.
 
     Raises:
-        ParseError: The text is not a YAML mapping, or it is too large, too deep, has too many
-            values,
-            or has anchors, aliases or tags.
+        ParseError: The text is not a YAML mapping, is too large or deep, or has anchors or tags.
     """
-    if len(text) > MAX_FRONTMATTER_BYTES or len(text.encode("utf-8", "replace")) > (
-        MAX_FRONTMATTER_BYTES
-    ):
+    if len(text.encode("utf-8", "replace")) > MAX_FRONTMATTER_BYTES:
         raise ParseError(
             f"The frontmatter is larger than {MAX_FRONTMATTER_BYTES} bytes; move text to the body.",
             code="frontmatter-too-large",
@@ -157,36 +131,30 @@ def load_yaml(
         )
     reader = _EventReader(text, first_line)
     try:
-        values = reader.read_document()
+        return reader.read_document(), tuple(reader.findings)
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        raise _invalid(error, first_line) from error
-    return values, tuple(reader.findings)
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise ParseError(
+            f"The frontmatter is not YAML: {problem}; quote values that hold ': ' or odd"
+            " characters.",
+            code="yaml-invalid",
+            line=None if mark is None else first_line + mark.line,
+        ) from error
 
 
 def find_flow_style(text: str, *, first_line: int = 1) -> int | None:
     """Return the line of the first list or mapping in brackets, or None."""
-    events = _events(text)
-    for event in events:
+    for event in _events(text):
         if getattr(event, "flow_style", None):
             return first_line + int(event.start_mark.line)
     return None
 
 
 def _events(text: str) -> Iterator[Any]:
-    """Parse YAML into events, in C if PyYAML was built with it."""
-    events: Iterator[Any] = yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML may be built without C
+    events: Iterator[Any] = yaml.parse(text, Loader=loader)
     return events
-
-
-def _invalid(error: Exception, first_line: int) -> ParseError:
-    mark = getattr(error, "problem_mark", None)
-    line = None if mark is None else first_line + mark.line
-    problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-    return ParseError(
-        f"The frontmatter is not YAML: {problem}; quote values that hold ': ' or odd characters.",
-        code="yaml-invalid",
-        line=line,
-    )
 
 
 class _EventReader:
@@ -208,11 +176,9 @@ class _EventReader:
         next(self._events)
         if not isinstance(following := next(self._events), yaml.StreamEndEvent):
             raise self._refusal(following, "yaml-invalid", "it holds more than one document")
-        if value is None:
-            return {}
-        if not isinstance(value, dict):
+        if value is not None and not isinstance(value, dict):
             raise self._refusal(event, "yaml-not-a-mapping", "it has no 'key: value' lines")
-        return value
+        return value or {}
 
     def _next(self) -> Any:
         """Return the next event after checking its anchor, its tag and the count."""
@@ -223,12 +189,13 @@ class _EventReader:
         if getattr(event, "anchor", None) is not None:
             raise self._refusal(event, "yaml-anchor", f"anchor or alias {event.anchor!r}")
         tag = getattr(event, "tag", None)
-        if tag is not None and tag != "!" and not _is_core(tag):
+        if tag is not None and tag not in _PLAIN_TAGS:
             code = "yaml-tag" if tag.startswith(_CORE_TAG) else "yaml-local-tag"
             raise self._refusal(event, code, f"tag {tag!r}")
         return event
 
     def _read_node(self, event: Any, depth: int) -> JsonValue:
+        """Return the value whose first event was just read."""
         if isinstance(event, yaml.ScalarEvent):
             return _resolve(event)
         if depth >= MAX_DEPTH:
@@ -238,10 +205,6 @@ class _EventReader:
             while not isinstance(event := self._next(), yaml.SequenceEndEvent):
                 items.append(self._read_node(event, depth + 1))
             return items
-        return self._read_mapping(depth)
-
-    def _read_mapping(self, depth: int) -> dict[str, JsonValue]:
-        """Return the mapping whose start event was just read."""
         values: dict[str, JsonValue] = {}
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
             if isinstance(event, yaml.ScalarEvent):
@@ -255,17 +218,12 @@ class _EventReader:
             values[key] = self._read_node(self._next(), depth + 1)
         return values
 
-    def _refusal(self, event: Any, code: str, what: str) -> ParseError:
-        line = self._first_line + event.start_mark.line
+    def _refusal(self, event: Any, code: str, reason: str) -> ParseError:
         return ParseError(
-            f"The frontmatter is refused: {what}; write plain 'key: value' lines.",
+            f"The frontmatter is refused: {reason}; write plain 'key: value' lines.",
             code=code,
-            line=line,
+            line=self._first_line + event.start_mark.line,
         )
-
-
-def _is_core(tag: str) -> bool:
-    return tag.startswith(_CORE_TAG) and tag[len(_CORE_TAG) :] in _CORE_TYPES
 
 
 def _well_formed(text: str) -> str:
@@ -276,11 +234,10 @@ def _well_formed(text: str) -> str:
 def _resolve(event: Any) -> str | int | float | bool | None:
     """Return a scalar as a YAML 1.2 core type if its written form survives."""
     text: str = event.value
-    if not event.implicit[0]:
-        return _well_formed(text)
-    if text in _WORDS:
-        return _WORDS[text]
-    if _NUMBER.fullmatch(text):
-        number: int | float = float(text) if "." in text else int(text)
-        return number if repr(number) == text else text
+    if event.implicit[0]:
+        if text in _WORDS:
+            return _WORDS[text]
+        if _NUMBER.fullmatch(text):
+            number: int | float = float(text) if "." in text else int(text)
+            return number if repr(number) == text else text
     return _well_formed(text)

@@ -1,9 +1,4 @@
-"""Frontmatter in its many spellings → `SkillMetadata`.
-
-Of the skills that a skill needs, only keys that speak of skills count: ``dependencies`` and
-``requires`` alone are packages, programs and servers in real skills, and ``related-skills`` is a
-hint.
-"""
+"""Frontmatter in its many spellings → `SkillMetadata`."""
 
 from __future__ import annotations
 
@@ -30,15 +25,9 @@ CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\ud800-\u
 
 _TOOL = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
 _TAG_KEYS = ("tags", "tag", "keywords", "keyword")
-_TRIGGER_KEYS = (
-    "triggers",
-    "trigger",
-    "triggerphrases",
-    "triggerphrase",
-    "triggerkeywords",
-    "triggerwords",
-    "activationphrases",
-    "activationkeywords",
+_TRIGGER_KEYS = tuple(
+    "triggers trigger triggerphrases triggerphrase triggerkeywords triggerwords activationphrases "
+    "activationkeywords".split()
 )
 _NESTING_KEYS = ("metadata", "agentmetadata")
 _YES = frozenset({"true", "yes", "on", "1"})
@@ -46,15 +35,11 @@ _YES = frozenset({"true", "yes", "on", "1"})
 MAX_REQUIREMENTS = 100
 MAX_REQUIREMENT_CHARS = 200
 
-_REQUIREMENT_KEYS = (
-    "requiresskills",
-    "requiredskills",
-    "dependsonskills",
-    "prerequisiteskills",
-    "skilldependencies",
+_REQUIREMENT_KEYS = tuple(
+    "requiresskills requiredskills dependsonskills prerequisiteskills skilldependencies".split()
 )
 _REQUIREMENT_GROUPS = ("requires", "dependencies")
-"""Mappings that name skills under ``skills``, beside tools and packages."""
+"""Mappings that name skills under ``skills``; all else there is packages, programs and servers."""
 _REQUIRED_NAME_KEYS = ("name", "skill", "id")
 _CONSTRAINT_KEYS = ("version", "constraint")
 _OPERATOR = re.compile(r"[<>=~^]|!=")
@@ -69,15 +54,27 @@ def regular_metadata(
 
     Field names are compared without case, hyphens and underscores. A field is looked up at the top,
     then in ``metadata``, then in the mappings inside it (``metadata.hermes.tags``). `folder` names
-    the skill if the frontmatter does not.
-
-    Raises:
-        ParseError: The description is missing or empty.
+    the skill if the frontmatter does not. Without a description, `ParseError` is raised.
     """
     levels = _levels(frontmatter)
-    description, findings = _description(levels[0].get("description"))
+    described = levels[0].get("description")
+    description = clean(as_text(described))
+    if not description:
+        raise ParseError(
+            "The frontmatter has no description; say what the skill does and when to use it.",
+            code="description-missing",
+        )
+    findings = []
+    if isinstance(described, (list, dict)):
+        message = "The description is a list or mapping; it was joined, write it as one string."
+        findings.append(Finding("description-not-text", message))
+    if len(description) > MAX_DESCRIPTION_CHARS:
+        message = (
+            f"The description has {len(description)} characters; agents may see only the first "
+            f"{MAX_DESCRIPTION_CHARS}."
+        )
+        findings.append(Finding("description-too-long", message))
     name = " ".join(clean(as_text(levels[0].get("name"))).split())
-    findings += check_name(name, folder)
     requires, more = regular_requirements(levels[:2])
     metadata = SkillMetadata(
         name=name or folder,
@@ -93,7 +90,7 @@ def regular_metadata(
         requires=requires,
         frontmatter=frontmatter,
     )
-    return metadata, (*findings, *more)
+    return metadata, (*findings, *check_name(name, folder), *more)
 
 
 def clean(text: str) -> str:
@@ -117,10 +114,7 @@ def as_text(value: JsonValue) -> str:
 
 
 def allowed_tools(value: JsonValue) -> tuple[str, ...]:
-    """Return tool names from a list, or from a string separated by blanks or commas.
-
-    Blanks inside parentheses, as in ``Bash(git add:*)``, do not separate names.
-    """
+    """Return tool names, such as ``Bash(git add:*)``, from a list or a string of them."""
     if isinstance(value, list):
         return tuple(filter(None, (as_text(tool).strip() for tool in value)))
     return tuple(_TOOL.findall(as_text(value)))
@@ -129,52 +123,28 @@ def allowed_tools(value: JsonValue) -> tuple[str, ...]:
 def check_name(
     name: str, folder: str, rank: Literal["error", "warning"] = "warning"
 ) -> list[Finding]:
-    """Return every way in which a name breaks the specification.
+    """Return every way in which a name, as written, breaks the specification."""
+    return [Finding(code, text, None, rank) for code, text in _name_problems(name, folder)]
 
-    `name` is as written, stripped; the skill's `folder` must have the same name. `rank` is the
-    severity of the findings.
-    """
-    if not name:
-        message = f"The frontmatter has no name; add 'name: {folder}'."
-        return [Finding("name-missing", message, None, rank)]
-    written = len(name)
-    name = unicodedata.normalize("NFKC", name[:_NORMALIZED_CHARS])
+
+def _name_problems(written: str, folder: str) -> Iterator[tuple[str, str]]:
+    if not written:
+        yield "name-missing", f"The frontmatter has no name; add 'name: {folder}'."
+        return
+    name = unicodedata.normalize("NFKC", written[:_NORMALIZED_CHARS])
+    length = len(name) if len(written) <= _NORMALIZED_CHARS else len(written)
     shown = repr(name[:MAX_NAME_CHARS])
-    problems = []
     if len(name) > MAX_NAME_CHARS:
-        length = len(name) if written <= _NORMALIZED_CHARS else written
-        message = f"The name has {length} characters; shorten it to {MAX_NAME_CHARS}."
-        problems.append(Finding("name-too-long", message, None, rank))
-    if not all(char.isalnum() or char == "-" for char in name) or name != name.lower():
+        yield "name-too-long", f"The name has {length} characters; shorten it to {MAX_NAME_CHARS}."
+    if name != name.lower() or not name.replace("-", "a").isalnum():
         message = f"The name {shown} should hold only lowercase letters, digits and hyphens."
-        problems.append(Finding("name-characters", message, None, rank))
-    if name.startswith("-") or name.endswith("-") or "--" in name:
+        yield "name-characters", message
+    if not all(name.split("-")):
         message = f"The name {shown} should have single hyphens, between letters or digits."
-        problems.append(Finding("name-hyphens", message, None, rank))
+        yield "name-hyphens", message
     if name != unicodedata.normalize("NFKC", folder):
         message = f"The name {shown} differs from its folder {folder!r}; rename one of them."
-        problems.append(Finding("name-differs-from-folder", message, None, rank))
-    return problems
-
-
-def _description(value: JsonValue) -> tuple[str, list[Finding]]:
-    description = clean(as_text(value))
-    if not description:
-        raise ParseError(
-            "The frontmatter has no description; say what the skill does and when to use it.",
-            code="description-missing",
-        )
-    findings = []
-    if isinstance(value, (list, dict)):
-        message = "The description is a list or mapping; it was joined, write it as one string."
-        findings.append(Finding("description-not-text", message))
-    if len(description) > MAX_DESCRIPTION_CHARS:
-        message = (
-            f"The description has {len(description)} characters; agents may see only the first "
-            f"{MAX_DESCRIPTION_CHARS}."
-        )
-        findings.append(Finding("description-too-long", message))
-    return description, findings
+        yield "name-differs-from-folder", message
 
 
 def _levels(frontmatter: Mapping[str, JsonValue]) -> list[Fields]:
@@ -200,11 +170,8 @@ def _folded(fields: Mapping[str, JsonValue]) -> Fields:
 
 def _first(levels: Iterable[Fields], *keys: str) -> JsonValue:
     """Return the first value that is present, outer levels first."""
-    for fields in levels:
-        for key in keys:
-            if fields.get(key) is not None:
-                return fields[key]
-    return None
+    found = (fields.get(key) for fields in levels for key in keys)
+    return next((value for value in found if value is not None), None)
 
 
 def _first_text(levels: Iterable[Fields], *keys: str) -> str:
@@ -213,15 +180,11 @@ def _first_text(levels: Iterable[Fields], *keys: str) -> str:
 
 def _collect(levels: Iterable[Fields], keys: tuple[str, ...]) -> tuple[str, ...]:
     """Return the phrases of all these fields, in order, without repeats."""
-    phrases: dict[str, None] = {}
-    for fields in levels:
-        for key in keys:
-            if key in fields:
-                phrases.update(dict.fromkeys(_phrases(fields[key])))
-    return tuple(phrases)
+    values = [fields[key] for fields in levels for key in keys if key in fields]
+    return tuple(dict.fromkeys(phrase for value in values for phrase in _phrases(value)))
 
 
-def _phrases(value: JsonValue) -> Iterable[str]:
+def _phrases(value: JsonValue) -> Iterator[str]:
     """Yield the phrases of a list, of a mapping's values, or of a comma-separated string."""
     if isinstance(value, dict):
         value = list(value.values())
@@ -240,108 +203,47 @@ def _phrases(value: JsonValue) -> Iterable[str]:
 def regular_requirements(
     levels: Iterable[Mapping[str, JsonValue]],
 ) -> tuple[tuple[str, ...], list[Finding]]:
-    """Return the skills that a frontmatter requires, and the oddities of its declarations.
+    """Return the skills that a frontmatter requires, in order, and what is odd about them.
 
-    Each is ``name`` or ``name@constraint``, in the order written, without repeats. `levels` are the
-    folded fields of the top level and of ``metadata``.
+    Each is ``name`` or ``name@constraint``. `levels` are the folded fields of the top level and of
+    ``metadata``.
     """
     requirements: dict[str, None] = {}
-    findings: list[Finding] = []
-    declared = (
-        text for fields in levels for value in _declared(fields) for text in _required_texts(value)
-    )
-    for place, text in enumerate(_rejoined(declared)):
+    problems: list[str] = []
+    for place, text in enumerate(_requirement_texts(levels)):
         if place == MAX_REQUIREMENTS:
-            findings.append(_unusable(f"Only the first {MAX_REQUIREMENTS} needed skills count."))
+            problems.append(f"Only the first {MAX_REQUIREMENTS} needed skills count.")
             break
         name, constraint = _split_constraint(text)
         try:
             constraint = normal_constraint(constraint)
         except VersionConstraintError as error:
             shown = name[:MAX_REQUIREMENT_CHARS]
-            findings.append(
-                _unusable(f"{error} Any version of the needed skill {shown!r} will do.")
-            )
+            problems.append(f"{error} Any version of the needed skill {shown!r} will do.")
             constraint = ""
         requirement = f"{name}@{constraint}" if constraint else name
-        if _is_requirement_name(name, requirement) and len(requirement) <= MAX_REQUIREMENT_CHARS:
+        # The name can be told apart from the constraint.
+        is_plain = bool(name) and not _OPERATOR.search(name)
+        is_plain = is_plain and split_requirement(requirement)[0] == name
+        if is_plain and len(requirement) <= MAX_REQUIREMENT_CHARS:
             requirements[requirement] = None
         else:
             shown = text[:MAX_REQUIREMENT_CHARS]
-            message = (
+            problems.append(
                 f"The needed skill {shown!r} has no usable name; write name or name@constraint."
             )
-            findings.append(_unusable(message))
-    return tuple(requirements), findings
+    return tuple(requirements), [Finding("requirement-invalid", problem) for problem in problems]
 
 
-def _is_requirement_name(name: str, requirement: str) -> bool:
-    """Return whether the name of a requirement can be told apart from its constraint."""
-    return bool(name) and not _OPERATOR.search(name) and split_requirement(requirement)[0] == name
-
-
-def _unusable(message: str) -> Finding:
-    return Finding("requirement-invalid", message)
-
-
-def _declared(fields: Mapping[str, JsonValue]) -> Iterator[JsonValue]:
-    """Yield the values that name required skills."""
-    for key in _REQUIREMENT_KEYS:
-        if key in fields:
-            yield fields[key]
-    for key in _REQUIREMENT_GROUPS:
-        if isinstance(fields.get(key), dict):
-            yield fields[key].get("skills")
-
-
-def _required_texts(value: JsonValue) -> Iterator[str]:
-    """Yield the required skills of a value, each as ``name`` or ``name@constraint``."""
-    if isinstance(value, dict):
-        yield from _requirements_of_mapping(value)
-    elif isinstance(value, list):
-        for item in value:
-            yield from (
-                _required_texts(item) if isinstance(item, (list, dict)) else _scalar_text(item)
-            )
-    else:
-        for text in _scalar_text(value):
-            yield from re.split(r"[,;\n]", text.strip().strip("[]"))
-
-
-def _requirements_of_mapping(value: Mapping[str, JsonValue]) -> Iterator[str]:
-    """Yield the one skill that a mapping describes, or all skills that are its keys."""
-    name = next((value[key] for key in _REQUIRED_NAME_KEYS if value.get(key)), None)
-    if isinstance(name, str):
-        value = {name: value}
-    for key, version in value.items():
-        if version is not False and not _is_optional(version):
-            yield f"{key}@{_constraint_of(version)}"
-
-
-def _is_optional(value: JsonValue) -> bool:
-    return isinstance(value, dict) and (
-        value.get("optional") is True or value.get("required") is False
-    )
-
-
-def _constraint_of(value: JsonValue) -> str:
-    """Return the constraint in the description of a required skill, or an empty string."""
-    if isinstance(value, dict):
-        value = next((value[key] for key in _CONSTRAINT_KEYS if key in value), None)
-    items = value if isinstance(value, list) else [value]
-    return ",".join(text for item in items for text in _scalar_text(item))
-
-
-def _scalar_text(value: JsonValue) -> Iterator[str]:
-    """Yield a string or number as text, and nothing for any other value."""
-    if isinstance(value, (str, int, float)) and not isinstance(value, bool):
-        yield str(value)
-
-
-def _rejoined(texts: Iterable[str]) -> Iterator[str]:
-    """Yield the texts cleaned, with ``>=1,<2`` joined again if its comma was split."""
+def _requirement_texts(levels: Iterable[Mapping[str, JsonValue]]) -> Iterator[str]:
+    """Yield the requirements cleaned, with ``>=1,<2`` joined again if its comma was split."""
+    values: list[JsonValue] = []
+    for fields in levels:
+        values += [fields[key] for key in _REQUIREMENT_KEYS if key in fields]
+        groups = [fields[key] for key in _REQUIREMENT_GROUPS if isinstance(fields.get(key), dict)]
+        values += [group.get("skills") for group in groups]
     requirement = ""
-    for text in texts:
+    for text in (text for value in values for text in _required_texts(value)):
         text = one_line(text).strip("\"' ")
         if requirement and _OPERATOR.match(text):
             requirement += f",{text}"
@@ -351,6 +253,40 @@ def _rejoined(texts: Iterable[str]) -> Iterator[str]:
             requirement = text
     if requirement:
         yield requirement
+
+
+def _required_texts(value: JsonValue) -> Iterator[str]:
+    """Yield the required skills of a value, each as ``name`` or ``name@constraint``."""
+    if isinstance(value, dict):
+        # The mapping describes one skill, or its keys are the skills.
+        name = next((value[key] for key in _REQUIRED_NAME_KEYS if value.get(key)), None)
+        skills = {name: value} if isinstance(name, str) else value
+        for key, about in skills.items():
+            is_optional = isinstance(about, dict) and (
+                about.get("optional") is True or about.get("required") is False
+            )
+            if about is not False and not is_optional:
+                yield f"{key}@{_constraint_of(about)}"
+    elif isinstance(value, list):
+        for item in value:
+            is_nested = isinstance(item, (list, dict))
+            yield from _required_texts(item) if is_nested else [_scalar_text(item)]
+    else:
+        yield from re.split(r"[,;\n]", _scalar_text(value).strip().strip("[]"))
+
+
+def _constraint_of(value: JsonValue) -> str:
+    """Return the constraint in the description of a required skill, or an empty string."""
+    if isinstance(value, dict):
+        value = next((value[key] for key in _CONSTRAINT_KEYS if key in value), None)
+    items = value if isinstance(value, list) else [value]
+    return ",".join(filter(None, map(_scalar_text, items)))
+
+
+def _scalar_text(value: JsonValue) -> str:
+    """Return a string or number as text, and nothing for any other value."""
+    is_scalar = isinstance(value, (str, int, float)) and not isinstance(value, bool)
+    return str(value) if is_scalar else ""
 
 
 def _split_constraint(text: str) -> tuple[str, str]:

@@ -1,15 +1,22 @@
-"""The bytes of a SKILL.md → a `Skill`: lenient, pure, and every repair reported."""
+"""The bytes of a SKILL.md → a `Skill`: lenient, pure, and every repair reported.
+
+Frontmatter that is not YAML is read entry by entry, so that its readable part survives.
+"""
 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
+import re
+import textwrap
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from skillsearch.errors import ParseError
 from skillsearch.skills.chunks import parse_chunks
 from skillsearch.skills.frontmatter import (
     HARMFUL_CODES,
+    KEY_LINE,
     MAX_FRONTMATTER_BYTES,
     Finding,
     Sections,
@@ -19,11 +26,23 @@ from skillsearch.skills.frontmatter import (
     unix_lines,
 )
 from skillsearch.skills.metadata import CONTROL_CHARACTERS, regular_metadata
-from skillsearch.skills.repair import find_offset_frontmatter, repair_mapping
 from skillsearch.skills.resources import content_hash
 from skillsearch.types import Diagnostic, JsonValue, Skill
 
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_UNCLOSED = (
+    "frontmatter-unclosed",
+    "The frontmatter is not closed; its end was guessed, add a '---' line.",
+)
+_MAX_LEVELS = 4
+_MAX_PREAMBLE_CHARS = 2_000
+_OFFSET_START = re.compile(
+    r"^(?:---[ \t]*\n)?(?=(?:name|description)[ \t]*:[ \t]*\S)", re.MULTILINE
+)
+_TAB_INDENT = re.compile(r"^ *\t[ \t]*", re.MULTILINE)
+_BLOCK_INDICATOR = re.compile(r"[|>][-+0-9]{0,3}(?:[ \t]+#.*)?")
+_ANCHOR = re.compile(r"(?<![^\s\[{,])&(\w+)")
+_ALIAS = re.compile(r"(?<![^\s\[{,])\*(\w+)")
 
 
 def parse_skill(
@@ -31,34 +50,21 @@ def parse_skill(
 ) -> tuple[Skill, tuple[Diagnostic, ...]]:
     """Parse a SKILL.md, repairing what can be repaired; linear in the size of `data`.
 
-    A file whose description a person can read becomes a skill, whatever is wrong around it. The
-    folder of `path` names the skill if the frontmatter does not. Every repair and guess comes back
-    as a diagnostic.
+    A file whose description a person can read becomes a skill; every repair and guess comes back as
+    a diagnostic. The folder of `path` names the skill if the frontmatter does not.
 
     Raises:
         ParseError: There is no frontmatter, no description, or YAML that was written to do harm.
     """
     text, findings = decode_skill_md(data)
-    frontmatter, body, more = read_sections(text)
+    frontmatter, body, repairs = read_sections(text)
     metadata, oddities = regular_metadata(frontmatter, path.parent.name or root.name)
-    skill = Skill(
-        doc_id=doc_id,
-        metadata=metadata,
-        body=body.strip(),
-        path=path,
-        root=root,
-        content_hash=content_hash(data),
-    )
-    where = str(path)
-    found = (*findings, *more, *oddities, *_chunk_findings(text, body.lstrip()))
-    return skill, tuple(finding.at(where) for finding in found)
-
-
-def _chunk_findings(text: str, body: str) -> Iterator[Finding]:
-    """Yield the oddities of a body's chunks, with lines counted in the file."""
-    for finding in parse_chunks(body.rstrip()).findings:
-        before = unix_lines(text).count("\n") - body.count("\n")
-        yield finding._replace(line=before + (finding.line or 1))
+    findings += [*repairs, *oddities]
+    skill = Skill(doc_id, metadata, body.strip(), path, root, content_hash(data))
+    if chunk_findings := parse_chunks(skill.body).findings:
+        before = unix_lines(text).count("\n") - body.lstrip().count("\n")
+        findings += [one._replace(line=before + (one.line or 1)) for one in chunk_findings]
+    return skill, tuple(finding.at(str(path)) for finding in findings)
 
 
 def decode_skill_md(data: bytes) -> tuple[str, list[Finding]]:
@@ -78,96 +84,162 @@ def decode_skill_md(data: bytes) -> tuple[str, list[Finding]]:
         return data.decode("utf-8"), []
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        text, encoding = _decode_legacy(data)
-        message = f"The file is not UTF-8; it was read as {encoding}, save it as UTF-8."
-        return text, [Finding("not-utf8", message, line)]
-
-
-def _decode_legacy(data: bytes) -> tuple[str, str]:
-    """Decode bytes that are not UTF-8 throughout; return the text and the encoding's name."""
-    text = data.decode("utf-8", "replace")
-    damaged = text.count("\ufffd")
-    intact = sum(char > "\x7f" for char in text) - damaged
-    if intact > damaged:
-        return text, "damaged UTF-8"
-    return data.decode("cp1252", "replace"), "Windows-1252"
+    text, encoding = data.decode("utf-8", "replace"), "damaged UTF-8"
+    if 2 * text.count("\ufffd") >= sum(char > "\x7f" for char in text):
+        text, encoding = data.decode("cp1252", "replace"), "Windows-1252"
+    message = f"The file is not UTF-8; it was read as {encoding}, save it as UTF-8."
+    return text, [Finding("not-utf8", message, line)]
 
 
 def read_sections(text: str) -> tuple[dict[str, JsonValue], str, list[Finding]]:
     """Return the values of the frontmatter, the body as it stands, and a finding for each repair.
 
-    Raises:
-        ParseError: There is no frontmatter, or YAML that was written to do harm.
+    Without frontmatter, or with YAML that was written to do harm, `ParseError` is raised.
     """
     sections = split_frontmatter(text)
-    is_offset = sections.first_line > 2
+    is_offset = sections.frontmatter is None or sections.first_line > 2
     if sections.frontmatter is None:
-        sections = find_offset_frontmatter(text) or sections
-        is_offset = True
-    if sections.frontmatter is None:
+        sections = _find_offset_frontmatter(unix_lines(text)) or sections
+    frontmatter, first_line = sections.frontmatter, sections.first_line
+    if frontmatter is None:
         raise ParseError(
             "The file does not start with frontmatter; begin it with a '---' line, name and"
             " description, and another '---' line.",
             code="frontmatter-missing",
             line=1,
         )
-    frontmatter, findings = _without_control_characters(sections)
+    findings = []
+    if found := CONTROL_CHARACTERS.search(frontmatter):
+        line = first_line + frontmatter.count("\n", 0, found.start())
+        message = f"The frontmatter holds the control character {found[0]!r}; remove it."
+        findings.append(Finding("control-characters", message, line))
+        frontmatter = CONTROL_CHARACTERS.sub(" ", frontmatter)
     if is_offset:
         message = "The file does not start with a '---' line; hosts may not see its frontmatter."
         findings.append(Finding("frontmatter-offset", message, 1))
     if not sections.closed:
-        findings.append(_unclosed(sections.first_line))
+        findings.append(Finding(*_UNCLOSED, first_line))
     try:
-        values, more = load_yaml(frontmatter, first_line=sections.first_line)
+        values, more = load_yaml(frontmatter, first_line=first_line)
     except ParseError as error:
-        return _repaired(sections, frontmatter, findings, error)
+        values, body, repairs = _repair(frontmatter, sections, error)
+        return values, body, [*findings, *repairs]
     return values, sections.body, [*findings, *more]
 
 
-def _without_control_characters(sections: Sections) -> tuple[str, list[Finding]]:
-    text = sections.frontmatter or ""
-    found = CONTROL_CHARACTERS.search(text)
-    if found is None:
-        return text, []
-    line = sections.first_line + text.count("\n", 0, found.start())
-    message = f"The frontmatter holds the control character {found[0]!r}; remove it."
-    cleaned = CONTROL_CHARACTERS.sub(" ", text)
-    return cleaned, [Finding("control-characters", message, line)]
+def _find_offset_frontmatter(text: str) -> Sections | None:
+    """Find frontmatter that follows other text, which goes to the body, or lacks its first line.
+
+    An example inside a code fence does not count.
+    """
+    found = _OFFSET_START.search(text, 0, _MAX_PREAMBLE_CHARS)
+    if found is None or "```" in text[: found.start()]:
+        return None
+    preamble = text[: found.start()]
+    opening = "" if found[0] else "---\n"
+    sections = split_frontmatter(opening + text[found.start() :])
+    lines = preamble.count("\n") - opening.count("\n")
+    return replace(
+        sections,
+        body=preamble + sections.body,
+        first_line=sections.first_line + lines,
+        body_line=sections.body_line + lines,
+    )
 
 
-def _unclosed(line: int) -> Finding:
-    message = "The frontmatter is not closed; its end was guessed, add a '---' line."
-    return Finding("frontmatter-unclosed", message, line)
-
-
-def _repaired(
-    sections: Sections, frontmatter: str, findings: list[Finding], error: ParseError
+def _repair(
+    frontmatter: str, sections: Sections, error: ParseError
 ) -> tuple[dict[str, JsonValue], str, list[Finding]]:
     """Read frontmatter that `load_yaml` refused with `error`, if that is safe.
 
-    A horizontal rule in the body may have been taken for the closing line. Then the keys end
-    earlier and the rest belongs to the body.
+    A horizontal rule in the body may have been taken for the closing line. Then a heading or a code
+    fence below the description ends the keys, and the rest belongs to the body.
     """
     body = sections.body
-    keys = frontmatter[: _end_before_heading(frontmatter)]
-    if len(keys) < len(frontmatter) and len(keys) <= MAX_FRONTMATTER_BYTES:
-        body = f"{frontmatter[len(keys) :]}---\n{body}"
-        findings = [*findings, _unclosed(sections.first_line)]
+    findings: list[Finding] = []
+    end = end_of_keys(frontmatter)
+    is_markdown = frontmatter.startswith(("#", "```"), end)
+    if is_markdown and "description" in frontmatter[:end] and end <= MAX_FRONTMATTER_BYTES:
+        body = f"{frontmatter[end:]}---\n{body}"
+        frontmatter = frontmatter[:end]
+        findings.append(Finding(*_UNCLOSED, sections.first_line))
     elif error.code in HARMFUL_CODES:
         raise error
-    values, more = repair_mapping(keys, first_line=sections.first_line)
+    values, more = repair_mapping(frontmatter, first_line=sections.first_line)
     if not values:
         raise error
-    if not more and body is sections.body:
+    if not more and not findings:
         message = f"{error} Each entry was read by itself; check the result."
-        more = (Finding("yaml-salvaged", message, error.line),)
+        findings.append(Finding("yaml-salvaged", message, error.line))
     return values, body, [*findings, *more]
 
 
-def _end_before_heading(frontmatter: str) -> int:
-    """Return where a heading or a code fence below the description ends the keys."""
-    end = end_of_keys(frontmatter)
-    is_markdown = frontmatter.startswith(("#", "```"), end)
-    if is_markdown and "description" in frontmatter[:end]:
-        return end
-    return len(frontmatter)
+def repair_mapping(
+    text: str, *, first_line: int = 1, level: int = 0
+) -> tuple[dict[str, JsonValue], tuple[Finding, ...]]:
+    """Read ``key: value`` lines one entry at a time; an entry that is not YAML becomes text.
+
+    Returns the mapping, empty if there is no key, and a finding for each entry read as text. Lines
+    above the first key are skipped; every other is read once per nesting level. A text that was
+    written to cost time raises `ParseError`.
+    """
+    if anchors := set(_ANCHOR.findall(text)) & set(_ALIAS.findall(text)):
+        raise ParseError(
+            f"The frontmatter is refused: alias of anchor {min(anchors)!r}; write the value out.",
+            code="yaml-anchor",
+        )
+    text = textwrap.dedent(_TAB_INDENT.sub(lambda tabs: tabs[0].expandtabs(2), text))
+    lines = text.split("\n")
+    starts = [number for number, line in enumerate(lines) if KEY_LINE.match(line)]
+    values: dict[str, JsonValue] = {}
+    findings: list[Finding] = []
+    for start, end in pairwise((*starts, len(lines))):
+        key = lines[start].partition(":")[0].strip().strip("\"'")
+        found, problems = _read_entry(key, lines[start:end], first_line + start, level)
+        if key in values:
+            message = f"The key {key!r} stands twice; the last value counts, remove one."
+            findings.append(Finding("yaml-duplicate-key", message, first_line + start))
+        values |= found
+        findings += problems
+    return values, tuple(findings)
+
+
+def _read_entry(
+    key: str, lines: list[str], first_line: int, level: int
+) -> tuple[dict[str, JsonValue], tuple[Finding, ...]]:
+    """Return a top-level key as YAML if it parses, otherwise as text with a finding."""
+    try:
+        return load_yaml("\n".join(lines), first_line=first_line)
+    except ParseError as error:
+        if error.code in HARMFUL_CODES:
+            raise
+    head = lines[0].partition(":")[2].strip()
+    tail = textwrap.dedent("\n".join(lines[1:]))
+    if not head and level < _MAX_LEVELS and KEY_LINE.match(tail.lstrip()):
+        inner, findings = repair_mapping(tail, first_line=first_line + 1, level=level + 1)
+        return {key: inner}, findings
+    if ": " in head or head.endswith(":"):
+        code, cause = "yaml-unquoted-colon", "holds an unquoted colon"
+    else:
+        code, cause = "yaml-salvaged", "is not YAML"
+    message = f"The value of {key!r} {cause}; it was read as text, put it in quotes."
+    value: JsonValue = tail.strip()
+    if not _BLOCK_INDICATOR.fullmatch(head):
+        texts = [line.strip() for line in (head, *lines[1:]) if line.strip()]
+        if texts and all(text.startswith("- ") for text in texts):
+            value = [_unquote(text[2:].strip()) for text in texts]
+        else:
+            value = _unquote(" ".join(texts))
+    return {key: value}, (Finding(code, message, first_line),)
+
+
+def _unquote(text: str) -> str:
+    """Strip quotes that were meant to enclose the whole text."""
+    quote = text[:1]
+    if quote not in {'"', "'"}:
+        return text
+    inner = text[1:-1] if len(text) > 1 and text.endswith(quote) else text[1:]
+    following = inner.find(quote)
+    if following > 0 and not inner[following - 1].isspace() and inner[following - 1] != "\\":
+        return text
+    return inner.replace('\\"', '"').replace("\\n", "\n") if quote == '"' else inner

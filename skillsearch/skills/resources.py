@@ -1,8 +1,7 @@
-"""The only module that opens the files of a skill: confined, bounded, and never through a link.
+"""The only module that opens or lists the files of a skill: bounded, and never through a link.
 
-Links inside a skill are refused even if their target is inside it too: one rule, without exceptions
-to get wrong. The one concession is a SKILL.md that links into its own folder. A hard link looks
-like the file itself, so its owner decides (`is_foreign_link`).
+Links inside a skill are refused even if their target is inside it too; the one concession is a
+SKILL.md that links into its own folder. Of a hard link, the owner decides (`is_foreign_link`).
 """
 
 from __future__ import annotations
@@ -18,14 +17,29 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from skillsearch.errors import ParseError, SkillError
-from skillsearch.files.openat import READ_FLAGS, open_file
-from skillsearch.files.paths import confine, printable, shown, unsafe_path
-from skillsearch.skills.listing import list_files
+from skillsearch.files.openat import FOLDER_FLAGS, READ_FLAGS, open_file, using
+from skillsearch.files.paths import confine, is_plain, printable, shown, unsafe_path
 from skillsearch.types import FileContent
 
 MAX_SKILL_MD_BYTES = 1024 * 1024
 MAX_FILE_BYTES = 16 * 1024 * 1024
+MAX_LISTED_FILES = 2_000
+SKIPPED_FOLDERS = frozenset(
+    ".git .hg .mypy_cache .nox .pytest_cache .ruff_cache .svn .tox .venv __pycache__ node_modules "
+    "venv".split()
+)
+"""Folders that hold machinery rather than skills or their documents."""
 
+_MAX_LIST_DEPTH = 12
+_MAX_ENTRIES = 20_000
+
+_REFUSALS = {
+    "file-unreadable": "cannot be read ({}); check that it exists and its permissions",
+    "not-a-regular-file": "is not a regular file; put a text file there",
+    "link-leaves-skill": "is a link out of its skill folder; put the file itself there",
+    "file-too-large": "is larger than {} bytes; move parts of it to references/",
+}
+"""Why a SKILL.md is not read, by the code of the error."""
 _SCRIPTS = "scripts"
 _MAX_COMPARED_FILES = 200
 _MAX_COMPARED_CHARS = 100
@@ -38,27 +52,22 @@ def read_skill_md(path: Path, *, limit: int = MAX_SKILL_MD_BYTES) -> tuple[bytes
     A FIFO or device does not block, and a file that grows meanwhile is cut off.
 
     Raises:
-        ParseError: ``file-unreadable``, ``not-a-regular-file``, ``file-too-large``, or
-            ``link-leaves-skill`` for a link out of the folder or a hard link to another user's
-                file.
+        ParseError: With a code of `_REFUSALS`; a hard link to another user's file leaves the skill.
     """
-    fd = _open_skill_md(path)
     try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise _not_regular(path)
-        if is_foreign_link(status, path.parent.stat()):
-            raise _leaves_skill(path)
-        data = _read_up_to(fd, status, limit)
+        with using(_open_skill_md(path)) as fd:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
+                raise _refused(path, "not-a-regular-file")
+            if is_foreign_link(status, path.parent.stat()):
+                raise _refused(path, "link-leaves-skill")
+            data = _read_up_to(fd, status, limit)
     except OSError as error:
-        raise _unreadable(path, error) from error
-    finally:
-        os.close(fd)
+        is_special = error.errno == errno.ENXIO
+        code = "not-a-regular-file" if is_special else "file-unreadable"
+        raise _refused(path, code, error.strerror or str(error)) from error
     if data is None:
-        raise ParseError(
-            f"{printable(path)!r} is larger than {limit} bytes; move parts of it to references/.",
-            code="file-too-large",
-        )
+        raise _refused(path, "file-too-large", limit)
     return data, status
 
 
@@ -67,20 +76,15 @@ def _open_skill_md(path: Path) -> int:
     try:
         return os.open(path, READ_FLAGS)
     except OSError as error:
-        if error.errno == errno.ENXIO:
-            raise _not_regular(path) from error
         if error.errno != errno.ELOOP:
-            raise _unreadable(path, error) from error
-    try:
-        folder = Path(os.path.realpath(path.parent))
-        target = Path(os.path.realpath(path))
-        if target == folder:
-            raise _not_regular(path)
-        if not target.is_relative_to(folder):
-            raise _leaves_skill(path)
-        return open_file(folder, target.relative_to(folder).parts)
-    except OSError as error:
-        raise _unreadable(path, error) from error
+            raise
+    folder = Path(os.path.realpath(path.parent))
+    target = Path(os.path.realpath(path))
+    if target == folder:
+        raise _refused(path, "not-a-regular-file")
+    if not target.is_relative_to(folder):
+        raise _refused(path, "link-leaves-skill")
+    return open_file(folder, target.relative_to(folder).parts)
 
 
 def _read_up_to(fd: int, status: os.stat_result, limit: int) -> bytes | None:
@@ -95,26 +99,8 @@ def _read_up_to(fd: int, status: os.stat_result, limit: int) -> bytes | None:
     return b"".join(parts) if left > 0 else None
 
 
-def _unreadable(path: Path, error: OSError) -> ParseError:
-    reason = error.strerror or str(error)
-    return ParseError(
-        f"{printable(path)!r} cannot be read ({reason}); check that it exists and its permissions.",
-        code="file-unreadable",
-    )
-
-
-def _not_regular(path: Path) -> ParseError:
-    return ParseError(
-        f"{printable(path)!r} is not a regular file; put a text file there.",
-        code="not-a-regular-file",
-    )
-
-
-def _leaves_skill(path: Path) -> ParseError:
-    return ParseError(
-        f"{printable(path)!r} is a link out of its skill folder; put the file itself there.",
-        code="link-leaves-skill",
-    )
+def _refused(path: Path, code: str, detail: object = "") -> ParseError:
+    return ParseError(f"{printable(path)!r} {_REFUSALS[code].format(detail)}.", code=code)
 
 
 def content_hash(data: bytes) -> str:
@@ -123,24 +109,21 @@ def content_hash(data: bytes) -> str:
 
 
 def is_foreign_link(file: os.stat_result, folder: os.stat_result) -> bool:
-    """Return whether a file has several names and another owner than its skill folder.
+    """Return whether somebody may have linked another user's file into the skill.
 
-    Somebody may then have linked another user's file into the skill. Package installers link files
-    of one owner, so those pass.
+    It has several names and another owner than its folder; package installers link their own files.
     """
     return file.st_nlink > 1 and file.st_uid != folder.st_uid
 
 
 def open_in_skill(skill_dir: Path, relative: str, *, folders: Sequence[str] = ()) -> int:
-    """Open a file of a skill for reading, component by component and never through a link.
+    """Open a regular file of a skill, component by component; the caller closes the descriptor.
 
-    `relative` is not trusted; it must lie in one of the `folders` if any are given. Returns the
-    descriptor of a regular file, which the caller closes.
+    `relative` is not trusted; it must lie in one of the `folders` if any are given.
 
     Raises:
         UnsafePathError: `confine` refuses the path, or it meets a link, a folder, a special file,
-            or
-            a hard link to another user's file.
+            or a hard link to another user's file.
         SkillError: The file is missing or unreadable; names similar files.
     """
     if "%" in relative:
@@ -159,22 +142,26 @@ def _open_confined(skill_dir: Path, path: PurePosixPath, relative: str) -> int:
     except OSError as error:
         raise _open_error(skill_dir, relative, path, error) from error
     file = os.fstat(fd)
-    if stat.S_ISREG(file.st_mode) and not is_foreign_link(file, folder):
+    is_regular = stat.S_ISREG(file.st_mode)
+    if is_regular and not is_foreign_link(file, folder):
         return fd
     os.close(fd)
-    if stat.S_ISREG(file.st_mode):
-        raise unsafe_path(relative, "is a hard link to the file of another user")
-    raise unsafe_path(relative, "is not a regular file")
+    reason = "a hard link to the file of another user" if is_regular else "not a regular file"
+    raise unsafe_path(relative, f"is {reason}")
 
 
 def _open_error(skill_dir: Path, relative: str, path: PurePosixPath, error: OSError) -> SkillError:
     """Translate a failure to open: a link, a special file, a missing file or a forbidden one."""
-    if error.errno == errno.ELOOP or _meets_link(skill_dir, path):
+    is_link = error.errno == errno.ELOOP
+    with suppress(OSError):
+        inner = [skill_dir / part for part in (path, *path.parents) if part.parts]
+        is_link = is_link or any(map(Path.is_symlink, inner))
+    if is_link:
         return unsafe_path(relative, "leads through a link")
     if error.errno == errno.ENXIO:
         return unsafe_path(relative, "is not a regular file")
     if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG}:
-        return _cannot_read(relative, error)
+        return SkillError(f"The file {shown(relative)} cannot be read: {error.strerror}.")
     files, _ = list_files(skill_dir, limit=_MAX_COMPARED_FILES)
     # A name may hold hidden characters, which could mislead.
     plain = [file for file in files if file.isprintable()]
@@ -183,49 +170,31 @@ def _open_error(skill_dir: Path, relative: str, path: PurePosixPath, error: OSEr
     return SkillError(f"The skill has no file {shown(path)}. {hint}")
 
 
-def _cannot_read(relative: str, error: OSError) -> SkillError:
-    return SkillError(f"The file {shown(relative)} cannot be read: {error.strerror}.")
-
-
-def _meets_link(skill_dir: Path, path: PurePosixPath) -> bool:
-    """Return whether a part of a path is a link; only for the message."""
-    with suppress(OSError):
-        return any((skill_dir / part).is_symlink() for part in (path, *path.parents) if part.parts)
-    return False
-
-
 def read_file(
     skill_dir: Path, relative: str, *, limit: int = MAX_FILE_BYTES, folders: Sequence[str] = ()
 ) -> bytes:
-    """Read a file of a skill whole; for the arguments see `open_in_skill`.
+    """Read a file of a skill whole; see `open_in_skill`.
 
     Raises:
-        UnsafePathError: As `open_in_skill`.
-        SkillError: The file is missing, unreadable, or larger than `limit` bytes.
+        SkillError: The file is missing, unreadable, unsafe, or larger than `limit` bytes.
     """
-    fd = open_in_skill(skill_dir, relative, folders=folders)
-    try:
-        data = _read_up_to(fd, os.fstat(fd), limit)
-    except OSError as error:
-        raise _cannot_read(relative, error) from error
-    finally:
-        os.close(fd)
+    with using(open_in_skill(skill_dir, relative, folders=folders)) as fd:
+        try:
+            data = _read_up_to(fd, os.fstat(fd), limit)
+        except OSError as error:
+            message = f"The file {shown(relative)} cannot be read: {error.strerror}."
+            raise SkillError(message) from error
     if data is None:
         raise SkillError(f"The file {shown(relative)} is larger than {limit} bytes; split it up.")
     return data
 
 
 def script_path(skill_dir: Path, script: str) -> Path:
-    """Return the absolute path of a script of a skill, for a program that is to run it.
+    """Return the absolute path of a script of a skill; refuses and raises as `open_in_skill`.
 
-    Whatever `open_in_skill` refuses is refused here. But a path, unlike an open file, is only as
-    safe as its folder: whoever can write there can replace the file. `script` is relative to
+    A path, unlike an open file, is only as safe as its folder. `script` is relative to
     ``scripts/``; it may start with ``scripts/``, as in the list of files, unless that names a file
     of ``scripts/scripts/``.
-
-    Raises:
-        UnsafePathError: As `open_in_skill`.
-        SkillError: The script is missing or unreadable.
     """
     below = confine(script)
     path = PurePosixPath(_SCRIPTS, below)
@@ -252,22 +221,29 @@ def read_page(
     by which the caller knows the file, is not the hash of the file now.
 
     Raises:
-        UnsafePathError: As `open_in_skill`.
-        SkillError: The file is missing, unreadable or too large, or `offset` or `limit` is
-            unusable.
+        SkillError: As `read_file`, or `offset` or `limit` is unusable.
     """
-    _check_number("offset", offset, 0)
-    if limit is not None:
-        _check_number("limit", limit, 1)
+    for name, value, lowest in (("offset", offset, 0), ("limit", limit, 1)):
+        is_number = isinstance(value, int) and not isinstance(value, bool) and value >= lowest
+        if not is_number and not (value is None and name == "limit"):
+            given = repr(value)[:50]
+            raise SkillError(f"{name} is {given}; give a whole number of bytes, at least {lowest}.")
     path = confine(relative, folders)
     data = read_file(skill_dir, relative, folders=folders)
-    is_text = _is_text(data)
-    start, end = (_text_bounds if is_text else _bounds)(data, offset, limit)
+    try:
+        is_text = "\0" not in data.decode()
+    except UnicodeDecodeError:
+        is_text = False
+    start, end = _bounds(data, offset, limit, is_text)
     page = data[start:end]
+    if is_text:
+        content = page.decode() if start else page.decode().removeprefix("\ufeff")
+    else:
+        content = base64.b64encode(page).decode("ascii")
     digest = hashlib.sha256(data).hexdigest()
     return FileContent(
         path=printable(path),
-        content=_as_text(page, start) if is_text else base64.b64encode(page).decode("ascii"),
+        content=content,
         encoding="text" if is_text else "base64",
         offset=start,
         next_offset=end if end < len(data) else None,
@@ -277,50 +253,91 @@ def read_page(
     )
 
 
-def _check_number(name: str, value: object, lowest: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
-        shown = repr(value)[:50]
-        raise SkillError(f"{name} is {shown}; give a whole number of bytes, at least {lowest}.")
+def _bounds(data: bytes, offset: int, limit: int | None, is_text: bool) -> tuple[int, int]:
+    """Return where a page begins and ends; one of text has whole characters, at least one."""
 
+    def is_inside(position: int) -> bool:
+        """Return whether a byte continues a character; the end of the text does not."""
+        return is_text and position < len(data) and data[position] & 0xC0 == 0x80
 
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return b"\0" not in data
-
-
-def _as_text(page: bytes, start: int) -> str:
-    """Decode a page; the first one without its byte order mark."""
-    text = page.decode("utf-8")
-    return text if start else text.removeprefix("\ufeff")
-
-
-def _bounds(data: bytes, offset: int, limit: int | None) -> tuple[int, int]:
     start = min(offset, len(data))
-    return start, len(data) if limit is None else min(start + limit, len(data))
-
-
-def _text_bounds(data: bytes, offset: int, limit: int | None) -> tuple[int, int]:
-    """Return where a page of text begins and ends; it has at least one character."""
-    start = _back_to_character(data, min(offset, len(data)))
-    start, end = _bounds(data, start, limit)
-    end = _back_to_character(data, end)
+    while is_inside(start):
+        start -= 1
+    end = len(data) if limit is None else min(start + limit, len(data))
+    while is_inside(end):
+        end -= 1
     if end == start < len(data):
         end += 1
-        while _is_inside_character(data, end):
+        while is_inside(end):
             end += 1
     return start, end
 
 
-def _back_to_character(data: bytes, position: int) -> int:
-    """Return where the character begins that holds a byte of UTF-8."""
-    while _is_inside_character(data, position):
-        position -= 1
-    return position
+def list_files(
+    skill_dir: Path, *, limit: int = MAX_LISTED_FILES, max_entries: int = _MAX_ENTRIES
+) -> tuple[tuple[str, ...], bool]:
+    """List the regular files of a skill except SKILL.md; return also whether some are missing.
+
+    Paths are relative to the folder, as `open_in_skill` takes them. Links are neither followed nor
+    listed, `SKIPPED_FOLDERS` and names that are not UTF-8 or hold hidden characters are left out,
+    and depth and entries are bounded. A folder that cannot be read raises `SkillError`.
+    """
+    listing = _Listing(limit, max_entries)
+    try:
+        with using(os.open(skill_dir, FOLDER_FLAGS)) as fd:
+            listing.add_folder(fd, "")
+    except OSError as error:
+        raise SkillError(
+            f"The folder {printable(skill_dir)!r} cannot be read: {error.strerror}."
+        ) from error
+    return tuple(sorted(listing.files)), listing.truncated
 
 
-def _is_inside_character(data: bytes, position: int) -> bool:
-    """Return whether a byte of UTF-8 continues a character; the end of the text does not."""
-    return position < len(data) and data[position] & 0xC0 == 0x80
+class _Listing:
+    """The files found so far, and the room that is left."""
+
+    def __init__(self, limit: int, max_entries: int) -> None:
+        self.files: list[str] = []
+        self.truncated = False
+        self._is_full = False
+        self._limit = limit
+        self._entries_left = max_entries
+
+    def add_folder(self, fd: int, prefix: str) -> None:
+        """Add the files below an open folder; skip subfolders that cannot be read."""
+        files, folders = self._entries(fd)
+        found = [prefix + name for name in files if prefix or name.lower() != "skill.md"]
+        room = self._limit - len(self.files)
+        self.files += found[:room]
+        if len(found) > room:
+            self.truncated = self._is_full = True
+        for name in folders:
+            if self._is_full:
+                return
+            inner = f"{prefix}{name}/"
+            if inner.count("/") > _MAX_LIST_DEPTH:
+                self.truncated = True
+                continue
+            try:
+                with using(os.open(name, FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=fd)) as inner_fd:
+                    self.add_folder(inner_fd, inner)
+            except OSError:
+                self.truncated = True
+
+    def _entries(self, fd: int) -> tuple[list[str], list[str]]:
+        """Return the names of plain files and of folders, each sorted."""
+        files: list[str] = []
+        folders: list[str] = []
+        with os.scandir(fd) as entries:
+            for entry in entries:
+                if self._entries_left <= 0:
+                    self.truncated = self._is_full = True
+                    break
+                self._entries_left -= 1
+                if not is_plain(entry.name):
+                    self.truncated = True
+                elif entry.is_file(follow_symlinks=False):
+                    files.append(entry.name)
+                elif entry.is_dir(follow_symlinks=False) and entry.name not in SKIPPED_FOLDERS:
+                    folders.append(entry.name)
+        return sorted(files), sorted(folders)

@@ -1,6 +1,6 @@
 """Versions of skills and constraints on them: PEP 440, plus what authors bring from npm.
 
-`packaging` is imported when the first version is read; a name without a version never loads it.
+`packaging` is imported when the first version is read.
 """
 
 from __future__ import annotations
@@ -26,10 +26,7 @@ _WILDCARDS = re.compile(r"(?:\.[xX*])+$")
 
 
 def parse_version(text: str) -> Version | None:
-    """Parse a version by PEP 440; None if it is not one.
-
-    ``v1``, ``2.0-beta`` and ``2025.01`` are versions; ``2.7.6-canary.3`` is not.
-    """
+    """Parse a version by PEP 440, such as ``v1`` or ``2.0-beta``; None if it is not one."""
     from packaging.version import InvalidVersion, Version
 
     if len(text) > MAX_VERSION_CHARS:
@@ -41,15 +38,11 @@ def parse_version(text: str) -> Version | None:
 
 
 def normal_constraint(text: str) -> str:
-    """Return a constraint as a PEP 440 specifier set, clauses in the order given.
+    """Return a constraint as a PEP 440 specifier set, or raise `VersionConstraintError`.
 
     A bare ``1.2`` means that version alone (1.2.0, not 1.2.5); ``1.x`` is ``==1.*``. npm's caret
-    and tilde become ranges: ``^1.2`` is ``>=1.2,<2``, ``^0.2.3`` is ``>=0.2.3,<0.3``, ``~1.2.3`` is
-    ``>=1.2.3,<1.3``. Blanks separate clauses as commas do. The result is empty if any version will
-    do, as for ``*`` and ``latest``.
-
-    Raises:
-        VersionConstraintError: The constraint cannot be parsed.
+    and tilde become ranges: ``^0.2.3`` is ``>=0.2.3,<0.3``. Blanks separate clauses as commas do.
+    The result is empty if any version will do, as for ``*`` and ``latest``.
     """
     if text.strip(_SEPARATORS).lower() in _ANY:
         return ""
@@ -68,9 +61,6 @@ def satisfies(version: str, constraint: str) -> bool:
 
     A version that cannot be parsed satisfies only the empty constraint. A prerelease satisfies a
     constraint only if the constraint names a prerelease itself.
-
-    Raises:
-        VersionConstraintError: The constraint cannot be parsed.
     """
     normal = normal_constraint(constraint)
     if not normal:
@@ -83,18 +73,16 @@ def satisfies(version: str, constraint: str) -> bool:
 
 
 def newest(versions: Sequence[str]) -> int | None:
-    """Return the position of the newest version, releases before prereleases.
+    """Return the position of the newest version, a release if there is one.
 
     None if a version cannot be parsed or two are equally new.
     """
-    keys = []
-    for text in versions:
-        version = parse_version(text)
-        if version is None:
-            return None
-        keys.append((not version.is_prerelease, version))
+    parsed = map(parse_version, versions)
+    keys = [(not version.is_prerelease, version) for version in parsed if version is not None]
     best = max(keys, default=None)
-    return keys.index(best) if best is not None and keys.count(best) == 1 else None
+    if best is None or len(keys) < len(versions) or keys.count(best) > 1:
+        return None
+    return keys.index(best)
 
 
 def split_requirement(text: str) -> tuple[str, str]:
@@ -104,25 +92,21 @@ def split_requirement(text: str) -> tuple[str, str]:
 
 
 def _clause(operator: str, version: str) -> str:
-    version = _WILDCARDS.sub(".*", version)
-    if operator in ("^", "~"):
-        return _range(operator, version.removesuffix(".*"))
-    return f"{'==' if operator == '=' else operator}{version}"
-
-
-def _range(operator: str, version: str) -> str:
-    """Return the range that npm's caret or tilde means.
+    """Return a clause in PEP 440; npm's caret and tilde become the range that they mean.
 
     See https://github.com/npm/node-semver#advanced-range-syntax.
     """
     from packaging.version import Version
 
+    version = _WILDCARDS.sub(".*", version)
+    if operator not in ("^", "~"):
+        return f"{'==' if operator == '=' else operator}{version}"
+    version = version.removesuffix(".*")
     release = Version(version).release
     last = len(release) - 1
+    place = next((place for place, number in enumerate(release) if number), last)
     if operator == "~":
         place = min(1, last)
-    else:
-        place = next((place for place, number in enumerate(release) if number), last)
     upper = ".".join(map(str, (*release[:place], release[place] + 1)))
     return f">={version},<{upper}"
 

@@ -10,11 +10,13 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 
 from skillsearch.text.language_words import (
     FUNCTION_WORDS,
+    LANGUAGE_NAMES,
     REQUEST_WORDS,
+    SCRIPTS,
     TELLING_ENDINGS,
     TELLING_LETTERS,
 )
@@ -32,62 +34,13 @@ _LATIN_TOKEN = re.compile(rf"[{_LATIN_LETTER}\d_./@#$\\-]+")
 """A word, or the whole of a path, an address or an identifier."""
 _OTHER_WORD = re.compile(rf"(?:(?![{_LATIN_LETTER}])[^\W\d_]|[\u0900-\u0903\u093a-\u094f])+")
 
-_SCRIPTS = (  # first letter, last letter, script, letters that make about one word
-    ("\u0370", "\u03ff", "Greek", 5),
-    ("\u0400", "\u052f", "Cyrillic", 5),
-    ("\u0530", "\u058f", "Armenian", 5),
-    ("\u0590", "\u05ff", "Hebrew", 4),
-    ("\u0600", "\u06ff", "Arabic", 4),
-    ("\u0750", "\u077f", "Arabic", 4),
-    ("\u0900", "\u097f", "Devanagari", 3),
-    ("\u0980", "\u09ff", "Bengali", 3),
-    ("\u0a00", "\u0a7f", "Gurmukhi", 3),
-    ("\u0a80", "\u0aff", "Gujarati", 3),
-    ("\u0b80", "\u0bff", "Tamil", 4),
-    ("\u0c00", "\u0c7f", "Telugu", 4),
-    ("\u0c80", "\u0cff", "Kannada", 4),
-    ("\u0d00", "\u0d7f", "Malayalam", 4),
-    ("\u0d80", "\u0dff", "Sinhala", 3),
-    ("\u0e00", "\u0e7f", "Thai", 4),
-    ("\u0e80", "\u0eff", "Lao", 4),
-    ("\u1000", "\u109f", "Burmese", 3),
-    ("\u10a0", "\u10ff", "Georgian", 5),
-    ("\u1100", "\u11ff", "Hangul", 3),
-    ("\u1200", "\u137f", "Ethiopic", 4),
-    ("\u1780", "\u17ff", "Khmer", 4),
-    ("\u3040", "\u30ff", "Kana", 2),
-    ("\u3400", "\u9fff", "Han", 2),
-    ("\uac00", "\ud7af", "Hangul", 3),
-    ("\uf900", "\ufaff", "Han", 2),
-    ("\U00020000", "\U0003134f", "Han", 2),
+_BLOCKS = sorted(
+    (*(chr(int(end, 16)) for end in block.split("-")), script)
+    for script, (_, _, *blocks) in SCRIPTS.items()
+    for block in blocks
 )
-_STARTS = [start for start, *_ in _SCRIPTS]
-_LETTERS_A_WORD = {script: letters for *_, script, letters in _SCRIPTS}
-_MAIN_LANGUAGE = {
-    "Greek": "el",
-    "Cyrillic": "ru",
-    "Armenian": "hy",
-    "Hebrew": "he",
-    "Arabic": "ar",
-    "Devanagari": "hi",
-    "Bengali": "bn",
-    "Gurmukhi": "pa",
-    "Gujarati": "gu",
-    "Tamil": "ta",
-    "Telugu": "te",
-    "Kannada": "kn",
-    "Malayalam": "ml",
-    "Sinhala": "si",
-    "Thai": "th",
-    "Lao": "lo",
-    "Burmese": "my",
-    "Georgian": "ka",
-    "Hangul": "ko",
-    "Ethiopic": "am",
-    "Khmer": "km",
-    "Kana": "ja",
-    "Han": "zh",
-}
+"""First and last letter of each block, and its script."""
+_STARTS = [start for start, *_ in _BLOCKS]
 _CANDIDATES = {  # of the scripts that several of our languages share
     "Arabic": {"ar", "fa", "ur"},
     "Cyrillic": {"ru", "uk", "bg", "sr"},
@@ -113,14 +66,14 @@ _MIXED_SHARE = 0.4
 are written in one have English names, terms and often an English description."""
 
 
-def _weights() -> dict[str, list[tuple[str, float]]]:
-    """Return the votes of each word: the fewer languages share it, the heavier each vote.
+def _weights(owned: Mapping[str, Iterable[str]]) -> dict[str, list[tuple[str, float]]]:
+    """Return the votes of each word or letter: the fewer languages share it, the heavier each.
 
     A word that English has too votes for English alone, so that English is never mistaken.
     """
     owners: dict[str, list[str]] = {}
-    for language in FUNCTION_WORDS:
-        for word in FUNCTION_WORDS[language] | REQUEST_WORDS.get(language, frozenset()):
+    for language, words in owned.items():
+        for word in words:
             owners.setdefault(word, []).append(language)
     return {
         word: [(code, 1 / len(codes)) for code in (["en"] if "en" in codes else codes)]
@@ -128,17 +81,10 @@ def _weights() -> dict[str, list[tuple[str, float]]]:
     }
 
 
-def _letter_weights() -> dict[str, list[tuple[str, float]]]:
-    """Return the votes of each telling letter, as `_weights` does for words."""
-    owners: dict[str, list[str]] = {}
-    for language, letters in TELLING_LETTERS.items():
-        for letter in letters:
-            owners.setdefault(letter, []).append(language)
-    return {letter: [(code, 1 / len(codes)) for code in codes] for letter, codes in owners.items()}
-
-
-_WEIGHTS = _weights()
-_LETTER_WEIGHTS = _letter_weights()
+_WEIGHTS = _weights(
+    {code: words | REQUEST_WORDS.get(code, frozenset()) for code, words in FUNCTION_WORDS.items()}
+)
+_LETTER_WEIGHTS = _weights(TELLING_LETTERS)
 _TELLING = frozenset(_LETTER_WEIGHTS)
 _ALL_ENDINGS = tuple(ending for endings in TELLING_ENDINGS.values() for ending in endings)
 _LATIN_FUNCTION_WORDS = frozenset[str]().union(*(FUNCTION_WORDS[code] for code in _LATIN))
@@ -170,20 +116,18 @@ def language_of(text: str) -> str:
 def word_language(word: str, language: str) -> str:
     """Return the language whose rules a word follows, by the script of its first letter.
 
-    That is the language of the text if it uses the script; else the main language of the script,
-    English for Latin, empty for an unknown script.
+    That is the language of the text if it uses the script; else the main language of the script.
     """
     script = _script(word[0])
-    if script == "Latin":
+    if not script:
         return language if language in _LATIN else "en"
-    main = _MAIN_LANGUAGE.get(script, "")
-    return language if language in _CANDIDATES.get(script, ()) else main
+    return language if language in _CANDIDATES.get(script, ()) else SCRIPTS[script][1]
 
 
 def _script(char: str) -> str:
-    """Return the script of a letter; also Latin if it is in none of `_SCRIPTS`."""
+    """Return the script of a letter; empty if it is in none of our blocks: mostly Latin."""
     place = bisect_right(_STARTS, char) - 1
-    return _SCRIPTS[place][2] if place >= 0 and char <= _SCRIPTS[place][1] else "Latin"
+    return _BLOCKS[place][2] if place >= 0 and char <= _BLOCKS[place][1] else ""
 
 
 def _latin_words(text: str) -> list[str]:
@@ -197,10 +141,8 @@ def _words_by_script(text: str) -> dict[str, float]:
     """Return about how many words of each non-Latin script a text has."""
     found: dict[str, float] = {}
     for char, count in Counter(text).items():
-        place = bisect_right(_STARTS, char) - 1
-        if place >= 0 and char <= _SCRIPTS[place][1] and char.isalpha():
-            script, letters = _SCRIPTS[place][2:]
-            found[script] = found.get(script, 0) + count / letters
+        if (script := _script(char)) and char.isalpha():
+            found[script] = found.get(script, 0) + count / int(SCRIPTS[script][0])
     return found
 
 
@@ -208,16 +150,16 @@ def _of_scripts(text: str, shares: dict[str, float]) -> str:
     """Return the language of a text in other scripts than Latin."""
     kana, han = shares.pop("Kana", 0), shares.pop("Han", 0)
     if kana or han:
-        telling = sum(map(text.count, _JAPANESE_HAN)) / _LETTERS_A_WORD["Han"]
+        telling = sum(map(text.count, _JAPANESE_HAN)) / int(SCRIPTS["Han"][0])
         is_japanese = max(kana / _KANA_SHARE, telling / _JAPANESE_HAN_SHARE) >= kana + han
         shares["Kana" if is_japanese else "Han"] = kana + han
     script = max(shares, key=lambda script: shares[script])
     if shares[script] < sum(shares.values()) / 2:
         return ""
     if script not in _CANDIDATES:
-        return _MAIN_LANGUAGE[script]
+        return SCRIPTS[script][1]
     words = [word.lower() for word in _OTHER_WORD.findall(text)]
-    return _most_likely(words, _CANDIDATES[script]) or _MAIN_LANGUAGE[script]
+    return _most_likely(words, _CANDIDATES[script]) or SCRIPTS[script][1]
 
 
 def _most_likely(words: list[str], candidates: Collection[str]) -> str:
@@ -251,20 +193,6 @@ def _letter_votes(word: str) -> list[tuple[str, float]]:
     return votes
 
 
-_NAMES = dict(
-    pair.split("=")
-    for pair in (
-        "am=Amharic ar=Arabic bg=Bulgarian bn=Bengali ca=Catalan cs=Czech da=Danish de=German "
-        "el=Greek en=English es=Spanish fa=Persian fi=Finnish fr=French gu=Gujarati he=Hebrew "
-        "hi=Hindi hu=Hungarian hy=Armenian id=Indonesian it=Italian ja=Japanese ka=Georgian "
-        "km=Khmer kn=Kannada ko=Korean lo=Lao ml=Malayalam mr=Marathi my=Burmese ne=Nepali "
-        "nl=Dutch no=Norwegian pa=Punjabi pl=Polish pt=Portuguese ro=Romanian ru=Russian "
-        "si=Sinhala sr=Serbian sv=Swedish ta=Tamil te=Telugu th=Thai tr=Turkish uk=Ukrainian "
-        "ur=Urdu vi=Vietnamese zh=Chinese"
-    ).split()
-)
-
-
 def language_name(language: str) -> str:
     """Return the English name of a language, ``Korean`` for ``ko``; an unknown code unchanged."""
-    return _NAMES.get(language, language)
+    return LANGUAGE_NAMES.get(language, language)

@@ -1,7 +1,6 @@
 """Markdown lines: fenced code, paragraphs and sections; pure.
 
-Fences are CommonMark's (https://spec.commonmark.org/0.31.2/#fenced-code-blocks), without lists and
-quotes around them: a fence that is indented by more than three blanks is text.
+Fences are CommonMark's (https://spec.commonmark.org/0.31.2/#fenced-code-blocks), outside lists.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ class Line(NamedTuple):
 def lines(text: str) -> Iterator[Line]:
     """Yield the lines of a Markdown text with Unix line ends, in linear time.
 
-    A fence has at least three backticks or tildes and ends with a line of no fewer of them and
-    nothing else; an unclosed one extends to the end. A final line feed starts no line.
+    An unclosed fence extends to the end. A final line feed starts no line.
     """
     fence, start = "", 0
     for line in text.removesuffix("\n").split("\n"):

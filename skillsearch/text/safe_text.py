@@ -1,15 +1,8 @@
 """Text by others, made safe to show: nothing in it moves a cursor or hides from a reader.
 
 Control characters and escapes, direction marks, tag characters and zero-width characters are
-removed. What a script or an emoji needs stays, once per character it belongs to, because a run of
-such marks could spell a text that nobody sees:
-
-- Joiners stay between letters of scripts that join (Arabic, those of India, Mongolian and the
-  like), and after a virama; between emoji the zero width joiner alone.
-- A variation selector stays after what it changes: 15 and 16 after symbols, 16 after the
-  characters of keycaps, 1 to 3 after symbols, punctuation and ideographs, the first sixteen
-  ideographic ones after ideographs, the Mongolian ones after Mongolian letters.
-- Tags stay in the three flags of the United Kingdom's countries that have one.
+removed. The joiners, variation selectors and flag tags that a script or an emoji needs stay, once
+per character they belong to: a run of such marks could spell a text that nobody sees.
 """
 
 from __future__ import annotations

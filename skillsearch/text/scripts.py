@@ -1,8 +1,7 @@
 """The writing systems of a text, so that an embedder is not asked about those it cannot read.
 
-An English-only embedder maps Korean to noise, and the noise of two Korean texts looks alike. So
-letters it cannot read are removed before a text is embedded, and its verdict is trusted by the
-share of letters left: on translated queries that raises nDCG@10 from 61 to 82.
+An English-only embedder maps Korean to noise that looks alike. So letters it cannot read are
+removed before a text is embedded, and its verdict is trusted by the share of letters left.
 """
 
 from __future__ import annotations
@@ -15,10 +14,9 @@ TRUSTED_SHARE = 0.5
 
 
 def trust(text: str, scripts: frozenset[str] | None) -> float:
-    """Return how far an embedder that reads some scripts can judge a text, 0 to 1.
+    """Return how far an embedder that reads some scripts, or all (None), can judge a text.
 
-    It is the share of letters in those scripts over `TRUSTED_SHARE`, at most 1, and 1 without
-    letters. Scripts are named as `script` does; None stands for all.
+    It is the share of letters in those scripts over `TRUSTED_SHARE`, at most 1, and 1 without any.
     """
     if scripts is None or (text.isascii() and "Latin" in scripts):
         return 1.0
@@ -30,10 +28,7 @@ def trust(text: str, scripts: frozenset[str] | None) -> float:
 
 
 def readable(text: str, scripts: frozenset[str] | None) -> str:
-    """Return a text with each run of letters in other scripts as a blank; empty if nothing is left.
-
-    With None for all scripts the text is unchanged.
-    """
+    """Return a text with each run of letters in other scripts as a blank; empty if none is left."""
     if scripts is None or (text.isascii() and "Latin" in scripts):
         return text
     foreign = _foreign_letters(text, scripts)

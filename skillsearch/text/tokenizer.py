@@ -1,7 +1,6 @@
 """Text to terms: Unicode words, identifier parts, light stemming by language, bigrams.
 
-A document gives every term that a query of the same words and language gives. Bump `VERSION` when a
-text would give other terms, so that an index of another analysis is not searched with this one.
+Bump `VERSION` when a text would give other terms, so that an index of another analysis is rebuilt.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import Stemmer
 import xxhash
 
 from skillsearch.text.language_words import FUNCTION_WORDS
-from skillsearch.text.languages import word_language
+from skillsearch.text.languages import language_name, word_language
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -78,36 +77,10 @@ _FOLDED_MARKS = re.compile(
     "\u06d6-\u06ed]|(?<![иіу])[\u0306\u0308]"
 )
 """All `_MARKS`, but for those that make й, ї and ў: letters of their own, unlike ё."""
-
-_ALGORITHMS = {
-    "ar": "arabic",
-    "ca": "catalan",
-    "cs": "czech",
-    "da": "danish",
-    "de": "german",
-    "el": "greek",
-    "en": "english",
-    "es": "spanish",
-    "fi": "finnish",
-    "fr": "french",
-    "hi": "hindi",
-    "hu": "hungarian",
-    "hy": "armenian",
-    "id": "indonesian",
-    "it": "italian",
-    "ne": "nepali",
-    "nl": "dutch",
-    "no": "norwegian",
-    "pl": "polish",
-    "pt": "portuguese",
-    "ro": "romanian",
-    "ru": "russian",
-    "sr": "serbian",
-    "sv": "swedish",
-    "ta": "tamil",
-    "tr": "turkish",
-}
-"""Snowball's name for each language that it stems."""
+_STEMMED = frozenset(
+    "ar ca cs da de el en es fi fr hi hu hy id it ne nl no pl pt ro ru sr sv ta tr".split()
+)
+"""Languages that Snowball stems; its algorithms have their names."""
 _MIN_STEMMED = 4
 """Shorter words are kept as they are: stemming would only confuse them."""
 _MAX_TERM = 64
@@ -133,8 +106,7 @@ def document_terms(text: str, language: str = "") -> list[str]:
     """Return the terms of a document, whose language is the same for all of its fields.
 
     They are those of `terms`; but in a Latin language other than English each word gives its
-    English stem too, so that the document is found by an English technical term, and by a query too
-    short to show its language.
+    English stem too: for English technical terms, and for queries too short to show a language.
     """
     return _terms(text, language, True)
 
@@ -158,8 +130,7 @@ def _terms(text: str, language: str, with_english: bool) -> list[str]:
 def normalized(text: str) -> str:
     """Return a text in Unicode's form NFKC, in linear time.
 
-    Sorting a long run of combining marks takes quadratic time: a skill of 200 KB would cost a
-    minute. So runs of marks are cut to a length that no writing needs.
+    Sorting a long run of combining marks takes quadratic time, so runs are cut.
     """
     if text.isascii():
         return text
@@ -253,14 +224,15 @@ def _stem(word: str, language: str) -> str:
     """Stem a folded word; short ones and those with digits stay."""
     if len(word) < _MIN_STEMMED or any(map(str.isdigit, word)):
         return word
-    algorithm = _ALGORITHMS.get(language) or ("english" if word.isascii() else "")
-    stem: str = _stemmer(algorithm).stemWord(word) if algorithm else word
+    if language not in _STEMMED:
+        language = "en" if word.isascii() else ""
+    stem: str = _stemmer(language).stemWord(word) if language else word
     return stem or word
 
 
 @cache
-def _stemmer(algorithm: str) -> Stemmer.Stemmer:
-    return Stemmer.Stemmer(algorithm, 0)
+def _stemmer(language: str) -> Stemmer.Stemmer:
+    return Stemmer.Stemmer(language_name(language).lower(), 0)
 
 
 @lru_cache(maxsize=1 << 17)

@@ -18,7 +18,7 @@ from skillsearch.index.build.reading import read_file
 from skillsearch.index.fields import field_texts
 from skillsearch.index.request import resolve_roots
 from skillsearch.skills.discovery import discover
-from skillsearch.skills.listing import list_files
+from skillsearch.skills.resources import list_files
 from skillsearch.skills.resources import read_file as read_skill_file
 from skillsearch.training.bert_weights import BertWeights, read_exported, read_hugging_face
 from skillsearch.training.queries import SkillText, opening

@@ -11,7 +11,7 @@ from skillsearch.budget.costs import (
 )
 from skillsearch.embedders.token_counter import TokenCounter
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.skills.listing import MAX_LISTED_FILES
+from skillsearch.skills.resources import MAX_LISTED_FILES
 
 
 def count_words(text):

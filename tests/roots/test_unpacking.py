@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from skillsearch.roots.unpacking import (
     Member,
     RefusedMemberError,
-    Unpacker,
     UnpackLimits,
     plain_parts,
+    write_members,
 )
 
 NO_LIMITS = UnpackLimits()
@@ -36,9 +36,7 @@ def unpack(tmp_path):
     def run(*members, limits=NO_LIMITS):
         into = tmp_path / "into"
         into.mkdir(exist_ok=True)
-        with Unpacker(into, limits) as unpacker:
-            for member in members:
-                unpacker.add(member)
+        write_members(members, into, limits)
         return {str(p.relative_to(into)): p for p in into.rglob("*")}
 
     return run
@@ -107,11 +105,10 @@ def test_whatever_the_names_nothing_is_written_elsewhere(names):
         into.mkdir(parents=True)
         written = {}
         for name in names:
-            with Unpacker(into, UnpackLimits()) as unpacker:
-                try:
-                    unpacker.add(a_file(name))
-                except (RefusedMemberError, FileExistsError, NotADirectoryError, IsADirectoryError):
-                    continue
+            try:
+                write_members([a_file(name)], into, NO_LIMITS)
+            except (RefusedMemberError, FileExistsError, NotADirectoryError, IsADirectoryError):
+                continue
             written["/".join(plain_parts(name))] = b"x"
         found = {p.relative_to(into).as_posix(): p for p in into.rglob("*") if p.is_file()}
         assert {name: path.read_bytes() for name, path in found.items()} == written
@@ -197,8 +194,7 @@ def test_a_link_that_someone_plants_meanwhile_is_not_followed(tmp_path):
     into.mkdir()
     (into / "a").symlink_to(outside)
     (into / "b").symlink_to(outside / "new")
-    with Unpacker(into, UnpackLimits()) as unpacker:
-        for name in ("a/x", "b"):
-            with pytest.raises(OSError, match=r"symbolic links|File exists|Not a directory"):
-                unpacker.add(a_file(name))
+    for name in ("a/x", "b"):
+        with pytest.raises(OSError, match=r"symbolic links|File exists|Not a directory"):
+            write_members([a_file(name)], into, NO_LIMITS)
     assert list(outside.iterdir()) == []

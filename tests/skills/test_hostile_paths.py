@@ -14,8 +14,13 @@ from hypothesis import strategies as st
 
 from skillsearch.errors import SkillError, UnsafePathError
 from skillsearch.files.paths import confine
-from skillsearch.skills.listing import list_files
-from skillsearch.skills.resources import read_file, read_page, read_skill_md, script_path
+from skillsearch.skills.resources import (
+    list_files,
+    read_file,
+    read_page,
+    read_skill_md,
+    script_path,
+)
 
 CANARY = b"CANARY"
 OWN_FILES = (

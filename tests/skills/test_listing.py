@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from skillsearch.errors import SkillError
-from skillsearch.skills.listing import list_files
-from skillsearch.skills.resources import read_file
+from skillsearch.skills.resources import list_files, read_file
 
 
 def test_files_are_listed_sorted_and_without_skill_md(skill_dir):

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 from skillsearch.errors import ParseError, SkillError, UnsafePathError
-from skillsearch.skills.listing import list_files
 from skillsearch.skills.resources import (
     content_hash,
     is_foreign_link,
+    list_files,
     open_in_skill,
     read_file,
     read_skill_md,

@@ -33,7 +33,7 @@ from skillsearch.skills.discovery import (
     make_roots,
     scopes_at,
 )
-from skillsearch.skills.listing import SKIPPED_FOLDERS
+from skillsearch.skills.resources import SKIPPED_FOLDERS
 from skillsearch.types import Diagnostic, JsonValue, Progress, Root, SkillFile
 
 MOST_PLACES = 3_000
