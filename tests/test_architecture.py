@@ -74,7 +74,7 @@ IMPORTERS = {  # the only modules that may import each of these, at any depth of
     "safetensors": {"training.bert_weights"},
     "sentence_transformers": {
         "embedders.sentence_transformer_embedder",
-        "training.contrastive",
+        "training.torch_run",
     },
     "Stemmer": {"text.tokenizer"},
     "starlette": {"mcp_server"},
@@ -84,7 +84,7 @@ IMPORTERS = {  # the only modules that may import each of these, at any depth of
         "training.contrastive",
         "training.torch_run",
     },
-    "transformers": {"training.contrastive", "training.torch_run"},
+    "transformers": {"training.contrastive"},
     "uvicorn": {"mcp_server"},
     "watchfiles": {"library.watcher"},
     "yaml": {"skills.frontmatter"},

@@ -1,8 +1,8 @@
 """The candidates of a query as a small corpus, scored as if all documents were there.
 
 Milvus only selects the candidates. They are few enough to be put into the parts of a local index,
-with the statistics of all documents that BM25 and the calibration need: then `index.search.run`
-gives the scores of the whole index.
+with the statistics of all documents that BM25 and the calibration need: then `index.search` gives
+the scores of the whole index.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from skillsearch.index.lexical.postings import LexicalSegment, TermTally
 from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore
 from skillsearch.remote.client import Row
 from skillsearch.remote.generations import Head
-from skillsearch.remote.rows import Chunks, CountedTerms, checked, chunks_of, counts_of, document_of
+from skillsearch.remote.rows import CountedTerms, checked, chunks_of, counts_of, document_of
 from skillsearch.remote.schema import LEXICAL, dense_fields
 
 if TYPE_CHECKING:
@@ -71,32 +71,27 @@ def candidate_fields(head: Head) -> tuple[str, ...]:
 def make_corpus(rows: Sequence[Row], head: Head, frequencies: Frequencies) -> Corpus:
     """Make a corpus that answers one query; raise `CacheError` if a row is damaged.
 
-    Args:
-        rows: Rows with `candidate_fields`, each document once.
-        head: The head of the generation.
-        frequencies: Document frequencies of the terms of the query.
-
-    Returns:
-        The corpus.
+    The rows have `candidate_fields`, each document once; `frequencies` are those of the terms of
+    the query.
     """
-    read = sorted(((document_of(row), row) for row in rows), key=lambda pair: pair[0].doc_id)
-    documents = [document for document, _ in read]
-    counted = [counts_of(row) for _, row in read]
+    pairs = sorted(((document_of(row), row) for row in rows), key=lambda pair: pair[0].doc_id)
+    documents, rows = [document for document, _ in pairs], [row for _, row in pairs]
+    counted = [counts_of(row) for row in rows]
     with_body, channels = head.settings.with_body, head.settings.channels
     metadata, full = (_field(place, counted, head, frequencies) for place in (0, 1))
     dense = []
     fields = dense_fields(len(channels), with_body=with_body)
     for channel, names in zip(channels, fields, strict=True):
-        matrices = [_matrix([row[name] for _, row in read], channel.dimensions) for name in names]
-        dense.append(DenseChannel((_dense(matrices),)))
-    chunks = [chunks_of(row) for _, row in read]
-    _check_chunks(documents, chunks, channels[0].dimensions)
+        vectors, *bodies = (_matrix(rows, name, channel.dimensions) for name in names)
+        codes = DenseCodes.build(channel.dimensions, None)
+        codes.add(sum((np.float32(BODY_SHARE) * body for body in bodies), vectors))
+        dense.append(DenseChannel((DenseFields(vectors, bodies[0] if bodies else None, codes),)))
     return Corpus(
-        CandidateStore(documents, head, [row["shadowed"] for _, row in read]),
+        CandidateStore(documents, head, [row["shadowed"] for row in rows]),
         metadata,
         full if with_body else None,
         tuple(dense),
-        (_chunk_index(chunks, channels[0].dimensions),),
+        (_chunk_index(documents, rows, channels[0].dimensions),),
     )
 
 
@@ -106,22 +101,19 @@ def _field(
     """Make a lexical field of the query's terms, with the statistics of all documents."""
     statistics = head.statistics(LEXICAL[place])
     terms = np.array(sorted(frequencies), np.uint64)
-    sizes = [len(one.hashes) for one in counted]
-    nothing = np.zeros(0, np.uint64)
-    hashes = np.concatenate([nothing, *(one.hashes for one in counted)])
-    columns = [one.full if place else one.metadata for one in counted]
+    hashes = np.concatenate([np.zeros(0, np.uint64), *(one.hashes for one in counted)])
+    columns = [one.frequencies[place] for one in counted]
     counts = np.concatenate([np.zeros(0, np.uint16), *columns])
-    numbers = np.repeat(np.arange(len(counted), dtype=np.int32), sizes)
+    numbers = np.repeat(np.arange(len(counted), dtype=np.int32), [len(one) for one in columns])
     kept = np.flatnonzero(np.isin(hashes, terms) & (counts > 0))
     kept = kept[np.argsort(hashes[kept], kind="stable")]
     rows, starts = np.unique(hashes[kept], return_index=True)
     documents, occurrences = numbers[kept], counts[kept]
     lengths = np.array([one.lengths[place] for one in counted], np.int32)
     added = saturation(occurrences, length_norms(lengths, statistics.mean_length)[documents])
-    ends = np.append(starts, len(kept)).astype(np.int64)
     segment = LexicalSegment(
         hashes=rows,
-        starts=ends,
+        starts=np.append(starts, len(kept)).astype(np.int64),
         documents=documents,
         frequencies=occurrences,
         peaks=np.maximum.reduceat(added, starts) if len(rows) else added,
@@ -133,46 +125,36 @@ def _field(
     return LexicalField((segment,), statistics, TermTally(terms, everywhere - shown))
 
 
-def _matrix(vectors: Sequence[Sequence[float]], dimensions: int) -> NDArray[np.float32]:
+def _matrix(rows: Sequence[Row], field: str, dimensions: int) -> NDArray[np.float32]:
     with checked("the vector of a row"):
-        matrix = np.array(vectors, np.float32).reshape(len(vectors), dimensions)
+        vectors = [row[field] for row in rows]
+        matrix = np.array(vectors, np.float32).reshape(len(rows), dimensions)
     if not np.isfinite(matrix).all():
         raise CacheError("a vector of the collection is not finite")
     return matrix
 
 
-def _dense(matrices: Sequence[NDArray[np.float32]]) -> DenseFields:
-    """Make the fields of a dense channel from the vectors of metadata and maybe bodies."""
-    metadata, body = matrices[0], matrices[1] if len(matrices) > 1 else None
-    codes = DenseCodes.build(metadata.shape[1], None)
-    codes.add(metadata if body is None else metadata + np.float32(BODY_SHARE) * body)
-    return DenseFields(metadata, body, codes)
+def _chunk_index(
+    documents: Sequence[Document], rows: Sequence[Row], dimensions: int
+) -> ChunkIndex | None:
+    """Make the index of all chunks, None if there are none.
 
-
-def _check_chunks(
-    documents: Sequence[Document], chunks: Sequence[Chunks | None], dimensions: int
-) -> None:
-    """Raise `CacheError` unless each document has the chunks that its record names."""
-    for document, found in zip(documents, chunks, strict=True):
-        shape = (0, dimensions) if found is None else found.vectors.shape
-        if shape != (len(document.chunks), dimensions):
+    Raises `CacheError` unless each document has the chunks that its record names.
+    """
+    matrices, sets = [], []
+    for document, row in zip(documents, rows, strict=True):
+        vectors, terms = chunks_of(row)
+        if len(vectors) != len(document.chunks) or (terms and vectors.shape[1] != dimensions):
             raise CacheError("the chunks of a row do not fit its record")
-
-
-def _chunk_index(chunks: Sequence[Chunks | None], dimensions: int) -> ChunkIndex | None:
-    """Make the index of all chunks; None if there are none."""
-    present = [one for one in chunks if one is not None]
-    if not present:
+        if terms:
+            matrices.append(vectors)
+        sets += terms
+    if not matrices:
         return None
-    sets = [terms for one in present for terms in one.terms]
+    counts = [len(document.chunks) for document in documents]
     return ChunkIndex(
-        starts=_starts([0 if one is None else len(one.terms) for one in chunks]),
-        vectors=np.concatenate([one.vectors for one in present]),
-        term_starts=_starts([len(terms) for terms in sets]),
+        starts=np.cumsum([0, *counts], dtype=np.int64),
+        vectors=np.concatenate(matrices),
+        term_starts=np.cumsum([0, *map(len, sets)], dtype=np.int64),
         terms=np.concatenate(sets),
     )
-
-
-def _starts(lengths: Sequence[int]) -> NDArray[np.int64]:
-    """Return where each of some runs starts, and where the last ends."""
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])

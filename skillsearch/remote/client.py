@@ -7,7 +7,6 @@ failure becomes a `RemoteError` that names the server without the secrets of its
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeVar
@@ -23,8 +22,6 @@ Row = dict[str, Any]
 Answer = TypeVar("Answer")
 Item = TypeVar("Item")
 
-COLLECTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
-"""Names that Milvus accepts, even with our suffixes."""
 _SCHEMES = ("http", "https", "tcp")
 _STRONG = "Strong"
 """Consistency of reads: each sees all earlier writes."""
@@ -52,23 +49,26 @@ class MilvusServer:
     """
 
     def __init__(self, uri: str, token: str = "") -> None:
-        """Connect.
+        """Connect to an address; it may contain a user and password, and a database as its path.
 
-        Args:
-            uri: Address of the server, such as ``http://127.0.0.1:19530``; it may contain a user
-                and password, and the name of a database as its path.
-            token: ``user:password`` or an API key; empty to use the address alone.
-
-        Raises:
-            ConfigError: When the address is invalid.
-            MissingDependencyError: When pymilvus is not installed.
-            RemoteError: When no server answers.
+        The token is ``user:password`` or an API key, empty to use the address alone. Raises
+        ConfigError for an invalid address, and MissingDependencyError without pymilvus.
         """
-        user, password = _credentials(uri)
+        try:
+            parts = urlsplit(uri)
+            is_valid = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            is_valid = False
+        if not is_valid:
+            raise ConfigError(
+                "The address of Milvus is invalid; write it like --uri http://127.0.0.1:19530 "
+                "(http, https or tcp)."
+            )
+        user, password = parts.username or "", parts.password or ""
         self.shown = shown(uri)
         self._secrets = [one for one in (token, *token.split(":", 1)[1:], password) if one]
         self._secrets += [user] if user and not password else []
-        self.library = _library()
+        self.library = import_pymilvus()
         self._client = self._ask(
             "connect",
             self.library.MilvusClient,
@@ -99,41 +99,38 @@ class MilvusServer:
     def point(self, alias: str, collection: str, *, is_new: bool) -> None:
         """Point an alias to a collection, for every reader at once."""
         call = self._client.create_alias if is_new else self._client.alter_alias
-        self._ask("switch the alias", call, collection, alias, timeout=_WRITE_SECONDS)
+        self._write("switch the alias", call, collection, alias)
 
     def create(self, name: str, schema: Any, indexes: Any) -> None:
         """Create a collection and load it."""
         client, doing = self._client, f"create the collection {name!r}"
-        options = {"schema": schema, "consistency_level": _STRONG, "timeout": _WRITE_SECONDS}
-        self._ask(doing, client.create_collection, name, **options)
+        self._write(doing, client.create_collection, name, schema=schema, consistency_level=_STRONG)
         # The index of an empty collection is ready at once and need not be waited for.
-        self._ask(doing, client.create_index, name, indexes, sync=False, timeout=_WRITE_SECONDS)
-        self._ask(doing, client.load_collection, name, timeout=_WRITE_SECONDS)
+        self._write(doing, client.create_index, name, indexes, sync=False)
+        self._write(doing, client.load_collection, name)
 
     def drop(self, name: str) -> None:
         """Remove a collection."""
-        call = self._client.drop_collection
-        self._ask(f"drop the collection {name!r}", call, name, timeout=_WRITE_SECONDS)
+        self._write(f"drop the collection {name!r}", self._client.drop_collection, name)
 
     def flush(self, name: str) -> None:
         """Have the server index what was written, which makes it faster to search."""
-        self._ask("flush", self._client.flush, name, timeout=_WRITE_SECONDS)
+        self._write("flush", self._client.flush, name)
 
     def insert(self, name: str, rows: Sequence[Row]) -> None:
         """Add rows whose ids are new."""
         if rows:
-            self._ask("insert", self._client.insert, name, list(rows), timeout=_WRITE_SECONDS)
+            self._write("insert", self._client.insert, name, list(rows))
 
     def upsert(self, name: str, rows: Sequence[Row], *, partial: bool = False) -> None:
         """Replace rows by id, each atomically; with `partial` only the given fields."""
         if rows:
-            options = {"partial_update": partial, "timeout": _WRITE_SECONDS}
-            self._ask("upsert", self._client.upsert, name, list(rows), **options)
+            self._write("upsert", self._client.upsert, name, list(rows), partial_update=partial)
 
     def delete(self, name: str, ids: Sequence[str]) -> None:
         """Remove rows by id."""
         if ids:
-            self._ask("delete", self._client.delete, name, ids=list(ids), timeout=_WRITE_SECONDS)
+            self._write("delete", self._client.delete, name, ids=list(ids))
 
     def get(self, name: str, ids: Sequence[str], fields: Sequence[str]) -> dict[str, Row]:
         """Read rows of a collection or alias by id, all as of one moment, without missing ones."""
@@ -168,17 +165,10 @@ class MilvusServer:
         limit: int,
         fields: Sequence[str],
     ) -> list[Row]:
-        """Return the union of the rows nearest to a query in each of some vector fields.
+        """Return the rows nearest to a query in any of some vector fields, each row once.
 
-        Args:
-            name: The collection.
-            queries: By field, the metric and the vector, or the text for a BM25 field.
-            condition: A filter for all rows.
-            limit: Rows for each field.
-            fields: Names of the fields to read.
-
-        Returns:
-            The rows, each once, in no order.
+        `queries` gives, by field, the metric and the vector, or the text for a BM25 field. The
+        `limit` is for each field, the condition and the fields to read are for all.
         """
         requests = [
             self.library.AnnSearchRequest(
@@ -210,8 +200,13 @@ class MilvusServer:
         except RemoteError as exc:
             if getattr(exc.__cause__, "code", None) != _RELEASED:
                 raise
-        self._ask("load", self._client.load_collection, name, timeout=_WRITE_SECONDS)
+        self._write("load", self._client.load_collection, name)
         return self._ask(doing, call, name, timeout=_READ_SECONDS, **options)
+
+    def _write(
+        self, doing: str, call: Callable[..., object], *args: object, **options: object
+    ) -> None:
+        self._ask(doing, call, *args, timeout=_WRITE_SECONDS, **options)
 
     def _ask(
         self, doing: str, call: Callable[..., Answer], *args: object, **options: object
@@ -230,15 +225,6 @@ class MilvusServer:
             raise kind(f"Milvus at {self.shown} could not {doing}: {reason}. {hint}") from exc
 
 
-def check_collection(name: str) -> None:
-    """Raise `ConfigError` unless Milvus could have an index of this name."""
-    if not COLLECTION.fullmatch(name):
-        raise ConfigError(
-            f"The collection name {one_line(name, 80)!r} is invalid; use at most 200 letters, "
-            "digits and underscores, and do not start with a digit."
-        )
-
-
 def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
     """Divide items into lists of at most `size`: the messages of Milvus are limited."""
     rest = iter(items)
@@ -246,22 +232,7 @@ def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
         yield batch
 
 
-def _credentials(uri: str) -> tuple[str, str]:
-    """Return user and password of an address, empty if it has none."""
-    try:
-        parts = urlsplit(uri)
-        is_valid = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_valid = False
-    if not is_valid:
-        raise ConfigError(
-            "The address of Milvus is invalid; write it like --uri http://127.0.0.1:19530 "
-            "(http, https or tcp)."
-        )
-    return parts.username or "", parts.password or ""
-
-
-def _library() -> Any:
+def import_pymilvus() -> Any:
     """Import pymilvus, quietly and without the .env file of a surrounding project."""
     try:
         with Variables(PYTHON_DOTENV_DISABLED="1"):

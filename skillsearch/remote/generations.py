@@ -8,35 +8,28 @@ import time
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from skillsearch.errors import CacheError, ConfigError, LockTimeoutError, RemoteError
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.lexical.postings import LexicalStatistics
+from skillsearch.remote import schema
 from skillsearch.remote.client import CollectionMissingError, MilvusServer, Row
 from skillsearch.remote.rows import checked, pack, unpack
-from skillsearch.remote.schema import (
-    CLAIM,
-    HEAD,
-    LEXICAL,
-    RECORD,
-    Generation,
-    documents_schema,
-    note_row,
-    terms_schema,
-)
+from skillsearch.remote.schema import Generation
 
 FORMAT = 3
 """Raise if the meaning of rows changes; a collection of another format is made anew."""
 EXPIRES_S = 120
 """Seconds after which a claim that was not renewed belongs to a dead writer."""
 _RENEW_S = 20
+_COUNTS = ("number", "documents", "shadowed", "skipped", "others")
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class FieldTotals:
+class FieldTotals(NamedTuple):
     """Totals of one lexical field: its length in terms, and the mean idf of distinct terms."""
 
     length: int
@@ -51,9 +44,7 @@ class Head:
         version: The current version of the rows: readers see those with ``since <= version`` and
             ``until > version``. 0 before the first documents are complete.
         number: Number of the generation.
-        settings: Settings of the index.
-        documents: Number of documents.
-        shadowed: How many of them no search finds; `trust`, `others` and `totals` omit them.
+        shadowed: How many documents no search finds; `trust`, `others` and `totals` omit them.
         skipped: SKILL.md files that could not be indexed.
         trust: Sum of `Document.trust`.
         others: Documents in languages that a model for English does not know.
@@ -82,24 +73,20 @@ class Head:
 
     def statistics(self, field: str) -> LexicalStatistics:
         """Return the BM25 statistics of a lexical field."""
-        totals = self.totals[field]
-        mean_length = totals.length / max(self.searched, 1)
-        return LexicalStatistics(self.searched, mean_length, totals.average_idf)
+        length, average_idf = self.totals[field]
+        return LexicalStatistics(self.searched, length / max(self.searched, 1), average_idf)
 
     def to_row(self) -> Row:
         """Return the row that holds the head."""
         record = {
             "format": FORMAT,
-            "number": self.number,
             "settings": self.settings.to_dict(),
-            "documents": self.documents,
-            "shadowed": self.shadowed,
-            "skipped": self.skipped,
             "trust": self.trust,
-            "others": self.others,
-            "totals": {name: asdict(totals) for name, totals in self.totals.items()},
+            "totals": {name: totals._asdict() for name, totals in self.totals.items()},
+            **{name: getattr(self, name) for name in _COUNTS},
         }
-        return note_row(HEAD, RECORD, self.version, pack(json.dumps(record).encode()))
+        note = pack(json.dumps(record).encode())
+        return schema.note_row(schema.HEAD, schema.RECORD, self.version, note)
 
     @classmethod
     def from_row(cls, row: Row) -> Head:
@@ -108,25 +95,20 @@ class Head:
             record = json.loads(unpack(row["note"]))
             if record["format"] != FORMAT:
                 raise ValueError(f"its format is {record['format']!r}, not {FORMAT}")
-            totals = {
-                str(name): FieldTotals(int(one["length"]), float(one["average_idf"]))
-                for name, one in record["totals"].items()
-            }
-            counts = {
-                name: int(record[name])
-                for name in ("number", "documents", "shadowed", "skipped", "others")
-            }
+            totals = {}
+            for name in schema.LEXICAL:
+                one = record["totals"][name]
+                totals[name] = FieldTotals(int(one["length"]), float(one["average_idf"]))
             return cls(
                 version=int(row["version"]),
                 settings=IndexSettings.from_dict(record["settings"]),
                 trust=float(record["trust"]),
                 totals=totals,
-                **counts,
+                **{name: int(record[name]) for name in _COUNTS},
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(NamedTuple):
     """A generation with its head, None if that cannot be read."""
 
     generation: Generation
@@ -134,18 +116,9 @@ class Opened:
 
 
 def find_current(server: MilvusServer, alias: str) -> Opened | None:
-    """Find the generation that readers see.
+    """Find the generation that readers see; None if there is no index of this name.
 
-    Args:
-        server: The server.
-        alias: The name of the index.
-
-    Returns:
-        The generation; None if there is no index of this name.
-
-    Raises:
-        ConfigError: When something else has the name.
-        RemoteError: When the server does not answer.
+    Raises ConfigError if something else has the name.
     """
     is_collection = alias in server.collections()
     target = None if is_collection else server.target(alias)
@@ -163,28 +136,18 @@ def find_current(server: MilvusServer, alias: str) -> Opened | None:
 def read_head(server: MilvusServer, generation: Generation) -> Head | None:
     """Read the head of a generation; None if this version of the package cannot."""
     try:
-        rows = server.get(generation.terms, [HEAD], ["version", "note"])
-        return Head.from_row(rows[HEAD]) if rows else None
+        rows = server.get(generation.terms, [schema.HEAD], ["version", "note"])
+        return Head.from_row(rows[schema.HEAD]) if rows else None
     except (CacheError, CollectionMissingError) as exc:
         logger.info("no usable head in %s: %s", generation.terms, exc)
         return None
 
 
 def prepare_next(server: MilvusServer, alias: str, after: int, settings: IndexSettings) -> Opened:
-    """Return a generation that readers do not see yet: an interrupted one, or a new one.
+    """Return a generation that readers do not see yet, with a head of version 0.
 
-    Args:
-        server: The server.
-        alias: The name of the index.
-        after: Number of the generation that readers see, 0 if there is none.
-        settings: Settings of the index; interrupted generations with other ones are dropped.
-
-    Returns:
-        The generation, with a head of version 0.
-
-    Raises:
-        LockTimeoutError: When another process is writing it.
-        RemoteError: When the server does not answer or refuses.
+    It is an interrupted one or a new one, numbered above `after`; interrupted ones with other
+    settings are dropped. Raises LockTimeoutError if another process is writing it.
     """
     for generation in _all(server, alias):
         if generation.number <= after:
@@ -193,14 +156,14 @@ def prepare_next(server: MilvusServer, alias: str, after: int, settings: IndexSe
         if head is not None and head.version == 0 and are_compatible(head.settings, settings):
             return Opened(generation, head)
         with suppress(CollectionMissingError), Claim(server, generation):
-            drop(server, generation)
-        drop(server, generation)
+            _drop(server, generation)
+        _drop(server, generation)
     generation = Generation(alias, after + 1)
     library, channels = server.library, settings.channels
-    documents = documents_schema(library, channels, with_body=settings.with_body)
+    documents = schema.documents_schema(library, channels, with_body=settings.with_body)
     server.create(generation.documents, *documents)
-    server.create(generation.terms, *terms_schema(library))
-    totals = {field: FieldTotals(0, 0.0) for field in LEXICAL}
+    server.create(generation.terms, *schema.terms_schema(library))
+    totals = dict.fromkeys(schema.LEXICAL, FieldTotals(0, 0.0))
     head = Head(0, generation.number, settings, 0, 0, 0, 0.0, 0, totals)
     server.upsert(generation.terms, [head.to_row()])
     return Opened(generation, head)
@@ -208,20 +171,19 @@ def prepare_next(server: MilvusServer, alias: str, after: int, settings: IndexSe
 
 def are_compatible(one: IndexSettings, other: IndexSettings) -> bool:
     """Return whether rows made with either of two settings can share a collection."""
-    return _row_settings(one) == _row_settings(other)
+    mine, theirs = (
+        [(channel.fingerprint, channel.dimensions, channel.scripts) for channel in some.channels]
+        for some in (one, other)
+    )
+    is_same = (one.with_body, one.analysis) == (other.with_body, other.analysis)
+    return is_same and mine == theirs
 
 
 def drop_before(server: MilvusServer, alias: str, number: int) -> None:
     """Drop the generations with a lower number."""
     for generation in _all(server, alias):
         if generation.number < number:
-            drop(server, generation)
-
-
-def drop(server: MilvusServer, generation: Generation) -> None:
-    """Drop those collections of a generation that exist."""
-    for name in {generation.documents, generation.terms}.intersection(server.collections()):
-        server.drop(name)
+            _drop(server, generation)
 
 
 class Claim:
@@ -242,11 +204,11 @@ class Claim:
     def __enter__(self) -> Claim:
         """Make the claim; raise `LockTimeoutError` if another process has one."""
         self._write()
-        rows = self._server.query(self._terms, f"kind == {CLAIM}", ["version"], 1_000)
+        rows = self._server.query(self._terms, f"kind == {schema.CLAIM}", ["version"], 1_000)
         oldest = time.time() - EXPIRES_S
         others = [row for row in rows if row["id"] != self._id]
         if living := [row["version"] for row in others if row["version"] > oldest]:
-            self._release()
+            self.__exit__()
             rest = max(living) - oldest
             raise LockTimeoutError(
                 f"Another process is writing to {self._terms} at {self._server.shown}; try again "
@@ -256,7 +218,11 @@ class Claim:
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        self._release()
+        """Give up the claim; if that fails, it expires by itself."""
+        try:
+            self._server.delete(self._terms, [self._id])
+        except RemoteError as exc:
+            logger.info("the claim on %s is left to expire: %s", self._terms, exc)
 
     def renew(self) -> None:
         """Keep the claim alive between batches; raise `LockTimeoutError` if it was lost."""
@@ -273,16 +239,9 @@ class Claim:
             )
 
     def _write(self) -> None:
-        row = note_row(self._id, CLAIM, int(time.time()), [])
+        row = schema.note_row(self._id, schema.CLAIM, int(time.time()), [])
         self._server.upsert(self._terms, [row])
         self._renewed = time.monotonic()
-
-    def _release(self) -> None:
-        """Give up the claim; if that fails, it expires by itself."""
-        try:
-            self._server.delete(self._terms, [self._id])
-        except RemoteError as exc:
-            logger.info("the claim on %s is left to expire: %s", self._terms, exc)
 
 
 def _all(server: MilvusServer, alias: str) -> list[Generation]:
@@ -292,7 +251,7 @@ def _all(server: MilvusServer, alias: str) -> list[Generation]:
     return sorted(found, key=lambda generation: generation.number)
 
 
-def _row_settings(settings: IndexSettings) -> tuple[object, ...]:
-    """Return the settings that determine the rows of a collection."""
-    channels = tuple((one.fingerprint, one.dimensions, one.scripts) for one in settings.channels)
-    return settings.with_body, settings.analysis, channels
+def _drop(server: MilvusServer, generation: Generation) -> None:
+    """Drop those collections of a generation that exist."""
+    for name in {generation.documents, generation.terms}.intersection(server.collections()):
+        server.drop(name)

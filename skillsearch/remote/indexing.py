@@ -9,43 +9,32 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
 from itertools import chain
 
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.environ import speaks_english
-from skillsearch.errors import (
-    EmbedderError,
-    LockTimeoutError,
-    MissingDependencyError,
-    ParseError,
-)
+from skillsearch.errors import EmbedderError, LockTimeoutError, MissingDependencyError, ParseError
+from skillsearch.index.build.diagnostics import in_order
+from skillsearch.index.build.reading import read_file
 from skillsearch.index.corpus import IndexSettings
-from skillsearch.index.dense.channels import ChannelSettings, count_needed, possible_models
-from skillsearch.index.documents import Document
-from skillsearch.index.fields import ANALYSIS, FieldTexts, field_texts
+from skillsearch.index.dense.channels import ChannelSettings, count_needed_by, possible_models
+from skillsearch.index.documents import KNOWN, Document
+from skillsearch.index.fields import ANALYSIS, field_texts, fluency
 from skillsearch.index.names import find_shadowed
 from skillsearch.index.request import IndexRequest, resolve_roots
 from skillsearch.index.storage.document_store import DocumentStore
+from skillsearch.remote import generations
 from skillsearch.remote.client import MilvusServer
-from skillsearch.remote.generations import (
-    Claim,
-    Head,
-    Opened,
-    are_compatible,
-    drop_before,
-    find_current,
-    prepare_next,
-)
-from skillsearch.remote.row_writer import BATCH_SKILLS, Addition, RowStates, RowWriter
-from skillsearch.remote.rows import key_of, name_key, state_of
-from skillsearch.remote.schema import Generation
+from skillsearch.remote.generations import Claim, Opened
+from skillsearch.remote.row_writer import BATCH_SKILLS, RowStates, RowWriter
+from skillsearch.remote.rows import Addition, key_of, name_key, state_of
 from skillsearch.skills.discovery import Discovery, discover
 from skillsearch.skills.parser import parse_skill
 from skillsearch.skills.resources import content_hash, read_skill_md
-from skillsearch.types import Diagnostic, IndexReport, Progress, Root, Skill, SkillFile
+from skillsearch.types import Diagnostic, IndexReport, Progress, Skill, SkillFile
 
 _SAMPLE = 2_000
 """Skills that are read to find out which languages they are in."""
@@ -53,22 +42,8 @@ _SAMPLE = 2_000
 logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _Work:
-    """What a run found, skill by skill."""
-
-    kept: int = 0
-    skipped: int = 0
-    resumed: list[str] = field(default_factory=list)
-    diagnostics: list[Diagnostic] = field(default_factory=list)
-
-
 class Indexing:
-    """One indexing run.
-
-    Attributes:
-        embedders: The embedders that were loaded, by model spec.
-    """
+    """One indexing run; `embedders` are those of its channels, by model spec."""
 
     def __init__(
         self,
@@ -80,72 +55,60 @@ class Indexing:
         progress: Progress | None = None,
         batch_skills: int = BATCH_SKILLS,
     ) -> None:
-        """Prepare to index.
+        """Prepare to index under the name `alias`; `load` loads an embedder by its model spec.
 
-        Args:
-            server: The server.
-            alias: The name of the index.
-            request: What to index, and how.
-            load: Loads an embedder by its model spec.
-            progress: Called as the run proceeds.
-            batch_skills: Skills to embed and send at a time.
-
-        Raises:
-            RootError: When a root is missing, not a folder, or unreadable.
+        `batch_skills` are embedded and sent at a time. Raises RootError if a root is missing, not a
+        folder, or unreadable.
         """
         self._started = time.monotonic()
         self._server = server
         self._alias = alias
         self._request = request
-        self._load_embedder = load
+        self._load = cache(load)
         self._progress = progress
         self._batch_skills = batch_skills
-        self._roots, self._root_diagnostics = resolve_roots(request.roots)
+        self._roots, diagnostics = resolve_roots(request.roots)
+        self._diagnostics = list(diagnostics)
+        self._skipped: list[Diagnostic] = []
         self.embedders: dict[str, Embedder] = {}
 
     def run(self) -> IndexReport:
         """Bring the index up to date; if nothing changed, its version stays.
 
-        Raises:
-            ConfigError: When something else has the name of the index.
-            EmbedderError: When the embedder cannot be loaded or gives bad vectors.
-            LockTimeoutError: When another process is writing.
-            RemoteError: When the server does not answer or refuses.
+        Raises ConfigError if something else has its name, EmbedderError if the embedder cannot be
+        loaded or gives bad vectors, and LockTimeoutError if another process is writing.
         """
+        server, alias = self._server, self._alias
         discovery = discover(self._roots)
-        current = find_current(self._server, self._alias)
-        settings = self._settings(discovery, current)
-        with ExitStack() as stack:
-            if current is not None:
-                claim = stack.enter_context(Claim(self._server, current.generation))
-                self._check_unchanged(current)
-            if current and current.head and are_compatible(current.head.settings, settings):
-                target = current
-            else:
-                number = current.generation.number if current else 0
-                target = prepare_next(self._server, self._alias, number, settings)
-            if current is None:
-                claim = stack.enter_context(Claim(self._server, target.generation))
-                self._check_unchanged(None)
+        current = generations.find_current(server, alias)
+        settings = self._settings(discovery.files, current)
+        target = current or generations.prepare_next(server, alias, 0, settings)
+        with Claim(server, target.generation) as claim:
+            if generations.find_current(server, alias) != current:
+                raise LockTimeoutError(
+                    f"Another process has just written {alias!r}; run the command again."
+                )
+            if not target.head or not generations.are_compatible(target.head.settings, settings):
+                target = generations.prepare_next(server, alias, target.generation.number, settings)
             return self._update(discovery, current, target, settings, claim)
 
-    def _check_unchanged(self, known: Opened | None) -> None:
-        """Make sure that nobody wrote the index before we claimed it."""
-        if find_current(self._server, self._alias) != known:
-            raise LockTimeoutError(
-                f"Another process has just written {self._alias!r}; run the command again."
-            )
-
-    def _settings(self, discovery: Discovery, current: Opened | None) -> IndexSettings:
+    def _settings(self, files: Sequence[SkillFile], current: Opened | None) -> IndexSettings:
         """Choose the channels of the index and load their embedders."""
-        before = current.head.settings if current and current.head else None
+        before = current.head.settings.channels if current and current.head else ()
         first = self._load(self._request.model)
-        languages = self._request.languages
+        languages, with_body = self._request.languages, self._request.with_body
         models = possible_models(self._request.model, first.scripts, languages)
-        if len(models) > 1 and languages == "auto" and not (before and len(before.channels) > 1):
-            sample = self._sample(discovery, first)
-            count = count_needed(models, languages, sample, expected=not speaks_english())
-            models = models[:count]
+        if len(models) > 1 and languages == "auto" and len(before) < 2:
+            sample = files[:: max(1, len(files) // _SAMPLE)]
+            known = [
+                fluency(skill, first.scripts, with_body=with_body)
+                for file in sample
+                if (skill := read_file(file).skill)
+            ]
+            others = sum(one < KNOWN for one in known)
+            expected = not speaks_english()
+            needed = count_needed_by(models, languages, others, len(known), expected=expected)
+            models = models[:needed]
         try:
             channels = tuple(ChannelSettings.of(one, self._load(one)) for one in models)
         except (EmbedderError, MissingDependencyError) as exc:
@@ -158,25 +121,9 @@ class Indexing:
             channels=channels,
             languages=languages,
             could_add=False,
-            with_body=self._request.with_body,
+            with_body=with_body,
             analysis=ANALYSIS,
         )
-
-    def _load(self, model: str) -> Embedder:
-        if model not in self.embedders:
-            self.embedders[model] = self._load_embedder(model)
-        return self.embedders[model]
-
-    def _sample(self, discovery: Discovery, first: Embedder) -> list[Document]:
-        """Read some of the skills, evenly spread, to see which languages they are in."""
-        step = max(1, len(discovery.files) // _SAMPLE)
-        documents = []
-        for file in discovery.files[::step]:
-            with suppress(ParseError):
-                data, _ = read_skill_md(file.path)
-                texts, _ = self._texts(file, data, [first])
-                documents.append(texts.document)
-        return documents
 
     def _update(
         self,
@@ -187,115 +134,101 @@ class Indexing:
         claim: Claim,
     ) -> IndexReport:
         """Write what changed, and publish it."""
-        assert target.head is not None
-        head, generation = target.head, target.generation
-        states = RowStates.read(self._server, generation, head.version)
-        embedders = [self.embedders[channel.model] for channel in settings.channels]
-        writer = RowWriter(
-            self._server, generation, head, embedders, claim, batch_skills=self._batch_skills
-        )
-        work = _Work(diagnostics=[*self._root_diagnostics, *discovery.diagnostics])
-        if not discovery.files:
-            message = "No SKILL.md below this root; check the path."
-            work.diagnostics += [
-                Diagnostic("root-empty", "warning", message, str(root.path)) for root in self._roots
-            ]
-        shadowed = _find_shadowed(discovery.files, self._roots, states)
-        total = len(discovery.files)
-        for done, file in enumerate(discovery.files, start=1):
-            self._take(file, file.doc_id in shadowed, states, writer, work)
-            if self._progress:
-                self._progress("read", done, total)
-        writer.send()
-        writer.keep(work.resumed)
-        unseen, removed = states.left()
-        writer.discard(unseen)
+        generation, head = target
+        assert head is not None
+        self.embedders = {one.model: self._load(one.model) for one in settings.channels}
+        embedders = list(self.embedders.values())
+        writer = RowWriter(self._server, generation, head, claim, embedders, self._batch_skills)
+        states = RowStates(self._server, generation, head.version)
+        new = self._compare(discovery.files, states)
+        removed = states.take_rest()
+        writer.discard(states.discarded)
+        self._send(discovery.files, new, writer)
+        writer.keep(states.resumed)
         writer.retire([*states.replaced, *removed])
         writer.restore(states.restored)
-        found = (self._roots, work.skipped)
+        found = (self._roots, len(self._skipped))
         if writer.changed or head.version == 0 or (head.settings.roots, head.skipped) != found:
-            head = writer.finish(settings, work.skipped)
+            head = writer.finish(settings, len(self._skipped))
         if current is None or generation != current.generation:
             self._server.point(self._alias, generation.terms, is_new=current is None)
             oldest = current.generation.number if current else generation.number
-            drop_before(self._server, self._alias, oldest)
-        return self._report(head, generation, writer, work, len(removed))
-
-    def _take(
-        self, file: SkillFile, shadowed: bool, states: RowStates, writer: RowWriter, work: _Work
-    ) -> None:
-        """Read one file, and queue its skill if it is new."""
-        try:
-            data, _ = read_skill_md(file.path)
-            key = key_of(file.doc_id)
-            state = state_of(content_hash(data), file.path, file.root.path)
-            if states.keeps(key, state, shadowed=shadowed):
-                work.kept += 1
-                return
-            if (resumed := states.resumes(key, state, shadowed=shadowed)) is not None:
-                work.resumed.append(resumed)
-                return
-            texts, found = self._texts(file, data, list(self.embedders.values()))
-        except ParseError as exc:
-            work.skipped += 1
-            problem = Diagnostic(exc.code, "error", str(exc), str(file.path), exc.line)
-            work.diagnostics.append(problem)
-            return
-        work.diagnostics.extend(found)
-        unseen, replaced = states.replace(key)
-        writer.discard(unseen)
-        writer.add(Addition(texts, data, shadowed, replaced))
-
-    def _texts(
-        self, file: SkillFile, data: bytes, embedders: Sequence[Embedder]
-    ) -> tuple[FieldTexts, tuple[Diagnostic, ...]]:
-        """Parse a skill and split it into its texts."""
-        skill, found = _parse(file, data)
-        scripts = [one.scripts for one in embedders]
-        return field_texts(skill, scripts, with_body=self._request.with_body), found
-
-    def _report(
-        self, head: Head, generation: Generation, writer: RowWriter, work: _Work, removed: int
-    ) -> IndexReport:
-        diagnostics = sorted(
-            set(work.diagnostics),
-            key=lambda item: (item.path, item.line or 0, item.code, item.message),
-        )
+            generations.drop_before(self._server, self._alias, oldest)
+        diagnostics = [*self._diagnostics, *discovery.diagnostics, *self._skipped]
+        if not discovery.files:
+            message = "No SKILL.md below this root; check the path."
+            diagnostics += [
+                Diagnostic("root-empty", "warning", message, str(root.path)) for root in self._roots
+            ]
         return IndexReport(
             indexed=head.documents,
             embedded=writer.embedded,
-            reused=work.kept + len(work.resumed),
-            removed=removed,
-            skipped=work.skipped,
+            reused=states.kept + len(states.resumed),
+            removed=len(removed),
+            skipped=len(self._skipped),
             truncated=writer.truncated,
-            diagnostics=tuple(diagnostics),
+            diagnostics=in_order(diagnostics),
             generation=f"{generation.documents}@{head.version}",
             seconds=time.monotonic() - self._started,
         )
 
+    def _compare(
+        self, files: Sequence[SkillFile], states: RowStates
+    ) -> dict[str, tuple[bool, str]]:
+        """Compare files with the rows of their documents.
 
-def _find_shadowed(
-    files: Sequence[SkillFile], roots: Sequence[Root], states: RowStates
-) -> frozenset[str]:
-    """Return the ids of the skills whose names mean another skill.
+        Returns, by id, the documents that need a new row: whether their name means another skill,
+        and the row that is replaced. Only new files are parsed, and those that share a name: all of
+        it must be known before the first skill is sent.
+        """
+        read: dict[str, tuple[bytes, bytes]] = {}
+        named: defaultdict[int, list[SkillFile]] = defaultdict(list)
+        for file in files:
+            with self._reporting(file):
+                data, _ = read_skill_md(file.path)
+                state = state_of(content_hash(data), file.path, file.root.path)
+                found = bytes.fromhex(key_of(file.doc_id)), bytes.fromhex(state)
+                name = states.name_key(*found)
+                named[name_key(_parse(file, data)[0].name) if name is None else name].append(file)
+                read[file.doc_id] = found
+        shared = chain.from_iterable(same for same in named.values() if len(same) > 1)
+        skills = [skill for file in shared if (skill := read_file(file).skill)]
+        documents = sorted(map(Document.listed, skills), key=lambda document: document.doc_id)
+        roots = [str(root.path) for root in self._roots]
+        pairs = find_shadowed(DocumentStore.build(documents), roots)
+        shadowed = {one.document.doc_id for one in pairs}
+        new = {}
+        for doc_id, (key, state_now) in read.items():
+            replaced = states.take(key, state_now, shadowed=doc_id in shadowed)
+            if replaced is not None:
+                new[doc_id] = (doc_id in shadowed, replaced)
+        return new
 
-    This must be known before the first skill is sent. Only new files are parsed, and those that
-    share a name.
-    """
-    named: defaultdict[int, list[SkillFile]] = defaultdict(list)
-    for file in files:
-        with suppress(ParseError):
-            data, _ = read_skill_md(file.path)
-            state = state_of(content_hash(data), file.path, file.root.path)
-            known = states.name_key(key_of(file.doc_id), state)
-            named[name_key(_parse(file, data)[0].name) if known is None else known].append(file)
-    documents = []
-    for file in chain.from_iterable(same for same in named.values() if len(same) > 1):
-        with suppress(ParseError):
-            documents.append(Document.listed(_parse(file, read_skill_md(file.path)[0])[0]))
-    store = DocumentStore.build(sorted(documents, key=lambda document: document.doc_id))
-    found = find_shadowed(store, [str(root.path) for root in roots])
-    return frozenset(one.document.doc_id for one in found)
+    def _send(
+        self, files: Sequence[SkillFile], new: dict[str, tuple[bool, str]], writer: RowWriter
+    ) -> None:
+        """Send the documents that need a new row."""
+        scripts = [one.scripts for one in self.embedders.values()]
+        for done, file in enumerate(files, start=1):
+            if file.doc_id in new:
+                with self._reporting(file):
+                    data, _ = read_skill_md(file.path)
+                    skill, diagnostics = _parse(file, data)
+                    texts = field_texts(skill, scripts, with_body=self._request.with_body)
+                    self._diagnostics += diagnostics
+                    writer.add(Addition(texts, data, *new[file.doc_id]))
+            if self._progress:
+                self._progress("read", done, len(files))
+        writer.send()
+
+    @contextmanager
+    def _reporting(self, file: SkillFile) -> Iterator[None]:
+        """Skip a file that cannot be read or parsed, and report it."""
+        try:
+            yield
+        except ParseError as exc:
+            path = str(file.path)
+            self._skipped.append(Diagnostic(exc.code, "error", str(exc), path, exc.line))
 
 
 def _parse(file: SkillFile, data: bytes) -> tuple[Skill, tuple[Diagnostic, ...]]:

@@ -3,26 +3,52 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.environ import milvus_token
+from skillsearch.errors import (
+    CacheError,
+    ConfigError,
+    EmbedderError,
+    IndexNotFoundError,
+    RemoteError,
+    SkillNotFoundError,
+    VersionConstraintError,
+    VersionNotFoundError,
+)
+from skillsearch.index.corpus import OpenedIndex
 from skillsearch.index.dense.channels import QueryEmbedders
 from skillsearch.index.documents import Document
+from skillsearch.index.fields import ANALYSIS
+from skillsearch.index.names import find_by_name, nearest_names
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.search.calibration_file import default_calibration
-from skillsearch.index.search.search import SearchRequest
-from skillsearch.remote.client import MilvusServer, check_collection
+from skillsearch.index.search.duplicates import MOST_SHADOWED, shadowed_copies
+from skillsearch.index.search.query import QueryForm, analyse_queries, weigh_terms
+from skillsearch.index.search.search import SearchRequest, answer, read_body
+from skillsearch.remote.candidates import CandidateStore
+from skillsearch.remote.client import CollectionMissingError, MilvusServer, Row
 from skillsearch.remote.rows import document_of
-from skillsearch.remote.searching import TRIES, Searcher
+from skillsearch.remote.schema import COLLECTION
+from skillsearch.remote.view import View
 from skillsearch.roots.sources import note_index
-from skillsearch.types import IndexReport, Languages, Progress, SearchResult, Skill, System
+from skillsearch.skills.versions import split_requirement
+from skillsearch.text.languages import language_of
+from skillsearch.text.safe_text import one_line
+from skillsearch.text.tokenizer import terms
+from skillsearch.types import Hit, IndexReport, Languages, Progress, SearchResult, Skill, System
 
 if TYPE_CHECKING:
     from skillsearch.index.corpus import IndexSettings
+
+TRIES = 5
+"""Attempts of a reader that writers overtake."""
 
 
 class RemoteIndex:
@@ -33,20 +59,12 @@ class RemoteIndex:
     selects the candidates. Every method raises `RemoteError` if the server does not answer.
     """
 
-    def __init__(
-        self,
-        server: MilvusServer,
-        collection: str,
-        *,
-        calibration: Calibration | None = None,
-        device: str | None = None,
-    ) -> None:
+    def __init__(self, server: MilvusServer, collection: str, *, device: str | None = None) -> None:
         """Wrap a connection to an index; use `from_roots` or `open` instead."""
         self._server = server
         self._collection = collection
-        self._calibration = calibration or default_calibration()
-        embedders = QueryEmbedders(device=device)
-        self._searcher = Searcher(server, collection, embedders, self._calibration)
+        self._calibration = default_calibration()
+        self._embedders = QueryEmbedders(device=device)
 
     @classmethod
     def from_roots(
@@ -64,27 +82,20 @@ class RemoteIndex:
     ) -> RemoteIndex:
         """Index folders of skills in Milvus, or bring their index up to date, and open it.
 
+        Other arguments are as in `SkillIndex.from_roots`.
+
         Args:
-            roots: As in `SkillIndex.from_roots`; the index holds only their skills.
+            roots: The folders; the index holds only their skills.
             uri: Address of the server, such as ``http://127.0.0.1:19530``.
             collection: Name of the index.
-            model: As in `SkillIndex.from_roots`.
-            with_body: False to index names and descriptions alone.
-            languages: Which languages to index for; see `skillsearch.types.LANGUAGES`.
-            device: As in `SkillIndex.from_roots`.
             token: For the server; None for ``SKILLSEARCH_MILVUS_TOKEN`` or that of the address.
-            progress: Called with the stage, how many are done, and how many there are.
-
-        Returns:
-            The opened index.
 
         Raises:
-            ConfigError: When the address or the name cannot be used.
-            RootError: When a root is missing, unreadable or not a folder, or cannot be unpacked.
-            EmbedderError: When the embedder cannot be loaded.
-            LockTimeoutError: When another process is writing the index.
-            MissingDependencyError: When pymilvus is not installed.
-            RemoteError: When the server does not answer or refuses.
+            ConfigError: If the address or the name cannot be used.
+            RootError: If a root is missing, unreadable or not a folder, or cannot be unpacked.
+            EmbedderError: If the embedder cannot be loaded.
+            LockTimeoutError: If another process is writing the index.
+            MissingDependencyError: If pymilvus is not installed.
         """
         from skillsearch.roots.bundles import local_roots
 
@@ -111,10 +122,7 @@ class RemoteIndex:
         token: str | None = None,
         progress: Progress | None = None,
     ) -> tuple[RemoteIndex, IndexReport]:
-        """Bring an index in Milvus up to date; return it opened, with a report.
-
-        All but `request` is as in `from_roots`, as are the errors.
-        """
+        """Do what `from_roots` does for a request; also return a report."""
         # A search needs neither the parser nor the builder: import them only here.
         from skillsearch.embedders.embedder import load_embedder
         from skillsearch.remote.indexing import Indexing
@@ -129,7 +137,7 @@ class RemoteIndex:
         except BaseException:
             index.close()
             raise
-        index._searcher.embedders.renew(run.embedders)
+        index._embedders.renew(run.embedders)
         return index, report
 
     @classmethod
@@ -141,17 +149,13 @@ class RemoteIndex:
         device: str | None = None,
         token: str | None = None,
     ) -> RemoteIndex:
-        """Open an index in Milvus; the arguments are as in `from_roots`.
+        """Open an index in Milvus; arguments and errors are as in `from_roots`.
 
-        Raises:
-            ConfigError: When the address or the name cannot be used.
-            IndexNotFoundError: When there is no index of this name that can be searched.
-            MissingDependencyError: When pymilvus is not installed.
-            RemoteError: When the server does not answer.
+        Raises IndexNotFoundError if there is no index of this name that can be searched.
         """
         index = cls._connect(uri, collection, token, device)
         try:
-            index._searcher.view()
+            index._view()
         except BaseException:
             index.close()
             raise
@@ -161,7 +165,11 @@ class RemoteIndex:
     def _connect(
         cls, uri: str, collection: str, token: str | None, device: str | None
     ) -> RemoteIndex:
-        check_collection(collection)
+        if not COLLECTION.fullmatch(collection):
+            raise ConfigError(
+                f"The collection name {one_line(collection, 80)!r} is invalid; use at most 200 "
+                "letters, digits and underscores, and do not start with a digit."
+            )
         server = MilvusServer(uri, milvus_token() if token is None else token)
         return cls(server, collection, device=device)
 
@@ -176,27 +184,26 @@ class RemoteIndex:
         self._server.close()
 
     def __len__(self) -> int:
-        return self._searcher.view().head.documents
+        return self._view().head.documents
 
     @property
     def generation(self) -> str:
         """Name and version of the generation that readers see now."""
-        view = self._searcher.view()
-        return f"{view.generation.documents}@{view.head.version}"
+        return self._view().name
 
     @property
     def settings(self) -> IndexSettings:
         """The settings that the index was made with."""
-        return self._searcher.view().head.settings
+        return self._view().head.settings
 
     @property
     def skipped(self) -> int:
         """SKILL.md files that could not be indexed."""
-        return self._searcher.view().head.skipped
+        return self._view().head.skipped
 
     def documents(self) -> Iterator[Document]:
         """Read all documents, in no order, with one page in memory at a time."""
-        return map(document_of, self._searcher.view().rows(["record"]))
+        return map(document_of, self._view().rows(["record"]))
 
     def search(
         self,
@@ -213,57 +220,157 @@ class RemoteIndex:
 
         With `explain`, a section of a body is only named if its file is on this machine.
 
-        Raises:
-            QueryError: When the query is empty or too long, or n or threshold cannot be used.
-            EmbedderError: When the embedder cannot be loaded, or is not the one of the index.
-            IndexNotFoundError: When the index is gone.
+        Raises IndexNotFoundError if the index is gone, and what `SkillIndex.search` does.
         """
         started = time.perf_counter()
         request = SearchRequest(
             query, n, threshold, system, explain, include_hidden, frozenset(exclude)
         )
-        hits, votes = self._searcher.answer(request)
-        seconds = time.perf_counter() - started
-        cut = request.cut(self._calibration)
-        return SearchResult(query, cut, hits, not hits, seconds, votes)
+        for _ in range(TRIES):
+            view = self._view(query)
+            with suppress(CollectionMissingError):
+                result = self._answer(request, view)
+                if view.still_holds():
+                    return replace(result, seconds=time.perf_counter() - started)
+        raise self._overtaken()
 
     def find(self, name: str) -> Document:
-        """Find the document that a name means, as `SkillIndex.find` does.
+        """Find the document that a name means, as `SkillIndex.find` does, with its errors.
 
-        Raises:
-            SkillNotFoundError: When there is none; names similar ones that a search finds.
-            VersionNotFoundError: When no version fits; names those there are.
-            AmbiguousNameError: When one root has several that versions do not tell apart.
+        Similar names are those that a search finds.
         """
-        return self._searcher.find(name, self._searcher.view())
+        return self._find(name, self._view())
 
     def get(self, name: str) -> Skill:
-        """Read a skill by its name as it was indexed, whatever its file is now.
-
-        Raises:
-            SkillNotFoundError: As `find` does, and its other errors.
-        """
+        """Read a skill by its name as it was indexed, whatever its file is now; fails as `find`."""
         from skillsearch.skills.parser import parse_skill
 
         for _ in range(TRIES):
-            view = self._searcher.view()
-            document = self._searcher.find(name, view)
+            view = self._view()
+            document = self._find(name, view)
             data = view.content(document.doc_id)
             if data is not None:
                 path, root = Path(document.path), Path(document.root)
                 return parse_skill(data, doc_id=document.doc_id, path=path, root=root)[0]
-        raise self._searcher.overtaken()
+        raise self._overtaken()
 
     def delete(self, doc_ids: Collection[str]) -> int:
         """Remove documents by id and return how many there were; unknown ids are ignored.
 
         The next indexing brings back those on disk. Until then, a skill that one of them shadowed
-        stays shadowed.
-
-        Raises:
-            IndexNotFoundError: When there is no index.
-            LockTimeoutError: When another process is writing the index.
+        stays shadowed. Raises IndexNotFoundError if there is no usable index, and LockTimeoutError
+        if another process is writing it.
         """
         from skillsearch.remote.row_writer import delete
 
         return delete(self._server, self._collection, doc_ids)
+
+    def _view(self, query: str = "") -> View:
+        """Return the current version, with the document frequencies of the terms of a query."""
+        words = terms(query, language_of(query)) if query else ()
+        for _ in range(TRIES):
+            try:
+                view = View.open(self._server, self._collection, words)
+            except CollectionMissingError as exc:
+                raise IndexNotFoundError(
+                    f"There is no index {self._collection!r} in Milvus at {self._server.shown}. "
+                    f"{self._how_to_make()}"
+                ) from exc
+            except CacheError as exc:
+                raise self._unusable(str(exc)) from exc
+            if view is None:
+                continue
+            if view.head.settings.analysis != ANALYSIS:
+                raise self._unusable("it was made by another version of skillsearch")
+            return view
+        raise self._overtaken()
+
+    def _answer(self, request: SearchRequest, view: View) -> SearchResult:
+        """Answer a request from one version of the index."""
+        if not view.head.searched:
+            return answer([request], self._index_of([], view), [], self._calibration, read_body)[0]
+        form = self._analyse(request.query, view)
+        condition = "" if request.include_hidden else "hidden == false"
+        rows = view.candidates(form, request.n + len(request.exclude), condition)
+        index = self._index_of(rows, view)
+        form = replace(form, weights=weigh_terms(index.corpus, form.counts))
+        (result,) = answer([request], index, [form], self._calibration, read_body)
+        return replace(result, hits=self._with_shadowed(result.hits, view))
+
+    def _analyse(self, text: str, view: View) -> QueryForm:
+        """Split a query into terms and embed it for the channels."""
+        index = self._index_of([], view)
+        try:
+            (form,) = analyse_queries([text], index, self._calibration, self._embedders)
+        except EmbedderError as exc:
+            channel = view.head.settings.channels[0]
+            embedder = self._embedders.loaded.get(channel.model)
+            if embedder is None or embedder.fingerprint == channel.fingerprint:
+                raise
+            raise EmbedderError(
+                f"The index {self._collection!r} was made with another version of the model "
+                f"{channel.model!r} ({channel.fingerprint}) than the one installed here "
+                f"({embedder.fingerprint}); install that version, or rebuild the index: "
+                f"skillsearch index FOLDER --backend milvus --model {channel.model}"
+            ) from exc
+        return form
+
+    def _with_shadowed(self, hits: tuple[Hit, ...], view: View) -> tuple[Hit, ...]:
+        """Add the copies that hits shadow to their duplicates."""
+        if not hits or not view.head.shadowed:
+            return hits
+        rows = view.namesakes([hit.name for hit in hits], (MOST_SHADOWED + 1) * len(hits))
+        corpus = self._index_of(rows, view).corpus
+        found = []
+        for hit in hits:
+            number = corpus.documents.number_of(hit.doc_id)
+            others = () if number is None else shadowed_copies(corpus, number)
+            paths = tuple(corpus.documents[other].path for other in others)
+            found.append(replace(hit, duplicates=hit.duplicates + paths))
+        return tuple(found)
+
+    def _find(self, name: str, view: View) -> Document:
+        names = [name]
+        with suppress(VersionConstraintError):
+            names.append(split_requirement(name)[0])
+        doc_ids = [one for one in names if ":" in one]
+        names += [one.partition(":")[2] for one in doc_ids]
+        found = map(document_of, view.named(names, doc_ids))
+        documents = sorted(found, key=lambda document: document.doc_id)
+        try:
+            store = CandidateStore(documents, view.head)
+            return find_by_name(name, store, view.roots, suggest=False)
+        except VersionNotFoundError:
+            raise
+        except SkillNotFoundError as exc:
+            near: tuple[str, ...] = ()
+            if query := name[:MAX_QUERY_CHARS].strip():
+                view = self._view(query)
+                with suppress(EmbedderError, CollectionMissingError):
+                    rows = view.candidates(self._analyse(query, view), 1)
+                    near = nearest_names(query, self._index_of(rows, view).corpus.documents)
+            raise SkillNotFoundError(name, near) from exc
+
+    def _index_of(self, rows: Sequence[Row], view: View) -> OpenedIndex:
+        try:
+            return view.index_of(rows)
+        except CacheError as exc:
+            raise self._unusable(str(exc)) from exc
+
+    def _unusable(self, reason: str) -> IndexNotFoundError:
+        return IndexNotFoundError(
+            f"The index {self._collection!r} in Milvus at {self._server.shown} cannot be used: "
+            f"{reason}. {self._how_to_make()}"
+        )
+
+    def _overtaken(self) -> RemoteError:
+        return RemoteError(
+            f"The index {self._collection!r} was rewritten {TRIES} times while it was read; "
+            "try again."
+        )
+
+    def _how_to_make(self) -> str:
+        return (
+            f"To fix: run `skillsearch index FOLDER --backend milvus --uri {self._server.shown} "
+            f"--collection {self._collection}`"
+        )

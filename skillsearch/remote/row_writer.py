@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,10 +13,9 @@ from skillsearch.embedders.embedding import Embedder
 from skillsearch.errors import IndexNotFoundError
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.documents import KNOWN
-from skillsearch.index.fields import FieldTexts
 from skillsearch.remote.client import MilvusServer, Row, batches
 from skillsearch.remote.generations import Claim, FieldTotals, Head, find_current, read_head
-from skillsearch.remote.rows import counts_of, document_of, key_of, row_of
+from skillsearch.remote.rows import Addition, counts_of, document_of, key_of, row_of
 from skillsearch.remote.schema import FOREVER, LEXICAL, Generation, dense_fields
 from skillsearch.remote.term_statistics import TermTallies, forget_before, write_changes
 
@@ -38,23 +37,11 @@ _DELETE_ROWS = 500
 _STATE_ROWS = 5_000
 
 
-@dataclass(frozen=True, slots=True)
-class Addition:
-    """A skill to add: its texts, its SKILL.md, and the id of the row that it replaces, if any."""
-
-    texts: FieldTexts
-    data: bytes
-    shadowed: bool
-    replaces: str = ""
-
-
 class RowWriter:
     """Makes the next version of a generation.
 
-    Attributes:
-        embedded: Texts that were embedded.
-        truncated: How many of them were cut at the embedder's token limit.
-        changed: Rows that were added or removed.
+    It counts the texts that were `embedded`, those of them that were `truncated` at the embedder's
+    limit, and the rows that were added or removed: `changed`.
     """
 
     def __init__(
@@ -62,20 +49,18 @@ class RowWriter:
         server: MilvusServer,
         generation: Generation,
         head: Head,
-        embedders: Sequence[Embedder],
         claim: Claim,
-        *,
+        embedders: Sequence[Embedder] = (),
         batch_skills: int = BATCH_SKILLS,
     ) -> None:
         """Prepare to write; without additions no embedders are needed."""
         self._server = server
         self._generation = generation
         self._head = head
-        self._embedders = embedders
         self._claim = claim
+        self._embedders = embedders
         self._batch_skills = batch_skills
         self._with_body = head.settings.with_body
-        self._dense = dense_fields(len(head.settings.channels), with_body=self._with_body)
         self._waiting: list[Addition] = []
         self._waiting_bytes = 0
         self._tallies = TermTallies()
@@ -94,36 +79,22 @@ class RowWriter:
     def send(self) -> None:
         """Embed and send the queue; raise `EmbedderError` if the embedder gives bad vectors."""
         self._claim.renew()
-        vectors = self._known_vectors()
-        for channel, embedder in enumerate(self._embedders):
-            self._embed_missing(channel, embedder, vectors[channel])
+        vectors = self._vectors()
         since = self._head.version + 1
-        rows = [
-            row_of(
-                one.texts,
-                one.data,
-                vectors,
-                since=since,
-                with_body=self._with_body,
-                shadowed=one.shadowed,
-            )
-            for one in self._waiting
-        ]
-        for row in rows:
-            self._count(row, 1)
+        with_body = self._with_body
+        rows = [row_of(one, vectors, since=since, with_body=with_body) for one in self._waiting]
+        self._count(rows, 1)
         self._server.insert(self._generation.documents, rows)
         self._waiting, self._waiting_bytes = [], 0
 
     def keep(self, ids: Iterable[str]) -> None:
         """Adopt rows that an interrupted run sent for the next version."""
-        for row in self._read(ids, _COUNTED):
-            self._count(row, 1)
+        self._count(self._read(ids, _COUNTED), 1)
 
     def retire(self, ids: Iterable[str]) -> None:
         """End rows with the current version."""
         for some in batches(ids, _CHANGED_ROWS):
-            for row in self._read(some, _COUNTED):
-                self._count(row, -1)
+            self._count(self._read(some, _COUNTED), -1)
             self._set_until(some, self._head.version + 1)
 
     def restore(self, ids: Iterable[str]) -> None:
@@ -137,19 +108,10 @@ class RowWriter:
             self._server.delete(self._generation.documents, some)
 
     def finish(self, settings: IndexSettings, skipped: int) -> Head:
-        """Complete the next version and publish it.
+        """Complete the next version and publish it; return its head.
 
-        Args:
-            settings: Settings of the index now.
-            skipped: SKILL.md files that could not be indexed.
-
-        Returns:
-            The head of the new version.
-
-        Raises:
-            CacheError: When the statistics of the generation are damaged.
-            LockTimeoutError: When another process took over.
-            RemoteError: When the server does not answer.
+        `skipped` SKILL.md files could not be indexed. Raises CacheError if the statistics of the
+        generation are damaged, and LockTimeoutError if another process took over.
         """
         version = self._head.version
         histograms = write_changes(self._server, self._generation, version, self._tallies)
@@ -157,10 +119,6 @@ class RowWriter:
             for name in (self._generation.documents, self._generation.terms):
                 self._server.flush(name)
         searched = self._documents - self._shadowed
-        totals = {
-            field: FieldTotals(int(length), histograms.average_idf(field, searched))
-            for field, length in zip(LEXICAL, self._lengths, strict=True)
-        }
         head = replace(
             self._head,
             version=version + 1,
@@ -170,52 +128,55 @@ class RowWriter:
             shadowed=self._shadowed,
             trust=self._trust,
             others=self._others,
-            totals=totals,
+            totals={
+                field: FieldTotals(length, histograms.average_idf(field, searched))
+                for field, length in zip(LEXICAL, self._lengths.tolist(), strict=True)
+            },
         )
         self._claim.check()
         self._server.upsert(self._generation.terms, [head.to_row()])
         forget_before(self._server, self._generation, version)
         return head
 
-    def _count(self, row: Row, sign: int) -> None:
-        """Count a document that is added (sign 1) or removed (sign -1)."""
-        self.changed += 1
-        self._documents += sign
-        if row["shadowed"]:
-            self._shadowed += sign
-            return
-        document, counted = document_of(row), counts_of(row)
-        self._tallies.add(counted, sign)
-        self._lengths += sign * np.array(counted.lengths)
-        self._trust += sign * float(np.float32(document.trust))
-        self._others += sign * (document.fluency < KNOWN)
+    def _count(self, rows: Iterable[Row], sign: int) -> None:
+        """Count documents that are added (sign 1) or removed (sign -1)."""
+        for row in rows:
+            self.changed += 1
+            self._documents += sign
+            if row["shadowed"]:
+                self._shadowed += sign
+                continue
+            document, counted = document_of(row), counts_of(row)
+            self._tallies.add(counted, sign)
+            self._lengths += sign * np.array(counted.lengths)
+            self._trust += sign * float(np.float32(document.trust))
+            self._others += sign * (document.fluency < KNOWN)
 
-    def _known_vectors(self) -> list[dict[bytes, NDArray[np.float32]]]:
-        """Return the vectors of replaced rows, by channel and key of the text."""
+    def _vectors(self) -> list[dict[bytes, NDArray[np.float32]]]:
+        """Return the vectors of the queued texts, by channel and key of the text.
+
+        Those of replaced rows are taken from there, the others are embedded.
+        """
         known: list[dict[bytes, NDArray[np.float32]]] = [{} for _ in self._embedders]
+        dense = dense_fields(len(known), with_body=self._with_body)
         replaced = [one.replaces for one in self._waiting if one.replaces]
-        for row in self._read(replaced, ["record", *chain(*self._dense)]):
-            for vectors, names, keys in zip(known, self._dense, document_of(row).keys, strict=True):
+        for row in self._read(replaced, ["record", *chain(*dense)]):
+            for vectors, names, keys in zip(known, dense, document_of(row).keys, strict=True):
                 for name, key in zip(names, keys, strict=False):
                     vectors[bytes.fromhex(key)] = np.array(row[name], np.float32)
+        for channel, (embedder, vectors) in enumerate(zip(self._embedders, known, strict=True)):
+            texts: dict[str, str] = {}
+            for one in self._waiting:
+                keys, embedded = one.texts.document.keys[channel], one.texts.embedded[channel]
+                texts.update(zip(keys, embedded, strict=True))
+                if channel == 0:
+                    texts.update((chunk.record[2], chunk.head) for chunk in one.texts.chunks)
+            missing = [key for key in map(bytes.fromhex, filter(None, texts)) if key not in vectors]
+            for result in embedder.embed_stream([texts[key.hex()] for key in missing]):
+                vectors[missing[result.position]] = result.vector
+                self.truncated += result.truncated
+                self.embedded += 1
         return known
-
-    def _embed_missing(
-        self, channel: int, embedder: Embedder, known: dict[bytes, NDArray[np.float32]]
-    ) -> None:
-        """Embed those queued texts of a channel that have no vector yet."""
-        texts: dict[bytes, str] = {}
-        for one in self._waiting:
-            keys = one.texts.document.keys[channel]
-            pairs = list(zip(keys, one.texts.embedded[channel], strict=True))
-            if channel == 0:
-                pairs += [(chunk.record[2], chunk.head) for chunk in one.texts.chunks]
-            texts.update((bytes.fromhex(key), text) for key, text in pairs if key)
-        missing = [key for key in texts if key not in known]
-        for result in embedder.embed_stream([texts[key] for key in missing]):
-            known[missing[result.position]] = result.vector
-            self.truncated += result.truncated
-            self.embedded += 1
 
     def _read(self, ids: Iterable[str], fields: Sequence[str]) -> Iterable[Row]:
         """Read rows of documents by id."""
@@ -240,102 +201,70 @@ class _Known(NamedTuple):
 
 
 class RowStates:
-    """The rows of all documents, some 300 bytes of memory each.
+    """The rows of all documents, some 300 bytes of memory each, and what becomes of them.
 
     A row is live if readers see it, and unseen if an interrupted run sent it for the next version.
 
     Attributes:
+        kept: Number of documents whose live row stays.
+        resumed: Ids of unseen rows that become live; `discarded` ones nobody needs.
         replaced: Ids of live rows whose document has another row in the next version.
         restored: Ids of live rows that were to end, and stay after all.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, server: MilvusServer, generation: Generation, version: int) -> None:
+        """Read all rows, and remove those that ended before the version before the current one."""
         self._live: dict[bytes, _Known] = {}
         self._unseen: dict[bytes, _Known] = {}
-        self.replaced: list[str] = []
-        self.restored: list[str] = []
-
-    @classmethod
-    def read(cls, server: MilvusServer, generation: Generation, version: int) -> RowStates:
-        """Read all rows, and remove those that ended before the version before the current one."""
-        states, dead = cls(), []
+        self.kept = 0
+        found: tuple[list[str], ...] = ([], [], [], [])
+        self.resumed, self.replaced, self.restored, self.discarded = found
+        dead = []
         fields = ("id", "key", "state", "since", "until", "name_key", "shadowed")
-        for page in server.iterate(generation.documents, "", fields, _STATE_ROWS):
-            for row in page:
-                if row["until"] < version:
-                    dead.append(row["id"])
-                else:
-                    states._add(row, version)
+        pages = server.iterate(generation.documents, "", fields, _STATE_ROWS)
+        for row in chain.from_iterable(pages):
+            ends, state = row["until"] != FOREVER, bytes.fromhex(row["state"])
+            known = _Known(row["id"], state, ends, row["name_key"], row["shadowed"])
+            if row["until"] < version:
+                dead.append(row["id"])
+            elif row["since"] > version:
+                self._unseen[bytes.fromhex(row["key"])] = known
+            elif row["until"] > version:
+                self._live[bytes.fromhex(row["key"])] = known
         for ids in batches(dead, _STATE_ROWS):
             server.delete(generation.documents, ids)
-        return states
 
-    def _add(self, row: Row, version: int) -> None:
-        document, state = bytes.fromhex(row["key"]), bytes.fromhex(row["state"])
-        ends = row["until"] != FOREVER
-        known = _Known(row["id"], state, ends, row["name_key"], row["shadowed"])
-        if row["since"] > version:
-            self._unseen[document] = known
-        elif row["until"] > version:
-            self._live[document] = known
-
-    def name_key(self, key: str, state: str) -> int | None:
+    def name_key(self, key: bytes, state: bytes) -> int | None:
         """Return the `rows.name_key` of a document in this state; None if no row has it."""
-        for rows in (self._live, self._unseen):
-            found = rows.get(bytes.fromhex(key))
-            if found is not None and found.state == bytes.fromhex(state):
-                return found.name_key
-        return None
+        rows = (self._live.get(key), self._unseen.get(key))
+        return next((one.name_key for one in rows if one and one.state == state), None)
 
-    def keeps(self, key: str, state: str, *, shadowed: bool) -> bool:
-        """Take the live row of a document if it can stay; return whether it can."""
-        known = self._pop_same(self._live, key, state, shadowed=shadowed)
-        if known is not None and known.ends:
-            self.restored.append(known.row)
-        return known is not None
+    def take(self, key: bytes, state: bytes, *, shadowed: bool) -> str | None:
+        """Decide what becomes of the rows of a document; None if one of them stays.
 
-    def resumes(self, key: str, state: str, *, shadowed: bool) -> str | None:
-        """Take the unseen row of a document if it can stay, and return its id."""
-        known = self._pop_same(self._unseen, key, state, shadowed=shadowed)
-        if known is None:
-            return None
-        self.replace(key)
-        return known.row
-
-    def replace(self, key: str) -> tuple[list[str], str]:
-        """Take the rows of a document that gets a new one.
-
-        Returns the ids of unseen rows to remove first, and the id of the live row, or empty.
+        Else it gets a new row; returns the id of the live row that this replaces, or empty.
         """
-        unseen = self._unseen.pop(bytes.fromhex(key), None)
-        live = self._live.pop(bytes.fromhex(key), None)
-        if live is not None:
-            self.replaced.append(live.row)
-        return [unseen.row] if unseen else [], live.row if live else ""
-
-    def left(self) -> tuple[list[str], list[str]]:
-        """Return the ids of the unseen and the live rows that nobody took."""
-        return [one.row for one in self._unseen.values()], [one.row for one in self._live.values()]
-
-    @staticmethod
-    def _pop_same(
-        rows: dict[bytes, _Known], key: str, state: str, *, shadowed: bool
-    ) -> _Known | None:
-        document = bytes.fromhex(key)
-        known = rows.get(document)
-        if known is None or (known.state, known.shadowed) != (bytes.fromhex(state), shadowed):
+        live, unseen = self._live.pop(key, None), self._unseen.pop(key, None)
+        if live and (live.state, live.shadowed) == (state, shadowed):
+            self.kept += 1
+            self.restored += [live.row] if live.ends else []
+            self.discarded += [unseen.row] if unseen else []
             return None
-        return rows.pop(document)
+        self.replaced += [live.row] if live else []
+        if unseen and (unseen.state, unseen.shadowed) == (state, shadowed):
+            self.resumed.append(unseen.row)
+            return None
+        self.discarded += [unseen.row] if unseen else []
+        return live.row if live else ""
+
+    def take_rest(self) -> list[str]:
+        """Discard the unseen rows that nobody took, and return the ids of such live rows."""
+        self.discarded += [one.row for one in self._unseen.values()]
+        return [one.row for one in self._live.values()]
 
 
 def delete(server: MilvusServer, alias: str, doc_ids: Collection[str]) -> int:
-    """Remove documents by id, without looking at any disk; return how many there were.
-
-    Raises:
-        IndexNotFoundError: When there is no usable index.
-        LockTimeoutError: When another process is writing.
-        RemoteError: When the server does not answer.
-    """
+    """Remove documents by id, without looking at any disk; return how many there were."""
     missing = IndexNotFoundError(f"There is no usable index {alias!r} in Milvus at {server.shown}.")
     current = find_current(server, alias)
     if current is None:
@@ -345,7 +274,7 @@ def delete(server: MilvusServer, alias: str, doc_ids: Collection[str]) -> int:
         head = read_head(server, generation)
         if head is None or find_current(server, alias) is None:
             raise missing
-        writer = RowWriter(server, generation, head, (), claim)
+        writer = RowWriter(server, generation, head, claim)
         for condition, act in (  # what an interrupted run left
             (f"since > {head.version}", writer.discard),
             (f"until == {head.version + 1}", writer.restore),

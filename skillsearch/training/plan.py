@@ -1,8 +1,7 @@
 """The plan of a training run: its settings, and the pairs of every batch, drawn beforehand; pure.
 
-The negatives of a pair are the documents of the other pairs in its batch. Random ones are too
-foreign to learn from; so a batch is made of small clusters of neighbours: hard negatives. Skills
-that are the same in other words (copies, forks, versions) are not negatives.
+The negatives of a pair are the documents of the other pairs in its batch, which is made of small
+clusters of neighbours: random ones are too foreign to learn from. Copies are not negatives.
 """
 
 from __future__ import annotations
@@ -48,12 +47,10 @@ class TrainingSettings:
         learning_rate: The peak, reached after a warm-up; then it falls to zero.
         warm_up: Share of the steps in which the learning rate rises.
         scale: Factor of cosines before the softmax; a higher one only sees the nearest negatives.
-        query_tokens: Tokens kept of a query in training.
         judged_share: Share of a batch from judged queries, if there are enough.
         teacher_share: Share of the loss that follows a teacher, if there is one.
         freeze_words: Keep the word embeddings: words that no skill uses keep their meaning.
         precision: ``bfloat16``, ``float32``, or ``auto`` for the faster of the two here.
-        device: As torch names it, such as ``cpu`` and ``cuda``.
         check_every: Steps between validations on the held-out queries.
         patience: Validations without a better value after which training ends.
         seed: The same seed gives the same plan, and the same weights up to rounding.
@@ -98,9 +95,9 @@ def distinct_skills(
 ) -> tuple[list[SkillText], dict[int, int]]:
     """Take each skill once, with what an embedder can read of it (`scripts`, None for all).
 
-    Returns skills that differ in metadata and in body, white space and case aside, and have
-    readable metadata; and the row among them by the place of each skill given. A copy has the row
-    of the first; skills without readable metadata have none.
+    Returns skills that differ in metadata and in body, white space and case aside; and the row
+    among them by the place of each given skill with readable metadata. A copy has the row of the
+    first.
     """
     kept: list[SkillText] = []
     rows: dict[int, int] = {}
@@ -114,7 +111,9 @@ def distinct_skills(
         )
         if len(text.about) < _LEAST_METADATA:
             continue
-        keys = list(_content_keys(text))
+        keys = [("about", fold_blanks(text.about))]
+        if len(body := fold_blanks(text.body)) >= _DISTINCT_BODY:
+            keys.append(("body", body))
         row = next((seen[key] for key in keys if key in seen), len(kept))
         if row == len(kept):
             kept.append(text)
@@ -140,23 +139,26 @@ def make_plan(
     settings: TrainingSettings,
     judged: Sequence[JudgedPair] = (),
 ) -> list[Batch]:
-    """Draw the pairs of every step.
+    """Draw the pairs of every step, for `distinct_skills` with their `neighbours`.
 
     Each judged query is followed by a pair of a skill near the chosen one: a hard negative. A batch
-    may have a few pairs less than its size, if skills have too little text. `skills` are as from
-    `distinct_skills`, `near` as from `neighbours`.
+    has fewer pairs than its size if skills have too little text.
     """
     chance = random.Random(settings.seed)
     mined = [MinedSkill.mine(skill) for skill in skills]
     size = min(settings.batch_size, len(skills))
-    count = _count_judged(settings, size, len(judged))
+    most = math.ceil(_MOST_USES * len(judged) / settings.steps)
+    count = min(int(min(settings.judged_share, 0.5) * size), most)
     chosen = cycle(chance.sample(judged, len(judged)))
     dealt = batches(near, max(1, size - 2 * count), chance)
     plan = []
     for rows in islice(dealt, settings.steps):
         drawn = [(row, mined[row].draw(chance)) for row in rows]
         for one in islice(chosen, count):
-            drawn.append((one.row, _judged(one, mined[one.row], chance)))
+            chosen_skill = mined[one.row]
+            head = chosen_skill.head()
+            document = head if head and chance.random() < BODY_SHARE else chosen_skill.metadata()
+            drawn.append((one.row, Pair(one.query, document, JUDGED)))
             beside = [int(row) for row in near[one.row][:8] if row >= 0]
             if beside:
                 row = chance.choice(beside)
@@ -166,10 +168,9 @@ def make_plan(
 
 
 def neighbours(vectors: NDArray[np.float32]) -> NDArray[np.int32]:
-    """Find the nearest other skills of each, given unit vectors of their metadata.
+    """Find up to 48 nearest other skills of each, given unit vectors of their metadata.
 
-    Rows are best first, without those that count as the same, -1 at the end; int32, (skills, up to
-    48).
+    Rows are best first, int32, without those that count as the same, -1 at the end.
     """
     count = min(_NEIGHBOURS, len(vectors) - 1)
     found = np.full((len(vectors), count), -1, np.int32)
@@ -204,24 +205,3 @@ def batches(near: NDArray[np.int32], size: int, chance: random.Random) -> Iterat
         rows = [row for cluster in clusters for row in cluster]
         for begin in range(0, len(rows) - size + 1, size):
             yield rows[begin : begin + size]
-
-
-def _count_judged(settings: TrainingSettings, size: int, judged: int) -> int:
-    """Return how many judged queries each batch gets."""
-    share = min(settings.judged_share, 0.5)
-    return min(int(share * size), math.ceil(_MOST_USES * judged / settings.steps))
-
-
-def _judged(one: JudgedPair, skill: MinedSkill, chance: random.Random) -> Pair:
-    """Pair a judged query with a field of the skill that was chosen for it."""
-    head = skill.head()
-    from_body = head and chance.random() < BODY_SHARE
-    return Pair(one.query, head if from_body else skill.metadata(), JUDGED)
-
-
-def _content_keys(text: SkillText) -> Iterator[tuple[str, str]]:
-    """Yield keys that two different skills do not share."""
-    for field, content in (("about", text.about), ("body", text.body)):
-        folded = fold_blanks(content)
-        if field == "about" or len(folded) >= _DISTINCT_BODY:
-            yield field, folded

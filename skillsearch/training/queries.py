@@ -1,9 +1,8 @@
 """A skill → pairs of a query and a document that it answers, imitating what real users type; pure.
 
 Real queries are short and sloppy, or long and full of what does not matter; the texts of skills are
-neither. Requests that a skill states are worth most, its sentences and parts of its body less; a
-query never stands in the document that it is paired with. Every expression is bounded, so time is
-linear even in a hostile text.
+neither. A query never stands in the document that it is paired with. Every expression is bounded,
+so time is linear even in a hostile text.
 """
 
 from __future__ import annotations
@@ -148,9 +147,7 @@ class MinedSkill:
     def metadata(self, without: str = "") -> str:
         """Return the metadata as it is embedded, without a part of it."""
         about = self.text.about
-        if without:
-            about = about.replace(without, " ")
-        return f"{self.text.name}: {about}"
+        return f"{self.text.name}: {about.replace(without, ' ') if without else about}"
 
     def head(self, without: str = "") -> str:
         """Return the head of the body, without a part of it."""
@@ -220,8 +217,10 @@ def without_name(text: str, name: str) -> str:
 
 def _from_metadata(skill: MinedSkill, chance: random.Random, kind: str) -> Pair | None:
     """Pair a statement about the skill with the rest of its metadata, or with its body."""
-    source = chance.choice(skill.sources[kind])
-    query = _asked(source, chance) if kind != "sentence" else _plainer(source, chance)
+    query = source = chance.choice(skill.sources[kind])
+    if kind != "sentence" and chance.random() < 0.3 and not source.endswith("?"):
+        query = chance.choice(_OPENINGS) + source[:1].lower() + source[1:]
+    query = _plainer(query, chance)
     left = len(skill.text.about.replace(source, ""))
     head = skill.head(source)
     if head and (left < _LEAST_LEFT or chance.random() < BODY_SHARE):
@@ -229,36 +228,28 @@ def _from_metadata(skill: MinedSkill, chance: random.Random, kind: str) -> Pair 
     return Pair(query, skill.metadata(source), kind) if left >= _LEAST_LEFT else None
 
 
-def _piece(skill: MinedSkill, chance: random.Random) -> Pair | None:
-    """Pair a piece of the body with the metadata."""
-    parts = skill.sources["piece"]
-    first = chance.randrange(len(parts))
-    size = chance.randint(*PIECE_CHARS)
-    piece = _masked(_upto(parts[first:], size), skill, chance)
-    return Pair(_plainer(piece, chance), skill.metadata(), "piece")
-
-
-def _task(skill: MinedSkill, chance: random.Random) -> Pair | None:
-    """Pair a long task, made of parts in any order, with the metadata."""
-    parts = list(skill.sources["piece"])
-    chance.shuffle(parts)
-    titles = skill.sources.get("headings") or skill.sources.get("clause") or ("",)
-    opening = chance.choice(_TASKS).format(chance.choice(titles))
-    task = _masked(opening + _upto(parts, TASK_CHARS, "\n"), skill, chance)
-    return Pair(task, skill.metadata(), "task")
-
-
-def _script(skill: MinedSkill, chance: random.Random) -> Pair | None:
-    """Pair the description of a script with the metadata."""
-    said = _upto([chance.choice(skill.sources["script"])], chance.randint(*PIECE_CHARS))
-    return Pair(_plainer(_masked(said, skill, chance), chance), skill.metadata(), "script")
-
-
-def _headings(skill: MinedSkill, chance: random.Random) -> Pair | None:
-    """Pair some headings of the body with the metadata."""
-    titles = skill.sources["headings"]
-    some = chance.sample(titles, min(len(titles), chance.randint(2, 5)))
-    return Pair(_masked(", ".join(some), skill, chance), skill.metadata(), "headings")
+def _from_body(skill: MinedSkill, chance: random.Random, kind: str) -> Pair | None:
+    """Pair parts of the body, or the description of a script, with the metadata."""
+    sources = skill.sources
+    if kind == "piece":
+        first = chance.randrange(len(sources["piece"]))
+        text = _upto(sources["piece"][first:], chance.randint(*PIECE_CHARS))
+    elif kind == "script":
+        said = chance.choice(sources["script"])
+        text = _upto([said], chance.randint(*PIECE_CHARS))
+    elif kind == "headings":
+        titles = sources["headings"]
+        text = ", ".join(chance.sample(titles, min(len(titles), chance.randint(2, 5))))
+    else:  # a long task, made of parts in any order
+        parts = list(sources["piece"])
+        chance.shuffle(parts)
+        titles = sources.get("headings") or sources.get("clause") or ("",)
+        text = chance.choice(_TASKS).format(chance.choice(titles))
+        text += _upto(parts, TASK_CHARS, "\n")
+    if chance.random() < _MASKED:
+        text = without_name(text, skill.text.name)
+    query = _plainer(text, chance) if kind in ("piece", "script") else text
+    return Pair(query, skill.metadata(), kind)
 
 
 def _keywords(skill: MinedSkill, chance: random.Random) -> Pair | None:
@@ -288,10 +279,7 @@ def _name(skill: MinedSkill, chance: random.Random) -> Pair | None:
 
 _DRAWN: Mapping[str, Callable[[MinedSkill, random.Random], Pair | None]] = {
     **{kind: partial(_from_metadata, kind=kind) for kind in ("request", "clause", "sentence")},
-    "piece": _piece,
-    "task": _task,
-    "script": _script,
-    "headings": _headings,
+    **{kind: partial(_from_body, kind=kind) for kind in ("piece", "task", "script", "headings")},
     "keywords": _keywords,
     "name": _name,
 }
@@ -305,18 +293,6 @@ def _upto(parts: Sequence[str], size: int, joint: str = " ") -> str:
             break
         text += joint + part
     return text if len(text) <= size else text[:size].rsplit(" ", 1)[0]
-
-
-def _masked(query: str, skill: MinedSkill, chance: random.Random) -> str:
-    """Remove the skill's name from some queries."""
-    return without_name(query, skill.text.name) if chance.random() < _MASKED else query
-
-
-def _asked(request: str, chance: random.Random) -> str:
-    """Word a request as users do: with an opening, in lower case, without a full stop."""
-    if chance.random() < 0.3 and not request.endswith("?"):
-        request = chance.choice(_OPENINGS) + request[:1].lower() + request[1:]
-    return _plainer(request, chance)
 
 
 def _plainer(text: str, chance: random.Random) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +22,13 @@ from skillsearch.skills.resources import list_files
 from skillsearch.skills.resources import read_file as read_skill_file
 from skillsearch.training.bert_weights import BertWeights, read_exported, read_hugging_face
 from skillsearch.training.queries import SkillText, opening
-from skillsearch.types import Progress, Skill
+from skillsearch.types import Progress
 
 _MOST_SCRIPTS = 20
 _SCRIPT_BYTES = 256 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
+class Library(NamedTuple):
     """The texts of the skills of some roots, and their ids in an index, in the same order."""
 
     texts: tuple[SkillText, ...]
@@ -53,7 +52,11 @@ def read_library(paths: Sequence[Path], progress: Progress) -> Library:
     for done, file in enumerate(files, start=1):
         skill = read_file(file).skill
         if skill is not None:
-            texts.append(_text_of(skill))
+            # As an index embeds it, with the whole body.
+            embedded = field_texts(skill, [None], with_body=False).embedded[0].metadata
+            about = embedded.partition(f"{skill.name}: ")[2]
+            scripts = _scripts_of(skill.path.parent)
+            texts.append(SkillText(skill.name, about, skill.body, scripts))
             doc_ids.append(skill.doc_id)
         progress("read", done, len(files))
     return Library(tuple(texts), tuple(doc_ids))
@@ -80,10 +83,7 @@ def folder_of(model: str) -> tuple[Path, bool]:
 
 
 def begin_weights(model: str) -> BertWeights:
-    """Read the weights of a model spec.
-
-    Raises TrainingError if the model is of another kind, or damaged.
-    """
+    """Read the weights of a model spec; raises TrainingError if it is of another kind."""
     folder, is_hugging_face = folder_of(model)
     if model in PACKAGED:
         return read_exported(folder, PACKAGED[model].stem)
@@ -106,7 +106,6 @@ def learn_from(teacher: str) -> Callable[[Sequence[str], Role], NDArray[np.float
     known: dict[str, NDArray[np.float32]] = {}
 
     def encode(texts: Sequence[str], role: Role) -> NDArray[np.float32]:
-        """Embed texts in a role."""
         if role == "query":
             return embed(embedder, texts, role=role).vectors
         missing = list(dict.fromkeys(text for text in texts if text not in known))
@@ -133,13 +132,6 @@ def make_work_dir(out: Path) -> Path:
             f"{out} cannot be written: {exc.strerror or exc}; name another folder."
         ) from exc
     return work_dir
-
-
-def _text_of(skill: Skill) -> SkillText:
-    """Return the texts of a skill as an index embeds them, with the whole body."""
-    embedded = field_texts(skill, [None], with_body=False).embedded[0].metadata
-    scripts = _scripts_of(skill.path.parent)
-    return SkillText(skill.name, embedded.partition(f"{skill.name}: ")[2], skill.body, scripts)
 
 
 def _scripts_of(folder: Path) -> tuple[str, ...]:

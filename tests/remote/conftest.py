@@ -1,4 +1,6 @@
-"""A Milvus server of the tests' own, on loopback, and small skills to index in it."""
+"""A Milvus server of the tests' own, on loopback, one in memory, and small skills to index."""
+
+# ruff: noqa: D102  # the methods of the server in memory are those of `MilvusServer`
 
 import os
 import signal
@@ -6,13 +8,18 @@ import socket
 import subprocess
 import sys
 import time
+from functools import partial
 from importlib import util
 from itertools import count
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
+from skillsearch.embedders.embedder import load_embedder
 from skillsearch.index.request import IndexRequest
+from skillsearch.remote.client import CollectionMissingError, batches
+from skillsearch.remote.indexing import Indexing
 from skillsearch.remote.remote_index import RemoteIndex
 
 NEEDED = ("pymilvus", "milvus_lite")
@@ -89,3 +96,144 @@ def build(milvus, collection, root):
     yield run
     for index in opened:
         index.close()
+
+
+class MemoryServer:
+    """The requests of `MilvusServer` answered from memory, for tests of everything but Milvus.
+
+    Conditions are Python but for their constants. `nearest` gives every row that may be given, as
+    an index does that leaves nothing out.
+    """
+
+    shown = "http://memory"
+
+    def __init__(self):
+        self.library = MagicMock()
+        self.tables, self.aliases, self.asked = {}, {}, []
+
+    def rows_of(self, name):
+        """Return the rows of a collection or alias by id."""
+        self.asked.append(name)
+        name = self.aliases.get(name, name)
+        if name not in self.tables:
+            raise CollectionMissingError(f"there is no {name}")
+        return self.tables[name]
+
+    def collections(self):
+        return list(self.tables)
+
+    def target(self, alias):
+        return self.aliases.get(alias)
+
+    def point(self, alias, collection, *, is_new):
+        assert is_new == (alias not in self.aliases)
+        self.aliases[alias] = collection
+
+    def create(self, name, schema, indexes):
+        assert name not in self.tables
+        self.tables[name] = {}
+
+    def drop(self, name):
+        del self.tables[name]
+
+    def flush(self, name):
+        self.rows_of(name)
+
+    def insert(self, name, rows):
+        table = self.rows_of(name)
+        assert not table.keys() & {row["id"] for row in rows}
+        table.update((row["id"], dict(row)) for row in rows)
+
+    def upsert(self, name, rows, *, partial=False):
+        table = self.rows_of(name)
+        for row in rows:
+            table[row["id"]] = {**table[row["id"]], **row} if partial else dict(row)
+
+    def delete(self, name, ids):
+        table = self.rows_of(name)
+        for one in ids:
+            table.pop(one, None)
+
+    def get(self, name, ids, fields):
+        table = self.rows_of(name)
+        return {one: self.shape(table[one], fields) for one in ids if one in table}
+
+    def query(self, name, condition, fields, limit):
+        return self.matching(name, condition, fields)[:limit]
+
+    def iterate(self, name, condition, fields, batch):
+        yield from batches(self.matching(name, condition, fields), batch)
+
+    def nearest(self, name, queries, condition, limit, fields):
+        assert all(metric in ("BM25", "IP") for metric, _ in queries.values())
+        return self.matching(name, condition, fields)
+
+    def matching(self, name, condition, fields):
+        """Return the rows that meet a condition."""
+        test = compile(condition or "True", "condition", "eval")
+        names = {"__builtins__": {}, "true": True, "false": False}
+        rows = self.rows_of(name).values()
+        return [self.shape(row, fields) for row in rows if eval(test, names, row)]
+
+    @staticmethod
+    def shape(row, fields):
+        """Return the asked fields of a row."""
+        return {name: row[name] for name in ("id", *fields) if name in row}
+
+    def close(self):
+        pass
+
+
+@pytest.fixture(scope="session")
+def memory_server():
+    """Give the class of servers in memory."""
+    return MemoryServer
+
+
+@pytest.fixture
+def memory():
+    """Make an empty server in memory."""
+    return MemoryServer()
+
+
+class CutOffError(Exception):
+    """Stands for a kill."""
+
+
+@pytest.fixture(scope="session")
+def index_on():
+    """Index roots on a server in memory; return the opened index and the report.
+
+    With `cut`, the run is killed at that writing call, unless it ends before.
+    """
+
+    def run(server, *roots, with_body=True, cut=None):
+        request = IndexRequest(tuple(map(Path, roots)), "hashing", with_body, languages="english")
+        left = count(cut or 1 << 30, -1)
+
+        def call(name):
+            def write(*args, **options):
+                if next(left) <= 0:
+                    raise CutOffError
+                return getattr(type(server), name)(server, *args, **options)
+
+            return write
+
+        for name in ("insert", "upsert", "delete", "point", "create", "drop"):
+            setattr(server, name, call(name))
+        try:
+            report = Indexing(server, "skills", request, load_embedder).run()
+        except CutOffError:
+            for table in server.tables.values():  # what else would have to expire
+                for key in [key for key in table if key.startswith("claim-")]:
+                    del table[key]
+            return None
+        return RemoteIndex(server, "skills"), report
+
+    return run
+
+
+@pytest.fixture
+def index_in(memory, index_on):
+    """Index roots on the server in memory of the test."""
+    return partial(index_on, memory)

@@ -15,7 +15,7 @@ from skillsearch.index.dense.channels import ChannelSettings
 from skillsearch.index.fields import field_texts
 from skillsearch.remote.candidates import make_corpus
 from skillsearch.remote.generations import FieldTotals, Head
-from skillsearch.remote.rows import CountedTerms, pack, row_of
+from skillsearch.remote.rows import Addition, CountedTerms, pack, row_of
 from skillsearch.remote.schema import LEXICAL, dense_fields
 from skillsearch.remote.term_statistics import Histograms, TermTallies
 from skillsearch.skills.discovery import discover, make_roots
@@ -46,7 +46,7 @@ def rows(examples):
     for texts, data in examples:
         ((key, _),), (embedded,) = texts.document.keys, texts.embedded
         known = {bytes.fromhex(key): embed(embedder, [embedded.metadata]).vectors[0]}
-        made.append(row_of(texts, data, [known], since=1, with_body=True))
+        made.append(row_of(Addition(texts, data), [known], since=1, with_body=True))
     return made
 
 

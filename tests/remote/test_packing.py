@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from skillsearch.errors import CacheError
 from skillsearch.remote.rows import (
-    MAX_PIECES,
     MAX_TOKENS,
-    PIECE_CHARS,
     CountedTerms,
     key_of,
     name_key,
@@ -21,6 +19,7 @@ from skillsearch.remote.rows import (
     token,
     unpack,
 )
+from skillsearch.remote.schema import MAX_PIECES, PIECE_CHARS
 from skillsearch.remote.term_statistics import Histograms, TermTallies
 from skillsearch.text.tokenizer import term_hash
 
@@ -65,7 +64,7 @@ def test_counted_terms_come_back(metadata, body):
     assert again.lengths == (len(metadata), len(metadata) + len(body))
     for term in "abcdefghijkl":
         place = np.flatnonzero(again.hashes == term_hash(term))
-        found = (again.metadata[place].sum(), again.full[place].sum())
+        found = tuple(again.frequencies[:, place].sum(axis=1))
         assert found == (metadata.count(term), (metadata + body).count(term))
 
 

@@ -82,8 +82,8 @@ def test_no_env_file_gets_into_the_environment(tmp_path):
     (tmp_path / "pymilvus").symlink_to(Path(pymilvus.__file__).parent)
     (tmp_path / ".env").write_text("SKILLSEARCH_URI=http://evil.example\n")
     code = (
-        "import os;from skillsearch.remote.client import _library;"
-        "print(_library().__file__, os.environ.get('SKILLSEARCH_URI'),"
+        "import os;from skillsearch.remote.client import import_pymilvus;"
+        "print(import_pymilvus().__file__, os.environ.get('SKILLSEARCH_URI'),"
         "os.environ.get('PYTHON_DOTENV_DISABLED'))"
     )
     variables = {**os.environ, "PYTHONPATH": str(tmp_path)}

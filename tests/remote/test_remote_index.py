@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import (
     AmbiguousNameError,
     ConfigError,
@@ -281,17 +280,19 @@ def test_a_collection_that_was_released_is_loaded_again(build, milvus, collectio
     assert names(index.search("brew filter coffee")) == ["brew-coffee"]
 
 
-def test_an_embedder_that_changed_is_an_error_with_the_next_step(
-    build, milvus, collection, monkeypatch
-):
+def test_an_embedder_that_changed_is_an_error_with_the_next_step(build, milvus, collection):
     """Its vectors cannot be compared with those of the index."""
-    build()
-    changed = HashingEmbedder(512, frozenset({"Latin"}))
-    monkeypatch.setattr(HashingEmbedder, "fingerprint", property(lambda self: "0123456789abcdef"))
-    with RemoteIndex.open(milvus, collection=collection) as index:
-        index._searcher.embedders.loaded["hashing"] = changed
-        with pytest.raises(EmbedderError, match="index FOLDER --backend milvus --model hashing"):
-            index.search("tea")
+    index, _ = build()
+    server = MilvusServer(milvus)
+    opened = find_current(server, collection)
+    (channel,) = opened.head.settings.channels
+    other = replace(
+        opened.head.settings, channels=(replace(channel, fingerprint="0123456789abcdef"),)
+    )
+    server.upsert(opened.generation.terms, [replace(opened.head, settings=other).to_row()])
+    server.close()
+    with pytest.raises(EmbedderError, match="index FOLDER --backend milvus --model hashing"):
+        index.search("tea")
 
 
 @pytest.mark.parametrize("query", ["", "  \n", "x" * 70_000])

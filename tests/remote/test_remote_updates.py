@@ -17,9 +17,9 @@ from skillsearch.remote.generations import EXPIRES_S, Claim, find_current
 from skillsearch.remote.indexing import Indexing
 from skillsearch.remote.remote_index import RemoteIndex
 from skillsearch.remote.rows import counts_of
-from skillsearch.remote.schema import CLAIM, HEAD, note_row
-from skillsearch.remote.searching import View
-from skillsearch.remote.term_statistics import FREQUENCIES, frequencies_at
+from skillsearch.remote.schema import CLAIM, FREQUENCIES, HEAD, note_row
+from skillsearch.remote.term_statistics import frequencies_at
+from skillsearch.remote.view import View
 from skillsearch.text.tokenizer import term_hash
 
 pytestmark = pytest.mark.milvus
@@ -133,7 +133,7 @@ def expected_totals(rows):
     counted = [counts_of(row) for row in rows]
     frequencies = {}
     for one in counted:
-        for place, column in enumerate((one.metadata, one.full)):
+        for place, column in enumerate(one.frequencies):
             for term in one.hashes[column > 0].tolist():
                 frequencies.setdefault(term, [0, 0])[place] += 1
     means = [

@@ -7,6 +7,7 @@ import pytest
 import tokenizers
 
 from skillsearch.training.bert_weights import BertWeights
+from skillsearch.training.queries import SkillText
 
 WORDS = "[PAD] [UNK] [CLS] [SEP] tea timer kettle boils water brew the a for with cup green"
 CONFIG = {
@@ -91,3 +92,26 @@ def save_bert():
         return folder
 
     return save
+
+
+@pytest.fixture
+def make_texts():
+    """Make the texts of skills that state requests in words that their descriptions lack."""
+
+    def make(count):
+        times = (("bring", "noon"), ("fetch", "dawn"), ("carry", "dusk"))
+        return [
+            SkillText(
+                f"sorter-{one}",
+                f"Puts crate{one} of depot{one} onto belt{one}, shelf{one} and ramp{one} of "
+                f"yard{one}.",
+                "# Requests\n\n"
+                + "\n\n".join(
+                    f'The user says "{verb} letters from town{one} before {hour}"'
+                    for verb, hour in times
+                ),
+            )
+            for one in range(count)
+        ]
+
+    return make

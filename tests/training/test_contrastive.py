@@ -14,7 +14,6 @@ from skillsearch.training.queries import Pair
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("sentence_transformers")
-pytest.importorskip("accelerate")
 
 contrastive = pytest.importorskip("skillsearch.training.contrastive")
 batch_loss, encoder_of, train = contrastive.batch_loss, contrastive.encoder_of, contrastive.train

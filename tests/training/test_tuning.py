@@ -30,22 +30,6 @@ def silent(*_told):
     """Take no notice of progress."""
 
 
-def make_texts(count):
-    """Return the texts of skills that state requests in words that their descriptions lack."""
-    return [
-        SkillText(
-            f"sorter-{one}",
-            f"Puts crate{one} of depot{one} onto belt{one}, shelf{one} and ramp{one} of yard{one}.",
-            "# Requests\n\n"
-            + "\n\n".join(
-                f'The user says "{verb} letters from town{one} before {hour}"'
-                for verb, hour in (("bring", "noon"), ("fetch", "dawn"), ("carry", "dusk"))
-            ),
-        )
-        for one in range(count)
-    ]
-
-
 def make_change(difference, p_value, before=0.5):
     """Return what became of a way to search."""
     test = Comparison("after", "before", "nDCG@10", difference, (0, 0), p_value, 1.0, 1, 1, 1)
@@ -101,7 +85,7 @@ def test_mixed_weights_lie_between_both(make_bert):
 
 
 @pytest.mark.parametrize("count", [0, 1, 49])
-def test_too_few_skills_are_refused(count):
+def test_too_few_skills_are_refused(count, make_texts):
     """It says how many there are, and how many it takes."""
     with pytest.raises(TrainingError, match=rf"^{count} skills .* at least 50 are"):
         Material.gather(make_texts(count), [], LATIN, 0)
@@ -114,7 +98,7 @@ def test_skills_that_say_nothing_of_their_uses_are_refused():
         Material.gather(texts, [], LATIN, 0)
 
 
-def test_nothing_that_is_measured_is_trained():
+def test_nothing_that_is_measured_is_trained(make_texts):
     """Neither requests that were held out nor judged queries that were kept back."""
     texts = make_texts(60)
     chosen = [ChosenSkills(f"query {number}", (number,)) for number in range(60)]
@@ -129,7 +113,7 @@ def test_nothing_that_is_measured_is_trained():
         assert query.text not in corpus
 
 
-def test_what_is_measured_is_a_collection_of_the_skills_left():
+def test_what_is_measured_is_a_collection_of_the_skills_left(make_texts):
     """Each query with the skill that it was struck from, or was judged right for it."""
     texts = [*make_texts(60), make_texts(1)[0]]
     chosen = [ChosenSkills(f"query {number}", (0, 60)) for number in range(9)]
@@ -142,7 +126,7 @@ def test_what_is_measured_is_a_collection_of_the_skills_left():
     assert {tuple(grades) for grades in judged.qrels.values()} == {("0",)}
 
 
-def test_two_models_are_compared_on_both_ways_to_search(tmp_path, monkeypatch):
+def test_two_models_are_compared_on_both_ways_to_search(tmp_path, make_texts):
     """A model compared with itself gains nothing, and the numbers are those of the evaluation."""
     pytest.importorskip("ir_measures")
     collection = Material.gather(make_texts(60), [], LATIN, 0).collections()["held_out"]

@@ -10,7 +10,6 @@ import tokenizers
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.errors import TrainingError
 from skillsearch.training.plan import TrainingSettings
-from skillsearch.training.queries import SkillText
 from skillsearch.training.tuning import TuneOptions, tune
 from skillsearch.training.tuning_inputs import begin_weights
 
@@ -21,26 +20,10 @@ def silent(*_told):
     """Take no notice of progress."""
 
 
-def make_texts(count):
-    """Return the texts of skills that state requests in words that their descriptions lack."""
-    return [
-        SkillText(
-            f"sorter-{one}",
-            f"Puts crate{one} of depot{one} onto belt{one}, shelf{one} and ramp{one} of yard{one}.",
-            "# Requests\n\n"
-            + "\n\n".join(
-                f'The user says "{verb} letters from town{one} before {hour}"'
-                for verb, hour in (("bring", "noon"), ("fetch", "dawn"), ("carry", "dusk"))
-            ),
-        )
-        for one in range(count)
-    ]
-
-
 @pytest.fixture
 def libraries():
     """Skip without the extra, and use one thread: so small a model is slower with two."""
-    for name in ("sentence_transformers", "accelerate", "datasets", "onnx", "ir_measures"):
+    for name in ("sentence_transformers", "onnx", "ir_measures"):
         pytest.importorskip(name)
     torch = pytest.importorskip("torch")
     before = torch.get_num_threads()
@@ -50,7 +33,7 @@ def libraries():
 
 
 @pytest.fixture
-def root(tmp_path, make_skill):
+def root(tmp_path, make_skill, make_texts):
     """Sixty skills on disk."""
     for text in make_texts(60):
         make_skill(tmp_path / "root", text.name, text.about, text.body)
@@ -67,7 +50,7 @@ def tame(name, tensor):
 
 
 @pytest.fixture
-def model(tmp_path, make_bert, libraries):
+def model(tmp_path, make_bert, libraries, make_texts):
     """A small BERT that knows the words of the skills, exported."""
     from skillsearch.training.bert_weights import export
 

@@ -1,0 +1,230 @@
+"""An index in Milvus finds, names and refuses what a local one over the same skills does."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skillsearch.embedders.embedder import load_embedder
+from skillsearch.errors import SkillSearchError
+from skillsearch.index.request import IndexRequest
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.remote.indexing import Indexing
+from skillsearch.remote.remote_index import RemoteIndex
+
+QUERIES = ("brew coffee", "water of 80 degrees", "knead dough", "print labels", "a", "übung 작업")
+HOSTILE = (
+    'quote"d',
+    "back\\slash",
+    'x"] or name_key > 0 or key in ["',
+    "percent%20and%_like",
+    "ümlaut ñandú",
+    "작업 목록",
+    "Straße",
+    "rtl \u05e9\u05dc\u05d5\u05dd",
+    "true",
+    "name_key",
+    "x" * 64,
+)
+
+
+@pytest.fixture
+def both(index_in, tmp_path):
+    """Index roots in memory and on disk."""
+
+    def make(*roots, **options):
+        remote, _ = index_in(*roots, **options)
+        place = tmp_path / "local"
+        local = SkillIndex.from_roots(
+            roots, index_dir=place, model="hashing", languages="english", **options
+        )
+        return remote, local
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def shared(memory_server, tmp_path_factory):
+    """Index the same few skills in memory and on disk, once for all examples."""
+    folder = tmp_path_factory.mktemp("shared")
+    for name, about in (("tea", "Steep tea."), ("Übung", "Практика."), ("작업 목록", "할 일.")):
+        path = folder / "skills" / name / "SKILL.md"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"---\nname: {name}\ndescription: {about}\n---\n{about}\n")
+    server = memory_server()
+    request = IndexRequest((folder / "skills",), "hashing", True, languages="english")
+    Indexing(server, "skills", request, load_embedder).run()
+    options = {"index_dir": folder / "index", "model": "hashing", "languages": "english"}
+    local = SkillIndex.from_roots(folder / "skills", **options)
+    return RemoteIndex(server, "skills"), local
+
+
+def outcome(call, *args, **options):
+    """Return what a call gives, or the kind and the text of its error."""
+    try:
+        return call(*args, **options)
+    except SkillSearchError as exc:
+        return type(exc), str(exc)
+
+
+def facts(result):
+    """Return what a search tells, but for the time that it took."""
+    hits = [
+        (one.doc_id, pytest.approx(one.score, abs=1e-6), one.chunk, one.duplicates, one.path)
+        for one in result
+    ]
+    return result.query, result.threshold, result.abstained, result.channels, hits
+
+
+@pytest.mark.parametrize("with_body", [True, False])
+@pytest.mark.parametrize("system", ["hybrid", "bm25", "dense", "rrf"])
+def test_every_system_gives_the_same_hits(both, root, with_body, system):
+    """With scores, chunks and duplicates, at the threshold and without one."""
+    remote, local = both(root, with_body=with_body)
+    for query in QUERIES:
+        for threshold in (None, 0.0):
+            options = {"system": system, "threshold": threshold, "explain": system == "hybrid"}
+            ours, theirs = (index.search(query, **options) for index in (remote, local))
+            assert facts(ours) == facts(theirs)
+
+
+def test_a_hit_is_explained_alike(both, root):
+    """By the same features, terms and section."""
+    remote, local = both(root)
+    (ours, *_), (theirs, *_) = (
+        index.search("knead the sourdough", explain=True, threshold=0.0)
+        for index in (remote, local)
+    )
+    assert ours.explain.matched_terms == theirs.explain.matched_terms
+    assert ours.explain.section == theirs.explain.section
+    assert ours.explain.features == pytest.approx(theirs.explain.features, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"n": 1},
+        {"n": 2, "exclude": ["kitchen:steep-tea"]},
+        {"include_hidden": False},
+        {"exclude": ["kitchen:brew-coffee", "nowhere:at-all"], "threshold": 0.0},
+        {"n": 3, "threshold": 0.0, "include_hidden": False, "exclude": ["kitchen:fry-eggs"]},
+    ],
+)
+def test_what_is_left_out_is_left_out_alike(both, root, options):
+    """The number of hits, hidden skills, and those that are named."""
+    remote, local = both(root)
+    for query in QUERIES:
+        ours, theirs = (index.search(query, **options) for index in (remote, local))
+        assert facts(ours) == facts(theirs)
+
+
+@pytest.mark.parametrize(
+    ("query", "options"),
+    [
+        ("", {}),
+        (" \n\t", {}),
+        ("x" * 70_000, {}),
+        ("tea", {"n": 0}),
+        ("tea", {"n": True}),
+        ("tea", {"n": 10**9}),
+        ("tea", {"threshold": 1.5}),
+        ("tea", {"threshold": -0.1}),
+        ("tea", {"system": "magic"}),
+    ],
+)
+def test_what_cannot_be_searched_is_refused_in_the_same_words(both, root, memory, query, options):
+    """Before the server is asked."""
+    remote, local = both(root)
+    memory.asked.clear()
+    found = outcome(remote.search, query, **options)
+    assert found == outcome(local.search, query, **options)
+    assert isinstance(found, tuple)
+    assert memory.asked == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "brew-coffee",
+        "BREW coffee",
+        "brew_coffee",
+        "kitchen:brew-coffee",
+        "cafe:brew-coffee",
+        "cafe:BREW COFFEE",
+        "brew-coffee@1.4",
+        "brew-coffee@>=1.2",
+        "brew-coffee@<1",
+        "brew-coffee@>=9",
+        "brew-coffee@nonsense",
+        "cafe:brew-coffee@1.4",
+        "twice",
+        "kitchen:twice",
+        "nowhere:brew-coffee",
+        "me@home",
+        "me@home@2",
+        "kitchen:",
+        ":",
+        "@",
+    ],
+)
+def test_a_name_means_the_same_skill_or_the_same_error(both, root, tmp_path, make_skill, name):
+    """By case, root, id and version; an error has the same text but for suggested names."""
+    cafe = tmp_path / "cafe"
+    make_skill(cafe, "brew-coffee", "Brew espresso.", version="1.4")
+    make_skill(cafe, "me@home", "Work from home.")
+    for folder in ("one", "two"):
+        path = root / folder / "twice" / "SKILL.md"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"---\nname: twice\ndescription: Do it {folder}.\n---\n")
+    remote, local = both(root, cafe)
+    ours, theirs = outcome(remote.find, name), outcome(local.find, name)
+    if isinstance(theirs, tuple):
+        assert ours[0] == theirs[0]
+        assert ours[1].split(" Did you mean")[0] == theirs[1].split(" Did you mean")[0]
+    else:
+        assert (ours.doc_id, ours.description) == (theirs.doc_id, theirs.description)
+
+
+def test_hostile_names_are_values_and_no_conditions(both, tmp_path):
+    """Quotes, brackets and operators find the skill that is called so, and no other."""
+    for number, name in enumerate(HOSTILE):
+        path = tmp_path / "odd" / f"skill-{number}" / "SKILL.md"
+        path.parent.mkdir(parents=True)
+        quoted = name.replace("'", "''")
+        path.write_text(f"---\nname: '{quoted}'\ndescription: Number {number}.\n---\n")
+    remote, local = both(tmp_path / "odd")
+    assert len(remote) == len(local) == len(HOSTILE)
+    for number, name in enumerate(HOSTILE):
+        assert remote.find(name).doc_id == local.find(name).doc_id == f"odd:skill-{number}"
+        assert remote.get(name).description == f"Number {number}."
+        assert facts(remote.search(name, threshold=0.0)) == facts(local.search(name, threshold=0.0))
+    for name in ('nobody" or "" == "', "'] or true or key in ['"):
+        assert outcome(remote.find, name)[0] == outcome(local.find, name)[0]
+
+
+def test_hostile_ids_delete_nothing_but_what_they_name(both, root):
+    """Ids are digests in conditions."""
+    remote, _ = both(root)
+    assert remote.delete(['x"] or key != "', "kitchen:*", "", "kitchen:brew-coffee\0"]) == 0
+    assert remote.delete(["kitchen:brew-coffee"] * 3) == 1
+    assert len(remote) == 4
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text(max_size=40), st.sampled_from(["hybrid", "bm25", "dense", "rrf"]))
+def test_any_query_is_answered_or_refused_alike(shared, query, system):
+    """Whatever it holds."""
+    remote, local = shared
+    options = {"threshold": 0.0, "system": system}
+    ours, theirs = (outcome(index.search, query, **options) for index in (remote, local))
+    assert ours == theirs if isinstance(theirs, tuple) else facts(ours) == facts(theirs)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text(max_size=30))
+def test_any_name_is_looked_up_without_a_failure(shared, name):
+    """It means a skill, or there is an error that is ours; the kind is that of a local index."""
+    remote, local = shared
+    ours, theirs = outcome(remote.find, name), outcome(local.find, name)
+    assert type(ours) is type(theirs)
+    if isinstance(theirs, tuple):
+        assert ours[0] == theirs[0]

@@ -1,0 +1,147 @@
+"""What becomes of the rows of documents that came, changed, went, or were left by a cut-off run."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillsearch.remote.row_writer import RowStates
+from skillsearch.remote.rows import key_of, state_of
+from skillsearch.remote.schema import FOREVER, Generation
+
+VERSION = 5
+GENERATION = Generation("skills", 1)
+STATES = ("first", "second")
+
+
+def make_row(doc_id, state, since=1, until=FOREVER, *, shadowed=False):
+    """Return the fields of a row that its state is read from."""
+    return {
+        "id": f"{doc_id}-{since}",
+        "key": key_of(doc_id),
+        "state": state_of(state, "path", "root"),
+        "since": since,
+        "until": until,
+        "name_key": len(doc_id),
+        "shadowed": shadowed,
+    }
+
+
+@pytest.fixture
+def read(memory_server):
+    """Read the states of some rows, and return them with the server."""
+
+    def make(*rows):
+        server = memory_server()
+        server.create(GENERATION.documents, None, None)
+        server.insert(GENERATION.documents, rows)
+        return RowStates(server, GENERATION, VERSION), server
+
+    return make
+
+
+def take(states, doc_id, state, *, shadowed=False):
+    """Take the rows of a document that is in a state now."""
+    key, digest = key_of(doc_id), state_of(state, "path", "root")
+    return states.take(bytes.fromhex(key), bytes.fromhex(digest), shadowed=shadowed)
+
+
+def test_an_unchanged_document_keeps_its_row(read):
+    """Nothing is written for it."""
+    states, _ = read(make_row("a", "first"))
+    assert take(states, "a", "first") is None
+    assert (states.kept, states.take_rest()) == (1, [])
+    assert (states.replaced, states.restored, states.discarded, states.resumed) == ([], [], [], [])
+
+
+def test_a_row_that_was_about_to_end_is_restored(read):
+    """The run that changed the document was cut off, and the change was taken back."""
+    states, _ = read(make_row("a", "first", until=VERSION + 1), make_row("a", "second", since=6))
+    assert take(states, "a", "first") is None
+    assert (states.kept, states.restored, states.discarded) == (1, ["a-1"], ["a-6"])
+
+
+def test_a_row_that_was_sent_before_is_not_sent_again(read):
+    """The live one ends with this version."""
+    states, _ = read(make_row("a", "first"), make_row("a", "second", since=6))
+    assert take(states, "a", "second") is None
+    assert (states.resumed, states.replaced, states.discarded) == (["a-6"], ["a-1"], [])
+
+
+def test_a_document_that_changed_again_gets_another_row(read):
+    """What was sent for nothing is removed; vectors may be taken from the live row."""
+    states, _ = read(make_row("a", "first"), make_row("a", "second", since=6))
+    assert take(states, "a", "third") == "a-1"
+    assert (states.replaced, states.discarded) == (["a-1"], ["a-6"])
+
+
+def test_a_new_document_replaces_nothing(read):
+    """Nor does it count as kept."""
+    states, _ = read()
+    assert take(states, "a", "first") == ""
+    assert (states.kept, states.take_rest()) == (0, [])
+
+
+@pytest.mark.parametrize("since", [1, 6])
+def test_a_skill_that_its_name_no_longer_means_gets_another_row(read, since):
+    """Its file is as it was, but no search finds it."""
+    states, _ = read(make_row("a", "first", since=since))
+    assert take(states, "a", "first", shadowed=True) == ("a-1" if since == 1 else "")
+
+
+def test_rows_of_documents_that_are_gone_are_left(read):
+    """Live ones end, unseen ones are removed."""
+    states, _ = read(make_row("a", "first"), make_row("b", "first", since=6))
+    assert states.take_rest() == ["a-1"]
+    assert states.discarded == ["b-6"]
+
+
+def test_rows_that_no_reader_can_see_any_more_are_removed(read):
+    """One that ended with this version may be read by who began before it."""
+    rows = [make_row("a", "first", since=number, until=number + 1) for number in range(1, VERSION)]
+    _, server = read(*rows, make_row("a", "second", since=VERSION))
+    assert sorted(server.tables[GENERATION.documents]) == ["a-4", "a-5"]
+
+
+def test_a_name_is_known_while_the_document_is_unchanged(read):
+    """Else its file is parsed."""
+    states, _ = read(make_row("abc", "first"), make_row("abc", "second", since=6))
+    keys = [bytes.fromhex(state_of(one, "path", "root")) for one in (*STATES, "third")]
+    found = [states.name_key(bytes.fromhex(key_of("abc")), key) for key in keys]
+    assert found == [3, 3, None]
+    assert states.name_key(bytes.fromhex(key_of("other")), keys[0]) is None
+
+
+row_sets = st.dictionaries(
+    st.sampled_from("abcdef"),
+    st.tuples(
+        st.sampled_from([None, *STATES]),
+        st.sampled_from([FOREVER, VERSION + 1]),
+        st.sampled_from([None, *STATES]),
+    ),
+)
+
+
+@given(row_sets, st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from(STATES)))
+def test_every_row_is_decided_once(memory_server, rows, files):
+    """In the end a document that is there has one row, and one that is gone has none."""
+    server = memory_server()
+    server.create(GENERATION.documents, None, None)
+    for doc_id, (live, until, unseen) in rows.items():
+        if live:
+            server.insert(GENERATION.documents, [make_row(doc_id, live, until=until)])
+        if unseen:
+            server.insert(GENERATION.documents, [make_row(doc_id, unseen, since=VERSION + 1)])
+    before = dict(server.tables[GENERATION.documents])
+    states = RowStates(server, GENERATION, VERSION)
+    sent = {doc_id for doc_id, state in files.items() if take(states, doc_id, state) is not None}
+    ended = [*states.replaced, *states.take_rest()]
+    assert len({*ended, *states.discarded, *states.resumed}) == len(
+        [*ended, *states.discarded, *states.resumed]
+    )
+    left = before.keys() - set(states.discarded) - set(ended)
+    assert set(states.resumed) | set(states.restored) <= left
+    assert {row for row in left if before[row]["until"] != FOREVER} == set(states.restored)
+    assert sorted([row[0] for row in left] + list(sent)) == sorted(files)
+    assert states.kept + len(states.resumed) + len(sent) == len(files)
+    for row in left:
+        assert before[row]["state"] == state_of(files[row[0]], "path", "root")
