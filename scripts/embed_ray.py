@@ -32,8 +32,8 @@ import click
 from ray_fleet import Fleet, tell
 from ray_shards import Embedding, in_words
 
+from skillsearch.cli import options as shared
 from skillsearch.cli.index import choose_request
-from skillsearch.cli.options import Root, index_dir_option, languages_option, roots_argument
 from skillsearch.config import load_settings
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import Embedder, embed
@@ -180,7 +180,7 @@ def connected(address: str | None, cpus: int, gpus: float) -> Iterator[Any]:
             ray.shutdown()
 
 
-def chosen(listing: Path | None, roots: Sequence[Root]) -> tuple[Root, ...]:
+def chosen(listing: Path | None, roots: Sequence[shared.Root]) -> tuple[shared.Root, ...]:
     """Return the roots named on the command line and in a listing."""
     text = listing.read_text(encoding="utf-8", errors="surrogateescape") if listing else ""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -188,8 +188,8 @@ def chosen(listing: Path | None, roots: Sequence[Root]) -> tuple[Root, ...]:
 
 
 @click.command(help=__doc__.partition("\n")[0])
-@roots_argument()
-@index_dir_option
+@shared.roots()
+@shared.index_dir
 @click.option(
     "--listing",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -197,7 +197,7 @@ def chosen(listing: Path | None, roots: Sequence[Root]) -> tuple[Root, ...]:
 )
 @click.option("--model", help="As in skillsearch index.")
 @click.option("--fields", type=click.Choice(("metadata", "full")), help="As in skillsearch index.")
-@languages_option
+@shared.languages
 @click.option("--address", help="Of a Ray cluster, or auto; without it, this machine alone.")
 @click.option("--workers", type=click.IntRange(1, 10_000), default=2, show_default=True)
 @click.option("--cpus", type=click.IntRange(1, 64), default=1, help="Of each worker. [default: 1]")
@@ -207,7 +207,7 @@ def chosen(listing: Path | None, roots: Sequence[Root]) -> tuple[Root, ...]:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def main(
-    roots: tuple[Root, ...],
+    roots: tuple[shared.Root, ...],
     listing: Path | None,
     address: str | None,
     workers: int,

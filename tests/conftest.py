@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -191,6 +192,39 @@ def runtime(home, monkeypatch):
                 status = client.ask("status", seconds=5)
                 if status and status["pid"] != os.getpid():
                     os.kill(status["pid"], signal.SIGKILL)
+
+
+@pytest.fixture
+def serve(runtime):
+    """Serve in a thread; returns the daemon, and a function that waits for why it ended."""
+    from skillsearch.daemon import server
+    from skillsearch.daemon.answers import Answers
+
+    running = []
+
+    def start(idle=60.0, package=server.PACKAGE, version=skillsearch.__version__, **limits):
+        listener, lock = server.listen(runtime)
+        limits = server.Limits(**{"tick_seconds": 0.1, **limits})
+        path = runtime / "daemon.sock"
+        answers = Answers(version=version)
+        daemon = server.Daemon(listener, path, idle, answers, limits=limits, package=package)
+        reasons = []
+        thread = threading.Thread(target=lambda: reasons.append(daemon.run()))
+        thread.start()
+        running.append((daemon, thread, lock))
+
+        def reason():
+            thread.join(timeout=10)
+            return reasons[0]
+
+        return daemon, reason
+
+    yield start
+    for daemon, thread, lock in running:
+        daemon.end("the test is over")
+        thread.join(timeout=10)
+        daemon.close()
+        os.close(lock)
 
 
 class Watched:

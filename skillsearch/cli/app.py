@@ -13,20 +13,12 @@ from typing import IO, Any
 import click
 from click.shell_completion import get_completion_class
 
+from skillsearch import errors
 from skillsearch._version import __version__
 from skillsearch.cli.interrupts import INTERRUPTED, leave_on_interrupt, raise_on_interrupt
-from skillsearch.cli.options import CONTEXT, LOGGER, command, verbose_option
+from skillsearch.cli.options import CONTEXT, LOGGER, Asked, command, verbose
 from skillsearch.cli.output import StderrHandler, is_terminal, prepare_streams, say
 from skillsearch.environ import use_one_blas_thread
-from skillsearch.errors import (
-    CacheError,
-    ConfigError,
-    EvaluationError,
-    IndexNotFoundError,
-    QueryError,
-    RootError,
-    SkillSearchError,
-)
 from skillsearch.text.safe_text import one_line
 
 COMMANDS = {
@@ -35,19 +27,19 @@ COMMANDS = {
     "list": "browse",
     "show": "browse",
     "run": "run",
-    "status": "check",
-    "doctor": "check",
-    "validate": "check",
-    "watch": "watch",
+    "status": "upkeep",
+    "doctor": "upkeep",
+    "validate": "upkeep",
+    "watch": "index",
     "mcp": "mcp",
     "mcp-config": "mcp",
-    "daemon": "daemon",
-    "cache": "cache",
+    "daemon": "upkeep",
+    "cache": "upkeep",
     "hook": "prompt",
     "prompt": "prompt",
     "budget": "budget",
     "eval": "eval",
-    "tune": "tune",
+    "tune": "eval",
     "completion": "app",
 }
 """The module of each command, in the order of the help; only the one that runs is imported."""
@@ -59,13 +51,13 @@ INTERRUPTIBLE = {
     "watch": "; embedded texts are kept",
 }
 """Commands that clean up after Ctrl-C, and what the user should know about what is left."""
-EXIT_CODES: dict[type[SkillSearchError], int] = {
-    ConfigError: 2,
-    EvaluationError: 2,
-    QueryError: 2,
-    RootError: 2,
-    CacheError: 4,
-    IndexNotFoundError: 4,
+EXIT_CODES: dict[type[errors.SkillSearchError], int] = {
+    errors.ConfigError: 2,
+    errors.EvaluationError: 2,
+    errors.QueryError: 2,
+    errors.RootError: 2,
+    errors.CacheError: 4,
+    errors.IndexNotFoundError: 4,
 }
 """Exit codes of errors; the others exit with 1."""
 EPILOG = """\b
@@ -95,10 +87,10 @@ class Failure(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print it; without "Error:" if the user interrupted the program."""
-        if self.exit_code != INTERRUPTED:
+        if self.exit_code == INTERRUPTED:
+            click.echo(self.message, file=file, err=True)
+        else:
             super().show(file)
-            return
-        click.echo(self.message, file=file, err=True)
 
 
 class Commands(click.Group):
@@ -149,13 +141,16 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt as exc:
             raise _interrupted(ctx) from exc
-        except SkillSearchError as exc:
+        except errors.SkillSearchError as exc:
             code = next((EXIT_CODES[kind] for kind in type(exc).__mro__ if kind in EXIT_CODES), 1)
             raise Failure(str(exc), code) from exc
         except (click.ClickException, click.Abort, click.exceptions.Exit, OSError):
             raise
         except Exception as exc:  # The outermost edge: a user is owed a line, not a traceback.
-            if _comes_from_interrupt(exc):
+            cause: BaseException | None = exc
+            while cause is not None and not isinstance(cause, KeyboardInterrupt):
+                cause = cause.__cause__ or cause.__context__
+            if cause is not None:  # a library turned an interrupt into another error
                 raise _interrupted(ctx) from exc
             if LOGGER.isEnabledFor(logging.DEBUG):
                 traceback.print_exception(exc)
@@ -170,16 +165,9 @@ def _interrupted(ctx: click.Context) -> Failure:
     return Failure(f"Interrupted{kept}.", INTERRUPTED)
 
 
-def _comes_from_interrupt(error: BaseException | None) -> bool:
-    """Return whether a library turned an interrupt into another error, as imports do."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__ or error.__context__
-    return error is not None
-
-
 @click.group(cls=Commands, context_settings=CONTEXT, epilog=EPILOG)
 @click.version_option(__version__, prog_name="skillsearch")
-@verbose_option
+@verbose
 @click.pass_context
 def app(context: click.Context) -> None:
     """Find the right skill among many folders with a SKILL.md, or learn that none fits.
@@ -191,19 +179,14 @@ def app(context: click.Context) -> None:
     before = LOGGER.level if LOGGER.level != logging.DEBUG else logging.NOTSET
     if LOGGER.level == logging.NOTSET:
         LOGGER.setLevel(logging.WARNING)
-
-    def restore() -> None:
-        """Restore logging for a caller that runs us in its own process."""
-        LOGGER.removeHandler(handler)
-        LOGGER.setLevel(before)
-
-    context.call_on_close(restore)
+    # A caller may run us in its own process.
+    context.call_on_close(lambda: LOGGER.removeHandler(handler))
+    context.call_on_close(lambda: LOGGER.setLevel(before))
 
 
 @command("completion")
 @click.argument("shell", type=click.Choice(tuple(_COMPLETION)))
-@click.pass_context
-def completion_command(context: click.Context, shell: str) -> None:
+def completion_command(asked: Asked) -> None:
     """Print the completion script for a shell.
 
     It completes commands, options and skill names.
@@ -213,13 +196,13 @@ def completion_command(context: click.Context, shell: str) -> None:
     zsh, in ~/.zshrc:      eval "$(skillsearch completion zsh)"
     fish, in config.fish:  skillsearch completion fish | source
     """  # noqa: D301 - click reads the control character, not its escape
-    kind = get_completion_class(shell)
+    kind = get_completion_class(asked.shell)
     if kind is None:
-        raise click.UsageError(f"This version of click has no completion for {shell}.")
-    root = context.find_root().command
+        raise click.UsageError(f"This version of click has no completion for {asked.shell}.")
+    root = click.get_current_context().find_root().command
     click.echo(kind(root, {}, "skillsearch", "_SKILLSEARCH_COMPLETE").source())
     if is_terminal():
-        say(_COMPLETION[shell])
+        say(_COMPLETION[asked.shell])
 
 
 def main() -> None:

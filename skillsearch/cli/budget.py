@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from skillsearch.cli.options import (
-    Count,
-    Flags,
-    Root,
-    command,
-    index_dir_option,
-    json_option,
-    roots_argument,
-)
-from skillsearch.cli.output import (
-    describe,
-    emit_json,
-    emit_rows,
-    is_terminal,
-    progress_bars,
-    say,
-)
-from skillsearch.config import Settings, load_settings
+from skillsearch.cli import options
+from skillsearch.cli.output import describe, emit_json, emit_rows, is_terminal, progress_bars, say
 from skillsearch.index.opening import open_index
 from skillsearch.text.safe_text import listed
 
 if TYPE_CHECKING:
     from skillsearch.budget.costs import BudgetReport
-    from skillsearch.budget.reading import Source
-    from skillsearch.types import Diagnostic
 
 WINDOW = 200_000
 HOSTS = ("claude-code", "codex", "openclaw", "hermes", "deepagents")
@@ -49,32 +31,19 @@ HEADS = {
 }
 
 
-@command("budget")
-@roots_argument(must_exist=True)
-@index_dir_option
-@click.option(
-    "--context",
-    type=Count(0),
+@options.command("budget")
+@options.roots(must_exist=True)
+@options.index_dir
+@options.option(
+    "--context TOKENS",
+    "Context window of the model; 0 if unknown.",
+    type=options.Count(0),
     default=WINDOW,
     show_default=True,
-    metavar="TOKENS",
-    help="Context window of the model; 0 if unknown.",
 )
-@click.option(
-    "--host",
-    "hosts",
-    multiple=True,
-    type=click.Choice(HOSTS),
-    help="Only this host. Repeatable.",
-)
-@json_option
-def budget_command(
-    flags: Flags,
-    roots: tuple[Root, ...],
-    context: int,
-    hosts: tuple[str, ...],
-    as_json: bool,
-) -> None:
+@options.repeatable("--host hosts", "Only this host. Repeatable.", type=click.Choice(HOSTS))
+@options.as_json
+def budget_command(asked: options.Asked) -> None:
     """Measure what skills cost in a prompt.
 
     It also shows what hosts would cut from their listing. The skills are those below each ROOT,
@@ -95,19 +64,25 @@ def budget_command(
     Characters are exact. Tokens are counted by the packaged tokenizer, except for Codex, which
     counts 4 bytes as one; the tokenizer of another model differs by some tens of percent.
     """
-    if roots and flags["index_dir"] is not None:
+    if asked.roots and asked.flags["index_dir"] is not None:
         raise click.UsageError("ROOT and --index-dir name different skills; use one of them.")
     from skillsearch.budget.costs import report_budget
-    from skillsearch.budget.reading import measure
+    from skillsearch.budget.reading import measure, sources_of_index, sources_of_roots
     from skillsearch.embedders.token_counter import COUNTED_BY, TokenCounter
+    from skillsearch.roots.bundles import local_roots
 
-    settings = load_settings(**flags)
-    sources, problems = _sources(roots, settings)
+    settings = asked.settings
+    if asked.roots:
+        sources, problems = sources_of_roots(local_roots(asked.roots)[0])
+    else:
+        sources, problems = sources_of_index(open_index(settings)), ()
     with progress_bars() as progress:
         skills, more = measure(sources, TokenCounter.load(), progress)
     problems = (*problems, *more)
-    report = report_budget(skills, n=settings.n, window=context or None, hosts=hosts or HOSTS)
-    if as_json:
+    report = report_budget(
+        skills, n=settings.n, window=asked.context or None, hosts=asked.hosts or HOSTS
+    )
+    if asked.as_json:
         found = [item.to_dict() for item in problems]
         emit_json({**report.to_dict(), "counted_by": COUNTED_BY, "diagnostics": found})
     elif not skills:
@@ -118,23 +93,6 @@ def budget_command(
         for listing in report.listings:
             if listing.is_over:
                 say(f"assuming that {listing.host} fills its listing by {listing.order}")
-    _show_problems(problems)
-
-
-def _sources(
-    roots: Sequence[Root], settings: Settings
-) -> tuple[list[Source], tuple[Diagnostic, ...]]:
-    """Find the skills of roots, or else those of the index."""
-    from skillsearch.budget.reading import sources_of_index, sources_of_roots
-    from skillsearch.roots.bundles import local_roots
-
-    if roots:
-        return sources_of_roots(local_roots(roots)[0])
-    return sources_of_index(open_index(settings)), ()
-
-
-def _show_problems(problems: Sequence[Diagnostic]) -> None:
-    """Name the first files that could not be read, and count all."""
     for item in problems[:_SHOWN_PROBLEMS]:
         say(describe(item))
     if len(problems) > _SHOWN_PROBLEMS:
@@ -146,24 +104,41 @@ def _show_problems(problems: Sequence[Diagnostic]) -> None:
 
 def _show(report: BudgetReport) -> None:
     """Print a report: as tables on a terminal, else as rows whose first cell names the table."""
-    tables = {
-        "level": _level_rows(report),
-        "claim": _claim_rows(report),
-        "host": _host_rows(report),
+    words = {True: "yes", False: "no", None: "nothing to compare"}
+    cuts = [
+        (each.host, fate, *names)
+        for each in report.listings
+        for fate, names in each.fates.items()
+        if names and fate != "whole"
+    ]
+    tables: dict[str, list[tuple[_Cell, ...]]] = {
+        "level": list(_level_rows(report)),
+        "claim": [
+            (one.name, one.figure, one.claimed, one.measured, words[one.holds], one.compares)
+            for one in report.claims
+        ],
+        "host": [
+            (one.host, one.limit, one.unit, one.needed, *map(len, one.fates.values()))
+            for one in report.listings
+        ],
     }
-    cut = list(_cut_rows(report))
-    if not is_terminal():
-        for kind, rows in tables.items():
-            emit_rows((kind, *map(_plain, row)) for row in rows)
-        emit_rows(("cut", *row) for row in cut)
+    for_person = is_terminal()
+    texts = {
+        kind: [[_cell(cell, for_person=for_person) for cell in row] for row in rows]
+        for kind, rows in tables.items()
+    }
+    if not for_person:
+        for kind, rows in texts.items():
+            emit_rows((kind, *row) for row in rows)
+        emit_rows(("cut", *row) for row in cuts)
         return
     from skillsearch.cli.tables import print_rows
 
-    for kind, rows in tables.items():
-        print_rows([[_readable(cell) for cell in row] for row in rows], HEADS[kind])
+    for kind, rows in texts.items():
+        print_rows(rows, HEADS[kind])
         click.echo()
-    cuts = [(host, fate, listed(names, _SHOWN_NAMES)) for host, fate, *names in cut]
-    print_rows(cuts, ("host", "fate", "skills"))
+    shown = [(host, fate, listed(names, _SHOWN_NAMES)) for host, fate, *names in cuts]
+    print_rows(shown, ("host", "fate", "skills"))
 
 
 def _level_rows(report: BudgetReport) -> Iterator[tuple[_Cell, ...]]:
@@ -179,39 +154,10 @@ def _level_rows(report: BudgetReport) -> Iterator[tuple[_Cell, ...]]:
         yield f"search: {part}", size.characters, size.tokens, share, "", "", ""
 
 
-def _claim_rows(report: BudgetReport) -> Iterator[tuple[_Cell, ...]]:
-    words = {True: "yes", False: "no", None: "nothing to compare"}
-    for claim in report.claims:
-        figures = (claim.figure, claim.claimed, claim.measured)
-        yield claim.name, *figures, words[claim.holds], claim.compares
-
-
-def _host_rows(report: BudgetReport) -> Iterator[tuple[_Cell, ...]]:
-    """Yield a row for each host: its limit, and how many skills have each fate."""
-    for listing in report.listings:
-        counts = (len(names) for names in listing.fates.values())
-        yield listing.host, listing.limit, listing.unit, listing.needed, *counts
-
-
-def _cut_rows(report: BudgetReport) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each host and fate except whole: the names of the skills."""
-    for listing in report.listings:
-        for fate, names in listing.fates.items():
-            if names and fate != "whole":
-                yield listing.host, fate, *names
-
-
-def _plain(cell: _Cell) -> str:
-    """Format a cell for a program; empty if nothing was measured."""
-    if isinstance(cell, float):
-        return f"{cell:.4f}"
-    return "" if cell is None else str(cell)
-
-
-def _readable(cell: _Cell) -> str:
-    """Format a cell for a person: shares in percent, with thousands separators."""
-    if isinstance(cell, float):
-        return f"{100 * cell:.0f} %"
-    if cell is None:
-        return "-"
-    return f"{cell:,}" if isinstance(cell, int) else cell
+def _cell(value: _Cell, *, for_person: bool) -> str:
+    """Format a cell: for a person shares in percent and large numbers in groups."""
+    if value is None:
+        return "-" if for_person else ""
+    if isinstance(value, float):
+        return f"{100 * value:.0f} %" if for_person else f"{value:.4f}"
+    return f"{value:,}" if for_person and isinstance(value, int) else str(value)

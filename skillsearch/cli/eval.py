@@ -1,4 +1,4 @@
-"""``skillsearch eval``."""
+"""``skillsearch eval`` and ``skillsearch tune``: how good the search is, and can get."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ from collections.abc import Sequence
 from datetime import datetime
 from importlib import util
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from skillsearch._version import __version__
+from skillsearch.cli import options
 from skillsearch.cli.index import choose_request
-from skillsearch.cli.options import command, json_option
-from skillsearch.cli.output import emit_json, is_terminal, progress_bars, say, show_diagnostics
+from skillsearch.cli.output import (
+    emit_json,
+    emit_rows,
+    is_terminal,
+    progress_bars,
+    say,
+    show_diagnostics,
+)
 from skillsearch.config import cache_dir, load_settings
 from skillsearch.errors import MissingDependencyError
 
@@ -22,173 +28,78 @@ if TYPE_CHECKING:
     from skillsearch.evaluation.jobs import Job
     from skillsearch.evaluation.report import Outcome
     from skillsearch.evaluation.types import SystemSpec
+    from skillsearch.training.measuring import Measured
+    from skillsearch.training.tuning import Tuned
 
-_FOLDER = click.Path(file_okay=False, path_type=Path)
+_NAMES = {
+    "held_out": "requests held out of the skills",
+    "judged": "judged queries not used for training",
+}
 
 
-@command("eval")
+@options.command("eval")
 @click.argument("places", nargs=-1, metavar="[COLLECTION]...", type=click.Path())
-@click.option(
-    "--system",
-    multiple=True,
-    metavar="TEXT",
-    help="A system to compare; the first is the baseline: hybrid, bm25, dense, rrf; "
-    "NAME=key:value,... with system, model, fields, threshold, calibration, languages; NAME=@FILE "
-    "for a TREC run file. Repeatable. [default: hybrid, bm25, dense]",
+@options.repeatable(
+    "--system TEXT",
+    "A system to compare; the first is the baseline: hybrid, bm25, dense, rrf; NAME=key:value,... "
+    "with system, model, fields, threshold, calibration, languages; NAME=@FILE for a TREC run "
+    "file. Repeatable. [default: hybrid, bm25, dense]",
 )
-@click.option("--split", default="test", metavar="S", help="Read qrels/S.tsv. [default: test]")
-@click.option(
-    "--foreign",
-    multiple=True,
-    type=_FOLDER,
-    metavar="DIR",
-    help="A collection of another domain, whose queries no skill should answer. Repeatable; "
-    "none is foreign to itself.",
+@options.option("--split S", "Read qrels/S.tsv. [default: test]", default="test")
+@options.repeatable(
+    "--foreign DIR",
+    "A collection of another domain, whose queries no skill should answer. Repeatable; none is "
+    "foreign to itself.",
+    type=options.FOLDER,
 )
-@click.option(
-    "--drop-gold",
-    is_flag=True,
-    help="Ask every query again without the skills that answer it and their copies.",
+@options.flag(
+    "--drop-gold", "Ask every query again without the skills that answer it and their copies."
 )
-@click.option("--example", is_flag=True, help="Add the collection that comes with the package.")
-@click.option(
-    "--self",
-    "own",
-    is_flag=True,
-    help="COLLECTION is a folder of skills: judge them by their eval files and their own text.",
+@options.flag("--example", "Add the collection that comes with the package.")
+@options.flag(
+    "--self own",
+    "COLLECTION is a folder of skills: judge them by their eval files and their own text.",
 )
-@click.option(
-    "--pool",
-    is_flag=True,
-    help="Ask the queries of each collection against the documents of all, as one collection.",
+@options.flag(
+    "--pool", "Ask the queries of each collection against the documents of all, as one collection."
 )
-@click.option(
-    "--kinds",
-    metavar="LIST",
-    help="Queries that --self makes: trigger,task,example,heading. [default: all]",
+@options.option(
+    "--kinds LIST", "Queries that --self makes: trigger,task,example,heading. [default: all]"
 )
-@click.option("--confusables", is_flag=True, help="Report which skills steal each other's queries.")
-@click.option(
-    "--min",
-    "minimum",
-    multiple=True,
-    metavar="MEASURE=VALUE",
-    help="Exit with 1 if the mean of the first system over all queries and all collections is "
-    "lower; such as nDCG@10=0.8.",
+@options.flag("--confusables", "Report which skills steal each other's queries.")
+@options.repeatable(
+    "--min minimum MEASURE=VALUE",
+    "Exit with 1 if the mean of the first system over all queries and all collections is lower; "
+    "such as nDCG@10=0.8.",
 )
-@click.option("--save-runs", type=_FOLDER, metavar="DIR", help="Write the answers as run files.")
-@click.option(
-    "--html",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write a self-contained page with tables and plots.",
+@options.option("--save-runs DIR", "Write the answers as run files.", type=options.FOLDER)
+@options.option(
+    "--html FILE", "Write a self-contained page with tables and plots.", type=options.FILE
 )
-@click.option(
-    "--work",
-    type=_FOLDER,
-    metavar="DIR",
-    help="Where indexes are kept for the next run. [default: in the user's cache]",
+@options.option(
+    "--work DIR",
+    "Where indexes are kept for the next run. [default: in the user's cache]",
+    type=options.FOLDER,
 )
-@click.option(
-    "--save-collection", type=_FOLDER, metavar="DIR", help="Write what --self made as a collection."
+@options.option(
+    "--save-collection DIR", "Write what --self made as a collection.", type=options.FOLDER
 )
-@json_option
-@click.pass_context
-def eval_command(context: click.Context, /, **options: Any) -> None:
+@options.as_json
+def eval_command(asked: options.Asked) -> int:
     """Compare ways to search on judged collections.
 
     COLLECTION is a folder with corpus.jsonl, queries.jsonl and qrels.tsv (the format of BEIR).
     Every system answers every query; the report shows how good the answers are, which differences
     are significant, and how well scores separate answerable from unanswerable queries.
     """
-    from skillsearch.evaluation.report import shortfalls
-    from skillsearch.evaluation.runs import parse_minimum
-
-    asked = SimpleNamespace(**options)
-    _check(asked)
-    minima = [parse_minimum(text) for text in asked.minimum]
-    specs, jobs = _own_jobs(asked) if asked.own else _judged_jobs(asked)
-    outcomes = _evaluate(jobs, specs, asked)
-    _show(outcomes, as_json=asked.as_json)
-    missed = shortfalls(outcomes, minima)
-    for shortfall in missed:
-        say(shortfall)
-    if missed:
-        context.exit(1)
-
-
-def _check(asked: SimpleNamespace) -> None:
-    """Refuse what is bound to fail before anything is read or indexed."""
-    conflicts = {
-        "Name a collection: skillsearch eval FOLDER, or look at the one of the package: "
-        "skillsearch eval --example, or judge your own skills: skillsearch eval --self": not (
-            asked.places or asked.own or asked.example
-        ),
-        "--example is a collection, --self judges skills; use one of the two.": (
-            asked.own and asked.example
-        ),
-        "--pool mixes the documents of collections: name at least two.": (
-            asked.pool and (asked.own or len(asked.places) + asked.example < 2)
-        ),
-        "--drop-gold goes without --pool: another collection may answer what was dropped.": (
-            asked.pool and asked.drop_gold
-        ),
-        "--kinds goes with --self only.": asked.kinds is not None and not asked.own,
-        "--save-collection goes with --self only.": bool(asked.save_collection) and not asked.own,
-        f"The folder of --html {asked.html} does not exist; create it.": (
-            asked.html is not None and not asked.html.absolute().parent.is_dir()
-        ),
-    }
-    for message, is_wrong in conflicts.items():
-        if is_wrong:
-            raise click.UsageError(message)
-    needed = {"ir_measures": "Measuring"} | ({"matplotlib": "--html"} if asked.html else {})
-    for module, purpose in needed.items():
-        if util.find_spec(module) is None:
-            raise MissingDependencyError(module, "eval", purpose)
-    if asked.save_runs:
-        asked.save_runs.mkdir(parents=True, exist_ok=True)
-
-
-def _judged_jobs(asked: SimpleNamespace) -> tuple[tuple[SystemSpec, ...], tuple[Job, ...]]:
-    from skillsearch.evaluation.jobs import EXAMPLE, load_jobs
-    from skillsearch.evaluation.systems import parse_systems
-
-    chosen = load_settings()
-    places = (*map(Path, asked.places), *([EXAMPLE] if asked.example else []))
-    specs = parse_systems(
-        asked.system, model=chosen.model, fields=chosen.fields, languages=chosen.languages
-    )
-    return specs, load_jobs(places, foreign=asked.foreign, split=asked.split, pool=asked.pool)
-
-
-def _own_jobs(asked: SimpleNamespace) -> tuple[tuple[SystemSpec, ...], tuple[Job, ...]]:
-    """Load the systems, and make a collection of the user's own skills."""
-    from skillsearch.evaluation.collection import save_collection
-    from skillsearch.evaluation.jobs import make_own_job
-    from skillsearch.evaluation.own_skills import KINDS
-    from skillsearch.evaluation.systems import parse_systems
-
-    request = choose_request(asked.places, load_settings(), apart=bool(asked.places))
-    fields = "full" if request.with_body else "metadata"
-    specs = parse_systems(
-        asked.system, model=request.model, fields=fields, languages=request.languages
-    )
-    kinds = KINDS if asked.kinds is None else [kind.strip() for kind in asked.kinds.split(",")]
-    job = make_own_job(request.roots, kinds, foreign=asked.foreign, split=asked.split)
-    if asked.save_collection:
-        save_collection(job.collection, asked.save_collection)
-    show_diagnostics(job.diagnostics)
-    return specs, (job,)
-
-
-def _evaluate(
-    jobs: Sequence[Job], specs: Sequence[SystemSpec], asked: SimpleNamespace
-) -> tuple[Outcome, ...]:
     from skillsearch.evaluation.jobs import evaluate
     from skillsearch.evaluation.page import save_page
-    from skillsearch.evaluation.runs import save_runs
+    from skillsearch.evaluation.report import shortfalls
+    from skillsearch.evaluation.runs import parse_minimum, save_runs
 
+    _check(asked)
+    minima = [parse_minimum(text) for text in asked.minimum]
+    specs, jobs = _load(asked)
     with progress_bars() as progress:
         outcomes = evaluate(
             jobs,
@@ -203,10 +114,75 @@ def _evaluate(
     if asked.html:
         made = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
         save_page(outcomes, asked.html, made=made, version=__version__)
-    return outcomes
+    _show_outcomes(outcomes, as_json=asked.as_json)
+    missed = shortfalls(outcomes, minima)
+    for shortfall in missed:
+        say(str(shortfall))
+    return 1 if missed else 0
 
 
-def _show(outcomes: Sequence[Outcome], *, as_json: bool) -> None:
+def _check(asked: options.Asked) -> None:
+    """Refuse what is bound to fail before anything is read or indexed."""
+    folder = asked.html.absolute().parent if asked.html else Path()
+    conflicts = [
+        (
+            not asked.places and not asked.own and not asked.example,
+            "Name a collection: skillsearch eval FOLDER, or look at the one of the package: "
+            "skillsearch eval --example, or judge your own skills: skillsearch eval --self",
+        ),
+        (
+            asked.own and asked.example,
+            "--example is a collection, --self judges skills; use one of the two.",
+        ),
+        (
+            asked.pool and (asked.own or len(asked.places) + asked.example < 2),
+            "--pool mixes the documents of collections: name at least two.",
+        ),
+        (
+            asked.pool and asked.drop_gold,
+            "--drop-gold goes without --pool: another collection may answer what was dropped.",
+        ),
+        (asked.kinds is not None and not asked.own, "--kinds goes with --self only."),
+        (asked.save_collection and not asked.own, "--save-collection goes with --self only."),
+        (not folder.is_dir(), f"The folder of --html {asked.html} does not exist; create it."),
+    ]
+    for is_wrong, message in conflicts:
+        if is_wrong:
+            raise click.UsageError(message)
+    needed = {"ir_measures": "Measuring"} | ({"matplotlib": "--html"} if asked.html else {})
+    for module, purpose in needed.items():
+        if util.find_spec(module) is None:
+            raise MissingDependencyError(module, "eval", purpose)
+    if asked.save_runs:
+        asked.save_runs.mkdir(parents=True, exist_ok=True)
+
+
+def _load(asked: options.Asked) -> tuple[tuple[SystemSpec, ...], tuple[Job, ...]]:
+    """Load the systems and the named collections, or make one of the user's own skills."""
+    from skillsearch.evaluation.collection import save_collection
+    from skillsearch.evaluation.jobs import EXAMPLE, load_jobs, make_own_job
+    from skillsearch.evaluation.own_skills import KINDS
+    from skillsearch.evaluation.systems import parse_systems
+
+    how = {"foreign": asked.foreign, "split": asked.split}
+    settings = load_settings()
+    if not asked.own:
+        places = [*map(Path, asked.places), *([EXAMPLE] if asked.example else [])]
+        model, fields, languages = settings.model, settings.fields, settings.languages
+        specs = parse_systems(asked.system, model=model, fields=fields, languages=languages)
+        return specs, load_jobs(places, pool=asked.pool, **how)
+    request = choose_request(asked.places, settings, apart=bool(asked.places))
+    model, fields = request.model, "full" if request.with_body else "metadata"
+    specs = parse_systems(asked.system, model=model, fields=fields, languages=request.languages)
+    kinds = KINDS if asked.kinds is None else [kind.strip() for kind in asked.kinds.split(",")]
+    job = make_own_job(request.roots, kinds, **how)
+    if asked.save_collection:
+        save_collection(job.collection, asked.save_collection)
+    show_diagnostics(job.diagnostics)
+    return specs, (job,)
+
+
+def _show_outcomes(outcomes: Sequence[Outcome], *, as_json: bool) -> None:
     """Print the results: as JSON, as tables for a person, or as rows for other programs."""
     if as_json:
         from skillsearch.evaluation.report import mean_systems
@@ -221,6 +197,113 @@ def _show(outcomes: Sequence[Outcome], *, as_json: bool) -> None:
         print_outcomes(outcomes)
         return
     emit_outcomes(outcomes)
-    for outcome in outcomes:
-        for note in outcome.report.notes:
-            say(f"note: {outcome.report.collection}: {note}")
+    for report in (outcome.report for outcome in outcomes):
+        for note in report.notes:
+            say(f"note: {report.collection}: {note}")
+
+
+@options.command("tune")
+@options.roots()
+@options.option(
+    "--out FOLDER", "Folder for the tuned model; new or empty.", required=True, type=options.FOLDER
+)
+@options.setting(
+    "--model M",
+    "The model to begin with: onnx (default), minilm, the folder of a tuned model, st:FOLDER.",
+)
+@options.option(
+    "--queries PATH",
+    'Judged queries: a collection as for "eval", or a file of lines like {"query": "...", '
+    '"skill": "NAME"}. One in three is held out for measuring.',
+    type=options.EXISTING,
+)
+@options.option(
+    "--minutes N",
+    "Time limit, including measuring.",
+    type=click.FloatRange(min=0, min_open=True),
+    default=20.0,
+    show_default=True,
+)
+@options.option("--seed", "Random seed.", type=int, default=0, show_default=True)
+@options.option(
+    "--teacher M",
+    "A stronger embedder to learn from, such as st:FOLDER; each step then takes longer.",
+)
+@options.flag("--keep", "Write the model even if it is not better.")
+@options.languages
+@options.index_dir
+@options.as_json
+def tune_command(asked: options.Asked) -> None:
+    """Tune the embedder on your own skills, and measure the gain.
+
+    The skills are those below the ROOTs, or else those that "skillsearch index" would take. The
+    model learns which requests each skill says it is for; some of them are held out to compare the
+    model before and after. If the new one is significantly better, it is written; use it with:
+    skillsearch index --model FOLDER.
+    Otherwise nothing is written: keep the old one. The exit code is 0 either way.
+
+    Nothing leaves this machine. An interrupted run continues when it is started again.
+
+    --json prints: better, folder (null if none was written), skills, judged, steps,
+    share (of the tuned weights in the model), seconds, notes; and measured: for held_out, and for
+    judged if there are judged queries, queries and documents, and for dense and hybrid the means
+    before and after, with difference, interval and p_value of nDCG@10.
+    """
+    from skillsearch.training.tuning import TuneOptions, tune
+
+    request = choose_request(asked.roots, asked.settings, apart=bool(asked.roots))
+    wishes = TuneOptions(
+        roots=request.roots,
+        out=asked.out.absolute(),
+        model=request.model,
+        queries=asked.queries,
+        minutes=asked.minutes,
+        seed=asked.seed,
+        teacher=asked.teacher,
+        languages=request.languages,
+        keep=asked.keep,
+    )
+    with progress_bars() as progress:
+        tuned = tune(wishes, progress=progress or (lambda _stage, _done, _total: None), tell=say)
+    if asked.as_json:
+        emit_json(tuned.to_dict())
+    else:
+        _show_tuned(tuned)
+
+
+def _show_tuned(tuned: Tuned) -> None:
+    for name, measured in tuned.measured.items():
+        if is_terminal():
+            click.echo(f"{measured.queries:,} {_NAMES[name]}, among {measured.documents:,} skills")
+            _print_gains(measured)
+            click.echo()
+        else:
+            for system, change in measured.changes.items():
+                for measure, mean in change.before.items():
+                    after = f"{change.after[measure]:.6f}"
+                    emit_rows([(name, system, measure, f"{mean:.6f}", after)])
+    for note in tuned.notes:
+        say(f"note: {note}")
+    how = f"{tuned.steps:,} steps on {tuned.skills:,} skills, {tuned.seconds / 60:.0f} minutes"
+    if tuned.is_better:
+        click.echo(f"Better ({how}). Use it: skillsearch index --model {tuned.folder}")
+    else:
+        written = f" It was written to {tuned.folder} anyway." if tuned.folder else ""
+        click.echo(f"Not better ({how}): keep what you have.{written}")
+
+
+def _print_gains(measured: Measured) -> None:
+    from rich.text import Text
+
+    from skillsearch.cli.tables import print_rows
+    from skillsearch.evaluation.report import percent, points, probability
+
+    rows = []
+    for system, change in measured.changes.items():
+        for place, (measure, before) in enumerate(change.before.items()):
+            after = change.after[measure]
+            chance = "" if place else probability(change.test.p_value)
+            figures = (percent(before), percent(after), points(after - before), chance)
+            rows.append((Text("" if place else system), measure, *figures))
+    heads = ("", "measure", "before", "after", "points", "p")
+    print_rows(rows, heads, numbers=range(2, 6))

@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from skillsearch.cli.output import emit_rows
-from skillsearch.cli.tables import fitted, make_console, plain_table
+from skillsearch.cli.tables import make_console, print_rows
 from skillsearch.evaluation import report as words
 from skillsearch.evaluation.report import MAIN_MEASURE, Cell, percent, score_digits
 from skillsearch.evaluation.types import QueryExample, Report
@@ -164,13 +164,11 @@ def _figures(report: Report) -> Iterator[tuple[str, str, *tuple[float, ...]]]:
 
 def _print(title: str, heads: Sequence[str], rows: Iterable[_Row], console: Console | None) -> None:
     """Print a table of numbers but for the columns of `_TEXTS`; of longer rows only the start."""
-    console = console or make_console()
-    table = plain_table(heads, title)
-    for column, head in zip(table.columns[1:], heads[1:], strict=True):
-        column.justify = "left" if head in _TEXTS or head.startswith("from ") else "right"
-    for row in rows:
-        table.add_row(*row[: len(heads)])
-    console.print(fitted(table, console.width))
+    is_text = [head in _TEXTS or head.startswith("from ") for head in heads]
+    numbers = [place for place, text in enumerate(is_text) if place and not text]
+    texts = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    shown = [row[: len(heads)] for row in texts]
+    print_rows(shown, heads, title=title, numbers=numbers, console=console)
 
 
 def _short(name: str) -> str:

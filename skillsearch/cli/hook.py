@@ -72,7 +72,11 @@ def run(client: str | None, index_dir: str | None) -> None:
         event = _read_event(deadline)
         prompt = event["prompt"][:MAX_PROMPT_CHARS]
         if prompt.strip() and (text := _overview(prompt, index_dir, deadline)):
-            _emit(_form(f"{INTRODUCTION}\n{text}", client, event))
+            text = f"{INTRODUCTION}\n{text}"
+            name = event.get("hook_event_name") if client is None else EVENTS.get(client)
+            known = name if name in EVENTS.values() else "UserPromptSubmit"
+            output = {"hookEventName": known, "additionalContext": text}
+            _emit(text if client == "text" else json.dumps({"hookSpecificOutput": output}))
     except KeyboardInterrupt:
         _warn("interrupted")
     except Exception as exc:  # noqa: BLE001  # The host would show its user a traceback, or block.
@@ -90,23 +94,17 @@ def _report_no_index(index_dir: str | None) -> None:
     with suppress(SkillSearchError, OSError):
         settings = load_settings(index_dir=index_dir)
         folder = settings.index_dir.absolute()
-        if not (folder / "CURRENT").exists() and _is_first_today(folder):
-            text = f"skillsearch offers no skills here: {no_index(folder, settings)}"
-            _emit(json.dumps({"systemMessage": text}))
-
-
-def _is_first_today(folder: Path) -> bool:
-    """Return whether the lack of an index was not reported within a day, and mark it reported."""
-    from contextlib import suppress
-
-    mark = _mark_of(folder)
-    with suppress(OSError):  # no mark, or none can be made: better report twice than never
-        if 0 <= time.time() - mark.stat().st_mtime < _SILENT_SECONDS:
-            return False
-    with suppress(OSError):
-        mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        mark.touch()
-    return True
+        if (folder / "CURRENT").exists():
+            return
+        mark = _mark_of(folder)
+        with suppress(OSError):  # no mark, or none can be made: better report twice than never
+            if 0 <= time.time() - mark.stat().st_mtime < _SILENT_SECONDS:
+                return
+        with suppress(OSError):
+            mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            mark.touch()
+        text = f"skillsearch offers no skills here: {no_index(folder, settings)}"
+        _emit(json.dumps({"systemMessage": text}))
 
 
 def forget_told(folder: Path) -> None:
@@ -128,7 +126,6 @@ def _mark_of(folder: Path) -> Path:
 
 
 def _read_event(deadline: float) -> dict[str, JsonValue]:
-    """Read the host's event from stdin."""
     data = _read_stdin(deadline)
     if len(data) > MAX_EVENT_BYTES:
         raise SkillSearchError(f"the event on stdin has more than {MAX_EVENT_BYTES:,} bytes")
@@ -183,26 +180,15 @@ def _ask_daemon(prompt: str, index_dir: str | None, deadline: float) -> dict[str
     given = variables()
     if given.get("SKILLSEARCH_DAEMON") == "off":
         return None
-
-    def ask() -> dict[str, JsonValue] | None:
-        """Ask the running daemon."""
-        return client.ask(
-            "overview",
-            seconds=deadline - time.monotonic(),
-            prompt=prompt,
-            n=N,
-            folder=os.getcwd(),  # noqa: PTH109  # pathlib is slow to import
-            index_dir=index_dir,
-            variables=given,
-        )
-
-    answer = ask()
+    folder = os.getcwd()  # noqa: PTH109  # pathlib is slow to import
+    asked = {"prompt": prompt, "n": N, "folder": folder, "index_dir": index_dir, "variables": given}
+    answer = client.ask("overview", seconds=deadline - time.monotonic(), **asked)
     if answer is None:
         from skillsearch.config import load_settings
 
         if load_settings(index_dir=index_dir).daemon != "off":
             client.start(seconds=deadline - time.monotonic())
-            answer = ask()
+            answer = client.ask("overview", seconds=deadline - time.monotonic(), **asked)
     return answer
 
 
@@ -229,17 +215,7 @@ def _search(prompt: str, index_dir: str | None, deadline: float) -> str:
     return done.stdout.decode("utf-8", "replace").strip()
 
 
-def _form(text: str, host: str | None, event: dict[str, JsonValue]) -> str:
-    """Put the text into the form that a host expects."""
-    if host == "text":
-        return text
-    name = event.get("hook_event_name") if host is None else EVENTS[host]
-    known = name if name in EVENTS.values() else "UserPromptSubmit"
-    return json.dumps({"hookSpecificOutput": {"hookEventName": known, "additionalContext": text}})
-
-
 def _emit(text: str) -> None:
-    """Print the answer to the host."""
     if sys.stdout is None:
         raise SkillSearchError("stdout is closed; the answer was not printed")
     try:

@@ -1,109 +1,79 @@
-"""``skillsearch index``, and the choice of what an index is made of."""
+"""``skillsearch index`` and ``skillsearch watch``, and the choice of what an index is made of."""
 
 from __future__ import annotations
 
 import dataclasses
 import shlex
+import signal
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from threading import Event
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from skillsearch import config
+from skillsearch.cli import options
 from skillsearch.cli.hook import forget_told
-from skillsearch.cli.options import (
-    Flags,
-    NamedPath,
-    Root,
-    backend_options,
-    command,
-    index_dir_option,
-    json_option,
-    languages_option,
-    roots_argument,
-    setting,
-)
+from skillsearch.cli.interrupts import INTERRUPTED
+from skillsearch.cli.options import Root
 from skillsearch.cli.output import emit_json, progress_bars, say, show_diagnostics
-from skillsearch.config import (
-    Settings,
-    cache_dir,
-    index_option,
-    load_settings,
-    standard_roots,
-    user_index_dir,
-)
 from skillsearch.errors import ConfigError, IndexNotFoundError, RootError
+from skillsearch.index.request import IndexRequest, join_roots, replace_command, resolve_roots
+from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.library import watcher
+from skillsearch.reports.cache import prune_archives
+from skillsearch.roots import sources
+from skillsearch.roots.bundles import local_root
 from skillsearch.text.safe_text import listed, one_line
 
 if TYPE_CHECKING:
-    from skillsearch.index.corpus import OpenedIndex
-    from skillsearch.index.request import IndexRequest
+    from skillsearch.config import Settings
     from skillsearch.remote.remote_index import RemoteIndex
     from skillsearch.types import IndexReport, JsonValue, Progress
+
+    Built = tuple[IndexReport, dict[str, JsonValue], list[str]]
+    """The report of indexing, the present content of the index, and notes for the user."""
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 _SHOWN_ROOTS = 10
 
 
-class _Built(NamedTuple):
-    """What indexing did, what the index holds now, and what the user should know."""
-
-    report: IndexReport
-    held: dict[str, JsonValue]
-    notes: Sequence[str] = ()
-
-
-@command("index")
-@roots_argument()
-@index_dir_option
-@setting(
-    "--model", metavar="M", help="onnx (default), multilingual, hashing, onnx:FOLDER, st:NAME."
-)
-@setting(
+@options.command("index")
+@options.roots()
+@options.index_dir
+@options.setting("--model M", "onnx (default), multilingual, hashing, onnx:FOLDER, st:NAME.")
+@options.setting(
     "--fields",
-    type=click.Choice(("metadata", "full")),
-    help="metadata: names and descriptions only; full (default): also the bodies, as words and as "
+    "metadata: names and descriptions only; full (default): also the bodies, as words and as "
     "embedded chunks; the multilingual channel embeds the beginning of each body.",
+    type=click.Choice(("metadata", "full")),
 )
-@languages_option
-@setting(
-    "--device",
-    metavar="D",
-    help="Where an st: model runs: cpu, cuda, cuda:1, mps; auto (default): the best available.",
+@options.languages
+@options.setting(
+    "--device D",
+    "Where an st: model runs: cpu, cuda, cuda:1, mps; auto (default): the best available.",
 )
-@click.option(
+@options.flag(
     "--verify",
-    is_flag=True,
-    help="Hash every skill and every file of the index, whatever its size and time say, and "
-    "rebuild what is damaged.",
+    "Hash every skill and every file of the index, whatever its size and time say, and rebuild "
+    "what is damaged.",
 )
-@click.option(
-    "--only",
-    "only",
-    multiple=True,
-    type=NamedPath(path_type=Path),
-    metavar="PATH",
-    help="Update only this SKILL.md or folder, even if it was deleted. Repeatable.",
+@options.repeatable(
+    "--only PATH",
+    "Update only this SKILL.md or folder, even if it was deleted. Repeatable.",
+    type=options.NamedPath(path_type=Path),
 )
-@backend_options
-@click.option("--examples", is_flag=True, help="Add the example skills of this package.")
-@click.option(
+@options.backend
+@options.flag("--examples", "Add the example skills of this package.")
+@options.flag(
     "--replace",
-    is_flag=True,
-    help="Index only the named ROOTs, or without ROOT those of the settings or the usual places; "
+    "Index only the named ROOTs, or without ROOT those of the settings or the usual places; "
     "report which skills leave the index.",
 )
-@json_option
-def index_command(
-    flags: Flags,
-    roots: tuple[Root, ...],
-    verify: bool,
-    only: tuple[Path, ...],
-    examples: bool,
-    replace: bool,
-    as_json: bool,
-) -> None:
+@options.as_json
+def index_command(asked: options.Asked) -> None:
     """Add folders of skills to the index, or bring it up to date.
 
     ROOT is a folder, an archive (.zip, .tar, .tar.gz, .tgz, .tar.bz2, .tar.xz), or the URL of an
@@ -114,69 +84,76 @@ def index_command(
     Without ROOT all of them are brought up to date; if there are none, the places where agents keep
     skills are indexed (.agents/skills and .claude/skills, here and in the home folder).
     """
-    from skillsearch.reports.cache import prune_archives
-
-    if replace and only:
+    if asked.replace and asked.only:
         raise click.UsageError("--only updates part of the index, --replace all; use one of them.")
-    settings = load_settings(**flags)
-    request = choose_request(roots, settings, examples=examples, replace=replace, same=bool(only))
-    device = flags["device"]
+    settings = asked.settings
+    request = choose_request(
+        asked.roots, settings, examples=asked.examples, replace=asked.replace, same=bool(asked.only)
+    )
+    paths = [path.absolute() for path in asked.only]
     with progress_bars() as bars:
+        how = {"device": asked.flags["device"], "progress": bars}
         if settings.backend == "milvus":
-            built = _build_in_milvus(request, settings, device, bars)
+            report, held, notes = _build_in_milvus(request, settings, **how)
         else:
-            options = {"verify": verify, "only": [path.absolute() for path in only]}
-            options |= {"device": device, "progress": bars}
-            built = _build(request, settings, options, roots, replaces=replace)
-    _show(built, as_json=as_json)
-    prune_archives(cache_dir())
-    for note in built.notes:
+            how |= {"verify": asked.verify, "only": paths}
+            report, held, notes = _build(
+                request, settings, asked.roots, replaces=asked.replace, **how
+            )
+    if asked.as_json:
+        emit_json({**report.to_dict(), **held})
+    else:
+        _show(report, held)
+    prune_archives(config.cache_dir())
+    for note in notes:
         say(f"note: {note}")
 
 
 def _build(
     request: IndexRequest,
     settings: Settings,
-    options: dict[str, JsonValue],
     given: Sequence[Root],
     *,
     replaces: bool,
-) -> _Built:
-    """Bring the index on this machine up to date."""
+    **how: Any,
+) -> Built:
     from skillsearch.index.corpus import open_current
+    from skillsearch.index.languages import advice
     from skillsearch.index.skill_index import SkillIndex
-    from skillsearch.index.storage.cache import IndexFolder
-    from skillsearch.reports.languages import advice
-    from skillsearch.roots.sources import unpacked_from
 
     folder = IndexFolder(settings.index_dir.absolute())
     before = open_current(folder) if replaces else None
     generation = folder.current()
-    index, report = SkillIndex.build(request, folder.path, **options)
+    index, report = SkillIndex.build(request, folder.path, **how)
     forget_told(folder.path)
-    left = _left(before, index.opened) if before else {}
-    names = [unpacked_from(root.path) or str(root.path) for root in index.opened.settings.roots]
+    roots = [str(root.path) for root in index.opened.settings.roots]
+    paths = {document.path for document in index.documents()} if before else set()
+    lost = [d.root for d in before.corpus.documents if d.path not in paths] if before else []
+    names = [sources.unpacked_from(Path(root)) or root for root in roots]
+    left = dict(Counter(root for root in lost if root not in roots))
+    notes = [advice(index)] if report.generation != generation else []
+    if settings.is_project_index:
+        file = settings.sources["index_dir"]
+        outside = [root for root in given if not Path(root).is_relative_to(Path(file).parent)]
+        named = " ".join(shlex.quote(str(root)) for root in outside)
+        own = shlex.quote(str(config.user_index_dir()))
+        note = (
+            f"this is the index of the project, which {file} names. To add to your own instead: "
+            f"skillsearch index {named} --index-dir {own}"
+        )
+        notes = [note if outside else "", *notes]
     held = {"index_dir": str(folder.path), "roots": names, "left": left}
-    notes = [_note_project(settings, given)]
-    if report.generation != generation:
-        notes.append(advice(index))
-    return _Built(report, held, list(filter(None, notes)))
+    return report, held, list(filter(None, notes))
 
 
-def _build_in_milvus(
-    request: IndexRequest, settings: Settings, device: str | None, progress: Progress | None
-) -> _Built:
-    """Bring an index in Milvus up to date."""
+def _build_in_milvus(request: IndexRequest, settings: Settings, **how: Any) -> Built:
     from skillsearch.remote.remote_index import RemoteIndex
-    from skillsearch.roots.sources import shown
 
     collection = settings.collection
-    index, report = RemoteIndex.build(
-        request, _uri(settings), collection=collection, device=device, progress=progress
-    )
+    index, report = RemoteIndex.build(request, _uri(settings), collection=collection, **how)
     index.close()
-    names = [shown(str(root)) for root in request.named]
-    return _Built(report, {"collection": collection, "roots": names})
+    names = [sources.shown(str(root)) for root in request.named]
+    return report, {"collection": collection, "roots": names}, []
 
 
 def open_in_milvus(settings: Settings) -> RemoteIndex:
@@ -195,35 +172,7 @@ def _uri(settings: Settings) -> str:
     return settings.uri
 
 
-def _left(before: OpenedIndex, after: OpenedIndex) -> dict[str, int]:
-    """Count the skills that left an index together with their root, by root."""
-    roots = {str(root.path) for root in after.settings.roots}
-    paths = {document.path for document in after.corpus.documents}
-    gone = (d.root for d in before.corpus.documents if d.root not in roots and d.path not in paths)
-    return dict(Counter(gone))
-
-
-def _note_project(settings: Settings, given: Sequence[Root]) -> str:
-    """Note that roots outside the project went into its index; empty if none did."""
-    if not settings.is_project_index:
-        return ""
-    file = settings.sources["index_dir"]
-    outside = [root for root in given if not Path(root).is_relative_to(Path(file).parent)]
-    names = " ".join(shlex.quote(str(root)) for root in outside)
-    own = shlex.quote(str(user_index_dir()))
-    note = (
-        f"this is the index of the project, which {file} names. To add to your own instead: "
-        f"skillsearch index {names} --index-dir {own}"
-    )
-    return note if outside else ""
-
-
-def _show(built: _Built, *, as_json: bool) -> None:
-    """Print what was done, and what the index holds now."""
-    report, held, _ = built
-    if as_json:
-        emit_json({**report.to_dict(), **held})
-        return
+def _show(report: IndexReport, held: dict[str, JsonValue]) -> None:
     show_diagnostics(report.diagnostics)
     if report.healed:
         say(f"healed: {', '.join(report.healed)} of the index had been damaged")
@@ -238,6 +187,72 @@ def _show(built: _Built, *, as_json: bool) -> None:
     click.echo(one_line(f"index: {place}; roots: {listed(held['roots'], _SHOWN_ROOTS)}"))
 
 
+@options.command("watch")
+@options.roots()
+@options.index_dir
+@options.languages
+@options.as_json
+def watch_command(asked: options.Asked) -> None:
+    """Keep the index up to date until interrupted.
+
+    Indexes first, as "skillsearch index [ROOT]..." does, and again whenever skills change: one line
+    on stderr each time, with --json one JSON object a line on stdout. If a folder disappears, its
+    skills stay in the index until it is back.
+    """
+    watcher.require_watchfiles()
+    from skillsearch.index.skill_index import SkillIndex
+
+    settings = asked.settings
+    request = choose_request(asked.roots, settings)
+    stop = Event()
+
+    def refresh(changed: frozenset[Path] | None) -> None:
+        """Bring the index up to date; report a new generation."""
+        before = index.generation
+        if changed or not index.is_current():
+            report = index.refresh(only=sorted(changed or ()), progress=_until(stop))
+            if index.generation != before:
+                _show_pass(report, as_json=asked.as_json)
+
+    handler = signal.signal(signal.SIGTERM, lambda _number, _frame: stop.set())
+    try:
+        with progress_bars() as bars:
+            folder = settings.index_dir.absolute()
+            index, report = SkillIndex.build(request, folder, progress=_until(stop, bars))
+        forget_told(index.folder)
+        _show_pass(report, as_json=asked.as_json)
+        try:
+            watcher.watch(request.roots, refresh, stop=stop, leave_out=index.folder)
+        except KeyboardInterrupt:
+            say("Stopped watching.")
+            raise click.exceptions.Exit(INTERRUPTED) from None
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+
+
+def _until(stop: Event, bars: Progress | None = None) -> Progress:
+    """Return a progress that ends the program between two steps of indexing."""
+
+    def update(stage: str, done: int, total: int) -> None:
+        """Move the bar, or end; embedded texts are kept."""
+        if stop.is_set():
+            raise click.exceptions.Exit(0)
+        if bars:
+            bars(stage, done, total)
+
+    return update
+
+
+def _show_pass(report: IndexReport, *, as_json: bool) -> None:
+    if as_json:
+        emit_json(report.to_dict())
+    else:
+        say(
+            f"{report.indexed:,} skills in the index: {report.indexed - report.reused:,} read, "
+            f"{report.removed:,} removed, {report.skipped:,} skipped, {report.seconds:.2f} s"
+        )
+
+
 def choose_request(
     given: Sequence[Root],
     settings: Settings,
@@ -249,7 +264,8 @@ def choose_request(
 ) -> IndexRequest:
     """Decide what to index: the roots of the settings, those indexed before, and those given.
 
-    Model, fields and languages are those of before, unless the settings name others.
+    Model, fields and languages are those of before, unless the settings name others. A root that
+    cannot be indexed raises RootError, which says what to type instead.
 
     Args:
         given: Roots that the user named.
@@ -258,103 +274,61 @@ def choose_request(
         replace: Leave out what was indexed before, and, if roots are given, those of the settings.
         same: Take what was indexed before, if anything was, and nothing else.
         apart: Take the roots given and nothing else: they are not for the index.
-
-    Returns:
-        What to index, and how.
-
-    Raises:
-        UsageError: When there is nothing to index.
-        RootError: When a root cannot be indexed; says what to type instead.
     """
-    from skillsearch.index.request import IndexRequest, join_roots
-
     before = None if apart else _request_before(settings, adds=bool(given) or examples)
     earlier = before.named if before and not replace else ()
-    if same and earlier:
-        named = join_roots(earlier)
-    else:
-        named = _in_order(given, earlier, settings, examples=examples, only=replace or apart)
-    roots, sources = _folders(named, given, earlier, settings)
-    with_body = settings.fields == "full"
-    request = IndexRequest(roots, settings.model, with_body, sources, settings.languages)
-    if before is None:
-        return request
-    fields = {"model": "model", "fields": "with_body", "languages": "languages"}
-    kept = {
-        name: getattr(before, name) for key, name in fields.items() if key not in settings.sources
-    }
-    return dataclasses.replace(request, **kept)
-
-
-def _in_order(
-    given: Sequence[Root],
-    earlier: Sequence[Root],
-    settings: Settings,
-    *,
-    examples: bool,
-    only: bool,
-) -> tuple[Root, ...]:
-    """Return all roots in order of precedence; with ``only``, without those of the settings."""
-    from skillsearch.index.request import join_roots
-
-    last = [EXAMPLES] if examples or str(EXAMPLES) in map(str, earlier) else []
     others = [root for root in earlier if str(root) != str(EXAMPLES)]
-    usual = () if given or others else settings.roots or standard_roots()
-    first = () if only else (*settings.index_roots, *others)
-    named = join_roots(first, usual, given, last)
-    if named:
-        return named
-    raise click.UsageError(
-        "There is nothing to index. Name a folder (skillsearch index FOLDER), set roots in "
-        "skillsearch.toml or SKILLSEARCH_ROOTS, or try the examples: skillsearch index --examples"
-    )
+    last = [EXAMPLES] if examples or len(others) < len(earlier) else []
+    usual = () if given or others else settings.roots or config.standard_roots()
+    first = () if replace or apart else (*settings.index_roots, *others)
+    named = join_roots(earlier if same and earlier else (*first, *usual, *given, *last))
+    if not named:
+        raise click.UsageError(
+            "There is nothing to index. Name a folder (skillsearch index FOLDER), set roots in "
+            "skillsearch.toml or SKILLSEARCH_ROOTS, or try the examples: skillsearch index "
+            "--examples"
+        )
+    roots = _folders(named, given, earlier, settings)
+    origins = tuple(map(sources.source_of, named)) if any(map(sources.is_bundle, named)) else ()
+    kept: dict[str, Any] = {
+        "model": settings.model,
+        "with_body": settings.fields == "full",
+        "languages": settings.languages,
+    }
+    for key, name in (("model", "model"), ("fields", "with_body"), ("languages", "languages")):
+        if before and key not in settings.sources:
+            kept[name] = getattr(before, name)
+    return IndexRequest(roots, sources=origins, **kept)
 
 
 def _request_before(settings: Settings, *, adds: bool) -> IndexRequest | None:
     """Return what the index was asked to hold; None if there is none.
 
-    Whoever adds to it first waits for other processes, whose additions would be lost.
+    Whoever adds to it first waits for other processes, whose additions would be lost. Archives and
+    URLs of an index in Milvus are as they were named if they were unpacked on this machine.
     """
-    if settings.backend == "milvus":
-        return _request_in_milvus(settings)
     from skillsearch.index.corpus import last_request
-    from skillsearch.index.storage.cache import IndexFolder
 
-    folder = IndexFolder(settings.index_dir.absolute())
-    if adds and folder.path.is_dir():
-        with folder.lock():
-            pass
-    return last_request(folder)
-
-
-def _request_in_milvus(settings: Settings) -> IndexRequest | None:
-    """Return what an index in Milvus was asked to hold; None if there is none.
-
-    Archives and URLs are as they were named if they were unpacked on this machine.
-    """
-    from skillsearch.roots.sources import source_behind
-
+    if settings.backend != "milvus":
+        folder = IndexFolder(settings.index_dir.absolute())
+        if adds and folder.path.is_dir():
+            with folder.lock():
+                pass
+        return last_request(folder)
     try:
         with open_in_milvus(settings) as index:
             request = index.settings.request()
     except IndexNotFoundError:
         return None
-    sources = tuple(source_behind(root) for root in request.roots)
-    named = tuple(source or str(root) for source, root in zip(sources, request.roots, strict=True))
-    return dataclasses.replace(request, sources=named) if any(sources) else request
+    behind = tuple(sources.source_behind(root) for root in request.roots)
+    named = tuple(source or str(root) for source, root in zip(behind, request.roots, strict=True))
+    return dataclasses.replace(request, sources=named) if any(behind) else request
 
 
 def _folders(
     named: Sequence[Root], given: Sequence[Root], earlier: Sequence[Root], settings: Settings
-) -> tuple[tuple[Path, ...], tuple[str, ...]]:
-    """Return the folders of roots and their sources, as `local_roots` does.
-
-    If one cannot be indexed, all are refused, with what to type instead.
-    """
-    from skillsearch.index.request import resolve_roots
-    from skillsearch.roots.bundles import local_root
-    from skillsearch.roots.sources import is_bundle, source_of
-
+) -> tuple[Path, ...]:
+    """Return the folders of roots; if one cannot be indexed, say what to type instead."""
     folders: list[Path] = []
     problems: dict[Root, RootError] = {}
     for root in named:
@@ -363,40 +337,26 @@ def _folders(
             resolve_roots(folders[-1:])
         except RootError as exc:
             problems[root] = exc
-    for root in sorted(problems, key=lambda root: root not in given):
-        rest = [other for other in named if other not in problems]
-        hint = _hint(root, rest, given, earlier, settings)
-        raise RootError(f"{problems[root]} {hint}") from problems[root]
-    return tuple(folders), tuple(map(source_of, named)) if any(map(is_bundle, named)) else ()
-
-
-def _hint(
-    root: Root,
-    rest: Sequence[Root],
-    given: Sequence[Root],
-    earlier: Sequence[Root],
-    settings: Settings,
-) -> str:
-    """Return a sentence on what to do about a root that cannot be indexed; ``rest`` can be."""
-    from skillsearch.index.request import replace_command
-    from skillsearch.roots.sources import archive_url
-
+    if not problems:
+        return tuple(folders)
+    root = min(problems, key=lambda root: root not in given)
+    usable = [other for other in named if other not in problems]
     if root in earlier:
-        command = replace_command(rest, _index_option(settings))
-        return f"It was indexed before: bring it back, or leave its skills out: {command}"
-    if root not in given:
-        return f"It is a root of the settings ({settings.sources.get('roots', 'default')})."
-    here = f"{Path.cwd()}/"
-    if url := archive_url(str(root).removeprefix(here)):
-        return f"For a repository, name its archive: {url}"
-    others = " ".join(shlex.quote(str(other)) for other in given if other in rest)
-    return f"Without it: skillsearch index {others}" if others else ""
+        command = replace_command(usable, _index_option(settings))
+        hint = f"It was indexed before: bring it back, or leave its skills out: {command}"
+    elif root not in given:
+        hint = f"It is a root of the settings ({settings.sources.get('roots', 'default')})."
+    elif url := sources.archive_url(str(root).removeprefix(f"{Path.cwd()}/")):
+        hint = f"For a repository, name its archive: {url}"
+    else:
+        others = " ".join(shlex.quote(str(other)) for other in given if other in usable)
+        hint = f"Without it: skillsearch index {others}" if others else ""
+    raise RootError(f"{problems[root]} {hint}") from problems[root]
 
 
 def _index_option(settings: Settings) -> str:
-    """Return the options that name the index in use again."""
     if settings.backend != "milvus":
-        return index_option(settings.index_dir.absolute(), settings)
+        return config.index_option(settings.index_dir.absolute(), settings)
     named = {"backend": "milvus", "uri": "URI", "collection": settings.collection}
     given = (key for key in named if settings.sources.get(key) == "flag")
     return "".join(f" --{key} {named[key]}" for key in given)

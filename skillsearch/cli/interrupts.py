@@ -1,4 +1,4 @@
-"""What Ctrl-C does: end the process at once, or raise so that a command can clean up."""
+"""Ctrl-C ends the process at once, or raises so that a command can clean up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, each declared once."""
+"""Arguments and options of commands: how they are declared, and those that several share."""
 
 from __future__ import annotations
 
@@ -7,21 +7,24 @@ import logging
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import click
 
+from skillsearch.config import Settings, load_settings
 from skillsearch.setting_values import BACKENDS, MAX_N, is_url
 from skillsearch.types import LANGUAGES
 
 Root = Path | str
 """A folder or archive of skills by its absolute path, or a URL."""
-Flags = dict[str, Any]
-"""Settings from the command line, for `load_settings`; None if not given."""
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 LOGGER = logging.getLogger("skillsearch")
+EXISTING = click.Path(exists=True, path_type=Path)
+FILE = click.Path(dir_okay=False, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
 _MAX_STDIN_BYTES = 4 << 20
 
 
@@ -48,34 +51,42 @@ class Count(click.IntRange):
 
 
 class SettingOption(click.Option):
-    """An option that overrides a setting; a `command` gets all of them as ``flags``."""
+    """An option that overrides a setting."""
 
 
-def setting(*names: str, **options: Any) -> Callable[[Decorated], Decorated]:
-    """Add an option that overrides a setting."""
-    return click.option(*names, cls=SettingOption, **options)
+class Asked(SimpleNamespace):
+    """The values of a command's arguments and options by name, those of settings as ``flags``."""
+
+    flags: dict[str, Any]
+    """Settings by name, for `load_settings`; None if not given."""
+
+    @functools.cached_property
+    def settings(self) -> Settings:
+        """The settings that these flags override."""
+        return load_settings(**self.flags)
 
 
-def command(
-    name: str, kind: type[click.Command] = click.Command
-) -> Callable[[Callable[..., Any]], click.Command]:
-    """Make a command with ``-h``, ``--verbose`` and its `SettingOption` values in ``flags``."""
+def option(names: str, text: str, **attributes: Any) -> Callable[[Decorated], Decorated]:
+    """Declare an option by its help and its names, separated by blanks.
 
-    def decorate(function: Callable[..., Any]) -> click.Command:
-        """Wrap the function, and list ``--verbose`` after its own options."""
+    A name without dashes is its attribute of `Asked` in lower case, else what its value is called.
+    """
+    words = names.split()
+    called = [word for word in words if word[0] != "-" and not word.islower()]
+    attributes |= {"metavar": called[0]} if called else {}
+    return click.option(*(word for word in words if word not in called), help=text, **attributes)
 
-        @functools.wraps(function)
-        def call(*args: Any, **values: Any) -> Any:
-            """Call the function with its flags gathered."""
-            flags = {key: values.pop(key) for key in settings}
-            return function(*args, **values, **({"flags": flags} if flags else {}))
 
-        made = click.command(name, kind, context_settings=CONTEXT)(verbose_option(call))
-        made.params.append(made.params.pop(0))
-        settings = [str(each.name) for each in made.params if isinstance(each, SettingOption)]
-        return made
+flag = functools.partial(option, is_flag=True)
+repeatable = functools.partial(option, multiple=True)
+setting = functools.partial(option, cls=SettingOption)
 
-    return decorate
+
+def setting_flag(names: str, value: Any, text: str) -> Callable[[Decorated], Decorated]:
+    """Declare an option that gives a setting a value."""
+    return setting(
+        names, text, is_flag=True, callback=lambda _context, _option, on: value if on else None
+    )
 
 
 def _raise_verbosity(_context: click.Context, _option: click.Parameter, value: bool) -> None:
@@ -84,58 +95,42 @@ def _raise_verbosity(_context: click.Context, _option: click.Parameter, value: b
         LOGGER.setLevel(logging.DEBUG)
 
 
-verbose_option = click.option(
-    "-v",
-    "--verbose",
-    is_flag=True,
+verbose = flag(
+    "-v --verbose",
+    "Report progress on stderr; after an unexpected error, show where it happened.",
     expose_value=False,
     callback=_raise_verbosity,
-    help="Report progress on stderr; after an unexpected error, show where it happened.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-index_dir_option = setting(
+as_json = flag("--json as_json", "Print one JSON object.")
+index_dir = setting(
     "--index-dir",
+    "Folder of the index. [default: SKILLSEARCH_INDEX_DIR, the settings, user cache]",
     type=NamedPath(file_okay=False, readable=False, path_type=Path),
-    help="Folder of the index. [default: SKILLSEARCH_INDEX_DIR, the settings, user cache]",
 )
-languages_option = setting(
+languages = setting(
     "--languages",
+    "Languages to index for: english; all (slower, needs the extra multilingual); auto (default): "
+    "all if the skills, the locale or earlier queries need it and the extra is installed.",
     type=click.Choice(LANGUAGES),
-    help="Languages to index for: english; all (slower, needs the extra multilingual); auto "
-    "(default): all if the skills, the locale or earlier queries need it and the extra is "
-    "installed.",
 )
-n_option = setting("-n", "n", type=Count(1, MAX_N), help="Maximum number of hits. [default: 5]")
-threshold_option = setting(
-    "--threshold", type=float, metavar="T", help="Minimum score, 0 to 1. [default: 0.3]"
-)
-no_refresh_option = setting(
-    "--no-refresh",
-    "refresh",
-    is_flag=True,
-    callback=lambda _context, _option, value: False if value else None,
-    help="Use the index as it is, even if files have changed.",
+n = setting("-n n", "Maximum number of hits. [default: 5]", type=Count(1, MAX_N))
+threshold = setting("--threshold", "Minimum score, 0 to 1. [default: 0.3]", type=float, metavar="T")
+no_refresh = setting_flag(
+    "--no-refresh refresh", False, "Use the index as it is, even if files have changed."
 )
 
 
-def backend_options(function: Decorated) -> Decorated:
+def backend(function: Decorated) -> Decorated:
     """Add ``--backend``, ``--uri`` and ``--collection``."""
-    for option in (
-        setting(
-            "--collection", metavar="C", help="Name of the index in Milvus. [default: skillsearch]"
-        ),
-        setting("--uri", metavar="U", help="Address of Milvus, such as http://127.0.0.1:19530."),
-        setting(
-            "--backend",
-            type=click.Choice(BACKENDS),
-            help="local (default): a folder on this machine; milvus: a server (extra milvus).",
-        ),
-    ):
-        function = option(function)
-    return function
+    text = "Name of the index in Milvus. [default: skillsearch]"
+    function = setting("--collection C", text)(function)
+    text = "Address of Milvus, such as http://127.0.0.1:19530."
+    function = setting("--uri U", text)(function)
+    text = "local (default): a folder on this machine; milvus: a server (extra milvus)."
+    return setting("--backend", text, type=click.Choice(BACKENDS))(function)
 
 
-def roots_argument(*, must_exist: bool = False) -> Callable[[Decorated], Decorated]:
+def roots(*, must_exist: bool = False) -> Callable[[Decorated], Decorated]:
     """Add ``[ROOT]...``: folders, archives and URLs, each as a `Root`."""
 
     def read(
@@ -144,11 +139,11 @@ def roots_argument(*, must_exist: bool = False) -> Callable[[Decorated], Decorat
         """Keep URLs as they are, and make paths absolute."""
         from skillsearch.roots.sources import is_bundle
 
-        roots = tuple(text if is_url(text) else _absolute(text) for text in given)
-        for path in (root for root in roots if must_exist and isinstance(root, Path)):
+        found = tuple(text if is_url(text) else _absolute(text) for text in given)
+        for path in (root for root in found if must_exist and isinstance(root, Path)):
             if not (path.is_file() and is_bundle(path)) and not path.is_dir():
                 raise click.BadParameter(f"There is no folder or archive {str(path)!r}.")
-        return roots
+        return found
 
     kind = NamedPath(readable=False)
     return click.argument("roots", nargs=-1, metavar="[ROOT]...", type=kind, callback=read)
@@ -158,6 +153,29 @@ def _absolute(path: str) -> Path:
     """Return a path that means the same from any folder, even if the one before a .. goes."""
     found = Path(path).absolute()
     return found.resolve() if ".." in found.parts else found
+
+
+def command(
+    name: str, kind: type[click.Command] = click.Command
+) -> Callable[[Callable[[Asked], int | None]], click.Command]:
+    """Make a command with ``-h`` and ``--verbose`` of a function that returns the exit code."""
+
+    def decorate(function: Callable[[Asked], int | None]) -> click.Command:
+        """Wrap the function, and list ``--verbose`` after its own options."""
+
+        @functools.wraps(function)
+        def call(**values: Any) -> None:
+            """Call the function with its flags gathered."""
+            flags = {key: values.pop(key) for key in settings}
+            if code := function(Asked(**values, flags=flags)):
+                click.get_current_context().exit(code)
+
+        made = click.command(name, kind, context_settings=CONTEXT)(verbose(call))
+        made.params.append(made.params.pop(0))
+        settings = [str(each.name) for each in made.params if isinstance(each, SettingOption)]
+        return made
+
+    return decorate
 
 
 def request_text(words: Sequence[str]) -> str:

@@ -91,12 +91,14 @@ def emit_rows(rows: Iterable[Sequence[object]]) -> None:
         click.echo("\n".join(lines))
 
 
-def show_rows(rows: Iterable[Sequence[object]], headers: Sequence[str] = ()) -> None:
-    """Print rows as a table on a terminal, else separated by tabs and without headers."""
+def show_rows(
+    rows: Iterable[Sequence[object]], headers: Sequence[str] = (), *, is_cut: bool = False
+) -> None:
+    """Print rows as a table on a terminal, see `print_rows`; else by tabs, without headers."""
     if is_terminal():
         from skillsearch.cli.tables import print_rows
 
-        print_rows(rows, headers)
+        print_rows(rows, headers, is_cut=is_cut)
     else:
         emit_rows(rows)
 

@@ -10,26 +10,14 @@ import click
 
 from skillsearch.agents.prompt import (
     OVERVIEW_FORMATS,
-    OverviewFormat,
     PromptSkill,
     render_body,
     render_chunks,
     render_overview,
 )
-from skillsearch.cli import hook
-from skillsearch.cli.options import (
-    Flags,
-    command,
-    index_dir_option,
-    json_option,
-    n_option,
-    no_refresh_option,
-    request_text,
-    threshold_option,
-)
+from skillsearch.cli import hook, options
 from skillsearch.cli.output import emit_json, say
-from skillsearch.config import load_settings
-from skillsearch.index.opening import bring_up_to_date, open_index
+from skillsearch.index.opening import answer_queries, open_index
 
 if TYPE_CHECKING:
     from skillsearch.index.documents import Document
@@ -37,36 +25,20 @@ if TYPE_CHECKING:
     from skillsearch.types import Hit
 
 
-@command("prompt")
+@options.command("prompt")
 @click.argument("words", nargs=-1, metavar="TEXT|-")
-@n_option
-@threshold_option
-@click.option("--all", "everything", is_flag=True, help="List every skill, whatever the request.")
-@click.option(
-    "--load", "names", multiple=True, metavar="NAME", help="Add the body of a skill. Repeatable."
+@options.n
+@options.threshold
+@options.flag("--all everything", "List every skill, whatever the request.")
+@options.repeatable("--load names NAME", "Add the body of a skill. Repeatable.")
+@options.flag("--required", "With --load: add the skills they require, before them.")
+@options.option(
+    "--format form", "Format of the overview.", type=click.Choice(OVERVIEW_FORMATS), default="xml"
 )
-@click.option(
-    "--required", is_flag=True, help="With --load: add the skills they require, before them."
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(OVERVIEW_FORMATS),
-    default="xml",
-    help="Format of the overview.",
-)
-@index_dir_option
-@no_refresh_option
-@json_option
-def prompt_command(
-    flags: Flags,
-    words: tuple[str, ...],
-    everything: bool,
-    names: tuple[str, ...],
-    required: bool,
-    form: OverviewFormat,
-    as_json: bool,
-) -> None:
+@options.index_dir
+@options.no_refresh
+@options.as_json
+def prompt_command(asked: options.Asked) -> None:
     """Print the fitting skills as part of a prompt.
 
     It offers the skills that fit TEXT. It has their names, descriptions and locations; if none
@@ -75,25 +47,31 @@ def prompt_command(
     """
     from skillsearch.library.skill_library import SkillLibrary
 
-    if (everything and words) or not (words or everything or names):
+    if (asked.everything and asked.words) or not (asked.words or asked.everything or asked.names):
         raise click.UsageError(
             'Say what to do: skillsearch prompt "fill in a PDF form", or use --all, or --load NAME.'
         )
-    settings = load_settings(**flags)
+    settings = asked.settings
     index = open_index(settings)
-    if settings.refresh:
-        say(bring_up_to_date(index))
+    text = options.request_text(asked.words)
+    results = answer_queries(
+        index,
+        [text] if asked.words else [],
+        say,
+        refresh=settings.refresh,
+        n=settings.n,
+        threshold=settings.threshold,
+        include_hidden=False,
+    )
+    hits = [hit for result in results for hit in result]
     library = SkillLibrary.of_index(index)
-    text = request_text(words)
-    found: Sequence[Document | Hit] = library.list() if everything else ()
-    if words:
-        found = library.search(text, settings.n, settings.threshold)
+    found: Sequence[Document | Hit] = library.list() if asked.everything else hits
     skills = [PromptSkill(library.handle(d), d.description, d.path) for d in found]
-    loaded = _with_required(library, names) if required else names
-    parts = [render_overview(skills, form)] if skills or not names else []
+    loaded = _with_required(library, asked.names) if asked.required else asked.names
+    parts = [render_overview(skills, asked.form)] if skills or not asked.names else []
     parts += [_body(library, name) for name in loaded]
     prompt = "\n\n".join(filter(None, parts))
-    if as_json:
+    if asked.as_json:
         emit_json({"query": text, "skills": [skill.name for skill in skills], "prompt": prompt})
     elif prompt:
         click.echo(prompt)
@@ -112,7 +90,6 @@ def _with_required(library: SkillLibrary, names: Sequence[str]) -> Sequence[str]
 
 
 def _body(library: SkillLibrary, name: str) -> str:
-    """Render the body of a skill, and the list of the chunks it leaves out."""
     from skillsearch.skills.chunks import parse_chunks
 
     loaded = library.load(name)
@@ -131,23 +108,23 @@ def _body(library: SkillLibrary, name: str) -> str:
 class NeverBlocking(click.Command):
     """A command that exits with 1 on wrong usage: hosts take 2 for "block the prompt"."""
 
-    def make_context(self, *args: Any, **options: Any) -> click.Context:
+    def make_context(self, *args: Any, **given: Any) -> click.Context:
         """Read the arguments."""
         try:
-            return super().make_context(*args, **options)
+            return super().make_context(*args, **given)
         except click.UsageError as exc:
             exc.exit_code = 1  # type: ignore[misc]  # click declares it for the class
             raise
 
 
-@command("hook", NeverBlocking)
-@click.option(
+@options.command("hook", NeverBlocking)
+@options.option(
     "--client",
+    "The host to answer. [default: by the name of its event]",
     type=click.Choice(hook.CLIENTS),
-    help="The host to answer. [default: by the name of its event]",
 )
-@index_dir_option
-def hook_command(flags: Flags, client: str | None) -> None:
+@options.index_dir
+def hook_command(asked: options.Asked) -> None:
     """Answer a host's prompt hook with fitting skills.
 
     Reads the host's event from stdin, JSON with a "prompt", and prints up to three skills in the
@@ -155,5 +132,5 @@ def hook_command(flags: Flags, client: str | None) -> None:
     prompt waits two seconds at most and is never blocked. Starts the daemon, so that the next
     prompt waits only a tenth of a second.
     """
-    folder: Path | None = flags["index_dir"]
-    hook.run(client, str(folder) if folder else None)
+    folder: Path | None = asked.flags["index_dir"]
+    hook.run(asked.client, str(folder) if folder else None)

@@ -8,104 +8,73 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from skillsearch.cli.options import (
-    LOGGER,
-    Flags,
-    backend_options,
-    command,
-    index_dir_option,
-    json_option,
-    n_option,
-    no_refresh_option,
-    request_text,
-    setting,
-    threshold_option,
-)
+from skillsearch.cli import options
 from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say, show_rows
-from skillsearch.config import MAX_QUERY_CHARS, load_settings
+from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.daemon import client
-from skillsearch.daemon.client import read_search
 from skillsearch.errors import DaemonError
-from skillsearch.index.opening import bring_up_to_date, open_index
+from skillsearch.index.opening import MAX_CHECKED_SKILLS, answer_queries, open_index
 from skillsearch.types import SYSTEMS, JsonValue
 
 if TYPE_CHECKING:
     from skillsearch.config import Settings
-    from skillsearch.types import SearchResult, System
+    from skillsearch.types import SearchResult
 
 Query = tuple[str | int | None, str]
 """Id and text of a query."""
 _NEAR_CUTOFF = 0.75
 """Minimum similarity of a name that a misspelt one is taken for; two letters of ten may differ."""
-_TOGETHER = 64
-"""Queries of a batch that are embedded together."""
 _SHOWN_PROBLEMS = 10
 _FORM = '{"_id": "1", "text": "what is to be done"}'
 
 
-@command("query")
+@options.command("query")
 @click.argument("words", nargs=-1, metavar="TEXT|-")
-@n_option
-@threshold_option
-@click.option(
-    "--explain",
-    is_flag=True,
-    help="Show which channels had a vote, and why each hit has its score.",
-)
-@index_dir_option
-@click.option("--system", type=click.Choice(SYSTEMS), default="hybrid", help="How to rank.")
-@click.option(
-    "--batch",
+@options.n
+@options.threshold
+@options.flag("--explain", "Show which channels had a vote, and why each hit has its score.")
+@options.index_dir
+@options.option("--system", "How to rank.", type=click.Choice(SYSTEMS), default="hybrid")
+@options.option(
+    "--batch FILE|-",
+    'Ask many queries: JSON lines with "_id" and "text" in, one JSON object a line out.',
     type=click.File("rb"),
-    metavar="FILE|-",
-    help='Ask many queries: JSON lines with "_id" and "text" in, one JSON object a line out.',
 )
-@no_refresh_option
-@backend_options
-@setting(
-    "--no-daemon",
-    "daemon",
-    is_flag=True,
-    callback=lambda _context, _option, value: "off" if value else None,
-    help="Search in this process, even if the daemon runs.",
+@options.no_refresh
+@options.backend
+@options.setting_flag(
+    "--no-daemon daemon", "off", "Search in this process, even if the daemon runs."
 )
-@click.option("--exit-code", is_flag=True, help="Exit with 1 if nothing was found.")
-@json_option
-@click.pass_context
-def query_command(
-    context: click.Context,
-    flags: Flags,
-    words: tuple[str, ...],
-    explain: bool,
-    system: System,
-    batch: BinaryIO | None,
-    exit_code: bool,
-    as_json: bool,
-) -> None:
+@options.flag("--exit-code", "Exit with 1 if nothing was found.")
+@options.as_json
+def query_command(asked: options.Asked) -> int:
     """Find the skills that fit TEXT; "-" reads it from stdin.
 
     The score is the probability that a skill fits. If none reaches the threshold, the answer is
     that none fits. A few changed files are indexed first, with a note on stderr. If the daemon
     runs, it does the search.
     """
-    settings = load_settings(**flags)
-    if bool(words) == bool(batch):
+    settings = asked.settings
+    if bool(asked.words) == bool(asked.batch):
         raise click.UsageError(
             'Say what to do: skillsearch query "fill in a PDF form", or use --batch FILE, not both.'
         )
-    queries: list[Query] = [] if batch else [(None, request_text(words))]
-    problems = _read_batch(batch, queries) if batch else []
+    queries: list[Query] = [] if asked.batch else [(None, options.request_text(asked.words))]
+    problems = _read_batch(asked.batch, queries) if asked.batch else []
+    how = {"n": settings.n, "threshold": settings.threshold}
+    how |= {"system": asked.system, "explain": asked.explain}
+    texts = [text for _, text in queries]
+    warm = None if asked.batch else ask_daemon(texts[0], settings, how)
     found = False
-    results = _answers(queries, settings, system, explain=explain, is_batch=bool(batch))
+    results = _search(texts, settings, how) if warm is None else iter([warm])
     for (key, _), result in zip(queries, results, strict=True):
         found = found or bool(result)
-        if batch:
+        if asked.batch:
             emit_json({"_id": key, **result.to_dict()})
         else:
             near = () if result else _near_names(result.query, settings)
-            _show(result, near, as_json=as_json)
-    if problems or (exit_code and not found):
-        context.exit(1)
+            _show(result, near, as_json=asked.as_json)
+    return 1 if problems or (asked.exit_code and not found) else 0
 
 
 def _read_batch(file: BinaryIO, queries: list[Query]) -> list[str]:
@@ -145,41 +114,24 @@ def _parse_query(line: bytes) -> Query:
     return key, text
 
 
-def _answers(
-    queries: Sequence[Query], settings: Settings, system: System, *, explain: bool, is_batch: bool
-) -> Iterator[SearchResult]:
-    """Search in Milvus, by the daemon or in this process; a batch is never for the daemon."""
-    options: dict[str, JsonValue] = {"n": settings.n, "threshold": settings.threshold}
-    options |= {"system": system, "explain": explain}
-    if settings.backend == "milvus":
-        from skillsearch.cli.index import open_in_milvus
-
-        with open_in_milvus(settings) as index:
-            for _, text in queries:
-                yield index.search(text, **options)
-        return
-    warm = None if is_batch else _ask_daemon(queries[0][1], settings, options)
-    if warm is None:
-        yield from _search([text for _, text in queries], settings, options)
-    else:
-        yield warm
-
-
-def _ask_daemon(
-    query: str, settings: Settings, options: dict[str, JsonValue]
+def ask_daemon(
+    query: str,
+    settings: Settings,
+    how: dict[str, JsonValue],
+    *,
+    seconds: float = client.QUERY_SECONDS,
 ) -> SearchResult | None:
     """Have the daemon search; None if none runs, or it cannot."""
-    if settings.daemon == "off":
+    if settings.daemon == "off" or settings.backend == "milvus":
         return None
-    place = str(settings.index_dir)
-    asked = {"index_dir": place, "query": query, "refresh": settings.refresh, **options}
+    place = {"index_dir": str(settings.index_dir), "refresh": settings.refresh}
     try:
-        answer = client.ask("search", seconds=client.QUERY_SECONDS, **asked)
+        answer = client.ask("search", seconds=seconds, query=query, **place, **how)
         if answer is None:
             return None
-        result, notes = read_search(answer)
+        result, notes = client.read_search(answer)
     except DaemonError as exc:
-        LOGGER.info("searching without the daemon: %s", exc)
+        options.LOGGER.info("searching without the daemon: %s", exc)
         return None
     for note in notes:
         say(note)
@@ -187,25 +139,22 @@ def _ask_daemon(
 
 
 def _search(
-    texts: Sequence[str], settings: Settings, options: dict[str, JsonValue]
+    texts: Sequence[str], settings: Settings, how: dict[str, JsonValue]
 ) -> Iterator[SearchResult]:
-    """Search in this process."""
-    from skillsearch.reports.languages import tell_query_notice
+    """Search in Milvus or in this process."""
+    if settings.backend == "milvus":
+        from skillsearch.cli.index import open_in_milvus
 
+        with open_in_milvus(settings) as remote:
+            yield from (remote.search(text, **how) for text in texts)
+        return
     index = open_index(settings)
-    if settings.refresh:
-        say(bring_up_to_date(index))
-    for begin in range(0, len(texts), _TOGETHER):
-        some = texts[begin : begin + _TOGETHER]
-        for text in some:
-            say(tell_query_notice(index, text))
-        yield from index.search_many(some, **options)
+    yield from answer_queries(index, texts, say, refresh=settings.refresh, **how)
 
 
 def _near_names(query: str, settings: Settings) -> tuple[str, ...]:
     """Return names that a query of one word may be a misspelling of; none in a large index."""
     from skillsearch.index.names import nearest_names
-    from skillsearch.index.opening import MAX_CHECKED_SKILLS
 
     if len(query.split()) > 1 or settings.backend == "milvus":
         return ()
@@ -216,11 +165,17 @@ def _near_names(query: str, settings: Settings) -> tuple[str, ...]:
 
 
 def _show(result: SearchResult, near: Sequence[str], *, as_json: bool) -> None:
-    """Print the answer to one query, and the names that may have been meant."""
     if as_json:
         emit_json({**result.to_dict(), **({"nearest": list(near)} if near else {})})
         return
-    _show_channels(result)
+    votes = [
+        ("channel", f"{vote.channel} {vote.trust:.2f}: {vote.reason}") for vote in result.channels
+    ]
+    if not is_terminal():
+        emit_rows(("", *vote) for vote in votes)
+    elif votes:
+        show_rows(votes)
+        click.echo()
     if not result:
         say(
             f"No skill reaches the threshold {result.threshold:.2f}. Rephrase the request, lower "
@@ -233,30 +188,12 @@ def _show(result: SearchResult, near: Sequence[str], *, as_json: bool) -> None:
 
         print_hits(result)
     else:
-        _emit_plain(result)
+        # Rank, score, name, description, path, and a chunk if there is one; explanations follow,
+        # in rows whose first column is empty.
+        for hit in result:
+            chunk = [hit.chunk] if hit.chunk else []
+            emit_rows([(hit.rank, f"{hit.score:.4f}", hit.name, hit.description, hit.path, *chunk)])
+            if hit.explain:
+                from skillsearch.cli.tables import explanation
 
-
-def _show_channels(result: SearchResult) -> None:
-    """Print how far each channel is trusted, and why."""
-    votes = [
-        ("channel", f"{vote.channel} {vote.trust:.2f}: {vote.reason}") for vote in result.channels
-    ]
-    if not is_terminal():
-        emit_rows(("", *vote) for vote in votes)
-    elif votes:
-        show_rows(votes)
-        click.echo()
-
-
-def _emit_plain(result: SearchResult) -> None:
-    """Print one hit a line: rank, score, name, description, path, and its chunk if there is one.
-
-    Explanations follow, in rows whose first column is empty.
-    """
-    for hit in result:
-        chunk = [hit.chunk] if hit.chunk else []
-        emit_rows([(hit.rank, f"{hit.score:.4f}", hit.name, hit.description, hit.path, *chunk)])
-        if hit.explain:
-            from skillsearch.cli.tables import explanation
-
-            emit_rows(("", *pair) for pair in explanation(hit.explain))
+                emit_rows(("", *pair) for pair in explanation(hit.explain))

@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from skillsearch.cli import options, run_results
 from skillsearch.cli.app import Failure
 from skillsearch.cli.browse import complete_name
 from skillsearch.cli.interrupts import INTERRUPTED
-from skillsearch.cli.options import Flags, command, index_dir_option, json_option
 from skillsearch.cli.output import emit_json, say
-from skillsearch.cli.run_results import (
-    Collected,
-    Kept,
-    find_hints,
-    keep_files,
-    print_executors,
-    show_result,
-)
-from skillsearch.config import load_settings
 from skillsearch.errors import ExecutionError, IndexNotFoundError, RootError, SkillSearchError
 from skillsearch.execution.commands import CommandPolicy
 from skillsearch.execution.executors import EXECUTORS, executor_statuses, select_executor
@@ -53,18 +43,18 @@ NOT_STARTED = 127
 MAX_STREAM_BYTES = 16 << 20
 """Kept of the command's stdout, and as much of its stderr."""
 MAX_STDIN_BYTES = 16 << 20
-_COMMAND = "skillsearch.command"
 _HOST = "host://"
 
 
 class _Command(click.Command):
-    """A command that takes everything after ``--`` as it is."""
+    """A command that takes everything after ``--`` as it is, as ``words``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Cut off everything after ``--``, then parse the rest."""
+        """Cut off everything after ``--``, and parse the rest."""
         place = args.index("--") if "--" in args else len(args)
-        ctx.meta[_COMMAND] = tuple(args[place + 1 :])
-        return super().parse_args(ctx, args[:place])
+        rest = super().parse_args(ctx, args[:place])
+        ctx.params["words"] = tuple(args[place + 1 :])
+        return rest
 
 
 def _read_variables(
@@ -85,85 +75,58 @@ def _read_timeout(_context: click.Context, _option: click.Parameter, seconds: fl
     raise click.BadParameter(f"{seconds:g} is not above 0 and at most {MAX_TIMEOUT:g}.")
 
 
-@command("run", _Command)
+@options.command("run", _Command)
 @click.argument("name", required=False, metavar="NAME", shell_complete=complete_name)
 @click.argument("misplaced", nargs=-1, metavar="-- COMMAND...")
-@click.option(
-    "--root",
-    "roots",
-    multiple=True,
+@options.repeatable(
+    "--root roots ROOT",
+    "Find NAME in this folder, archive or URL, not in the index. Repeatable.",
     type=click.Path(),
-    metavar="ROOT",
-    help="Find NAME in this folder, archive or URL, not in the index. Repeatable.",
 )
-@index_dir_option
-@click.option(
-    "--cwd",
-    metavar="DIR",
+@options.index_dir
+@options.option(
+    "--cwd DIR",
+    "Where to run, below the skill's folder, which is read-only; work and out are writable.",
     default="",
-    help="Where to run, below the skill's folder, which is read-only; work and out are writable.",
 )
-@click.option(
-    "--env",
-    "variables",
-    multiple=True,
-    metavar="NAME=VALUE",
-    callback=_read_variables,
-    help="Set a variable. Repeatable.",
+@options.repeatable(
+    "--env variables NAME=VALUE", "Set a variable. Repeatable.", callback=_read_variables
 )
-@click.option("-i", "--stdin", "takes_stdin", is_flag=True, help="Pass our stdin on, as text.")
-@click.option(
-    "--input",
-    "inputs",
-    multiple=True,
+@options.flag("-i --stdin takes_stdin", "Pass our stdin on, as text.")
+@options.repeatable(
+    "--input inputs FROM[=TO]",
+    "Copy a file or folder to TO in the workspace. [default TO: work/inputs/] Repeatable.",
     type=click.Path(),
-    metavar="FROM[=TO]",
-    help="Copy a file or folder to TO in the workspace. [default TO: work/inputs/] Repeatable.",
 )
-@click.option(
-    "--output",
-    "globs",
-    multiple=True,
-    metavar="GLOB",
-    help="Keep files of the workspace, such as 'out/**'; hidden files only if GLOB has the dot,"
+@options.repeatable(
+    "--output globs GLOB",
+    "Keep files of the workspace, such as 'out/**'; hidden files only if GLOB has the dot,"
     " such as 'out/.env'. Repeatable.",
 )
-@click.option(
-    "--output-dir",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Where --output keeps them, under their paths. [default: this folder]",
+@options.option(
+    "--output-dir DIR",
+    "Where --output keeps them, under their paths. [default: this folder]",
+    type=options.FOLDER,
 )
-@click.option("--force", is_flag=True, help="Let --output overwrite files.")
-@click.option(
-    "--timeout",
+@options.flag("--force", "Let --output overwrite files.")
+@options.option(
+    "--timeout SECONDS",
+    f"Time limit, at most {MAX_TIMEOUT:.0f}. [default: {DEFAULT_TIMEOUT:.0f}]",
     type=float,
     callback=_read_timeout,
-    metavar="SECONDS",
     default=DEFAULT_TIMEOUT,
-    help=f"Time limit, at most {MAX_TIMEOUT:.0f}. [default: {DEFAULT_TIMEOUT:.0f}]",
 )
-@click.option(
+@options.option(
     "--executor",
+    "What runs it. [default: auto: namespace, or local if that does not work]",
     type=click.Choice(EXECUTORS),
     default="auto",
-    help="What runs it. [default: auto: namespace, or local if that does not work]",
 )
-@click.option("--image", metavar="IMAGE", help="Image for --executor container.")
-@click.option("--require-isolation", is_flag=True, help="Refuse to run without isolation.")
-@click.option("--list-executors", is_flag=True, help="List the executors and exit.")
-@json_option
-@click.pass_context
-def run_command(
-    context: click.Context,
-    /,
-    flags: Flags,
-    name: str | None,
-    misplaced: tuple[str, ...],
-    list_executors: bool,
-    as_json: bool,
-    **options: Any,
-) -> None:
+@options.option("--image IMAGE", "Image for --executor container.")
+@options.flag("--require-isolation", "Refuse to run without isolation.")
+@options.flag("--list-executors", "List the executors and exit.")
+@options.as_json
+def run_command(asked: options.Asked) -> int:
     """Run a command of the skill NAME in a workspace.
 
     COMMAND runs in a copy of the skill's folder and without a shell; to use a shell, write
@@ -173,77 +136,68 @@ def run_command(
 
     \b
     Exit codes:
-      that of COMMAND, or
+      the code of COMMAND, or
       2    wrong usage
       124  it timed out
       125  it could not be run, or its files could not be kept
       127  its program could not be started
       130  interrupted
     """  # noqa: D301 - click reads the control character, not its escape
-    if list_executors:
-        print_executors(executor_statuses(), as_json=as_json)
-        return
-    words = context.meta[_COMMAND]
-    if name is None or misplaced or not words:
-        raise click.UsageError("Say what to run: skillsearch run NAME -- COMMAND...")
-    asked = _Asked(name, words, is_inline=as_json, **options)
-    inputs, folders = _read_inputs(asked.inputs)
-    with _failing_as_ours():
-        result, kept, hints = _run(asked, inputs, folders, load_settings(**flags))
-    if as_json:
+    if asked.list_executors:
+        run_results.print_executors(executor_statuses(), as_json=asked.as_json)
+        return 0
+    _check(asked)
+    # Exit on any error with a code that a skill's command is unlikely to use.
+    try:
+        result, kept, hints = _run(asked)
+    except SkillSearchError as exc:
+        raise Failure(str(exc), FAILED) from exc
+    except KeyboardInterrupt as exc:
+        raise Failure("Interrupted; the command was stopped.", INTERRUPTED) from exc
+    except BrokenPipeError:
+        raise
+    except OSError as exc:
+        raise Failure(f"{exc.strerror or exc}: {exc.filename or 'workspace'}", FAILED) from exc
+    if asked.as_json:
         emit_json(result.to_dict())
     else:
-        show_result(result, kept if asked.globs else None, hints)
+        run_results.show_result(result, kept if asked.globs else None, hints)
     for problem in kept.problems:
         say(f"warning: {problem}")
     is_short = bool(asked.globs) and len(kept.paths) < len(result.output_files)
-    context.exit(_exit_code(result) or (FAILED if is_short else 0))
+    code = NOT_STARTED if result.exit_code < 0 else result.exit_code
+    return (TIMED_OUT if result.timed_out else code) or (FAILED if is_short else 0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """The arguments of the command, which explains them."""
-
-    name: str
-    words: tuple[str, ...]
-    roots: tuple[str, ...]
-    cwd: str
-    variables: Mapping[str, str]
-    takes_stdin: bool
-    inputs: tuple[str, ...]
-    globs: tuple[str, ...]
-    output_dir: Path | None
-    force: bool
-    timeout: float
-    executor: str
-    image: str | None
-    require_isolation: bool
-    is_inline: bool
-
-    def __post_init__(self) -> None:
-        """Refuse a command quoted for a shell, and options without those they belong to."""
-        first = self.words[0]
-        if len(self.words) == 1 and len(first.split()) > 1:
-            raise click.UsageError(
-                f"{one_line(first, 60)!r} is one word, and would be the name of a program. Leave"
-                " out the quotes, or let a shell read it: -- bash -c '...'"
-            )
-        if self.image is not None and self.executor != "container":
-            raise click.UsageError("--image is for --executor container.")
-        if not self.globs and (self.output_dir or self.force):
-            raise click.UsageError("--output-dir and --force are for what --output GLOB keeps.")
+def _check(asked: options.Asked) -> None:
+    """Refuse a command quoted for a shell, and options without those they belong to."""
+    if asked.name is None or asked.misplaced or not asked.words:
+        raise click.UsageError("Say what to run: skillsearch run NAME -- COMMAND...")
+    first = asked.words[0]
+    if len(asked.words) == 1 and len(first.split()) > 1:
+        raise click.UsageError(
+            f"{one_line(first, 60)!r} is one word, and would be the name of a program. Leave"
+            " out the quotes, or let a shell read it: -- bash -c '...'"
+        )
+    if asked.image is not None and asked.executor != "container":
+        raise click.UsageError("--image is for --executor container.")
+    if not asked.globs and (asked.output_dir or asked.force):
+        raise click.UsageError("--output-dir and --force are for what --output GLOB keeps.")
 
 
-def _run(
-    asked: _Asked, inputs: tuple[InputSpec, ...], folders: Sequence[Path], settings: Settings
-) -> tuple[RunResult, Kept, list[str]]:
+def _run(asked: options.Asked) -> tuple[RunResult, run_results.Kept, list[str]]:
     """Run the command and keep its files; return hints too, if it failed."""
+    inputs, folders = _read_inputs(asked.inputs)
+    settings = asked.settings
     library = _library(asked.roots, settings)
     document = library.find(asked.name)
     executor = select_executor(
         asked.executor, require_isolation=asked.require_isolation, image=asked.image
     )
-    kept_in = _output_dir(asked.output_dir, asked.globs)
+    kept_in = _output_dir(asked.output_dir) if asked.globs else Path()
+    # As much as possible; hidden files, which configure shells and git, only if a glob has the dot.
+    ceilings = {key: CEILINGS[key] for key in ("max_files", "max_file_bytes", "max_total_bytes")}
+    outputs = {"inline": asked.as_json, "save": True, "hidden": False, **ceilings}
     request = RunRequest(
         skill=library.handle(document),
         folder=Path(document.path).parent,
@@ -253,9 +207,9 @@ def _run(
         stdin=read_stdin() if asked.takes_stdin else "",
         timeout=asked.timeout,
         inputs=inputs,
-        outputs=_outputs(asked.globs, is_inline=asked.is_inline),
+        outputs=OutputSpec(asked.globs, **outputs) if asked.globs else None,
     )
-    collected = Collected()
+    collected = run_results.Collected()
     runner = SkillRunner(
         executor,
         artifacts=collected,
@@ -266,8 +220,8 @@ def _run(
     )
     with closing(runner):
         result = runner.run(request)
-    kept = keep_files(collected.files, kept_in, force=asked.force)
-    return result, kept, find_hints(result, request, executor.capabilities())
+    kept = run_results.keep_files(collected.files, kept_in, force=asked.force)
+    return result, kept, run_results.find_hints(result, request, executor.capabilities())
 
 
 def _read_inputs(texts: Sequence[str]) -> tuple[tuple[InputSpec, ...], tuple[Path, ...]]:
@@ -277,30 +231,24 @@ def _read_inputs(texts: Sequence[str]) -> tuple[tuple[InputSpec, ...], tuple[Pat
         source, equals, to = text.rpartition("=")
         source = source if equals else text
         if "://" not in source or source.startswith(_HOST):
-            path = _existing(source.removeprefix(_HOST))
+            given = source.removeprefix(_HOST)
+            try:
+                path = Path(given).resolve(strict=True)
+            except (OSError, ValueError, RuntimeError):
+                path = Path("/")
+            if not given or not path.name:
+                raise click.BadParameter(
+                    f"{given!r} cannot be copied; name a file or folder, and if its name has an"
+                    " '=', add another at the end.",
+                    param_hint="--input",
+                )
             folders.append(path.parent)  # what a user names may be read
             source = f"{_HOST}{path}"
         specs.append(InputSpec(source, to if equals else ""))
     return tuple(specs), tuple(folders)
 
 
-def _existing(text: str) -> Path:
-    """Return the path of a file or folder that the user named, links resolved."""
-    try:
-        path = Path(text).resolve(strict=True)
-    except (OSError, ValueError, RuntimeError):
-        path = Path("/")
-    if text and path.name:
-        return path
-    raise click.BadParameter(
-        f"{text!r} cannot be copied; name a file or folder, and if its name has an '=', add"
-        " another at the end.",
-        param_hint="--input",
-    )
-
-
 def _library(roots: Sequence[str], settings: Settings) -> SkillLibrary:
-    """Return the skills of some roots, or else those of the index."""
     from skillsearch.library.skill_library import SkillLibrary
     from skillsearch.roots.bundles import local_roots
 
@@ -322,10 +270,8 @@ def _library(roots: Sequence[str], settings: Settings) -> SkillLibrary:
     return library
 
 
-def _output_dir(folder: Path | None, globs: Sequence[str]) -> Path:
+def _output_dir(folder: Path | None) -> Path:
     """Check that outputs can be kept in a folder, before the command takes its time."""
-    if not globs:
-        return Path()
     folder = folder or Path()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -340,24 +286,6 @@ def _output_dir(folder: Path | None, globs: Sequence[str]) -> Path:
     return folder
 
 
-def _outputs(globs: tuple[str, ...], *, is_inline: bool) -> OutputSpec | None:
-    """Return what to collect, as much of it as possible; None for nothing.
-
-    Hidden files only if the glob names the dot: they configure shells, git and editors.
-    """
-    if not globs:
-        return None
-    return OutputSpec(
-        globs,
-        inline=is_inline,
-        save=True,
-        hidden=False,
-        max_files=CEILINGS["max_files"],
-        max_file_bytes=CEILINGS["max_file_bytes"],
-        max_total_bytes=CEILINGS["max_total_bytes"],
-    )
-
-
 def read_stdin() -> str:
     """Return all of our stdin as text; empty if it is closed."""
     data = sys.stdin.buffer.read(MAX_STDIN_BYTES + 1) if sys.stdin else b""
@@ -367,24 +295,3 @@ def read_stdin() -> str:
         return data.decode()
     except UnicodeDecodeError as exc:
         raise ExecutionError("stdin is not UTF-8 text; use --input FILE.") from exc
-
-
-@contextmanager
-def _failing_as_ours() -> Iterator[None]:
-    """Exit on any error with a code that a skill's command is unlikely to use."""
-    try:
-        yield
-    except SkillSearchError as exc:
-        raise Failure(str(exc), FAILED) from exc
-    except KeyboardInterrupt as exc:
-        raise Failure("Interrupted; the command was stopped.", INTERRUPTED) from exc
-    except BrokenPipeError:
-        raise
-    except OSError as exc:
-        raise Failure(f"{exc.strerror or exc}: {exc.filename or 'workspace'}", FAILED) from exc
-
-
-def _exit_code(result: RunResult) -> int:
-    if result.timed_out:
-        return TIMED_OUT
-    return NOT_STARTED if result.exit_code < 0 else result.exit_code

@@ -1,4 +1,4 @@
-"""What a run of a skill's command gave: printed, and kept where the user wants it."""
+"""The results of a run of a skill's command: printed, and its files kept for the user."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import secrets
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
@@ -47,20 +48,19 @@ class Kept(NamedTuple):
     problems: list[str]
 
 
+@dataclass(frozen=True, slots=True)
 class Collected:
-    """An artifact store that holds the ``files`` of one run, by path below the workspace."""
+    """An `ArtifactStore` that holds the files of one run, by path below the workspace."""
 
-    def __init__(self) -> None:
-        """Begin with nothing."""
-        self.files: dict[str, bytes] = {}
+    files: dict[str, bytes] = field(default_factory=dict)
 
     def save(self, name: str, data: bytes, media_type: str) -> ArtifactRef:
-        """Hold a file; see `ArtifactStore`."""
+        """Hold a file."""
         self.files[name] = data
         return ArtifactRef(name, 0)
 
     def load(self, name: str, version: int | None) -> Artifact:
-        """Refuse: nothing is kept from one run to the next; see `ArtifactStore`."""
+        """Refuse: nothing is kept from one run to the next."""
         raise ArtifactNotFoundError(
             f"There is no artifact {one_line(name, 80)!r}: skillsearch run keeps none; name a file"
             " for --input."
@@ -68,55 +68,43 @@ class Collected:
 
 
 def show_result(result: RunResult, kept: Kept | None, hints: Iterable[str]) -> None:
-    """Print what a command wrote, and on stderr what else the user should know.
+    """Print what a command wrote, and on stderr how it ended and what may have gone wrong.
 
-    Args:
-        result: How the run ended.
-        kept: Which files were kept; None if none were requested.
-        hints: What may have gone wrong.
+    `kept` are the files that were kept; None if none were requested.
     """
-    _write(result.stdout, to_stderr=False)
-    _write(result.stderr, to_stderr=True)
+    for text, stream in ((result.stdout, sys.stdout), (result.stderr, sys.stderr)):
+        needs_end = bool(text) and not text.endswith("\n") and stream.isatty()
+        click.echo(text, nl=needs_end, err=stream is sys.stderr)
     end = "not started," if result.exit_code < 0 else f"exit code {result.exit_code}"
     end = "timed out" if result.timed_out else end
-    end = f"{end} after {result.duration_ms / 1000:.2f} s; run by: {result.executor}"
-    if result.exit_code or result.timed_out:
-        say(end)
-    else:
-        logger.info(end)
-    _show_files(result, kept)
+    tell = say if result.exit_code or result.timed_out else logger.info
+    tell(f"{end} after {result.duration_ms / 1000:.2f} s; run by: {result.executor}")
+    for path in kept.paths if kept else ():
+        say(f"kept: {path}")
+    if kept and not result.output_files:
+        say("warning: No file matches --output; the files below a folder are 'FOLDER/**'.")
+    left = [] if kept else [file for file in result.output_files if "/." not in file.name]
+    for file in left:
+        say(f"not kept: {file.name} ({file.mime_type}, {file.size_bytes:,} bytes)")
+    if left:
+        say("To keep files add: --output 'out/**'")
     for warning in result.warnings:
         say(f"warning: {warning}")
     for hint in hints:
         say(f"hint: {hint}")
 
 
-def _write(text: str, *, to_stderr: bool) -> None:
-    """Print what a command wrote; on a terminal, end its last line."""
-    stream = sys.stderr if to_stderr else sys.stdout
-    needs_end = bool(text) and not text.endswith("\n") and stream.isatty()
-    click.echo(text, nl=needs_end, err=to_stderr)
-
-
-def _show_files(result: RunResult, kept: Kept | None) -> None:
-    """Say which files were kept, or which are lost and how to keep them; hidden ones are not."""
-    if kept:
-        for path in kept.paths:
-            say(f"kept: {path}")
-        if not result.output_files:
-            say("warning: No file matches --output; the files below a folder are 'FOLDER/**'.")
-        return
-    left = [file for file in result.output_files if "/." not in file.name]
-    for file in left:
-        say(f"not kept: {file.name} ({file.mime_type}, {file.size_bytes:,} bytes)")
-    if left:
-        say("To keep files add: --output 'out/**'")
-
-
 def find_hints(result: RunResult, request: RunRequest, capabilities: Capabilities) -> list[str]:
     """Return what a command may have failed for that depends on how it was run, a text each."""
     said = result.stdout[-_LAST_CHARS:] + result.stderr[-_LAST_CHARS:]
-    found = [] if result.timed_out else _hints_on_inputs(request, said, capabilities)
+    found = []
+    if not result.timed_out and _MISSED.search(said):
+        found = [
+            f"The command cannot see your {path}: add --input {quote(str(path))}, and in the"
+            f" command call it inputs/{path.name}."
+            for path in map(Path, request.command[1:])
+            if path.name and path.name in said and _is_unseen(path, request.folder, capabilities)
+        ]
     if result.timed_out or not result.exit_code:
         return found
     in_container = result.executor == "container"
@@ -146,17 +134,6 @@ def find_hints(result: RunResult, request: RunRequest, capabilities: Capabilitie
             " --executor local there is one, and no isolation."
         )
     return found
-
-
-def _hints_on_inputs(request: RunRequest, said: str, capabilities: Capabilities) -> list[str]:
-    """Return how to pass a command those files of the user that it did not find."""
-    paths = [Path(word) for word in request.command[1:]] if _MISSED.search(said) else []
-    return [
-        f"The command cannot see your {path}: add --input {quote(str(path))}, and in the command"
-        f" call it inputs/{path.name}."
-        for path in paths
-        if path.name and path.name in said and _is_unseen(path, request.folder, capabilities)
-    ]
 
 
 def _is_unseen(path: Path, skill: Path, capabilities: Capabilities) -> bool:
@@ -205,7 +182,7 @@ def keep_files(files: Mapping[str, bytes], folder: Path, *, force: bool) -> Kept
 
 
 def _keep(folder: Path, name: str, data: bytes, *, force: bool) -> None:
-    """Write a file below a folder, through no link and not out of it."""
+    """Write a file below a folder in one step, through no link and not out of it."""
     parts = name.split("/")
     if not all(parts) or {".", ".."} & set(parts):
         raise PermissionError(f"its path leads out of {folder}")
@@ -216,7 +193,14 @@ def _keep(folder: Path, name: str, data: bytes, *, force: bool) -> None:
         except FileExistsError:
             if not force:
                 raise
-            _replace(inner, parts[-1], data)
+            os.close(os.open(parts[-1], _REPLACE_FLAGS, dir_fd=inner))  # neither link nor folder
+            temporary = f".{secrets.token_hex(8)}.temporary"
+            _write_new(inner, temporary, data)
+            try:
+                os.replace(temporary, parts[-1], src_dir_fd=inner, dst_dir_fd=inner)
+            except OSError:
+                os.unlink(temporary, dir_fd=inner)
+                raise
 
 
 def _write_new(folder: int, name: str, data: bytes) -> None:
@@ -227,16 +211,4 @@ def _write_new(folder: int, name: str, data: bytes) -> None:
             file.write(data)
     except BaseException:
         os.unlink(name, dir_fd=folder)
-        raise
-
-
-def _replace(folder: int, name: str, data: bytes) -> None:
-    """Replace a file that is not a link, in one step."""
-    os.close(os.open(name, _REPLACE_FLAGS, dir_fd=folder))
-    temporary = f".{secrets.token_hex(8)}.temporary"
-    _write_new(folder, temporary, data)
-    try:
-        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except OSError:
-        os.unlink(temporary, dir_fd=folder)
         raise

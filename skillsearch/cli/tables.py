@@ -8,8 +8,10 @@ from __future__ import annotations
 import os.path
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice, zip_longest
 from pathlib import Path
+from typing import Literal
 
 from rich.cells import cell_len, chop_cells
 from rich.console import Console, Group
@@ -66,45 +68,60 @@ def print_rows(
     rows: Iterable[Sequence[object]],
     headers: Sequence[str] = (),
     *,
+    title: str = "",
+    numbers: Collection[int] = (),
     is_cut: bool = False,
     console: Console | None = None,
 ) -> None:
-    """Print rows as a table that fits the width; with ``is_cut`` on one line each, else wrapped."""
+    """Print rows as a table that fits the width; with ``is_cut`` on one line each, else wrapped.
+
+    Cells that are `Text` stay as they are; `numbers` are the columns to align at the right.
+    """
     console = console or make_console()
-    texts = [[one_line(str(cell)) for cell in row] for row in rows]
-    if not texts:
+    limit = console.width if is_cut else None
+    lines = [[_cell(cell, place, limit) for place, cell in enumerate(row)] for row in rows]
+    if not lines:
         return
-    table = plain_table(headers or [""] * len(texts[0]))
-    table.show_header = bool(headers)
-    for row in texts:
-        first = Text(row[0], style=_STYLES.get(row[0], "bold"))
-        table.add_row(first, *map(Text, row[1:]))
-    if is_cut:
-        for column in table.columns:
-            column.no_wrap, column.overflow = True, "ellipsis"
-            column.max_width = console.width // 3
-        table.columns[-1].max_width, table.columns[-1].ratio = None, 1
-        table.expand = True
-    console.print(table if is_cut else fitted(table, console.width))
-
-
-def plain_table(heads: Iterable[str], title: str = "") -> Table:
-    """Return an empty table without lines; `fitted` makes it as wide as the console."""
+    heads = [Text(head, style="dim") for head in headers or [""] * len(lines[0])]
+    columns = [list(column) for column in zip_longest(heads, *lines, fillvalue=Text())]
+    gap, widths = (2, [0] * len(heads)) if is_cut else _fit(columns, console.width)
     table = Table(
         title=Text(one_line(title), style="bold") if title else None,
         title_justify="left",
+        show_header=bool(headers),
         box=None,
-        padding=(0, 2, 0, 0),
+        padding=(0, gap, 0, 0),
         pad_edge=False,
+        expand=is_cut,
     )
-    for head in heads:
-        table.add_column(Text(head, style="dim"), overflow="fold")
-    return table
+    for place, (cells, wide) in enumerate(zip(columns, widths, strict=True)):
+        if is_cut:
+            table.add_column(cells[0], no_wrap=True, overflow="ellipsis")
+            table.columns[-1].max_width = console.width // 3
+        else:
+            cells[:] = [wrapped(cell, wide) for cell in cells]
+            justify: Literal["left", "right"] = "right" if place in numbers else "left"
+            table.add_column(cells[0], width=wide, overflow="fold", justify=justify)
+    if is_cut:
+        table.columns[-1].max_width, table.columns[-1].ratio = None, 1
+    for row in islice(zip(*columns, strict=True), 1, None):
+        table.add_row(*row)
+    console.print(table)
 
 
-def fitted(table: Table, width: int) -> Table:
-    """Fit a table without lines into a width, in place, breaking words only as a last resort."""
-    columns = [[_text(cell) for cell in (column.header, *column.cells)] for column in table.columns]
+def _cell(cell: object, place: int, limit: int | None) -> Text:
+    """Return a cell on one line; words in the first column are bold or have a colour."""
+    if isinstance(cell, Text):
+        return cell
+    text = one_line(str(cell), limit)
+    return Text(text, style="" if place else _STYLES.get(text, "bold"))
+
+
+def _fit(columns: Sequence[list[Text]], width: int) -> tuple[int, list[int]]:
+    """Return the gap between columns and their widths, breaking words only as a last resort.
+
+    If there is little room, heads, which come first in each column, are broken before an @.
+    """
     if sum(map(_widest, columns)) + 2 * (len(columns) - 1) > width:
         for cells in columns:
             cells[0] = Text(cells[0].plain.replace("@", "\n@"), style=cells[0].style)
@@ -113,14 +130,7 @@ def fitted(table: Table, width: int) -> Table:
     )
     gaps = len(columns) - 1
     gap = 1 if sum(whole) + gaps <= width < sum(whole) + 2 * gaps else 2
-    room = width - gap * gaps
-    table.padding = (0, gap, 0, 0)
-    widths = _shared(room, parts, whole, list(map(_widest, columns)))
-    for column, cells, wide in zip(table.columns, columns, widths, strict=True):
-        column.width = wide
-        column.header = wrapped(cells[0], wide)
-        column._cells[:] = [wrapped(cell, wide) for cell in cells[1:]]
-    return table
+    return gap, _shared(width - gap * gaps, parts, whole, list(map(_widest, columns)))
 
 
 def wrapped(text: Text, width: int) -> Text:
@@ -191,41 +201,26 @@ def _widest(cells: Iterable[Text]) -> int:
     return max(cell_len(line) for cell in cells for line in cell.plain.split("\n"))
 
 
-def _text(cell: object) -> Text:
-    return cell if isinstance(cell, Text) else Text(str(cell))
-
-
 def _hit_lines(hit: Hit, console: Console, *, is_twin: bool) -> list[Text]:
     """Return the text beside rank and score, with the id if another hit has the same name."""
+    room = max(console.width - _HIT_INDENT, 20)
     name = Text(one_line(hit.name), style="bold")
     if is_twin:
         name.append(f"  {one_line(hit.doc_id)}", style="not bold dim")
-    lines = [name, _cut(hit.description, console)]
-    if hit.chunk:
-        lines.append(Text.assemble(("chunk: ", "magenta"), one_line(hit.chunk)))
-    if hit.explain:
-        for label, text in explanation(hit.explain):
-            lines.append(Text.assemble((f"{label}: ", "magenta"), one_line(text)))
-    lines += [Text(_short(path), style="dim") for path in (hit.path, *hit.duplicates)]
-    room = max(console.width - _HIT_INDENT, 20)
+    described = Text(one_line(hit.description)).wrap(console, room)
+    kept = list(described[:_DESCRIPTION_LINES])
+    if len(described) > len(kept):
+        kept[-1].truncate(room - 2)
+        kept[-1].rstrip()
+        kept[-1].append(" …")
+    lines = [name, Text("\n").join(kept)]
+    more = [("chunk", hit.chunk)] if hit.chunk else []
+    more += explanation(hit.explain) if hit.explain else []
+    lines += [Text.assemble((f"{label}: ", "magenta"), one_line(text)) for label, text in more]
+    for path in (hit.path, *hit.duplicates):
+        inside = Path(path).is_relative_to(Path.cwd())
+        lines.append(Text(one_line(os.path.relpath(path) if inside else path), style="dim"))
     return [wrapped(line, room) for line in lines]
-
-
-def _cut(description: str, console: Console) -> Text:
-    """Return the first lines of a description, wrapped to the console."""
-    lines = Text(one_line(description)).wrap(console, max(console.width - _HIT_INDENT, 20))
-    if len(lines) <= _DESCRIPTION_LINES:
-        return Text("\n").join(lines)
-    kept = list(lines[:_DESCRIPTION_LINES])
-    kept[-1].truncate(max(console.width - _HIT_INDENT, 20) - 2)
-    kept[-1].rstrip()
-    return Text("\n").join(kept).append(" …")
-
-
-def _short(path: str) -> str:
-    """Return a path relative to the working folder if it lies below it."""
-    inside = Path(path).is_relative_to(Path.cwd())
-    return one_line(os.path.relpath(path) if inside else path)
 
 
 def explanation(explain: Explanation) -> list[tuple[str, str]]:

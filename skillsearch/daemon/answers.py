@@ -20,12 +20,11 @@ from skillsearch.embedders.embedding import Embedder
 from skillsearch.environ import PLACES, variables
 from skillsearch.errors import DaemonError, EmbedderError, IndexNotFoundError, SkillSearchError
 from skillsearch.index.corpus import open_current
-from skillsearch.index.dense.channels import MULTILINGUAL, ChannelSettings
-from skillsearch.index.opening import bring_up_to_date
+from skillsearch.index.dense.channels import MULTILINGUAL
+from skillsearch.index.opening import answer_queries, bring_up_to_date
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.reports.languages import tell_query_notice
 from skillsearch.types import JsonValue
 
 MAX_INDEXES = 4
@@ -40,12 +39,11 @@ CHECK_SECONDS = 5.0
 logger = logging.getLogger(__name__)
 
 _Types = Mapping[str, tuple[type, ...]]
-_NONE = type(None)
 _SEARCH: _Types = {
     "index_dir": (str,),
     "query": (str,),
     "n": (int,),
-    "threshold": (float, int, _NONE),
+    "threshold": (float, int, type(None)),
     "system": (str,),
     "explain": (bool,),
     "refresh": (bool,),
@@ -54,18 +52,16 @@ _OVERVIEW: _Types = {
     "prompt": (str,),
     "n": (int,),
     "folder": (str,),
-    "index_dir": (str, _NONE),
+    "index_dir": (str, type(None)),
     "variables": (dict,),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class WarmIndex:
-    """An open index.
+    """An open index, and the same skills by name, for what agents are offered.
 
     Attributes:
-        index: The index.
-        library: The same skills by name, for what agents are offered.
         embedders: Those of its usable dense channels, by the identity of the files they came from.
         lacks_library: Whether the library of a channel was not installed.
         stamp: Changes whenever the index is written, even if only to repair it.
@@ -112,12 +108,14 @@ class WarmIndexes:
         ]
 
     def _open(self, place: IndexFolder) -> WarmIndex:
+        """Open an index; an embedder that another index has is not loaded again."""
         stamp = place.stamp()
         opened = open_current(place)
         if opened is None and not place.exists():
             raise place.not_found()
         if opened is None:
             raise DaemonError(f"The index in {place.path} has to be rebuilt.")
+        loaded = {key: each for kept in self._kept.values() for key, each in kept.embedders.items()}
         embedders, named, lacks_library = {}, {}, False
         for channel in opened.settings.channels:
             if channel.model == MULTILINGUAL and not multilingual_is_installed():
@@ -125,7 +123,7 @@ class WarmIndexes:
                 continue
             identity = model_identity(channel.model)
             try:
-                embedder = self._embedder(channel, identity)
+                embedder = loaded.get(identity) or load_embedder(channel.model)
             except EmbedderError:
                 if channel.model != MULTILINGUAL:
                     raise
@@ -135,13 +133,6 @@ class WarmIndexes:
             embedders[identity] = named[channel.model] = embedder
         index = SkillIndex(place, opened, named)
         return WarmIndex(index, SkillLibrary.of_index(index), embedders, lacks_library, stamp)
-
-    def _embedder(self, channel: ChannelSettings, identity: str) -> Embedder:
-        """Load the embedder of a channel, unless another index has it."""
-        for kept in self._kept.values():
-            if identity in kept.embedders:
-                return kept.embedders[identity]
-        return load_embedder(channel.model)
 
 
 class Answers:
@@ -153,7 +144,9 @@ class Answers:
         busy_seconds: float = BUSY_SECONDS,
         max_checked_first: int = MAX_CHECKED_FIRST,
         check_seconds: float = CHECK_SECONDS,
+        version: str = __version__,
     ) -> None:
+        self.version = version
         self._busy_seconds = busy_seconds
         self._max_checked_first = max_checked_first
         self._check_seconds = check_seconds
@@ -168,17 +161,14 @@ class Answers:
     def search(self, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """Search an index; returns the ``result``, and ``notes`` for the user.
 
-        The arguments are ``index_dir``, absolute; whether to ``refresh`` it first; and ``query``,
-        ``n``, ``threshold``, ``system`` and ``explain`` of `SkillIndex.search`.
+        The arguments are ``index_dir``, absolute, and those of `answer_queries`.
         """
-        _check(arguments, _SEARCH)
+        asked = _check(arguments, _SEARCH)
+        notes: list[str] = []
         with self._my_turn():
-            index = self._warm.get(_absolute(arguments["index_dir"])).index
-            notes = [bring_up_to_date(index) if arguments["refresh"] else ""]
-            notes.append(tell_query_notice(index, arguments["query"]))
-            asked = {name: arguments[name] for name in ("n", "threshold", "system", "explain")}
-            result = index.search(arguments["query"], **asked)
-        return {"result": result.to_dict(), "notes": list(filter(None, notes))}
+            index = self._warm.get(_absolute(asked.pop("index_dir"))).index
+            (result,) = answer_queries(index, [asked.pop("query")], notes.append, **asked)
+        return {"result": result.to_dict(), "notes": notes}
 
     def overview(self, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """Render the skills that fit a prompt, without those hidden from models or shadowed.
@@ -187,32 +177,38 @@ class Answers:
         from; and ``index_dir``, None for the one in the settings. Returns the overview as
         ``text``, empty if no skill fits, and ``notes`` for the user.
         """
-        _check(arguments, _OVERVIEW)
-        theirs, ours = arguments["variables"], variables()
+        asked = _check(arguments, _OVERVIEW)
+        theirs, ours = asked["variables"], variables()
         if any(theirs.get(name) != ours.get(name) for name in PLACES):
             raise DaemonError("The daemon runs with another home folder.")
         settings = load_settings(
-            _absolute(arguments["folder"]),
+            _absolute(asked["folder"]),
             variables={str(name): str(value) for name, value in theirs.items()},
-            index_dir=arguments["index_dir"],
+            index_dir=asked["index_dir"],
         )
         if settings.daemon == "off":
             raise DaemonError("The settings turn the daemon off.")
+        notes: list[str] = []
         with self._my_turn():
             try:
                 warm = self._warm.get(settings.index_dir)
             except IndexNotFoundError:
                 raise IndexFolder(settings.index_dir).not_found(settings) from None
-            note = ""
-            if settings.refresh and len(warm.index) <= self._max_checked_first:
-                note = bring_up_to_date(warm.index)
-            elif settings.refresh:
+            is_checked = len(warm.index) <= self._max_checked_first
+            if settings.refresh and not is_checked:
                 self._unchecked.add(settings.index_dir)
-            found = warm.library.search(arguments["prompt"], arguments["n"], settings.threshold)
-            skills = [
-                PromptSkill(warm.library.handle(hit), hit.description, hit.path) for hit in found
-            ]
-        return {"text": render_overview(skills), "notes": [note] if note else []}
+            (found,) = answer_queries(
+                warm.index,
+                [asked["prompt"]],
+                notes.append,
+                refresh=settings.refresh and is_checked,
+                n=asked["n"],
+                threshold=settings.threshold,
+                include_hidden=False,
+            )
+            handle = warm.library.handle
+            skills = [PromptSkill(handle(hit), hit.description, hit.path) for hit in found]
+        return {"text": render_overview(skills), "notes": notes}
 
     def catch_up(self) -> None:
         """Check the indexes that were too large to be checked before an answer."""
@@ -233,7 +229,7 @@ class Answers:
         """Describe this daemon; never waits for a search."""
         return {
             "pid": os.getpid(),
-            "version": __version__,
+            "version": self.version,
             "seconds": round(time.monotonic() - self._started, 1),
             "answered": self._answered,
             "indexes": self._described,
@@ -252,13 +248,14 @@ class Answers:
             self._turn.release()
 
 
-def _check(arguments: Mapping[str, JsonValue], types: _Types) -> None:
-    """Refuse arguments that are missing, unknown or of the wrong type."""
+def _check(arguments: Mapping[str, JsonValue], types: _Types) -> dict[str, JsonValue]:
+    """Return a copy of arguments; refuse those that are missing, unknown or of the wrong type."""
     for name in types.keys() ^ arguments.keys():
         raise DaemonError(f"The argument {name[:80]!r} is missing or unknown.")
     for name, allowed in types.items():
         if type(arguments[name]) not in allowed:
             raise DaemonError(f"The argument {name!r} has the wrong type.")
+    return dict(arguments)
 
 
 def _absolute(path: str) -> Path:

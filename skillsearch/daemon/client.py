@@ -11,9 +11,8 @@ from skillsearch.errors import DaemonError
 TYPE_CHECKING = False  # importing `typing` would cost every prompt some milliseconds
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from socket import socket
 
-    from skillsearch.types import Explanation, Hit, JsonValue, SearchResult
+    from skillsearch.types import JsonValue, SearchResult
 
 QUERY_SECONDS = 5.0
 """How long ``query`` waits: about as long as the daemon may spend on indexing a few files."""
@@ -28,13 +27,20 @@ def ask(method: str, *, seconds: float, **arguments: JsonValue) -> dict[str, Jso
     not answer within so many seconds raises `DaemonError`.
     """
     deadline = time.monotonic() + seconds
+    path = protocol.socket_path()
     try:
-        connection = _connect(seconds)
-        if connection is None:
-            return None
-        with connection:
+        protocol.check_private(path, is_folder=False)
+        protocol.check_private(path.rpartition("/")[0], is_folder=True)
+        import socket
+
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(max(seconds, 0.001))  # 0 would make it non-blocking
+            connection.connect(path)
+            protocol.peer_of(connection)
             connection.sendall(protocol.message(method=method, arguments=arguments))
             response = protocol.receive(connection, protocol.MAX_RESPONSE_BYTES, deadline)
+    except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
+        return None  # no daemon, or only the remains of one
     except OSError as exc:
         raise DaemonError(f"The daemon does not answer: {exc}") from exc
     return protocol.result_of(response)
@@ -42,32 +48,23 @@ def ask(method: str, *, seconds: float, **arguments: JsonValue) -> dict[str, Jso
 
 def read_search(answer: Mapping[str, JsonValue]) -> tuple[SearchResult, tuple[str, ...]]:
     """Return the result and the notes for the user in an answer to ``search``."""
-    from skillsearch.types import ChannelVote, SearchResult
+    from skillsearch.types import ChannelVote, Explanation, Hit, SearchResult
 
     try:
         record = dict(answer["result"])
-        hits = tuple(map(_hit, record.pop("hits")))
+        hits = []
+        for values in record.pop("hits"):
+            explain = values.get("explain")
+            if explain is not None:
+                terms = {field: tuple(some) for field, some in explain["matched_terms"].items()}
+                explain = Explanation(**{**explain, "matched_terms": terms})
+            more = {"duplicates": tuple(values["duplicates"]), "explain": explain}
+            hits.append(Hit(**{**values, **more}))
         votes = tuple(ChannelVote(**vote) for vote in record.pop("channels", ()))
-        result = SearchResult(hits=hits, channels=votes, **record)
+        result = SearchResult(hits=tuple(hits), channels=votes, **record)
         return result, tuple(map(str, answer["notes"]))
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
         raise DaemonError(f"The daemon's answer has an unknown form: {exc}") from exc
-
-
-def _hit(record: Mapping[str, JsonValue]) -> Hit:
-    from skillsearch.types import Hit
-
-    values = {**record, "duplicates": tuple(record["duplicates"])}
-    if "explain" in values:
-        values["explain"] = _explanation(values["explain"])
-    return Hit(**values)
-
-
-def _explanation(record: Mapping[str, JsonValue]) -> Explanation:
-    from skillsearch.types import Explanation
-
-    terms = {field: tuple(terms) for field, terms in record["matched_terms"].items()}
-    return Explanation(**{**record, "matched_terms": terms})
 
 
 def start(*, idle: float = protocol.IDLE_SECONDS, seconds: float = START_SECONDS) -> None:
@@ -80,11 +77,10 @@ def start(*, idle: float = protocol.IDLE_SECONDS, seconds: float = START_SECONDS
 
     if not protocol.SUPPORTED:
         raise DaemonError("This system has no Unix sockets, so there is no daemon.")
-    # -P and the root folder: nothing in the working folder may be imported instead of us.
-    command = [sys.executable, "-P", "-m", "skillsearch.daemon", str(idle)]
     try:
+        # -P and the root folder: nothing in the working folder may be imported instead of us.
         run = subprocess.run(
-            command,
+            [sys.executable, "-P", "-m", "skillsearch.daemon", str(idle)],
             cwd="/",
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -98,27 +94,3 @@ def start(*, idle: float = protocol.IDLE_SECONDS, seconds: float = START_SECONDS
         lines = run.stderr.decode(errors="replace").split("\n")
         reason = next((line for line in reversed(lines) if line.strip()), "no reason given")
         raise DaemonError(f"The daemon cannot be started: {reason}")
-
-
-def _connect(seconds: float) -> socket | None:
-    """Connect to the daemon; None if there is none, or only the remains of one."""
-    path = protocol.socket_path()
-    try:
-        protocol.check_socket(path)
-        protocol.check_folder(path.rpartition("/")[0])
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    import socket
-
-    connection = socket.socket(socket.AF_UNIX)
-    try:
-        connection.settimeout(max(seconds, 0.001))  # 0 would make it non-blocking
-        connection.connect(path)
-        protocol.peer_of(connection)
-    except (ConnectionRefusedError, FileNotFoundError):
-        connection.close()
-        return None
-    except BaseException:
-        connection.close()
-        raise
-    return connection

@@ -22,7 +22,6 @@ from skillsearch.errors import DaemonError
 
 TYPE_CHECKING = False  # importing `typing` would cost every prompt some milliseconds
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from socket import socket
 
     from skillsearch.types import JsonValue
@@ -47,19 +46,10 @@ def socket_path() -> str:
     return f"{runtime_dir()}/daemon.sock"
 
 
-def check_folder(path: str) -> None:
-    """Raise `DaemonError` unless a path is a folder that only this user can enter."""
-    _check_private(path, stat.S_ISDIR)
-
-
-def check_socket(path: str) -> None:
-    """Raise `DaemonError` unless a path is a socket that only this user can connect to."""
-    _check_private(path, stat.S_ISSOCK)
-
-
-def _check_private(path: str, is_kind: Callable[[int], bool]) -> None:
-    """Check type, owner and permissions without following links."""
+def check_private(path: str, *, is_folder: bool) -> None:
+    """Raise `DaemonError` unless a path is a folder, or a socket, that only this user can enter."""
     found = os.lstat(path)
+    is_kind = stat.S_ISDIR if is_folder else stat.S_ISSOCK
     if not is_kind(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
         raise DaemonError(
             f"{path} is {stat.filemode(found.st_mode)} of user {found.st_uid}, not private to you; "

@@ -23,15 +23,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import skillsearch
+from skillsearch import errors
 from skillsearch.daemon import protocol
 from skillsearch.environ import use_one_blas_thread
-from skillsearch.errors import (
-    ConfigError,
-    DaemonError,
-    IndexNotFoundError,
-    QueryError,
-    SkillSearchError,
-)
+from skillsearch.errors import DaemonError, SkillSearchError
 from skillsearch.text.safe_text import one_line
 
 if TYPE_CHECKING:
@@ -40,20 +35,17 @@ if TYPE_CHECKING:
 
 MAX_CONNECTIONS = 64
 MAX_LOG_BYTES = 1 << 16
-FINAL = (QueryError, ConfigError, IndexNotFoundError)
+FINAL = (errors.QueryError, errors.ConfigError, errors.IndexNotFoundError)
 """Errors that a client would meet without the daemon as well."""
 PACKAGE = Path(skillsearch.__file__)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What clients may take of the daemon.
+    """Limits on what clients take of the daemon.
 
     Attributes:
         connections: Clients served side by side; more are turned away and do without.
-        read_seconds: How long a client may take to send its request.
-        write_seconds: How long a client may take to read the response.
-        response_bytes: The longest response that clients read.
         tick_seconds: How often to look for a reason to end.
         end_seconds: How long questions still being answered may delay the end.
     """
@@ -65,8 +57,6 @@ class Limits:
     tick_seconds: float = 1.0
     end_seconds: float = 5.0
 
-
-LIMITS = Limits()
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +71,7 @@ class Daemon:
         idle: float,
         answers: Answers,
         *,
-        limits: Limits = LIMITS,
+        limits: Limits = Limits(),
         package: Path = PACKAGE,
     ) -> None:
         """Take a listening socket and its path; end after `idle` seconds without a question."""
@@ -115,7 +105,14 @@ class Daemon:
             wait = min(self._limits.tick_seconds, max(0.0, left))
             ready, _, _ = select.select([self._listener, self._woken], [], [], wait)
             if self._listener in ready:
-                self._accept()
+                with contextlib.suppress(OSError):  # the client is gone already
+                    connection, _ = self._listener.accept()
+                    if self._free.acquire(blocking=False):
+                        threading.Thread(
+                            target=self._serve, args=(connection,), daemon=True
+                        ).start()
+                    else:
+                        connection.close()
             reason = self._reason_to_end()
         self._listener.close()
         if _identity(self._path) == self._identities[0]:
@@ -127,23 +124,14 @@ class Daemon:
 
     def _reason_to_end(self) -> str:
         """Return why to end now; empty for no reason."""
+        socket_file, package = self._identities
         if self._asked_to_end:
             return self._asked_to_end
-        socket_file, package = self._identities
         if _identity(self._path) != socket_file:
             return "the socket was replaced"
         if _identity(self._package) != package:
             return "the package was replaced"
         return "idle" if time.monotonic() - self._last_used >= self._idle else ""
-
-    def _accept(self) -> None:
-        """Give a client a thread, or turn it away."""
-        with contextlib.suppress(OSError):  # the client is gone already
-            connection, _ = self._listener.accept()
-            if not self._free.acquire(blocking=False):
-                connection.close()
-                return
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
         """Answer one client; whatever it does, others are served."""
@@ -160,7 +148,6 @@ class Daemon:
             self._free.release()
 
     def _response(self, connection: socket.socket) -> bytes:
-        """Read a request and answer it."""
         try:
             deadline = time.monotonic() + self._limits.read_seconds
             request = protocol.receive(connection, protocol.MAX_REQUEST_BYTES, deadline)
@@ -179,15 +166,14 @@ class Daemon:
             return protocol.message(error={"message": text, "final": False})
 
     def _result(self, request: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        """Answer a request."""
         method, arguments = request.get("method"), request.get("arguments")
         if method == "status":
             return self._answers.status()
         if method == "stop":
             self.end("it was asked to")
             return {"pid": os.getpid()}
-        if request.get("version") != skillsearch.__version__:
-            raise DaemonError(f"The daemon has version {skillsearch.__version__}.")
+        if request.get("version") != self._answers.version:
+            raise DaemonError(f"The daemon has version {self._answers.version}.")
         if method not in ("search", "overview") or not isinstance(arguments, dict):
             raise DaemonError("There is no such method.")
         self._last_used = time.monotonic()
@@ -211,7 +197,7 @@ def listen(folder: Path) -> tuple[socket.socket, int] | None:
             "set XDG_RUNTIME_DIR to a folder of yours with a shorter path."
         )
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    protocol.check_folder(str(folder))
+    protocol.check_private(str(folder), is_folder=True)
     lock = os.open(folder / "daemon.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -238,30 +224,24 @@ def main() -> None:
         sys.exit(one_line(str(exc)))
     if taken is None or os.fork():
         os._exit(0)
-    _detach()
-    _log_to(folder / "daemon.log")
-    try:
-        _run(taken[0], float(sys.argv[1]))
-    except Exception:
-        logger.exception("the daemon failed")
-        raise
-
-
-def _detach() -> None:
-    """Leave the session, working folder and streams of our parent."""
+    # Leave the session, working folder and streams of our parent.
     os.setsid()
     os.chdir("/")
     null = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
         os.dup2(null, stream)
-
-
-def _log_to(path: Path) -> None:
-    """Log into a file that stays small."""
-    handler = RotatingFileHandler(path, maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8")
+    handler = RotatingFileHandler(
+        folder / "daemon.log", maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8"
+    )
     handler.setFormatter(logging.Formatter("%(asctime)s %(process)d %(message)s"))
-    logging.getLogger("skillsearch").addHandler(handler)
-    logging.getLogger("skillsearch").setLevel(logging.INFO)
+    package_logger = logging.getLogger("skillsearch")
+    package_logger.addHandler(handler)
+    package_logger.setLevel(logging.INFO)
+    try:
+        _run(taken[0], float(sys.argv[1]))
+    except Exception:
+        logger.exception("the daemon failed")
+        raise
 
 
 def _run(listener: socket.socket, idle: float) -> None:

@@ -1,27 +1,28 @@
-"""Open the index that is to be searched, and bring it up to date if that is cheap.
-
-Every face asks in the same three steps: `open_index`, `bring_up_to_date`, `SkillIndex.search`.
-"""
+"""Open the index that is to be searched, and answer queries: the same steps for every face."""
 
 from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar, Unpack
 
 from skillsearch.config import Settings, index_option
 from skillsearch.errors import IndexNotFoundError, LockTimeoutError, RootError, SkillSearchError
 
 if TYPE_CHECKING:
     from skillsearch.index.build.changes import FileChanges
+    from skillsearch.index.search.search import SearchOptions
     from skillsearch.index.skill_index import SkillIndex
+    from skillsearch.types import SearchResult
 
 # The stat of more files than this takes longer than the search itself.
 MAX_CHECKED_SKILLS = 20_000
 # More new skills than this take seconds to embed.
 MAX_REFRESHED_FILES = 32
+# Queries that are embedded together.
+_TOGETHER = 64
 
 
 _T = TypeVar("_T")
@@ -78,6 +79,31 @@ def open_index(settings: Settings) -> SkillIndex:
             f"The index in {folder.path} is damaged and cannot be built anew: {exc} "
             f"{_way_on(folder.path, index_option(folder.path, settings))}"
         ) from exc
+
+
+def answer_queries(
+    index: SkillIndex,
+    queries: Sequence[str],
+    tell: Callable[[str], None],
+    *,
+    refresh: bool,
+    **options: Unpack[SearchOptions],
+) -> Iterator[SearchResult]:
+    """Bring an index up to date if asked to, then yield the answer to each query.
+
+    `tell` gets each message for the user. Whoever leaves out hidden skills asks for a model, and
+    is not told what the index lacks for the language of a query.
+    """
+    from skillsearch.index.languages import query_notice
+
+    if refresh and (message := bring_up_to_date(index)):
+        tell(message)
+    for begin in range(0, len(queries), _TOGETHER):
+        some = queries[begin : begin + _TOGETHER]
+        for query in some if options.get("include_hidden", True) else ():
+            if (notice := query_notice(index, query)) and notice.is_first():
+                tell(notice.text)
+        yield from index.search_many(some, **options)
 
 
 def bring_up_to_date(index: SkillIndex) -> str:

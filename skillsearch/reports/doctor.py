@@ -25,13 +25,13 @@ from skillsearch.execution.executors import executor_statuses as describe_execut
 from skillsearch.index.build.embedding_queue import count_lost
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import MULTILINGUAL
+from skillsearch.index.languages import advice, count_languages, in_words, install_line
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.index.storage.generation_parts import describe_damage
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.publication import describe as describe_publication
-from skillsearch.reports.languages import advice, count_languages, in_words, install_line
 from skillsearch.reports.status import describe_root
 from skillsearch.roots.sources import is_bundle, shown, source_of
 from skillsearch.skills.discovery import make_roots

@@ -13,9 +13,9 @@ from skillsearch.index.build.changes import FileChanges
 from skillsearch.index.build.diagnostics import count_skipped
 from skillsearch.index.dense.channels import MULTILINGUAL
 from skillsearch.index.fields import embeds_body
+from skillsearch.index.languages import advice, count_languages
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.reports.languages import advice, count_languages
 from skillsearch.roots.sources import unpacked_from
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.validator import FILE_NAMES, validate

@@ -26,7 +26,7 @@ def failing():
     """Run a command line whose commands raise an error."""
 
     def run(error, *args):
-        def fail():
+        def fail(_asked):
             raise error
 
         class Failing(Commands):

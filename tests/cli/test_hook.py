@@ -167,7 +167,7 @@ def test_settings_in_a_file_turn_it_off_as_well(hook, cli, tmp_path):
 
 
 @pytest.mark.parametrize("trouble", ["folder", "path", "version"])
-def test_a_daemon_that_cannot_be_used_costs_only_time(hook, runtime, monkeypatch, trouble):
+def test_a_daemon_that_cannot_be_used_costs_only_time(hook, runtime, serve, monkeypatch, trouble):
     """The answer comes without it."""
     if trouble == "folder":
         runtime.mkdir()
@@ -175,8 +175,7 @@ def test_a_daemon_that_cannot_be_used_costs_only_time(hook, runtime, monkeypatch
     elif trouble == "path":
         monkeypatch.setenv("XDG_RUNTIME_DIR", f"/tmp/{'x' * 100}")
     else:
-        client.start()
-        monkeypatch.setattr("skillsearch.daemon.protocol.__version__", "9.9")
+        serve(version="9.9")
     assert "brew-coffee" in hook().stdout
 
 

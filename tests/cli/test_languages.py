@@ -6,10 +6,10 @@ import pytest
 
 from skillsearch.embedders.embedder import multilingual_is_installed
 from skillsearch.environ import install_extra, pip_install
+from skillsearch.index.languages import advice, count_languages, unread_languages
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.reports.languages import advice, count_languages, unread_languages
 
 KOREAN = "회의 녹음을 글로 옮겨 주세요"
 INSTALL = install_extra("multilingual")

@@ -1,12 +1,8 @@
-"""Fixtures of the daemon's tests: one that serves in a thread, and what to ask it."""
-
-import os
-import threading
+"""Fixtures of the daemon's tests: what to ask it, and how."""
 
 import pytest
 
-from skillsearch.daemon import client, protocol, server
-from skillsearch.daemon.answers import Answers
+from skillsearch.daemon import client, protocol
 
 
 @pytest.fixture
@@ -26,35 +22,6 @@ def question(indexed, index_dir):
         }
 
     return make
-
-
-@pytest.fixture
-def serve(runtime):
-    """Serve in a thread; returns the daemon, and a function that waits for why it ended."""
-    running = []
-
-    def start(idle=60.0, package=server.PACKAGE, **limits):
-        listener, lock = server.listen(runtime)
-        limits = server.Limits(**{"tick_seconds": 0.1, **limits})
-        path = runtime / "daemon.sock"
-        daemon = server.Daemon(listener, path, idle, Answers(), limits=limits, package=package)
-        reasons = []
-        thread = threading.Thread(target=lambda: reasons.append(daemon.run()))
-        thread.start()
-        running.append((daemon, thread, lock))
-
-        def reason():
-            thread.join(timeout=10)
-            return reasons[0]
-
-        return daemon, reason
-
-    yield start
-    for daemon, thread, lock in running:
-        daemon.end("the test is over")
-        thread.join(timeout=10)
-        daemon.close()
-        os.close(lock)
 
 
 @pytest.fixture

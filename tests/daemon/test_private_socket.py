@@ -32,8 +32,8 @@ def folder(runtime):
 
 def test_a_folder_and_a_socket_of_our_own_will_do(folder):
     """Neither raises."""
-    protocol.check_folder(str(folder))
-    protocol.check_socket(make_socket(folder / "s"))
+    protocol.check_private(str(folder), is_folder=True)
+    protocol.check_private(make_socket(folder / "s"), is_folder=False)
 
 
 @pytest.mark.parametrize("mode", [0o701, 0o710, 0o755, 0o777, 0o1777])
@@ -41,14 +41,14 @@ def test_a_folder_that_others_can_enter_is_refused(folder, mode):
     """With its mode and the way out."""
     folder.chmod(mode)
     with pytest.raises(DaemonError, match="SKILLSEARCH_DAEMON=off"):
-        protocol.check_folder(str(folder))
+        protocol.check_private(str(folder), is_folder=True)
 
 
 @pytest.mark.parametrize("mode", [0o602, 0o620, 0o666, 0o777])
 def test_a_socket_that_others_can_write_to_is_refused(folder, mode):
     """Others could put their questions, or their daemon behind it."""
     with pytest.raises(DaemonError, match="not private to you"):
-        protocol.check_socket(make_socket(folder / "s", mode))
+        protocol.check_private(make_socket(folder / "s", mode), is_folder=False)
 
 
 def test_a_link_is_refused_wherever_it_leads(folder):
@@ -57,18 +57,18 @@ def test_a_link_is_refused_wherever_it_leads(folder):
     (folder / "link").symlink_to(folder / "s")
     (folder / "up").symlink_to(folder)
     with pytest.raises(DaemonError):
-        protocol.check_socket(str(folder / "link"))
+        protocol.check_private(str(folder / "link"), is_folder=False)
     with pytest.raises(DaemonError):
-        protocol.check_folder(str(folder / "up"))
+        protocol.check_private(str(folder / "up"), is_folder=True)
 
 
 def test_another_kind_is_refused(folder):
     """A file is no socket, and a socket no folder."""
     (folder / "file").touch(mode=0o600)
     with pytest.raises(DaemonError):
-        protocol.check_socket(str(folder / "file"))
+        protocol.check_private(str(folder / "file"), is_folder=False)
     with pytest.raises(DaemonError):
-        protocol.check_folder(make_socket(folder / "s"))
+        protocol.check_private(make_socket(folder / "s"), is_folder=True)
 
 
 @NEEDS_ROOT
@@ -78,9 +78,9 @@ def test_what_belongs_to_somebody_else_is_refused(folder):
     os.chown(path, NOBODY, NOBODY)
     os.chown(folder, NOBODY, NOBODY)
     with pytest.raises(DaemonError, match=f"of user {NOBODY}"):
-        protocol.check_socket(path)
+        protocol.check_private(path, is_folder=False)
     with pytest.raises(DaemonError, match=f"of user {NOBODY}"):
-        protocol.check_folder(str(folder))
+        protocol.check_private(str(folder), is_folder=True)
 
 
 def test_a_peer_of_our_own_is_named_by_its_process(folder):

@@ -5,7 +5,9 @@ import pytest
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.index.build import builder
 from skillsearch.index.dense import channels
-from skillsearch.index.opening import OpenIndexes, bring_up_to_date
+from skillsearch.index.dense.channels import ASKED
+from skillsearch.index.languages import query_notice
+from skillsearch.index.opening import OpenIndexes, answer_queries, bring_up_to_date
 from skillsearch.index.skill_index import SkillIndex
 
 
@@ -86,3 +88,35 @@ def test_the_indexes_that_were_used_last_are_kept(tmp_path):
     for name in ("a", "b", "a", "c", "a", "b"):
         opened.get(tmp_path / name)
     assert made == ["a", "b", "c", "b"]
+
+
+def test_every_face_is_answered_after_the_same_steps(extra, index, root):
+    """The index is brought up to date, the user is told, and each query is answered."""
+    (root / "tea-timer" / "SKILL.md").unlink()
+    told = []
+    opened = SkillIndex.open(index.folder)
+    queries = ["fill in a PDF form", "차를 우려 주세요", "차를 우려 주세요"]
+    results = list(answer_queries(opened, queries, told.append, refresh=True, n=1))
+    assert [result.query for result in results] == queries
+    assert results[0][0].name == "pdf-forms"
+    refreshed, noted = told
+    assert refreshed == "index refreshed: 0 added, 0 changed, 1 removed"
+    assert noted.startswith("note: the embedder of this index does not know Korean")
+
+
+def test_a_model_is_not_told_what_a_person_should_know(extra, index):
+    """Nor is it marked as told: the person would never see it."""
+    told = []
+    asked = ["차를 우려 주세요"]
+    (_,) = answer_queries(index, asked, told.append, refresh=False, include_hidden=False)
+    assert told == []
+    assert not (index.folder / ASKED).exists()
+
+
+def test_a_notice_is_marked_by_whoever_tells_it(extra, index, files_of):
+    """To find out that there is one writes nothing."""
+    before = files_of(index.folder)
+    notice = query_notice(index, "차를 우려 주세요")
+    assert files_of(index.folder) == before
+    assert [notice.is_first(), notice.is_first()] == [True, False]
+    assert query_notice(index, "차를 우려 주세요") is None

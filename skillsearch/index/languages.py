@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-
-import numpy as np
+from dataclasses import dataclass
+from pathlib import Path
 
 from skillsearch.embedders.embedder import multilingual_is_installed
 from skillsearch.embedders.multilingual import source
@@ -56,41 +56,57 @@ def advice(index: SkillIndex) -> str:
     if not unread or index.opened.settings.languages == "english":
         return ""
     count = sum(unread.values())
+    is_sure = index.opened.settings.languages == "all" or expects_others(index.folder)
+    remedy = _remedy(is_expected=is_sure or count >= LEAST_SHARE * len(index))
     skills = "1 skill is" if count == 1 else f"{count:,} skills are"
     return (
         f"{skills} in languages that the embedder does not know ({in_words(unread)}), and found "
-        f"by little more than shared words. To search by meaning: {_remedy(index, count)}"
+        f"by little more than shared words. To search by meaning: {remedy}"
     )
 
 
-def tell_query_notice(index: SkillIndex, query: str) -> str:
-    """Return what the index lacks for the language of a query, once for each index.
+@dataclass(frozen=True, slots=True)
+class QueryNotice:
+    """What an index lacks for a query; `marker` is a file that says that it was told."""
 
-    An empty file in the index folder marks it as told; if none can be made, nothing is told. From
-    then on ``auto`` expects such queries, and ``skillsearch index`` adds a channel for them.
-    """
+    text: str
+    marker: Path
+
+    def is_first(self) -> bool:
+        """Mark it as told, and return whether it was not before; if that fails, it counts as told.
+
+        From then on ``auto`` expects such queries, and ``skillsearch index`` adds a channel.
+        """
+        try:
+            self.marker.touch(exist_ok=False)
+        except OSError:
+            return False
+        return True
+
+
+def query_notice(index: SkillIndex, query: str) -> QueryNotice | None:
+    """Return what an index lacks for the language of a query, unless it was told."""
     settings = index.opened.settings
     is_lost = index.lacks_channel()
-    if not is_lost:
-        if len(settings.channels) > 1 or settings.languages == "english":
-            return ""
-        if is_english(language_of(query)) or knows_every_language(index):
-            return ""
-    try:
-        (index.folder / (_CHANNEL_LOST if is_lost else ASKED)).touch(exist_ok=False)
-    except OSError:  # such as that it is there
-        return ""
+    marker = index.folder / (_CHANNEL_LOST if is_lost else ASKED)
+    if marker.exists():
+        return None
     if is_lost:
-        return (
+        return QueryNotice(
             "warning: the index has a channel for other languages, which cannot be asked here. "
-            f"To fix: {install_line()}"
+            f"To fix: {install_line()}",
+            marker,
         )
-    documents = index.opened.corpus.documents
-    unread = int(np.count_nonzero(documents.fluency[documents.living] < KNOWN))
-    return (
-        f"note: the embedder of this index does not know {language_name(language_of(query))}, so "
+    language = language_of(query)
+    if len(settings.channels) > 1 or settings.languages == "english" or is_english(language):
+        return None
+    if knows_every_language(index):
+        return None
+    return QueryNotice(
+        f"note: the embedder of this index does not know {language_name(language)}, so "
         "skills are found by little more than shared words. "
-        f"To search by meaning: {_remedy(index, unread)} (told once)"
+        f"To search by meaning: {_remedy(is_expected=True)} (told once)",
+        marker,
     )
 
 
@@ -101,11 +117,10 @@ def install_line() -> str:
     return install_extra("multilingual")
 
 
-def _remedy(index: SkillIndex, unread: int) -> str:
+def _remedy(*, is_expected: bool) -> str:
+    """Return the commands after which an index has a channel for every language."""
     install = "" if multilingual_is_installed() else f"{install_line()}, then: "
-    is_sure = index.opened.settings.languages == "all" or expects_others(index.folder)
-    is_enough = unread > 0 and unread >= LEAST_SHARE * len(index)
-    return f"{install}skillsearch index{'' if is_sure or is_enough else ' --languages all'}"
+    return f"{install}skillsearch index{'' if is_expected else ' --languages all'}"
 
 
 def _count(languages: Iterable[str]) -> dict[str, int]:
