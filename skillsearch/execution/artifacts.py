@@ -1,8 +1,7 @@
 """Artifacts: files that outlive a workspace, with all their versions.
 
-In a folder of artifacts, the one named N is ``<sha256 of N>/<version>/data``, with an
-``about.json`` beside it: so no file system takes two names for one. A version appears atomically
-and never changes.
+Artifact N is ``<sha256 of N>/<version>/data`` with an ``about.json`` beside it, so no file system
+takes two names for one. A version appears atomically and never changes.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import json
 import os
 import re
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -33,6 +33,7 @@ MAX_ARTIFACT_BYTES = 64 << 20
 
 _SCHEME = "artifact://"
 _ABOUT, _DATA = "about.json", "data"
+_ABOUT_KEYS = ("name", "media_type", "sha256")
 _MAX_ABOUT_BYTES = 64 << 10
 _MAX_TYPE_CHARS = 200
 _MAX_NAMED = 10
@@ -84,11 +85,8 @@ class FolderArtifacts:
                 f"The artifact {shown(name)} has {len(data):,} bytes; {self._max_bytes:,} are"
                 " allowed: split it up."
             )
-        about = {
-            "name": name,
-            "media_type": one_line(media_type, _MAX_TYPE_CHARS),
-            "sha256": hashlib.sha256(data).hexdigest(),
-        }
+        kind = one_line(media_type, _MAX_TYPE_CHARS)
+        about = {"name": name, "media_type": kind, "sha256": hashlib.sha256(data).hexdigest()}
         try:
             return ArtifactRef(name, _publish(self._folder / _key(name), about, data))
         except OSError as error:
@@ -102,49 +100,49 @@ class FolderArtifacts:
         name = _plain(name)
         versions = _versions(self._folder / _key(name))
         if not versions:
-            raise self._unknown(name)
-        if version is not None and version not in versions:
+            there_are = listed(map(shown, self.list()), _MAX_NAMED) or "none yet"
             raise ArtifactNotFoundError(
-                f"The artifact {shown(name)} has no version {version}; it has {_named(versions)}."
+                f"No artifact is named {shown(name)}. There are: {there_are}."
+            )
+        if version is not None and version not in versions:
+            known = ", ".join(map(str, versions[-_MAX_NAMED:]))
+            if len(versions) == versions[-1] - versions[0] + 1 > 1:
+                known = f"{versions[0]} to {versions[-1]}"
+            raise ArtifactNotFoundError(
+                f"The artifact {shown(name)} has no version {version}; it has {known}."
             )
         chosen = versions[-1] if version is None else version
         folder = self._folder / _key(name) / str(chosen)
         try:
             about = _read_about(folder)
             data = _read(folder, _DATA, self._max_bytes)
+            if about["name"] != name or about["sha256"] != hashlib.sha256(data).hexdigest():
+                raise ValueError("its bytes are not those that were saved")
         except (OSError, ValueError) as error:
-            raise _damaged(name, chosen, folder, error) from error
-        if about["name"] != name or about["sha256"] != hashlib.sha256(data).hexdigest():
-            raise _damaged(
-                name, chosen, folder, ValueError("its bytes are not those that were saved")
-            )
+            why = reason(error) if isinstance(error, OSError) else one_line(str(error), 200)
+            raise WorkspaceError(
+                f"Version {chosen} of the artifact {shown(name)} in {shown(folder)} is damaged"
+                f" ({why}); save it again."
+            ) from error
         return Artifact(ArtifactRef(name, chosen), data, about["media_type"])
 
     def list(self) -> tuple[str, ...]:
         """Return the names of all artifacts, sorted; damaged ones are left out."""
-        names = (self._name(key) for key in _entries(self._folder) if _KEY.fullmatch(key))
-        return tuple(sorted(name for name in names if name is not None))
-
-    def _name(self, key: str) -> str | None:
-        """Return the name of the artifact in a folder, or None."""
-        for version in reversed(_versions(self._folder / key)):
-            try:
-                name = _read_about(self._folder / key / str(version))["name"]
-            except (OSError, ValueError):
-                continue
-            return name if _key(name) == key else None
-        return None
-
-    def _unknown(self, name: str) -> ArtifactNotFoundError:
-        there_are = listed(map(shown, self.list()), _MAX_NAMED) or "none yet"
-        return ArtifactNotFoundError(f"No artifact is named {shown(name)}. There are: {there_are}.")
+        names: list[str] = []
+        for key in filter(_KEY.fullmatch, _entries(self._folder)):
+            for version in reversed(_versions(self._folder / key)):
+                with suppress(OSError, ValueError):
+                    name = _read_about(self._folder / key / str(version))["name"]
+                    names += [name] if _key(name) == key else []
+                    break
+        return tuple(sorted(names))
 
 
 def parse_ref(ref: str) -> tuple[str, int | None]:
     """Split ``artifact://name`` or ``artifact://name@version`` into normalized name and version.
 
-    Nothing in it is decoded, and an ``@`` without a number after it is part of the name. Raises a
-    `WorkspaceError` if it does not begin so, or the name is refused.
+    An ``@`` without a number after it is part of the name. Raises a `WorkspaceError` if it does not
+    begin so, or the name is refused.
     """
     name = ref.removeprefix(_SCHEME)
     if name == ref:
@@ -168,32 +166,22 @@ def _publish(folder: Path, about: dict[str, str], data: bytes) -> int:
     new = folder / temporary_name()
     new.mkdir(mode=0o700)
     try:
-        _write(new / _DATA, data)
-        _write(new / _ABOUT, json.dumps(about).encode())
+        for name, content in ((_DATA, data), (_ABOUT, json.dumps(about).encode())):
+            with (new / name).open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
         version = max(_versions(folder), default=-1) + 1
-        while not _rename(new, folder / str(version)):
+        while True:
+            try:
+                new.rename(folder / str(version))  # replaces no folder that is not empty
+                return version
+            except OSError:
+                if not os.path.lexists(folder / str(version)):
+                    raise
             version += 1
     finally:
         shutil.rmtree(new, ignore_errors=True)
-    return version
-
-
-def _write(path: Path, data: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _rename(new: Path, to: Path) -> bool:
-    """Rename a folder unless the name is taken: no folder replaces one that is not empty."""
-    try:
-        new.rename(to)
-    except OSError:
-        if not os.path.lexists(to):
-            raise
-        return False
-    return True
 
 
 def _entries(folder: Path) -> list[str]:
@@ -213,8 +201,7 @@ def _read_about(folder: Path) -> dict[str, str]:
         about = json.loads(_read(folder, _ABOUT, _MAX_ABOUT_BYTES))
     except RecursionError as error:
         raise ValueError(f"{_ABOUT} is nested too deeply") from error
-    keys = ("name", "media_type", "sha256")
-    if not isinstance(about, dict) or not all(isinstance(about.get(key), str) for key in keys):
+    if not isinstance(about, dict) or not all(isinstance(about.get(k), str) for k in _ABOUT_KEYS):
         raise ValueError(f"{_ABOUT} is incomplete")
     return about
 
@@ -228,18 +215,3 @@ def _read(folder: Path, name: str, limit: int) -> bytes:
     if len(data) > limit:
         raise ValueError(f"{name} is larger than {limit:,} bytes")
     return data
-
-
-def _damaged(name: str, version: int, folder: Path, error: Exception) -> WorkspaceError:
-    why = reason(error) if isinstance(error, OSError) else one_line(str(error), 200)
-    return WorkspaceError(
-        f"Version {version} of the artifact {shown(name)} in {shown(folder)} is damaged ({why});"
-        " save it again."
-    )
-
-
-def _named(versions: list[int]) -> str:
-    """Return the existing versions, in words."""
-    if len(versions) == versions[-1] - versions[0] + 1:
-        return f"{versions[0]} to {versions[-1]}" if len(versions) > 1 else f"{versions[0]}"
-    return ", ".join(map(str, versions[-_MAX_NAMED:]))

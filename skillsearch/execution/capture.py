@@ -1,4 +1,4 @@
-"""Runs one program to its end under supervision, and captures its bounded output."""
+"""Runs one program to its end under supervision, and captures its bounded output as text."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import IO, cast
 
 from skillsearch.errors import ExecutorError
 from skillsearch.execution.types import Finished, Program
+from skillsearch.text.safe_text import visible
 
 SUPERVISOR = Path(__file__).with_name("supervise.py")
 CHUNK = 64 << 10
@@ -35,6 +36,8 @@ _REASONS = {
     "lost": "Its supervisor was killed or stopped; how the program itself ended is unknown.",
 }
 _LEFT = "Processes that it left running were ended: {killed}."
+_CONTINUATION = range(0x80, 0xC0)
+_MAX_CHARACTER_BYTES = 4
 
 
 class Kept:
@@ -42,29 +45,58 @@ class Kept:
 
     def __init__(self, limit: int) -> None:
         """Keep at most `limit` bytes: half of them from the beginning, the rest from the end."""
-        self._head = bytearray()
-        self._tail = bytearray()
-        self._head_size = limit // 2
-        self._tail_size = limit - self._head_size
-        self._size = 0
+        self._limit = limit
+        self._data = bytearray()
+        self._dropped = 0
 
     def add(self, data: bytes) -> None:
         """Take the next bytes."""
-        self._size += len(data)
-        room = self._head_size - len(self._head)
-        self._head += data[:room]
-        self._tail += data[room:]
-        if len(self._tail) > 2 * self._tail_size + CHUNK:
+        self._data += data
+        if len(self._data) > 2 * self._limit + CHUNK:
             self._cut()
 
     def result(self) -> tuple[bytes, int]:
         """Return the kept bytes, and how many were dropped from their middle."""
         self._cut()
-        kept = bytes(self._head + self._tail)
-        return kept, self._size - len(kept)
+        return bytes(self._data), self._dropped
 
     def _cut(self) -> None:
-        del self._tail[: max(len(self._tail) - self._tail_size, 0)]
+        surplus, middle = max(len(self._data) - self._limit, 0), self._limit // 2
+        del self._data[middle : middle + surplus]
+        self._dropped += surplus
+
+
+def stream_text(data: bytes, dropped: int) -> str:
+    """Return the output of a command as text that is safe to show.
+
+    If bytes were dropped, the first half of the data is the beginning of the output and the rest
+    its end, and a line between them counts the missing bytes.
+    """
+    if not dropped:
+        return visible_text(data)
+    middle = len(data) // 2
+    head, tail = whole_characters(data[:middle]), data[middle:]
+    start = 0  # of the first whole character
+    while start < min(_MAX_CHARACTER_BYTES - 1, len(tail)) and tail[start] in _CONTINUATION:
+        start += 1
+    left_out = dropped + len(data) - len(head) - len(tail[start:])
+    end = visible_text(tail[start:])
+    return f"{visible_text(head)}\n[... {left_out:,} bytes left out ...]\n{end}"
+
+
+def visible_text(data: bytes) -> str:
+    """Return bytes as text without what a terminal would obey or a reader not see."""
+    return visible(data.decode("utf-8", "replace"))
+
+
+def whole_characters(data: bytes) -> bytes:
+    """Return the beginning of a UTF-8 text without a character that was cut at its end."""
+    for length in range(1, min(_MAX_CHARACTER_BYTES, len(data) + 1)):
+        byte = data[-length]
+        if byte not in _CONTINUATION:
+            expected = 1 + (byte >= 0xC0) + (byte >= 0xE0) + (byte >= 0xF0)
+            return data[:-length] if length < expected else data
+    return data
 
 
 def run_supervised(
@@ -75,60 +107,47 @@ def run_supervised(
     descriptors: Sequence[int] = (),
     late: float = LATE,
 ) -> Finished:
-    """Run a program to its end, leaving nothing that it started.
+    """Run a program to its end, leaving nothing that it started; see `Kept` for its output.
 
-    Of a stream longer than ``output_bytes``, that many bytes are kept, half from its beginning and
-    half from its end, whatever character they cut.
+    Raises an `ExecutorError` if no supervisor can be started.
 
     Args:
         argv: The command to start for ``program.argv``, such as one that encloses it. A name
             without a slash is looked up on the ``PATH`` of the program's environment.
         program: Folder, environment, input and limits of the command.
-        limited: Whether all limits apply; False for a command that has the program run elsewhere,
-            such as the client of a container engine, which gets only the time and output limits.
+        limited: Whether all limits apply; a client that has the program run elsewhere gets only
+            the time and output limits.
         descriptors: Open files that it inherits besides its streams.
         late: Seconds to wait for a supervisor that does not answer.
-
-    Returns:
-        How it ended; an `ExecutorError` is raised if no supervisor can be started.
     """
     if sys.platform != "linux":
         raise ExecutorError("Programs can be supervised on Linux only: run this there.")
-    streams = (Kept(program.limits.output_bytes), Kept(program.limits.output_bytes))
-    try:
-        report = _supervise(argv, program, limited, descriptors, streams, late)
-        return _finished(argv[0], program, report, streams)
-    except ValueError as error:
-        return _not_started(f"The program cannot be started: {error}.")
-
-
-def _supervise(
-    argv: Sequence[str],
-    program: Program,
-    limited: bool,
-    descriptors: Sequence[int],
-    streams: tuple[Kept, Kept],
-    late: float,
-) -> dict[str, list[str]]:
-    """Run a program, and return the lines of the report by their first words."""
-    orders = _orders(argv, program)
     limits = program.limits
     sizes = (limits.processes, limits.open_files, limits.file_bytes, limits.memory_bytes)
-    numbers = (len(orders), len(argv), limits.timeout, *(size if limited else 0 for size in sizes))
-    control, theirs = socket.socketpair()
-    with control:
-        with theirs:
-            inherited = (theirs.fileno(), *descriptors)
-            process = _start(inherited, numbers, has_input=bool(program.stdin))
-        try:
-            control.settimeout(late)
-            with suppress(OSError):  # it has ended already, and its report tells why
-                control.sendall(orders)
-            report = _exchange(process, control, program, streams, late)
-        finally:
-            control.close()  # ends whatever still runs
-            _leave(process, late)
-    return {words[0]: words[1:] for words in map(str.split, report.decode().splitlines())}
+    streams = (Kept(limits.output_bytes), Kept(limits.output_bytes))
+    try:
+        orders = _orders(argv, program)
+        limited_to = (limits.timeout, *(size if limited else 0 for size in sizes))
+        control, theirs = socket.socketpair()
+        with control:
+            with theirs:
+                numbers = (theirs.fileno(), len(orders), len(argv), *limited_to)
+                process = _start(numbers, descriptors, bool(program.stdin))
+            with process:  # closes the pipes that are left
+                try:
+                    control.settimeout(late)
+                    with suppress(OSError):  # it has ended already, and its report tells why
+                        control.sendall(orders)
+                    report = _exchange(process, control, program, streams, late)
+                finally:
+                    control.close()  # ends whatever still runs
+                    try:
+                        process.wait(late)
+                    except subprocess.TimeoutExpired:
+                        process.kill()
+        return _finished(argv[0], program, report.decode(), streams)
+    except ValueError as error:
+        return _not_started(f"The program cannot be started: {error}.")
 
 
 def _orders(argv: Sequence[str], program: Program) -> bytes:
@@ -145,10 +164,10 @@ def _orders(argv: Sequence[str], program: Program) -> bytes:
 
 
 def _start(
-    inherited: Sequence[int], numbers: Sequence[float], *, has_input: bool
+    numbers: tuple[float, ...], descriptors: Sequence[int], has_input: bool
 ) -> subprocess.Popen[bytes]:
-    """Start the supervisor without our environment, controlled by the first descriptor."""
-    command = [sys.executable, "-I", "-S", str(SUPERVISOR), *map(str, (inherited[0], *numbers))]
+    """Start the supervisor without our environment, controlled by the first number's descriptor."""
+    command = [sys.executable, "-I", "-S", str(SUPERVISOR), *map(str, numbers)]
     try:
         return subprocess.Popen(
             command,
@@ -158,7 +177,7 @@ def _start(
             bufsize=0,
             cwd="/",
             env={},
-            pass_fds=inherited,
+            pass_fds=(int(numbers[0]), *descriptors),
             start_new_session=True,
         )
     except OSError as error:
@@ -179,30 +198,30 @@ def _exchange(
     sources = cast("tuple[IO[bytes], ...]", (process.stdout, process.stderr, control))
     takers = (streams[0].add, streams[1].add, report.extend)
 
-    def is_over() -> bool:
-        return b"ended" in report or control.fileno() < 0
-
     with selectors.PollSelector() as selector:
+
+        def is_over(seconds: float) -> bool:
+            """Read and write until it is over or timed out."""
+            deadline = time.monotonic() + seconds
+            while True:
+                done = b"ended" in report or control.fileno() < 0
+                left = deadline - time.monotonic()
+                if done or left <= 0:
+                    return done
+                _step(selector, min(left, 3600))
+
         for source, take in zip(sources, takers, strict=True):
             selector.register(source, selectors.EVENT_READ, _reader(source.fileno(), take))
         if process.stdin:
             writer = _writer(process.stdin.fileno(), program.stdin)
             selector.register(process.stdin, selectors.EVENT_WRITE, writer)
-        if not _wait(selector, is_over, program.limits.timeout + late):
+        if not is_over(program.limits.timeout + late):
             process.kill()  # the outer one; the inner one then wakes and ends everything
-            _wait(selector, is_over, late)
+            is_over(late)
         for _ in range(LAST_STEPS):
             if not _step(selector, 0):
                 break
     return bytes(report)
-
-
-def _wait(selector: selectors.BaseSelector, is_over: Callable[[], bool], seconds: float) -> bool:
-    """Read and write until it is over or timed out, and return whether it is over."""
-    deadline = time.monotonic() + seconds
-    while not is_over() and (left := deadline - time.monotonic()) > 0:
-        _step(selector, min(left, 3600))
-    return is_over()
 
 
 def _step(selector: selectors.BaseSelector, seconds: float) -> bool:
@@ -216,7 +235,6 @@ def _step(selector: selectors.BaseSelector, seconds: float) -> bool:
 
 
 def _reader(fd: int, take: Callable[[bytes], None]) -> Iterator[bool]:
-    """Read a piece at each step until the end."""
     os.set_blocking(fd, False)
     data = b"anything"
     while data:
@@ -240,30 +258,15 @@ def _writer(fd: int, data: bytes) -> Iterator[bool]:
             yield bool(rest)
 
 
-def _leave(process: subprocess.Popen[bytes], late: float) -> None:
-    """Wait for the supervisor, and close the remaining pipes."""
-    try:
-        process.wait(late)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    for stream in (process.stdin, process.stdout, process.stderr):
-        if stream:
-            stream.close()
-
-
-def _finished(
-    name: str, program: Program, report: dict[str, list[str]], streams: tuple[Kept, Kept]
-) -> Finished:
-    """Return the outcome of a run from the supervisor's report."""
-    if "failed" in report:
-        what, number = report["failed"]
+def _finished(name: str, program: Program, report: str, streams: tuple[Kept, Kept]) -> Finished:
+    lines = {words[0]: words[1:] for words in map(str.split, report.splitlines())}
+    if "failed" in lines:
+        what, number = lines["failed"]
         text = _FAILED[what].format(name=name, folder=str(program.cwd))
         return _not_started(f"{text}: {os.strerror(int(number))}.")
-    word, reason, killed, milliseconds = report.get("ended", ("-9", "lost", "0", "0"))
+    word, reason, killed, milliseconds = lines.get("ended", ("-9", "lost", "0", "0"))
     code = int(word)
-    stdout, stdout_dropped = streams[0].result()
-    stderr, stderr_dropped = streams[1].result()
+    (stdout, stdout_dropped), (stderr, stderr_dropped) = (kept.result() for kept in streams)
     problem = _REASONS.get(reason) or (_LEFT if int(killed) else "")
     return Finished(
         stdout,

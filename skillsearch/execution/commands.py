@@ -46,6 +46,8 @@ _VERSION = re.compile(r"[\d.]+$")
 
 _ASSIGNMENT = re.compile(r"\w+\+?=", re.ASCII)
 _MAX_SHOWN = 20
+_EMPTY = "The command is empty; name a program."
+_OPEN_QUOTE = "a quote that does not end, or $ or ` in double quotes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +55,8 @@ class CommandPolicy:
     """Lists of allowed and denied commands; without any, everything may run, and by a shell.
 
     An entry is a name, which means the program that ``PATH`` finds; a path, absolute or below the
-    skill; or a whole command, its words separated by single blanks.
-
-    Attributes:
-        allowed: The only commands that may run; empty for all that are not denied.
-        denied: Commands that may not run, not even under another path or with more arguments.
+    skill; or a whole command, its words separated by single blanks. Only the allowed may run, if
+    there are any; the denied may not, not even under another path or with more arguments.
     """
 
     allowed: tuple[str, ...] = ()
@@ -71,12 +70,22 @@ class CommandPolicy:
         name something unchecked. Raises a `CommandRefusedError` if the lists forbid the command,
         or it is empty, too long, or holds something that only a shell could interpret.
         """
-        _check_text(command)
+        words = (command,) if isinstance(command, str) else command
+        if not any(word.strip() for word in words):
+            raise CommandRefusedError(_EMPTY)
+        if sum(len(word.encode("utf-8", "surrogatepass")) for word in words) > MAX_COMMAND_BYTES:
+            raise CommandRefusedError(
+                f"The command is longer than {MAX_COMMAND_BYTES >> 10} KiB; put it into a file, or"
+                " into stdin."
+            )
+        if any("\0" in word for word in words):
+            raise CommandRefusedError("The command holds a NUL, which no program can be given.")
         if not self.allowed and not self.denied:
             return shell_argv(command) if isinstance(command, str) else command
-        words = split_words(command) if isinstance(command, str) else command
+        if isinstance(command, str):
+            words = split_words(command)
         if not words or not words[0]:
-            raise CommandRefusedError("The command is empty; name a program.")
+            raise CommandRefusedError(_EMPTY)
         if isinstance(command, str) and _ASSIGNMENT.match(words[0]):
             raise CommandRefusedError(
                 f"The command begins with {shown(words[0])}, which only a shell would take for a"
@@ -86,36 +95,39 @@ class CommandPolicy:
         return words
 
     def _check(self, words: tuple[str, ...], skill: Path | None) -> None:
-        """Refuse a command that the lists forbid."""
-        is_listed = self._is_listed(words, skill)
-        if self._is_denied(words, skill):
-            raise CommandRefusedError(f"The command {shown(words[0])} is denied.")
+        program = words[0]
+        target = _inside(program, skill) if "/" in program else None
+        names = {PurePath(program).name, *((target.name,) if target else ())}
+        is_elsewhere = "/" in program and not program.startswith("/") and target is None
+        is_listed = not is_elsewhere and self._is_allowed(words, target, skill)
+        if self._is_denied(words, names):
+            raise CommandRefusedError(f"The command {shown(program)} is denied.")
         if self.allowed and not is_listed:
             raise CommandRefusedError(
-                f"The command {shown(words[0])} is not allowed; allowed are: "
+                f"The command {shown(program)} is not allowed; allowed are: "
                 f"{listed(self.allowed, _MAX_SHOWN)}."
             )
-        if self.denied and not is_listed and _can_start_others(words, skill):
+        if not self.denied or is_listed:
+            return
+        plain = {_VERSION.sub("", name) for name in names}
+        runs_own = len(words) > 1 and _inside(words[1], skill) is not None
+        if plain & _STARTERS or (plain & _INTERPRETERS and not runs_own):
             raise CommandRefusedError(
-                f"The command {shown(words[0])} can start others, denied ones too: run a file of"
+                f"The command {shown(program)} can start others, denied ones too: run a file of"
                 " the skill with it, or have it allowed."
             )
 
-    def _is_listed(self, words: tuple[str, ...], skill: Path | None) -> bool:
-        program = words[0]
-        target = _own_file(program, skill)
-        if "/" in program and not program.startswith("/") and target is None:
-            return False
+    def _is_allowed(self, words: tuple[str, ...], target: Path | None, skill: Path | None) -> bool:
+        """Return whether an entry is the command, its program, or the same file of the skill."""
         return any(
             tuple(entry.split()) == words
-            or entry == program
+            or entry == words[0]
             or (target is not None and "/" in entry and _inside(entry, skill) == target)
             for entry in self.allowed
         )
 
-    def _is_denied(self, words: tuple[str, ...], skill: Path | None) -> bool:
-        """Return whether the denied list covers a command, or its program."""
-        names = _names(words[0], skill)
+    def _is_denied(self, words: tuple[str, ...], names: set[str]) -> bool:
+        """Return whether an entry is the beginning of the command, or a name of its program."""
         for entry in self.denied:
             parts = tuple(entry.split())
             if parts and parts == words[: len(parts)]:
@@ -147,64 +159,21 @@ def split_words(command: str) -> tuple[str, ...]:
     while position < len(text):
         found = _PIECE.match(text, position)
         if found is None or (found["special"] and word is None):
-            raise CommandRefusedError(_why(text[position]))
+            char = text[position]
+            what = _OPEN_QUOTE if char in "'\"" else f"{char!r} outside of quotes"
+            raise CommandRefusedError(
+                f"The command holds {what}, and with lists of commands no shell reads it: give one"
+                " program with its arguments, and put literal text in single quotes."
+            )
         position = found.end()
         if found["blank"]:
             words += [] if word is None else [word]
             word = None
         else:
-            word = (word or "") + _literal(found)
+            double = found["double"] and _ESCAPED.sub(r"\1", found["double"])
+            others = (found[name] for name in ("single", "escaped", "special", "plain"))
+            word = (word or "") + (double or next(filter(None, others), ""))
     return (*words, *([] if word is None else [word]))
-
-
-def _literal(found: re.Match[str]) -> str:
-    if found["double"] is not None:
-        return _ESCAPED.sub(r"\1", found["double"])
-    return found["single"] or found["escaped"] or found["special"] or found["plain"] or ""
-
-
-def _why(char: str) -> str:
-    if char in "'\"":
-        what = "a quote that does not end, or $ or ` in double quotes"
-    else:
-        what = f"{char!r} outside of quotes"
-    return (
-        f"The command holds {what}, and with lists of commands no shell reads it: give one"
-        " program with its arguments, and put literal text in single quotes."
-    )
-
-
-def _check_text(command: str | tuple[str, ...]) -> None:
-    """Refuse what is empty, too long, or cannot be passed to a program."""
-    words = (command,) if isinstance(command, str) else command
-    if not any(word.strip() for word in words):
-        raise CommandRefusedError("The command is empty; name a program.")
-    if sum(len(word.encode("utf-8", "surrogatepass")) for word in words) > MAX_COMMAND_BYTES:
-        raise CommandRefusedError(
-            f"The command is longer than {MAX_COMMAND_BYTES >> 10} KiB; put it into a file, or into"
-            " stdin."
-        )
-    if any("\0" in word for word in words):
-        raise CommandRefusedError("The command holds a NUL, which no program can be given.")
-
-
-def _names(program: str, skill: Path | None) -> set[str]:
-    """Return the names of a program: its own, and its target's if it is a link."""
-    target = _own_file(program, skill)
-    return {PurePath(program).name, *((target.name,) if target else ())}
-
-
-def _can_start_others(words: tuple[str, ...], skill: Path | None) -> bool:
-    """Return whether a command may start what its arguments name, unless a file of the skill."""
-    names = {_VERSION.sub("", name) for name in _names(words[0], skill)}
-    if names & _STARTERS:
-        return True
-    return bool(names & _INTERPRETERS) and not (len(words) > 1 and _inside(words[1], skill))
-
-
-def _own_file(program: str, skill: Path | None) -> Path | None:
-    """Return the program's file in the skill; None for one that ``PATH`` finds."""
-    return _inside(program, skill) if "/" in program else None
 
 
 def _inside(path: str, skill: Path | None) -> Path | None:

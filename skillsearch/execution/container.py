@@ -1,8 +1,7 @@
 """The executor ``container``: a container of docker or podman for every program.
 
-Everything is done through the engine's command line. The client of a daemon may end, or be killed,
-while the container goes on; so a shell waits beside each run for the end of this process, however
-that ends, and then removes the container.
+The client of a daemon may end, or be killed, while the container goes on; so a shell waits beside
+each run for the end of this process, however that ends, and then removes the container.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ from skillsearch.execution.types import Capabilities, Finished, Limits, Program
 from skillsearch.text.safe_text import one_line
 
 ENGINES = ("docker", "podman")
-"""The first that answers and has the image is used."""
 IMAGE = "python:3.11-slim"
 NOBODY = 65534
 """The user that programs of root run as."""
@@ -38,7 +36,6 @@ TMP_BYTES = 256 << 20
 WORKSPACE = "/skill-run"
 """The workspace inside a container: the image may deny access to any folder above ours."""
 SKILLS_ROOT = "/skill-root"
-"""The folder of skills inside, and the value of ``SKILLS_ROOT`` there."""
 
 _ASK_SECONDS = 10.0
 _REMOVE_SECONDS = 15.0
@@ -55,16 +52,10 @@ _UNSTARTED = re.compile(rb"12[67] (docker: |Error|\[FATAL tini)|1 ERROR \(catato
 
 
 class _Engine(NamedTuple):
-    """Facts about a container engine.
-
-    Attributes:
-        problem: Why it does not answer; empty if it does.
-        is_podman: Whether it is podman, under whatever name.
-        controls: The `_CONTROLS` that it can use.
-    """
+    """A container engine, why it does not answer, and which of the `_CONTROLS` it can use."""
 
     problem: str = ""
-    is_podman: bool = False
+    is_podman: bool = False  # under whatever name
     is_rootless: bool = False
     controls: frozenset[str] = frozenset(_CONTROLS)
 
@@ -75,16 +66,12 @@ class ContainerExecutor:
     name = "container"
 
     def __init__(
-        self,
-        engine: str | None = None,
-        image: str = IMAGE,
-        skills_root: Path | None = None,
+        self, engine: str | None = None, image: str = IMAGE, skills_root: Path | None = None
     ) -> None:
-        """Choose an engine and an image, which is never pulled.
+        """Choose an engine or its path, and an image, which is never pulled.
 
-        The engine is ``docker`` or ``podman``, or the path of one of them; by default the first of
-        them that answers and has the image. Programs may read the folder ``skills_root``, by
-        default ``SKILLS_ROOT``, if it exists.
+        The default engine is the first that answers and has the image. Programs may read the folder
+        ``skills_root``, by default ``SKILLS_ROOT``, if it exists.
         """
         if engine is not None and Path(engine).name not in ENGINES:
             raise ExecutorError(f"The engine {engine!r} is not one of: {', '.join(ENGINES)}.")
@@ -93,117 +80,112 @@ class ContainerExecutor:
         self._engines = ENGINES if engine is None else (engine,)
         self._image = image
         self._skills_root = skills_root
-        self._found: str | None = None
-
-    def is_available(self) -> bool:
-        """Return whether an engine answers and has the image."""
-        return self._engine() is not None
+        self._found = ""
 
     def reason(self) -> str:
         """Return why no program can be run, and what to do; empty if one can."""
-        if self.is_available():
-            return ""
-        for engine in self._engines:
-            if not _info(engine).problem:
-                return self._lacks_image(engine)
-        asked = "; ".join(_info(engine).problem for engine in self._engines)
-        return f"No container engine answers: {asked}. Start its daemon, or install one."
+        return self._choose()[1]
 
     def capabilities(self) -> Capabilities:
         """Return what a program can reach in a container."""
-        lacking = sorted(_CONTROLS.keys() - _info(self._engine() or self._engines[0]).controls)
+        lacking = sorted(_CONTROLS.keys() - _info(self._choose()[0] or self._engines[0]).controls)
         unlimited = {"memory_bytes": "memory", "processes": "pids"}
-        names = [limit.name for limit in fields(Limits)]
         unbounded = f"The engine has no control groups here that limit {', '.join(lacking)}."
         return Capabilities(
             isolation="container",
-            network=False,
-            reads_outside=False,
-            writes_outside=False,
-            sees_processes=False,
             not_isolated=(
                 "It shares the kernel of the engine's machine: a fault in that may be a way out.",
                 f"CPU time and disk space are not limited; it uses {CPUS} CPUs at most.",
                 f"It can read the folder SKILLS_ROOT, if there is one, at {SKILLS_ROOT}.",
                 *((unbounded,) if lacking else ()),
             ),
-            limits=tuple(name for name in names if unlimited.get(name) not in lacking),
+            limits=tuple(
+                limit.name for limit in fields(Limits) if unlimited.get(limit.name) not in lacking
+            ),
         )
 
     def run(self, program: Program) -> Finished:
-        """Run a program in a container.
+        """Run a program in a container; see `Executor`.
 
         Its workspace is mounted at `WORKSPACE`, also in its arguments and variables. The image's
         ``PATH`` replaces that of the program, and ``memory_bytes`` limits all its processes
-        together. Raises an `ExecutorError` if no engine answers, the image is missing, or a
-        variable or path cannot be passed to the engine.
+        together.
         """
-        engine = self._engine()
-        if engine is None:
-            raise ExecutorError(self.reason())
+        engine, problem = self._choose()
+        if problem:
+            raise ExecutorError(problem)
         info = _info(engine)
         if os.getuid() == 0 and not info.is_rootless:
             _hand_over(program.workspace)
-        shown = self._shown()
-        mounts = tuple(_mounts(program.workspace, shown))
-        command, *arguments = (_inside(word, program.workspace) for word in program.argv)
-        env = {name: _inside(value, program.workspace) for name, value in program.env.items()}
-        if shown is not None:
+
+        def inside(text: str) -> str:
+            return text.replace(str(program.workspace), WORKSPACE)
+
+        mounts = _mount(program.workspace, WORKSPACE)
+        command, *arguments = map(inside, program.argv)
+        env = {name: inside(value) for name, value in program.env.items()}
+        root = self._skills_root or skills_root()
+        if root and Path(root).is_dir():
+            mounts += _mount(Path(root).absolute(), f"{SKILLS_ROOT},readonly")
             env = {"SKILLS_ROOT": SKILLS_ROOT, **env}
         name = f"skillsearch-{secrets.token_hex(8)}"
         with _env_file(env) as env_file, _removed(engine, name) as remover:
             argv = (
                 *(engine, "run", "--name", name, "--env-file", f"/proc/self/fd/{env_file}"),
-                *_user(info),
                 *_confinement(program.limits, info),
                 *mounts,
-                *("--workdir", _inside(str(program.cwd), program.workspace)),
+                *("--workdir", inside(str(program.cwd))),
                 *("--entrypoint", command, self._image, *arguments),
             )
             client = replace(program, cwd=Path("/"), env=engine_variables())
             finished = run_supervised(argv, client, limited=False, descriptors=(env_file,))
             if not finished.timed_out and not finished.problems and finished.exit_code >= 0:
                 remover.kill()  # the engine itself has removed the container
-        return self._checked(engine, finished)
-
-    def _engine(self) -> str | None:
-        """Return the engine to use; once found, it is remembered."""
-        self._found = self._found or next(filter(self._can_run, self._engines), None)
-        return self._found
-
-    def _can_run(self, engine: str) -> bool:
-        """Return whether an engine answers and has the image."""
-        if _info(engine).problem:
-            return False
-        return not _ask(engine, "image", "inspect", "--format", "{{.Id}}", self._image)[1]
-
-    def _lacks_image(self, engine: str) -> str:
-        """Return why an engine that answers but lacks the image cannot be used."""
-        return (
-            f"{Path(engine).name} has no image {self._image!r}, and none is pulled unasked."
-            f" To fix: run `{Path(engine).name} pull {self._image}`."
-        )
-
-    def _shown(self) -> Path | None:
-        """Return the folder of skills to show."""
-        folder = self._skills_root or skills_root()
-        return Path(folder).absolute() if folder and Path(folder).is_dir() else None
-
-    def _checked(self, engine: str, finished: Finished) -> Finished:
-        """Tell a failure of the engine from a failure of the program."""
         code, said = finished.exit_code, finished.stderr
         if code == _ENGINE_FAILED and _ENGINE_SAYS.match(said):
-            if not self._can_run(engine):  # it was removed meanwhile
-                raise ExecutorError(self._lacks_image(engine))
+            if missing := self._lacks_image(engine):  # it was removed meanwhile
+                raise ExecutorError(missing)
             why = one_line(said.decode(errors="replace"), 300)
             raise ExecutorError(f"{engine} cannot run {self._image}: {why}")
         if _UNSTARTED.match(b"%d %s" % (code, said)):
             return replace(finished, exit_code=-1)
         return finished
 
+    def _choose(self) -> tuple[str, str]:
+        """Return the engine to use, which is remembered, or why there is none."""
+        if self._found:
+            return self._found, ""
+        asked, lacking = [], []
+        for engine in self._engines:
+            if problem := _info(engine).problem:
+                asked.append(problem)
+            elif missing := self._lacks_image(engine):
+                lacking.append(missing)
+            else:
+                self._found = engine
+                return engine, ""
+        none = f"No container engine answers: {'; '.join(asked)}. Start its daemon, or install one."
+        return "", lacking[0] if lacking else none
+
+    def _lacks_image(self, engine: str) -> str:
+        """Return why an engine that answers cannot be used; empty if it has the image."""
+        if not ask(engine, "image", "inspect", "--format", "{{.Id}}", self._image)[1]:
+            return ""
+        name = Path(engine).name
+        return (
+            f"{name} has no image {self._image!r}, and none is pulled unasked."
+            f" To fix: run `{name} pull {self._image}`."
+        )
+
 
 def _confinement(limits: Limits, info: _Engine) -> Iterator[str]:
-    """Yield the options that confine a program."""
+    """Yield the options that confine a program, run as the workspace's owner and never as root."""
+    if not info.is_rootless:
+        yield from ("--user", f"{os.getuid() or NOBODY}:{os.getgid() or NOBODY}")
+    elif info.is_podman:
+        yield from ("--userns", "keep-id", "--user", f"{os.getuid()}:{os.getgid()}")
+    else:
+        yield from ("--user", "0:0")  # of a user namespace, in which that is this user
     yield from ("--rm", "--interactive", "--init", "--pull", "never", "--network", "none")
     yield from ("--read-only", "--tmpfs", f"/tmp:rw,exec,nosuid,nodev,mode=1777,size={TMP_BYTES}")
     yield from ("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--ipc", "private")
@@ -217,53 +199,31 @@ def _confinement(limits: Limits, info: _Engine) -> Iterator[str]:
         yield from controls[control]
     # Before Linux 5.14, or without a user namespace, this counts the user's other processes too.
     most_threads = threads_of_all() + limits.processes + THREADS
-    yield from ("--ulimit", _ulimit("nproc", most_threads))
-    yield from ("--ulimit", _ulimit("nofile", limits.open_files))
-    yield from ("--ulimit", _ulimit("fsize", limits.file_bytes))
-    yield from ("--ulimit", _ulimit("core", 0), "--hostname", "skill", "--log-driver", "none")
+    wanted = {"nproc": most_threads, "nofile": limits.open_files, "fsize": limits.file_bytes}
+    for name, most in {**wanted, "core": 0}.items():
+        # An engine that is not run by root cannot exceed our own limits.
+        hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))[1]
+        limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        yield from ("--ulimit", f"{name}={limit}:{limit}")
+    yield from ("--hostname", "skill", "--log-driver", "none")
 
 
-def _ulimit(name: str, wanted: int) -> str:
-    """Return a limit capped at our own, which an engine that is not run by root cannot exceed."""
-    hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))[1]
-    limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    return f"{name}={limit}:{limit}"
-
-
-def _user(info: _Engine) -> tuple[str, ...]:
-    """Return the options that run a program as the owner of the workspace, and never as root."""
-    if not info.is_rootless:
-        return ("--user", f"{os.getuid() or NOBODY}:{os.getgid() or NOBODY}")
-    if info.is_podman:
-        return ("--userns", "keep-id", "--user", f"{os.getuid()}:{os.getgid()}")
-    return ("--user", "0:0")  # of a user namespace, in which that is this user
-
-
-def _inside(text: str, workspace: Path) -> str:
-    return text.replace(str(workspace), WORKSPACE)
-
-
-def _mounts(workspace: Path, shown: Path | None) -> Iterator[str]:
-    yield from ("--mount", f"type=bind,{_source(workspace)},target={WORKSPACE}")
-    if shown is not None:
-        yield from ("--mount", f"type=bind,{_source(shown)},target={SKILLS_ROOT},readonly")
-
-
-def _source(path: Path) -> str:
-    """Write the field ``source`` of ``--mount``, which is a line of CSV."""
-    if not str(path).isprintable():
-        raise ExecutorError(f"The path {str(path)!r} cannot be passed to a container engine.")
-    field = f"source={path}"
-    return '"' + field.replace('"', '""') + '"' if set(field) & set(',"') else field
+def _mount(source: Path, target: str) -> tuple[str, ...]:
+    """Return the option that shows a folder; its value is a line of CSV."""
+    if not str(source).isprintable():
+        raise ExecutorError(f"The path {str(source)!r} cannot be passed to a container engine.")
+    field = f"source={source}"
+    if set(field) & set(',"'):
+        field = '"' + field.replace('"', '""') + '"'
+    return ("--mount", f"type=bind,{field},target={target}")
 
 
 @contextmanager
 def _env_file(env: Mapping[str, str]) -> Iterator[int]:
     """Yield the descriptor of an in-memory file of variables, for the engine to inherit.
 
-    On the command line every user of this machine could read them, and in the environment of the
-    engine they would affect the engine. A path below our own ``/proc`` cannot be opened by a
-    rootless engine, which moves into another user namespace first.
+    On its command line every user of this machine could read them, and in its environment they
+    would affect the engine. A rootless engine cannot open a path below our own ``/proc``.
     """
     lines = []
     for name, value in env.items():
@@ -324,10 +284,9 @@ def _hand_over(workspace: Path) -> None:
 
 @functools.cache
 def _info(engine: str) -> _Engine:
-    """Ask an engine about itself."""
     if shutil.which(engine) is None:
         return _Engine(f"{engine} is not installed")
-    text, problem = _ask(engine, "info", "--format", "{{json .}}")
+    text, problem = ask(engine, "info", "--format", "{{json .}}")
     try:
         answer = json.loads(text) if not problem else {}
     except ValueError:
@@ -340,19 +299,20 @@ def _info(engine: str) -> _Engine:
         is_rootless = host["security"]["rootless"]
         controls = host.get("cgroupControllers") or ()
         usable = _CONTROLS.keys() & set(controls) if is_rootless else _CONTROLS
-        return _Engine("", True, is_rootless, frozenset(usable))
-    usable = {control for control, field in _CONTROLS.items() if answer.get(field, True)}
-    is_rootless = "name=rootless" in (answer.get("SecurityOptions") or ())
-    return _Engine("", False, is_rootless, frozenset(usable))
+    else:
+        is_rootless = "name=rootless" in (answer.get("SecurityOptions") or ())
+        usable = {control for control, field in _CONTROLS.items() if answer.get(field, True)}
+    return _Engine("", bool(host), is_rootless, frozenset(usable))
 
 
-def _ask(engine: str, *words: str) -> tuple[str, str]:
-    """Return the answer of an engine, and the problem if there is none."""
+def ask(*argv: str, env: Mapping[str, str] | None = None) -> tuple[str, str]:
+    """Return the output of a short command, and the problem if it fails."""
     try:
         run = subprocess.run(
-            (engine, *words),
+            argv,
             stdin=subprocess.DEVNULL,
             capture_output=True,
+            env=env,
             timeout=_ASK_SECONDS,
             check=False,
         )

@@ -1,18 +1,16 @@
 """Runs a command in new namespaces, as bubblewrap does; or serves as init in bubblewrap's.
 
 A standalone script, started as ``python -I -S enclose.py PROCESSES OPTION... -- COMMAND...``. It
-imports next to nothing, because it runs before every command: `pathlib` alone would take longer
-than everything done here. Its options are those of ``bwrap`` that make up a view of the file
-system, in the order in which they are applied. Everything else that ``bwrap`` has to be asked for
-is always done: new user, mount, pid, network, ipc, uts and cgroup namespaces, a new session, no
-capabilities, no new privileges, no user namespaces inside (if the kernel lets one forbid them), no
-file descriptors beyond 0 to 2, no network but a loopback device, and an end with the parent.
+runs before every command, so it imports next to nothing: `pathlib` alone would take longer than all
+of it. Its options are those of ``bwrap`` that make up a view of the file system, in the order in
+which they are applied. Everything else that ``bwrap`` has to be asked for is always done: new
+namespaces of every kind, a new session, no capabilities, no new privileges, no user namespaces
+inside (if the kernel lets one forbid them), no file descriptors beyond 0 to 2, no network but a
+loopback device, and an end with the parent. A ``/proc`` that may not be mounted stays empty.
 
 Without ``--uid`` it makes no namespaces, because bubblewrap did, and is the first process of
 bubblewrap's pid namespace. No program inside can trace or change that process, so none can keep
 the run from ending with its command, as it could by stopping bubblewrap's own init.
-
-If a new ``/proc`` may not be mounted, as in many containers, it stays empty.
 
 The exit status is the command's own, or 128 plus the number of the signal that ended it; 1, with
 a line on stderr that begins with ``enclose:``, if it could not be started. Needs Linux 5.12.
@@ -62,20 +60,33 @@ _OPERANDS = {
 
 def main(arguments: Sequence[str]) -> NoReturn:
     """Run a command enclosed, and end as it ends; `arguments` are as in the module's text."""
-    options, command = _parse(arguments[1:])
+    processes, at = int(arguments[0]), 1
+    options: list[Sequence[str]] = []
+    while arguments[at] != "--":
+        end = at + 1 + _OPERANDS[arguments[at]]
+        options.append(arguments[at:end])
+        at = end
     given = {option[0]: option[-1] for option in options}
     if "--uid" in given:
-        _enclose(options, given["--uid"], given["--gid"], int(arguments[0]))
+        _enclose(options, given["--uid"], given["--gid"], processes)
     for name, *operands in options:
-        _set_variable(name, operands)
-    _give_up_privileges(int(arguments[0]))
-    _be_init(command, given["--chdir"])
+        if name == "--setenv":
+            os.putenv(*operands)
+        elif name == "--unsetenv":
+            os.unsetenv(operands[0])
+    _give_up_privileges(processes)
+    _be_init(arguments[at + 1 :], given["--chdir"])
 
 
-def _enclose(options: Sequence[tuple[str, ...]], uid: str, gid: str, processes: int) -> None:
+def _enclose(options: Sequence[Sequence[str]], uid: str, gid: str, processes: int) -> None:
     """Continue as the first process of new namespaces, while this one waits for its end."""
     _syscall("close_range", _SYS_CLOSE_RANGE, 3, 0xFFFFFFFF, 0)
-    _enter_namespaces(uid, gid)
+    outer_uid, outer_gid = os.geteuid(), os.getegid()
+    _call("unshare", _NAMESPACES)
+    _LIBC.unshare(_CLONE_NEWCGROUP)  # hides the names of control groups, nothing more
+    _write("/proc/self/setgroups", "deny")
+    _write("/proc/self/uid_map", f"{uid} {outer_uid} 1")
+    _write("/proc/self/gid_map", f"{gid} {outer_gid} 1")
     _die_with_parent()
     receiver, sender = os.pipe()
     init = os.fork()
@@ -88,36 +99,16 @@ def _enclose(options: Sequence[tuple[str, ...]], uid: str, gid: str, processes: 
     if not os.read(receiver, 1):  # the parent ended before it could be noticed
         os._exit(1)
     os.close(receiver)
+    _turn_loopback_on()
     _make_root(options, processes)
 
 
-def _parse(arguments: Sequence[str]) -> tuple[list[tuple[str, ...]], Sequence[str]]:
-    """Split arguments into options, each with its operands, and the command."""
-    options, at = [], 0
-    while arguments[at] != "--":
-        end = at + 1 + _OPERANDS[arguments[at]]
-        options.append(tuple(arguments[at:end]))
-        at = end
-    return options, arguments[at + 1 :]
-
-
-def _enter_namespaces(uid: str, gid: str) -> None:
-    """Move into new namespaces, with one user and one group."""
-    outer_uid, outer_gid = os.geteuid(), os.getegid()
-    _call("unshare", _NAMESPACES)
-    _LIBC.unshare(_CLONE_NEWCGROUP)  # hides the names of control groups, nothing more
-    _write("/proc/self/setgroups", "deny")
-    _write("/proc/self/uid_map", f"{uid} {outer_uid} 1")
-    _write("/proc/self/gid_map", f"{gid} {outer_gid} 1")
-
-
-def _make_root(options: Sequence[tuple[str, ...]], processes: int) -> None:
+def _make_root(options: Sequence[Sequence[str]], processes: int) -> None:
     """Make a new root folder that holds only what the options say."""
     machine = os.uname().machine
     if machine not in _PIVOT_ROOT:
         raise OSError(f"{machine} is not supported; install bubblewrap")
     pivot_root = _PIVOT_ROOT[machine]
-    _turn_loopback_on()
     # Links have to be followed before the root changes, while they still mean the same.
     real = [(name, os.path.realpath(rest[0]), *rest) for name, *rest in options]
     _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
@@ -154,18 +145,14 @@ def _do(name: str, source: str, operands: Sequence[str], size: str) -> None:
     elif name == "--dev":
         _make_devices(place)
     elif name == "--proc":
-        _mount_proc(place)
+        os.makedirs(place, exist_ok=True)
+        flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
+        if _LIBC.mount(b"proc", os.fsencode(place), b"proc", flags, None) == -1:
+            _mount("tmpfs", place, "tmpfs", flags, "mode=755")
     elif name == "--remount-ro":
         _restrict(place, _RDONLY, 0)
     elif name == "--hostname":
         _call("sethostname", operands[0].encode(), len(operands[0].encode()))
-
-
-def _set_variable(name: str, operands: Sequence[str]) -> None:
-    if name == "--setenv":
-        os.putenv(*operands)
-    elif name == "--unsetenv":
-        os.unsetenv(operands[0])
 
 
 def _bind(source: str, place: str, attributes: int) -> None:
@@ -190,14 +177,6 @@ def _make_devices(place: str) -> None:
     os.symlink("pts/ptmx", f"{place}/ptmx")
     os.mkdir(f"{place}/pts")
     _mount("devpts", f"{place}/pts", "devpts", _MS_NOSUID | _MS_NOEXEC, "newinstance,ptmxmode=0666")
-
-
-def _mount_proc(place: str) -> None:
-    """Show the processes of the new namespace, or nothing."""
-    os.makedirs(place, exist_ok=True)
-    flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
-    if _LIBC.mount(b"proc", os.fsencode(place), b"proc", flags, None) == -1:
-        _mount("tmpfs", place, "tmpfs", flags, "mode=755")
 
 
 def _limit_kernel(settings: str, processes: int) -> None:
@@ -286,7 +265,6 @@ def _write(path: str, text: str) -> None:
 
 
 def _syscall(name: str, number: int, *arguments: object) -> None:
-    """Call the kernel by number."""
     _call("syscall", number, *arguments, about=name)
 
 

@@ -1,18 +1,67 @@
-"""Selects the executor that runs a program: a named one, or the safest that works here."""
+"""The executors ``local`` and ``namespace``, and the choice among all: a named one or the safest.
+
+``namespace`` gives each program a private root folder, processes and network, on Linux only. It is
+done by bubblewrap if that is installed and works, else by our own `skillsearch.execution.enclose`.
+Both get the same options, so a program sees the same.
+"""
 
 from __future__ import annotations
 
+import functools
 import logging
-from typing import NamedTuple
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 from skillsearch.errors import ConfigError, ExecutorError, IsolationError
 from skillsearch.execution.capture import run_supervised
-from skillsearch.execution.container import IMAGE, ContainerExecutor
-from skillsearch.execution.namespace import NamespaceExecutor
+from skillsearch.execution.container import IMAGE, NOBODY, TMP_BYTES, ContainerExecutor, ask
 from skillsearch.execution.types import Capabilities, Executor, Finished, Program
 
 EXECUTORS = ("auto", "local", "namespace", "container")
-"""The names that `select_executor` accepts."""
+
+Backend = Literal["bwrap", "enclose"]
+BACKENDS: tuple[Backend, ...] = ("bwrap", "enclose")
+"""The first that works is used; for root the last, if only `enclose` can limit the number of root's
+processes on this kernel."""
+
+SHM_BYTES = 64 << 20
+
+_ENCLOSE = Path(__file__).with_name("enclose.py")
+_BWRAP_ALWAYS = (
+    *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
+    *("--unshare-cgroup-try", "--disable-userns", "--die-with-parent", "--new-session"),
+    *("--cap-drop", "ALL", "--as-pid-1"),
+)
+"""What `enclose` always does. It is the init of both, because bubblewrap's own can be stopped."""
+_INIT = "/etc/skillsearch-init.py"
+"""The place of `enclose` inside bubblewrap's namespaces."""
+_SYSTEM = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt"),
+    *("/nix/store", "/gnu/store"),
+)
+_ETC = (
+    "alternatives bash.bashrc bashrc ca-certificates ca-certificates.conf crypto-policies "
+    "debian_version fonts gai.conf group host.conf hosts ImageMagick-6 ImageMagick-7 inputrc java "
+    "ld.so.cache ld.so.conf ld.so.conf.d libreoffice locale.alias locale.conf localtime "
+    "lsb-release magic mime.types nsswitch.conf os-release papersize passwd pki/ca-trust pki/java "
+    "pki/tls/certs pki/tls/openssl.cnf profile profile.d protocols R redhat-release services "
+    "shells ssl/cert.pem ssl/certs ssl/openssl.cnf terminfo texmf timezone vimrc"
+).split()
+"""The readable part of ``/etc``; anything else there may be a secret of this machine."""
+_PREFIX_PARTS = ("bin", "lib", "lib64", "libexec", "ssl", "pyvenv.cfg")
+"""The parts of a Python below its prefix, which may be a folder full of other things."""
+_MAX_LINKS = 40
+_STEERS_LIBC = ("LD_", "GLIBC_", "GCONV_", "LOCPATH", "MALLOC_", "NLSPATH")
+"""Prefixes of variables that would load code into the enclosing program, outside of it."""
+_OWN_PROCESSES = 2
+"""Processes of either backend: one outside, and the init."""
+_UNSTARTED = re.compile(rb"bwrap: |enclose: ")
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +94,65 @@ class LocalExecutor:
         return run_supervised(program.argv, program)
 
 
+class NamespaceExecutor:
+    """Runs programs that see the system, their workspace and nothing else of this machine."""
+
+    name = "namespace"
+
+    def __init__(self, readable: Sequence[Path] = (), *, backend: Backend | None = None) -> None:
+        """Choose the backend, by default the first that works.
+
+        Absolute paths in `readable` are visible to programs too.
+        """
+        self._readable = tuple(readable)
+        release = [int(number) for number in re.findall(r"\d+", os.uname().release)[:2]]
+        in_order = BACKENDS[::-1] if os.getuid() == 0 and release >= [6, 14] else BACKENDS
+        self._backends = in_order if backend is None else (backend,)
+
+    def reason(self) -> str:
+        """Return why programs cannot be enclosed, tried once per process; empty if they can."""
+        if self._working() is not None:
+            return ""
+        tried = "; ".join(_problem(backend) for backend in self._backends)
+        return (
+            f"Programs cannot be enclosed here: {tried}. Install bubblewrap and let users make "
+            "namespaces (sysctl kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu, a "
+            "seccomp profile that allows them in a container), or choose another executor."
+        )
+
+    def capabilities(self) -> Capabilities:
+        """Return what a program can reach; the same for both backends."""
+        root = ("It is enclosed by root: it can read root's own files in /usr and /opt.",)
+        return Capabilities(
+            isolation="namespaces",
+            not_isolated=(
+                "System calls are not filtered: a fault in the kernel may be a way out, and in a "
+                "virtual machine so may sockets to its host (vsock).",
+                "CPU time, disk space, and the memory of all processes together are not limited.",
+                "It can read /usr, /opt, the Python installation and a part of /etc.",
+                *(root if os.getuid() == 0 else ()),
+            ),
+        )
+
+    def run(self, program: Program) -> Finished:
+        """Run a program enclosed; see `Executor`."""
+        backend = self._working()
+        if backend is None:
+            raise ExecutorError(self.reason())
+        steering = {name for name in program.env if name.startswith(_STEERS_LIBC)}
+        inherited = {name: program.env[name] for name in program.env.keys() - steering}
+        argv = enclosed(program, backend, self._readable)
+        most = program.limits.processes + _OWN_PROCESSES
+        limits = replace(program.limits, processes=most)
+        finished = run_supervised(argv, replace(program, env=inherited, limits=limits))
+        if finished.exit_code in (1, 126, 127) and _UNSTARTED.match(finished.stderr):
+            return replace(finished, exit_code=-1)
+        return finished
+
+    def _working(self) -> Backend | None:
+        return next((backend for backend in self._backends if not _problem(backend)), None)
+
+
 class ExecutorStatus(NamedTuple):
     """An executor, whether it works on this machine, and the reason if it does not."""
 
@@ -57,11 +165,10 @@ class ExecutorStatus(NamedTuple):
 def select_executor(
     name: str = "auto", *, require_isolation: bool = False, image: str | None = None
 ) -> Executor:
-    """Return an executor that works on this machine.
+    """Return an executor that works on this machine, or raise an `ExecutorError`.
 
     ``auto`` takes ``namespace`` if that works, else ``local`` with a warning. Raises an
-    `IsolationError` if isolation is required and not available, and an `ExecutorError` if the
-    named executor does not work here.
+    `IsolationError` if isolation is required and not available.
     """
     if name not in EXECUTORS:
         raise ConfigError(f"No executor is named {name!r}; there are: {', '.join(EXECUTORS)}.")
@@ -91,3 +198,82 @@ def executor_statuses() -> list[ExecutorStatus]:
         reason = executor.reason()
         statuses.append(ExecutorStatus(executor.name, not reason, reason, executor.capabilities()))
     return statuses
+
+
+def enclosed(program: Program, backend: Backend, readable: Sequence[Path] = ()) -> tuple[str, ...]:
+    """Return the command that encloses a program, with its view in the order of the mounts.
+
+    It must inherit the program's environment, except for variables that would affect the command
+    itself.
+    """
+    own = [(name, value) for name, value in program.env.items() if name.startswith(_STEERS_LIBC)]
+    variables = [word for item in own for word in ("--setenv", *item)]
+    if "LC_CTYPE" not in program.env:  # which Python sets if it finds no locale
+        variables += ("--unsetenv", "LC_CTYPE")
+    shown = [(str(path), str(path)) for path in readable]
+    enclose, start = str(_ENCLOSE), []
+    if backend == "bwrap":
+        shown.append((enclose, _INIT))
+        enclose, start = _INIT, [shutil.which("bwrap") or "bwrap", *_BWRAP_ALWAYS]
+    init = (sys.executable, "-I", "-S", enclose, str(program.limits.processes + _OWN_PROCESSES))
+    view = (
+        *("--uid", str(os.getuid() or NOBODY), "--gid", str(os.getgid() or NOBODY)),
+        *("--hostname", "skill"),
+        *("--size", str(TMP_BYTES), "--tmpfs", "/tmp"),
+        *_system_view(),
+        *(word for source, target in shown for word in ("--ro-bind", source, target)),
+        # Root outside may write to much of /proc without any capability.
+        *("--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"),
+        *("--size", str(SHM_BYTES), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),
+        *("--bind", str(program.workspace), str(program.workspace)),
+        *("--remount-ro", "/"),
+    )
+    command = (*variables, "--chdir", str(program.cwd), "--", *program.argv)
+    return (*start, *view, *init, *command) if start else (*init, *view, *command)
+
+
+@functools.cache
+def _system_view() -> tuple[str, ...]:
+    """Return the options that show the system and the Python that runs us."""
+    options: list[str] = []
+    shown: list[Path] = []
+    for path in (*map(Path, _SYSTEM), *_python_paths()):
+        if any(path.is_relative_to(other) for other in shown):
+            continue
+        if path.is_symlink():
+            options += ("--symlink", str(path.readlink()), str(path))
+        elif path.exists():
+            options += ("--ro-bind", str(path), str(path))
+        else:
+            continue
+        shown.append(path)
+    for path in (Path("/etc", name) for name in _ETC):
+        if path.exists():
+            options += ("--ro-bind", str(path), str(path))
+    return tuple(options)
+
+
+def _python_paths() -> Iterator[Path]:
+    """Yield the folders of this Python, and the links by which it is called."""
+    for prefix in dict.fromkeys((sys.prefix, sys.base_prefix)):
+        for part in _PREFIX_PARTS:
+            yield Path(prefix, part)
+    path = Path(sys.executable)
+    for _ in range(_MAX_LINKS):
+        yield path
+        if not path.is_symlink():
+            break
+        path = Path(os.path.normpath(path.parent / path.readlink()))
+
+
+@functools.cache
+def _problem(backend: Backend) -> str:
+    """Return why a backend does not work here, found by using it; empty if it does."""
+    if sys.platform != "linux":
+        return f"{backend}: this is not Linux"
+    if backend == "bwrap" and not shutil.which("bwrap"):
+        return "bwrap: not installed"
+    folder = Path("/tmp")  # a new folder would be left behind if this process is killed
+    program = Program(("/bin/sh", "-c", "true"), folder, folder, {})
+    problem = ask(*enclosed(program, backend), env={})[1]
+    return f"{backend}: {problem.removeprefix(f'{backend}: ')}" if problem else ""

@@ -1,10 +1,6 @@
 """Files that a program may change at any time: opened, read, written and removed within bounds.
 
-Anything that others can write to is opened only by `skillsearch.files.openat`, and checked once it
-is open: before that it may still turn into a link, a FIFO or another file. Removing a folder never
-follows a link or enters a mount. Folders that are not empty are moved up before they are entered,
-so depth costs neither open files nor recursion, no path gets too long, and a full disk is no
-obstacle.
+All are opened by `skillsearch.files.openat` and checked once open: before, they may still change.
 """
 
 from __future__ import annotations
@@ -13,8 +9,9 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from skillsearch.errors import UnsafePathError, WorkspaceError
@@ -39,12 +36,7 @@ _REASONS = {
 
 
 class CopyLimits(NamedTuple):
-    """Limits on everything that is copied into a workspace at once.
-
-    Attributes:
-        entries: Files, folders and others.
-        depth: Folders within folders.
-    """
+    """Limits on everything that is copied into a workspace at once."""
 
     entries: int = 5_000
     depth: int = 32
@@ -55,12 +47,42 @@ class CopyLimits(NamedTuple):
 COPY_LIMITS = CopyLimits()
 
 
+@dataclass(slots=True)
+class Budget:
+    """What may still be copied; going over a limit raises its `refusals` with path and limit."""
+
+    limits: CopyLimits
+    refusals: Mapping[str, str]
+    entries: int = 0
+    total_bytes: int = 0
+
+    def read(self, fd: int, path: str) -> Iterator[bytes]:
+        """Yield the contents of an open file; see `taken`."""
+        return self.taken(chunks_of(fd, self.limits.file_bytes + 1), path)
+
+    def taken(self, chunks: Iterable[bytes], path: str) -> Iterator[bytes]:
+        """Yield the contents of a file as far as they may be copied."""
+        size = 0
+        for chunk in chunks:
+            size += len(chunk)
+            self.total_bytes += len(chunk)
+            self.check("file_bytes", size, path)
+            self.check("total_bytes", self.total_bytes, path)
+            yield chunk
+
+    def check(self, name: str, used: int, path: str) -> None:
+        """Raise the message of a limit if more is used."""
+        limit: int = getattr(self.limits, name)
+        if used > limit:
+            message = self.refusals[name]
+            raise WorkspaceError(message.format(path=shown(path), limit=limit, mib=limit >> 20))
+
+
 def open_plain(folder: int, parts: Sequence[str], owner: int) -> int:
-    """Open a plain file below an open folder, and return its descriptor.
+    """Open a plain file below an open folder; the parts must have been checked for ``..``.
 
     Raises an `OSError` if that would follow a link, if it is not a plain file, or if it is a hard
-    link to a file of another user than the owner, which is otherwise indistinguishable from a file
-    of the folder. The parts must have been checked for ``..``.
+    link to a file of another user than the owner: nothing else tells it from one of the folder.
     """
     fd = open_file(folder, parts)
     status = os.fstat(fd)
@@ -89,11 +111,10 @@ def temporary_name() -> str:
     return f"{TEMPORARY}{secrets.token_hex(8)}"
 
 
-def replace_file(folder: int, name: str, chunks: Iterable[bytes], mode: int) -> None:
-    """Write a file in place of another file or link of an open folder, atomically.
+def replace_file(folder: int, name: str, chunks: Iterable[bytes], mode: int) -> int:
+    """Write a file in place of a file or link of an open folder, atomically; return its size.
 
-    Raises an `OSError` if it cannot be written or a folder has that name; anything that the chunks
-    raise passes through.
+    Raises an `OSError` if it cannot be written or a folder has that name.
     """
     with _replacing(folder, name) as temporary:
         fd = os.open(temporary, CREATE_FLAGS, 0o600, dir_fd=folder)
@@ -101,6 +122,7 @@ def replace_file(folder: int, name: str, chunks: Iterable[bytes], mode: int) -> 
             file.writelines(chunks)
             file.flush()
             os.fchmod(fd, mode)
+            return file.tell()
 
 
 def replace_link(folder: int, name: str, target: str) -> None:
@@ -124,20 +146,18 @@ def _replacing(folder: int, name: str) -> Iterator[str]:
 def relative_parts(path: str, what: str) -> tuple[str, ...]:
     """Return the parts of an untrusted relative path, without empty ones and ``.``.
 
-    Nothing in it is decoded. A `WorkspaceError` that begins with `what` refuses paths that are
-    empty, absolute or too long, or have ``..``, a backslash, control characters or invalid Unicode.
+    Nothing in it is decoded. A `WorkspaceError` that begins with `what` refuses what `confine`
+    does, and invalid Unicode.
     """
     try:
-        parts = confine(path.replace("%", "%25")).parts
-        if is_utf8(path):
-            return parts
-        cause = None
+        if not is_utf8(path):
+            raise UnsafePathError("it is not UTF-8")
+        return confine(path.replace("%", "%25")).parts
     except UnsafePathError as error:
-        cause = error
-    raise WorkspaceError(
-        f"{what} {shown(path)} cannot be used; write names with '/' between them, none before the"
-        " first, without '..', backslashes and control characters."
-    ) from cause
+        raise WorkspaceError(
+            f"{what} {shown(path)} cannot be used; write names with '/' between them, none before"
+            " the first, without '..', backslashes and control characters."
+        ) from error
 
 
 def bounded(lines: Sequence[str]) -> tuple[str, ...]:
@@ -148,7 +168,11 @@ def bounded(lines: Sequence[str]) -> tuple[str, ...]:
 
 
 def remove_tree(parent: int, name: str) -> bool:
-    """Remove a file, a link, or a folder with its contents; return whether the name is free."""
+    """Remove a file, a link, or a folder with its contents; return whether the name is free.
+
+    No link is followed and no mount entered. Folders that are not empty are moved up before they
+    are entered: depth costs neither open files nor recursion, and no path gets too long.
+    """
     try:
         os.unlink(name, dir_fd=parent)
     except FileNotFoundError:
@@ -156,7 +180,13 @@ def remove_tree(parent: int, name: str) -> bool:
     except OSError:
         try:
             with using(open_owned(parent, name)) as top:
-                _empty(top)
+                waiting = _remove_files(top)
+                while waiting:
+                    folder = waiting.pop()
+                    with suppress(OSError):
+                        with using(open_owned(top, folder)) as fd:
+                            waiting += _move(fd, _remove_files(fd), top)
+                        os.rmdir(folder, dir_fd=top)
                 os.rmdir(name, dir_fd=parent)
         except OSError:
             return False
@@ -166,8 +196,7 @@ def remove_tree(parent: int, name: str) -> bool:
 def open_owned(parent: int, name: str) -> int:
     """Open a folder that a program may have locked, and make it accessible to its owner again.
 
-    Raises an `OSError` if it is missing, a link, not a folder or another user's, or if something
-    is mounted on it: that is not part of the workspace, whoever mounted it.
+    Raises an `OSError` if it is missing, a link, not a folder or another user's, or a mount.
     """
     flags = FOLDER_FLAGS | os.O_NOFOLLOW
     try:
@@ -205,17 +234,6 @@ def _unlock(parent: int, name: str) -> None:
         os.chmod(f"/proc/self/fd/{handle}", 0o700)  # noqa: PTH101
 
 
-def _empty(top: int) -> None:
-    """Remove the contents of a folder, as far as that is possible."""
-    waiting = _remove_files(top)
-    while waiting:
-        folder = waiting.pop()
-        with suppress(OSError):
-            with using(open_owned(top, folder)) as fd:
-                waiting += _move(fd, _remove_files(fd), top)
-            os.rmdir(folder, dir_fd=top)
-
-
 def _remove_files(folder: int) -> list[str]:
     """Remove everything but folders that are not empty, and return the names of these."""
     with os.scandir(folder) as found:
@@ -229,13 +247,11 @@ def _remove_files(folder: int) -> list[str]:
     return left
 
 
-def _move(folder: int, names: Iterable[str], top: int) -> list[str]:
-    """Move folders up to another one, and return the new names of those that could be moved."""
-    moved: list[str] = []
+def _move(folder: int, names: Iterable[str], top: int) -> Iterator[str]:
+    """Move folders up to another one, and yield the new names of those that could be moved."""
     for old in names:
         with suppress(OSError):
             new = secrets.token_hex(12)
             os.close(open_owned(folder, old))  # a folder that is read-only cannot be moved
             os.rename(old, new, src_dir_fd=folder, dst_dir_fd=top)
-            moved.append(new)
-    return moved
+            yield new

@@ -1,9 +1,8 @@
 """Paths that a caller names in a workspace: patterns of the Go library doublestar, and folders.
 
-``*``, ``?`` and ``[...]`` stay within one name, ``{a,b}`` stands for two patterns, and ``**`` as a
-whole part for any number of folders. Patterns are hostile: the cost of one is bounded by its length
-times the length of the path. No library matches a path name by name, which is needed to enter only
-those folders that can hold a match.
+``{a,b}`` stands for two patterns, and ``**`` as a whole part for any number of folders. Patterns
+are hostile: the cost of one is bounded by its length times the length of the path. No library
+matches name by name, which is needed to enter only those folders that can hold a match.
 """
 
 from __future__ import annotations
@@ -11,8 +10,9 @@ from __future__ import annotations
 import fnmatch
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import PurePosixPath
 from types import MappingProxyType
 
@@ -27,9 +27,8 @@ FOLDERS: Mapping[str, str] = MappingProxyType(
 MAX_PATTERNS = 100
 MAX_PATTERN_CHARS = 1024
 MAX_EXPANDED = 256
-"""How many patterns there may be once all braces are expanded."""
+"""How many patterns there may be once all braces are expanded, with so many characters:"""
 MAX_EXPANDED_CHARS = 8192
-"""Characters of those together."""
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))(?=/|\Z)", re.ASCII)
 _TOP = ("skills", "work", "out", "runs")
@@ -38,6 +37,11 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _TOKEN = re.compile(r"[{},]|(?:\[[!^]?[^\]]*\]|[^{},\[])+|\[")
 _CLASS = re.compile(r"\[([!^]?)([^\]]*)\]")
 _RANGE = re.compile("(.)-(.)|.")
+
+_TOO_MUCH = (
+    f"makes the patterns too many: with '{{a,b}}' expanded, {MAX_EXPANDED} with"
+    f" {MAX_EXPANDED_CHARS} characters are allowed; use '*' instead"
+)
 
 _Segment = str | re.Pattern[str] | None
 """One part of a pattern: a plain name, an expression for names, or None for ``**``."""
@@ -49,10 +53,7 @@ _State = tuple[int, int]
 class Matcher:
     """Patterns, and how far a path has come in each; begins at the workspace itself.
 
-    Attributes:
-        patterns: The parts of each pattern.
-        states: The positions of the path in them.
-        hidden: Whether ``**`` matches folders and files whose names begin with a dot.
+    If `hidden`, ``**`` matches folders and files whose names begin with a dot.
     """
 
     patterns: tuple[tuple[_Segment, ...], ...]
@@ -96,10 +97,9 @@ class Matcher:
 def normalize(pattern: str, variables: Mapping[str, str] = FOLDERS) -> str:
     """Return an untrusted pattern relative to the workspace; its braces stay.
 
-    A variable at the beginning becomes its folder, empty and ``.`` parts are dropped, and a
-    pattern that ends in ``/`` means everything below that folder. A `WorkspaceError` refuses
-    patterns that are empty, absolute or too long, have ``..``, a backslash or control characters,
-    or begin with an unknown variable.
+    A variable at the beginning becomes its folder, empty and ``.`` parts are dropped, and a ``/``
+    at the end means everything below. A `WorkspaceError` refuses patterns that are empty, absolute
+    or too long, have ``..``, a backslash or control characters, or an unknown variable.
     """
     if len(pattern) > MAX_PATTERN_CHARS:
         raise _refused(pattern, f"has more than {MAX_PATTERN_CHARS} characters; shorten it")
@@ -116,8 +116,7 @@ def matcher(
     """Compile patterns to a matcher that stands at the workspace.
 
     If `hidden` is False, wildcards do not match a dot at the beginning of a name, as in shells.
-    Raises a `WorkspaceError` if `normalize` refuses a pattern, if it is malformed, or if there are
-    too many of them, before or after their braces are expanded.
+    A `WorkspaceError` refuses what `normalize` does, malformed patterns, and too many of them.
     """
     if len(patterns) > MAX_PATTERNS:
         raise WorkspaceError(
@@ -130,17 +129,20 @@ def matcher(
             expanded.setdefault(_split(plain, pattern), pattern)
         chars = sum(len(part) + 1 for parts in expanded for part in parts)
         if len(expanded) > MAX_EXPANDED or chars > MAX_EXPANDED_CHARS:
-            raise _too_much(pattern)
-    compiled = tuple(_compile(parts, pattern, hidden) for parts, pattern in expanded.items())
+            raise _refused(pattern, _TOO_MUCH)
+    compiled: list[tuple[_Segment, ...]] = []
+    for parts, pattern in expanded.items():
+        segments = [None if part == "**" else _segment(part, pattern, hidden) for part in parts]
+        pairs = pairwise(("", *segments))  # several ``**`` in a row are one
+        compiled.append(tuple(after for before, after in pairs if (before, after) != (None, None)))
     states = (_arrive(parts, which, 0) for which, parts in enumerate(compiled))
-    return Matcher(compiled, frozenset[_State]().union(*states), hidden)
+    return Matcher(tuple(compiled), frozenset[_State]().union(*states), hidden)
 
 
 def substitute(path: str, variables: Mapping[str, str] = FOLDERS) -> str:
     """Return a path or pattern with the variable that it begins with replaced by its folder.
 
-    Both ``$OUTPUT_DIR/x`` and ``${OUTPUT_DIR}/x`` are variables; an unknown one raises a
-    `WorkspaceError`.
+    An unknown variable raises a `WorkspaceError`.
     """
     if not path.startswith("$"):
         return path
@@ -164,10 +166,9 @@ def take_variable(path: str, variables: Mapping[str, str]) -> tuple[str, str] | 
 def working_folder(cwd: str, skill: str, variables: Mapping[str, str]) -> PurePosixPath | None:
     """Return the folder of a workspace that a ``cwd`` means, whether or not it exists.
 
-    Empty is the skill's own folder, and relative paths lie below it. ``$WORK_DIR``,
-    ``${OUTPUT_DIR}`` and the other folder variables of a run may come first. Absolute paths begin
-    at the workspace. The result has no ``..``, and no links of a staged skill; it is None if the
-    path leads elsewhere, or cannot be the name of a folder.
+    Relative paths lie below the skill's own folder, or that of the variable that they begin with;
+    absolute ones begin at the workspace. The result has no ``..``, and no links of a staged skill;
+    it is None if the path leads elsewhere, or cannot be the name of a folder.
     """
     if not cwd.isprintable():
         return None
@@ -221,21 +222,10 @@ def _expand(plain: str, pattern: str) -> list[str]:
         else:
             begun = [before + token for before in begun]
         if len(begun) + len(done) > MAX_EXPANDED:
-            raise _too_much(pattern)
+            raise _refused(pattern, _TOO_MUCH)
     if outer:
         raise _refused(pattern, "has a '{' without its other half; write '[{]'")
     return begun
-
-
-def _compile(parts: Iterable[str], pattern: str, hidden: bool) -> tuple[_Segment, ...]:
-    """Compile the parts of a pattern; several ``**`` in a row are one."""
-    segments: list[_Segment] = []
-    for part in parts:
-        if part != "**":
-            segments.append(_segment(part, pattern, hidden))
-        elif not segments or segments[-1] is not None:
-            segments.append(None)
-    return tuple(segments)
 
 
 def _segment(part: str, pattern: str, hidden: bool) -> _Segment:
@@ -260,14 +250,6 @@ def _arrive(pattern: Sequence[_Segment], which: int, at: int) -> set[_State]:
     """Return the states of a path that arrives at a part: ``**`` may also match no folder."""
     is_deep = at < len(pattern) and pattern[at] is None
     return {(which, at), (which, at + 1)} if is_deep else {(which, at)}
-
-
-def _too_much(pattern: str) -> WorkspaceError:
-    return _refused(
-        pattern,
-        f"makes the patterns too many: with '{{a,b}}' expanded, {MAX_EXPANDED} with"
-        f" {MAX_EXPANDED_CHARS} characters are allowed; use '*' instead",
-    )
 
 
 def _refused(pattern: str, reason: str) -> WorkspaceError:

@@ -1,4 +1,4 @@
-"""Finds and reads the files that a run left in its workspace.
+"""Finds, reads, keeps and describes the files that a run left in its workspace.
 
 A program may have left anything, and may still be changing it: links to secrets, FIFOs, 10^5 files,
 a file that never ends. No link is followed, everything is bounded, and whatever is not taken is
@@ -10,24 +10,34 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from skillsearch.errors import WorkspaceError
-from skillsearch.execution.content import HEAD_BYTES, media_type
+from skillsearch.errors import SkillSearchError, WorkspaceError
+from skillsearch.execution import types
+from skillsearch.execution.artifacts import ArtifactStore
+from skillsearch.execution.capture import visible_text, whole_characters
 from skillsearch.execution.files import TEMPORARY, bounded, chunks_of, open_plain, reason
 from skillsearch.execution.globs import FOLDERS, Matcher, matcher
-from skillsearch.execution.metadata import METADATA
-from skillsearch.execution.types import CEILINGS, LINKS, OutputSpec, Parts
-from skillsearch.execution.workspace import Workspace
+from skillsearch.execution.preparation import PreparedRun
+from skillsearch.execution.tracing import span
+from skillsearch.execution.workspace import METADATA, Workspace
+from skillsearch.files.media_types import HEAD_BYTES, is_text, media_type
 from skillsearch.files.openat import open_folder, using
 from skillsearch.files.paths import is_utf8, shown
+from skillsearch.text.safe_text import listed
 
 MAX_ENTRIES = 20_000
 """Files, folders and others that one collection looks at."""
 MAX_DEPTH = 32
 MAX_SECONDS = 30.0
 """Time limit of the search for files; patterns and names made to match slowly reach it."""
+MAX_AUTOMATIC = 20
+"""Files that are collected if nothing was asked for."""
+
+_AUTOMATIC = types.OutputSpec(globs=("out/**",), max_files=MAX_AUTOMATIC, only_new=True)
+_NAMED = 5
+"""Files that a warning names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +61,138 @@ class Collected:
     limits_hit: bool = False
 
 
+_Files = Sequence[CollectedFile]
+
+
+class Gathering:
+    """The outputs of a run gathered so far; `texts` may be the primary output.
+
+    Problems become warnings, not errors: the command ran, and its result is worth having.
+    """
+
+    def __init__(self, run: PreparedRun, store: ArtifactStore | None) -> None:
+        """Begin with nothing."""
+        self.files: dict[str, types.OutputFile] = {}
+        self.texts: list[types.OutputFile] = []
+        self.artifacts: list[types.ArtifactRef] = []
+        self.warnings: list[str] = []
+        self._run = run
+        self._exec_id = run.workspace.path.name
+        self._store = store
+
+    def gather(self, request: types.RunRequest, *, failed: bool) -> None:
+        """Collect the outputs of the run, and keep those that are to be kept."""
+        specs = output_specs(request)
+        for spec in specs:
+            collected = self._collect(spec)
+            files: _Files = collected.files
+            if failed:
+                files, notes = without_empty(files)
+                self.warnings += notes
+            saved = self._save(files, spec) if spec.save else {}
+            self._describe(files, spec, saved if request.omit_inline_content else ())
+            self.artifacts += saved.values()
+            record = {
+                "globs": spec.globs,
+                "saved_as": [ref.name for ref in saved.values()],
+                "versions": [ref.version for ref in saved.values()],
+                "limits_hit": collected.limits_hit,
+            }
+            try:
+                self._run.workspace.record("outputs", record)
+            except SkillSearchError as error:
+                self.warnings.append(f"The outputs are not recorded in metadata.json: {error}")
+        if request.save_as_artifacts and not request.output_files:
+            self.warnings.append(
+                "save_as_artifacts has no effect without output_files; name the files there."
+            )
+        if request.omit_inline_content and not any(spec.save for spec in specs):
+            self.warnings.append("omit_inline_content has no effect: nothing is to be saved.")
+
+    def _collect(self, spec: types.OutputSpec) -> Collected:
+        run, patterns = self._run, ", ".join(spec.globs)
+        try:
+            with span("workspace.collect", exec_id=self._exec_id, patterns=patterns) as tell:
+                collected = collect(run.workspace, spec, run.variables, run.since_ns)
+                tell(count=len(collected.files))
+        except SkillSearchError as error:
+            self.warnings.append(f"Outputs were not collected: {error}")
+            return Collected()
+        self.warnings += collected.warnings
+        return collected
+
+    def _save(
+        self, files: Sequence[CollectedFile], spec: types.OutputSpec
+    ) -> dict[str, types.ArtifactRef]:
+        """Keep files as artifacts; return those that are kept, by the name of the file."""
+        if self._store is None:
+            self.warnings.append("There is no artifact store; the outputs are not kept.")
+            return {}
+        saved, notes = {}, []
+        for file in files:
+            if file.truncated:
+                notes.append(f"{shown(file.name)} is cut, and is not kept; raise its limits.")
+                continue
+            try:
+                name = spec.name_template + file.name
+                saved[file.name] = self._store.save(name, file.data, file.media_type)
+            except (SkillSearchError, OSError) as error:
+                notes.append(f"{shown(file.name)} is not kept: {error}")
+        self.warnings += bounded(notes)
+        return saved
+
+    def _describe(self, files: _Files, spec: types.OutputSpec, omitted: Collection[str]) -> None:
+        with span("workspace.inline", exec_id=self._exec_id, count=len(files)):
+            for file in files:
+                inline = spec.inline and file.name not in omitted
+                is_candidate = spec is _AUTOMATIC and file.size <= types.MAX_PRIMARY_BYTES
+                told = output_file(file, inline=inline or is_candidate)
+                if told.content is not None and file.is_new:
+                    self.texts.append(told)
+                if inline or file.name not in self.files:
+                    self.files[file.name] = told if inline else replace(told, content=None)
+
+
+def output_specs(request: types.RunRequest) -> tuple[types.OutputSpec, ...]:
+    """Return what a request wants to be collected; by default the first files of ``out``."""
+    older = types.OutputSpec(
+        globs=request.output_files,
+        inline=True,
+        save=request.save_as_artifacts,
+        name_template=request.artifact_prefix,
+    )
+    given = (older, request.outputs)
+    return tuple(spec for spec in given if spec is not None and spec.globs) or (_AUTOMATIC,)
+
+
+def primary_output(files: Sequence[types.OutputFile]) -> types.OutputFile | None:
+    """Return the first file by name that holds a text of at most `MAX_PRIMARY_BYTES`."""
+    texts = (file for file in files if file.content and file.size_bytes <= types.MAX_PRIMARY_BYTES)
+    return min(texts, key=lambda file: file.name, default=None)
+
+
+def output_file(file: CollectedFile, *, inline: bool) -> types.OutputFile:
+    """Return the description of a collected file, with its content if that is wanted and text.
+
+    The text is made safe to show; its exact bytes stay in the workspace and in the artifact.
+    """
+    data = whole_characters(file.data) if file.truncated else file.data
+    content = visible_text(data) if inline and is_text(file.media_type, data) else None
+    return types.OutputFile(file.name, file.media_type, file.size, content, file.truncated)
+
+
+def without_empty(files: _Files) -> tuple[list[CollectedFile], list[str]]:
+    """Drop the empty files of a failed run, which were begun and never written, with a warning."""
+    full = [file for file in files if file.size]
+    if len(full) == len(files):
+        return full, []
+    names = listed((shown(file.name) for file in files if not file.size), _NAMED)
+    return full, [f"The command failed, so empty files are left out: {names}."]
+
+
 def collect(
     workspace: Workspace,
-    spec: OutputSpec,
+    spec: types.OutputSpec,
     variables: Mapping[str, str] = FOLDERS,
     since_ns: int = 0,
     *,
@@ -62,12 +201,11 @@ def collect(
 ) -> Collected:
     """Read the matching files of a workspace.
 
-    A file that has several names is taken once. metadata.json and the links that every staged
-    skill has are left out. Raises a `WorkspaceError` if a pattern or limit cannot be used, or the
-    workspace is gone.
+    A file that has several names is taken once; machinery of the workspace is left out. Raises a
+    `WorkspaceError` if a pattern or limit cannot be used, or the workspace is gone.
     """
     patterns = matcher(spec.globs, variables, hidden=spec.hidden)
-    for name, ceiling in CEILINGS.items():
+    for name, ceiling in types.CEILINGS.items():
         value: int = getattr(spec, name)
         if not 1 <= value <= ceiling:
             raise WorkspaceError(f"{name} is {value}; give a number from 1 to {ceiling}.")
@@ -85,10 +223,8 @@ def collect(
 
 
 class _Collection:
-    """The files found so far, those that were read, and warnings."""
-
     def __init__(
-        self, spec: OutputSpec, since_ns: int, max_entries: int, max_seconds: float
+        self, spec: types.OutputSpec, since_ns: int, max_entries: int, max_seconds: float
     ) -> None:
         self.files: list[CollectedFile] = []
         self.limits: list[str] = []
@@ -96,74 +232,59 @@ class _Collection:
         self.limits_hit = False
         self._spec = spec
         self._since_ns = since_ns
-        self._found: list[Parts] = []
+        self._found: list[types.Parts] = []
         self._max_entries = self._entries_left = max_entries
         self._max_seconds = max_seconds
         self._deadline = time.monotonic() + max_seconds
         self._is_stopped = False
         self._read: dict[tuple[int, int], str] = {}
 
-    def add_folder(self, fd: int, above: Parts, patterns: Matcher) -> None:
+    def add_folder(self, fd: int, above: types.Parts, patterns: Matcher) -> None:
         """Find the matching files below an open folder."""
-        for name, kind in self._entries(fd, patterns):
+        for name in sorted(self._names(fd, patterns)):
             if time.monotonic() > self._deadline:
                 if not self._is_stopped:
                     self._stop(f"The search for files took longer than {self._max_seconds:g} s")
                 return
-            parts, inner = (*above, name), patterns.below(name)
-            if (inner.is_match or inner.goes_on) and not _is_ours(parts, kind):
-                self._add(fd, parts, kind, inner)
+            inner = patterns.below(name)
+            if inner.is_match or inner.goes_on:
+                self._add(fd, (*above, name), inner)
 
-    def _add(self, folder: int, parts: Parts, kind: str, patterns: Matcher) -> None:
-        """Take note of a file, a folder or another thing in an open folder."""
-        if kind == "folder":
-            if patterns.goes_on:
-                self._add_subfolder(folder, parts, patterns)
-        elif kind == "link":
-            self._leave_out(parts, "it is a link")
-        elif not patterns.is_match:
+    def _names(self, fd: int, patterns: Matcher) -> Collection[str]:
+        """Return the names in an open folder; of too many the first."""
+        if patterns.next_names is not None:
+            return patterns.next_names  # found even among more than can be looked at
+        names: list[str] = []
+        with os.scandir(fd) as entries:
+            for entry in entries:
+                if self._entries_left <= 0:
+                    self._stop(f"Only {self._max_entries:,} files and folders were looked at")
+                    break
+                self._entries_left -= 1
+                names.append(entry.name)
+        return names
+
+    def _add(self, folder: int, parts: types.Parts, patterns: Matcher) -> None:
+        """Take note of a file, or of what is in a folder."""
+        try:
+            mode = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False).st_mode
+        except OSError:
             return
-        elif kind == "other":
-            self._leave_out(parts, "it is not a plain file")
-        elif not is_utf8(parts[-1]):
-            self._leave_out(parts, "its name is not UTF-8")
+        is_folder = stat.S_ISDIR(mode)
+        wanted = patterns.goes_on and not self._is_stopped if is_folder else patterns.is_match
+        if _is_ours(parts, mode) or not (wanted or stat.S_ISLNK(mode)):
+            return
+        if why := _unusable(parts, mode):
+            self.limits_hit |= is_folder and len(parts) >= MAX_DEPTH
+            self._leave_out(parts, why)
+        elif is_folder:
+            try:
+                with using(open_folder(folder, parts[-1:])) as inner:
+                    self.add_folder(inner, parts, patterns)
+            except OSError as error:
+                self._leave_out(parts, reason(error))
         else:
             self._found.append(parts)
-
-    def _entries(self, fd: int, patterns: Matcher) -> list[tuple[str, str]]:
-        """Return the names in an open folder with their kinds, sorted; of too many the first."""
-        names: Collection[str] | None = patterns.next_names
-        if names is None:  # plain names are found even among more than can be looked at
-            names = []
-            with os.scandir(fd) as entries:
-                for entry in entries:
-                    if self._entries_left <= 0:
-                        self._stop(f"Only {self._max_entries:,} files and folders were looked at")
-                        break
-                    self._entries_left -= 1
-                    names.append(entry.name)
-        return [(name, kind) for name in sorted(names) if (kind := _kind(fd, name))]
-
-    def _stop(self, what: str) -> None:
-        self._is_stopped = self.limits_hit = True
-        self.limits.append(f"{what}; name fewer folders in the patterns, or leave fewer files.")
-
-    def _add_subfolder(self, fd: int, parts: Parts, patterns: Matcher) -> None:
-        """Open a folder in an open one and find the matching files below it."""
-        if self._is_stopped:
-            return
-        if len(parts) >= MAX_DEPTH:
-            self.limits_hit = True
-            self._leave_out(parts, f"it lies {MAX_DEPTH} folders deep")
-            return
-        if not is_utf8(parts[-1]):
-            self._leave_out(parts, "its name is not UTF-8")
-            return
-        try:
-            with using(open_folder(fd, parts[-1:])) as inner:
-                self.add_folder(inner, parts, patterns)
-        except OSError as error:
-            self._leave_out(parts, reason(error))
 
     def read(self, top: int) -> None:
         """Read the files that were found, by name, until a limit is reached."""
@@ -211,24 +332,28 @@ class _Collection:
         self.files.append(CollectedFile(name, data[:limit], size, kind, size > limit, is_new))
         return min(size, limit)
 
-    def _leave_out(self, parts: Parts, why: str) -> None:
+    def _stop(self, what: str) -> None:
+        self._is_stopped = self.limits_hit = True
+        self.limits.append(f"{what}; name fewer folders in the patterns, or leave fewer files.")
+
+    def _leave_out(self, parts: types.Parts, why: str) -> None:
         self.warnings.append(f"{shown('/'.join(parts))} was not collected: {why}.")
 
 
-def _kind(folder: int, name: str) -> str | None:
-    try:
-        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
-    except OSError:
-        return None
-    if stat.S_ISLNK(mode):
-        return "link"
-    if stat.S_ISDIR(mode):
-        return "folder"
-    return "file" if stat.S_ISREG(mode) else "other"
-
-
-def _is_ours(parts: Parts, kind: str) -> bool:
+def _is_ours(parts: types.Parts, mode: int) -> bool:
     """Return whether an entry is machinery of the workspace rather than left by a command."""
     if len(parts) == 1:
         return parts[0] == METADATA or parts[0].startswith(TEMPORARY)
-    return kind == "link" and parts[0] == "skills" and len(parts) == 3 and parts[2] in LINKS
+    is_link_place = parts[0] == "skills" and len(parts) == 3 and parts[2] in types.LINKS
+    return is_link_place and stat.S_ISLNK(mode)
+
+
+def _unusable(parts: types.Parts, mode: int) -> str:
+    """Return why an entry is not collected or entered, if so."""
+    if stat.S_ISLNK(mode):
+        return "it is a link"
+    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+        return "it is not a plain file"
+    if stat.S_ISDIR(mode) and len(parts) >= MAX_DEPTH:
+        return f"it lies {MAX_DEPTH} folders deep"
+    return "" if is_utf8(parts[-1]) else "its name is not UTF-8"

@@ -10,7 +10,6 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -19,26 +18,19 @@ from skillsearch.execution.commands import CommandPolicy
 from skillsearch.execution.files import remove_tree, replace_file
 from skillsearch.execution.globs import FOLDERS, working_folder
 from skillsearch.execution.inputs import InputStager
-from skillsearch.execution.metadata import InputRecord
 from skillsearch.execution.staging import stage_skill
 from skillsearch.execution.tracing import span
-from skillsearch.execution.types import (
-    InputSpec,
-    Limits,
-    Program,
-    RunRequest,
-    StagedInput,
-)
+from skillsearch.execution.types import InputSpec, Limits, Program, RunRequest, StagedInput
 from skillsearch.execution.workspace import Workspace
 from skillsearch.files.openat import open_folder, using
-from skillsearch.files.paths import shown
+from skillsearch.files.paths import is_utf8, shown
 from skillsearch.text.safe_text import one_line
+from skillsearch.types import JsonValue
 
 EDITORS = ("EDITOR", "VISUAL")
 """Variables that name the editor of a command."""
-MAX_VARIABLES = 100
-MAX_BYTES = 64 << 10
-"""Names and values of the caller's variables together."""
+MAX_VARIABLES, MAX_BYTES = 100, 64 << 10
+"""Of the caller: names and values together."""
 
 _ALWAYS = ("/usr/local/bin", "/usr/bin", "/bin")
 _IF_PRESENT = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/opt/homebrew/bin")
@@ -94,7 +86,6 @@ class PreparedRun:
         cwd: The folder of the program, from the workspace.
         variables: Names that patterns may begin with, and their folders.
         since_ns: When it began, by the clock of the workspace's disk.
-        warnings: One line each.
     """
 
     workspace: Workspace
@@ -109,17 +100,16 @@ class PreparedRun:
 def prepare_run(
     workspace: Workspace,
     request: RunRequest,
-    *,
     policy: CommandPolicy,
     limits: Limits,
     stager: InputStager,
 ) -> PreparedRun:
-    """Stage skill and inputs, check the command, and make the program.
-
-    Raises an `ExecutionError` if the command is refused, or part of the run is not available.
-    """
-    if request.editor_text is not None:
-        check_editor(request.env)
+    """Stage skill and inputs, and make the program of a command; else raise `ExecutionError`."""
+    if request.editor_text is not None and (named := [e for e in EDITORS if e in request.env]):
+        raise ExecutionError(
+            f"editor_text sets {' and '.join(EDITORS)}, but env sets {' and '.join(named)}; leave"
+            " out one or the other."
+        )
     exec_id = workspace.path.name
     run_dir = workspace.new_run_dir()
     since_ns = run_dir.lstat().st_ctime_ns
@@ -129,42 +119,38 @@ def prepare_run(
     with span("workspace.stage.files", exec_id=exec_id, count=len(request.inputs)):
         inputs, notes = stager.stage(workspace, request.inputs, variables)
     if inputs:
-        workspace.record(*map(_record, request.inputs, inputs))
+        workspace.record("inputs", *map(_record, request.inputs, inputs))
     env = clean_environment(workspace, run_dir, request.skill, request.env)
     if request.editor_text is not None:
         env |= write_editor(workspace, request.editor_text, env["PATH"])
-    cwd, warnings = _choose_folder(workspace, request.cwd, skill.rel_path, variables)
-    is_in_skill = cwd == PurePosixPath(skill.rel_path)
+    own = PurePosixPath(skill.rel_path)
+    cwd = working_folder(request.cwd, skill.rel_path, variables)
+    warnings = [*skill.notes, *notes]
+    if cwd is None or not workspace.has_folder(*cwd.parts):
+        cwd = own
+        warnings.append(
+            f"cwd {shown(request.cwd)} is not a folder of the workspace; the command ran in {own}."
+        )
     program = Program(
-        argv=policy.argv(request.command, skill=skill.path if is_in_skill else None),
+        argv=policy.argv(request.command, skill=skill.path if cwd == own else None),
         cwd=workspace.path / cwd,
         workspace=workspace.path,
         env=env,
         stdin=request.stdin.encode("utf-8", "replace"),
         limits=limits,
     )
-    told = (*skill.notes, *notes, *warnings)
-    return PreparedRun(workspace, program, cwd, variables, since_ns, inputs, told)
+    return PreparedRun(workspace, program, cwd, variables, since_ns, inputs, tuple(warnings))
 
 
-def _record(spec: InputSpec, staged: StagedInput) -> InputRecord:
+def _record(spec: InputSpec, staged: StagedInput) -> dict[str, JsonValue]:
     found = staged.artifact
-    resolved, version = (found.ref, found.version) if found else (spec.source, None)
-    return InputRecord(spec.source, staged.name, resolved, version, spec.mode)
-
-
-def _choose_folder(
-    workspace: Workspace, cwd: str, skill: str, variables: Mapping[str, str]
-) -> tuple[PurePosixPath, tuple[str, ...]]:
-    """Return the folder to run in, and a warning if it is not the one that was asked for."""
-    found = working_folder(cwd, skill, variables)
-    if found is not None:
-        with suppress(OSError):  # it does not exist, or a part of it is a link
-            os.close(workspace.open(*found.parts))
-            return found, ()
-    return PurePosixPath(skill), (
-        f"cwd {shown(cwd)} is not a folder of the workspace; the command ran in {skill}.",
-    )
+    return {
+        "from": spec.source,
+        "to": staged.name,
+        "resolved": found.ref if found else spec.source,
+        "version": found.version if found else None,
+        "mode": spec.mode,
+    }
 
 
 def clean_environment(
@@ -174,10 +160,13 @@ def clean_environment(
 
     Nothing comes from this process but the folder of its Python, which is first in ``PATH``.
     The run's folder is also its home and its folder of temporary files: what earlier commands left
-    (.bash_profile, .gitconfig) starts nothing in this one. In trpc-agent-go the caller's variables
-    override those of the run; here a caller, who may be a model, can override only ``LANG`` and
-    ``TERM``, and a `WorkspaceError` refuses variables that start code.
+    (.bash_profile, .gitconfig) starts nothing in this one. A caller, who may be a model, can
+    override only ``LANG`` and ``TERM``; a `WorkspaceError` refuses variables that start code.
     """
+    python = str(Path(sys.executable).parent)
+    has_python = python.startswith("/") and ":" not in python
+    folders = [python] if has_python and os.access(f"{python}/python3", os.X_OK) else []
+    folders += [*_ALWAYS, *(folder for folder in _IF_PRESENT if os.access(folder, os.X_OK))]
     fixed = {
         "WORKSPACE_DIR": str(workspace.path),
         "SKILLS_DIR": str(workspace.skills),
@@ -187,7 +176,7 @@ def clean_environment(
         "SKILL_NAME": one_line(skill, _MAX_SKILL_CHARS),
         "HOME": str(run_dir),
         "TMPDIR": str(run_dir),
-        "PATH": _search_path(),
+        "PATH": ":".join(dict.fromkeys(folders)),
     }
     texts = (text for variable in given.items() for text in variable)
     size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
@@ -203,33 +192,15 @@ def clean_environment(
 
 
 def _refusal(name: str, value: str, fixed: Mapping[str, str]) -> str | None:
-    """Return why a variable is refused, and the next step; None if it is accepted."""
     if not _NAME.fullmatch(name):
         return "has an impossible name; use letters, digits and '_'"
     if name in fixed:
         return "is set for every run; use another name"
     if _REFUSED.fullmatch(name) and not _HARMLESS.fullmatch(name):
         return "can make programs load or start other code; leave it out"
-    if "\0" in value or any("\ud800" <= char <= "\udfff" for char in value):
+    if "\0" in value or not is_utf8(value):
         return "holds characters that no variable should; write them to a file"
     return None
-
-
-def _search_path() -> str:
-    own = str(Path(sys.executable).parent)
-    has_python = own.startswith("/") and ":" not in own and os.access(f"{own}/python3", os.X_OK)
-    folders = [own] if has_python else []
-    folders += [*_ALWAYS, *(folder for folder in _IF_PRESENT if os.access(folder, os.X_OK))]
-    return ":".join(dict.fromkeys(folders))
-
-
-def check_editor(env: Mapping[str, str]) -> None:
-    """Refuse variables that name an editor besides the one for a given text."""
-    if named := [name for name in EDITORS if name in env]:
-        raise ExecutionError(
-            f"editor_text sets {' and '.join(EDITORS)}, but env sets {' and '.join(named)}; leave"
-            " out one or the other."
-        )
 
 
 def write_editor(workspace: Workspace, text: str, search_path: str) -> dict[str, str]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 Tell = Callable[..., None]
@@ -26,46 +26,36 @@ def command_name(command: str | tuple[str, ...]) -> str:
     return words[0] if words and _PROGRAM.fullmatch(words[0]) else ""
 
 
-class span:
-    """A step of a run, recorded as a child of the caller's own span; enter it for a `Tell`.
+@contextmanager
+def span(name: str, **attributes: str | int | bool) -> Iterator[Tell]:
+    """Record a step of a run as a child of the caller's own span.
 
     An error inside sets the status to the name of its type, because its message may hold paths
     and values of the run. The error itself passes through.
     """
+    api = _api()
+    manager: Any = None
+    opened: Any = None
+    with suppress(Exception):
+        manager = api.get_tracer("skillsearch").start_as_current_span(
+            name, attributes=attributes, record_exception=False, set_status_on_exception=False
+        )
+        opened = manager.__enter__()
 
-    def __init__(self, name: str, **attributes: str | int | bool) -> None:
-        """Name the step, with the attributes that are known when it begins."""
-        self._name = name
-        self._attributes = attributes
-        self._manager: Any = None
-        self._span: Any = None
-
-    def __enter__(self) -> Tell:
-        api = _api()
-        if api is not None:
-            with suppress(Exception):
-                self._manager = api.get_tracer("skillsearch").start_as_current_span(
-                    self._name,
-                    attributes=self._attributes,
-                    record_exception=False,
-                    set_status_on_exception=False,
-                )
-                self._span = self._manager.__enter__()
-        return self._tell
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._span is None:
-            return
-        if kind is not None:
-            with suppress(Exception):
-                self._span.set_status(_api().StatusCode.ERROR, kind.__name__)
+    def tell(**more: str | int | bool) -> None:
         with suppress(Exception):
-            self._manager.__exit__(None, None, None)
+            opened.set_attributes(more)
 
-    def _tell(self, **attributes: str | int | bool) -> None:
-        if self._span is not None:
+    try:
+        yield tell
+    except BaseException as error:
+        with suppress(Exception):
+            opened.set_status(api.StatusCode.ERROR, type(error).__name__)
+        raise
+    finally:
+        if opened is not None:
             with suppress(Exception):
-                self._span.set_attributes(attributes)
+                manager.__exit__(None, None, None)
 
 
 @functools.cache

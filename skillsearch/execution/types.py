@@ -1,14 +1,11 @@
-"""The values of a run: request and result, program and how it ended, and what an executor isolates.
-
-Names, defaults and limits of a request follow ``skill_run`` in trpc-agent-go.
-"""
+"""The values of a run; a request's names and defaults follow ``skill_run`` in trpc-agent-go."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, cast
 
 from skillsearch.types import JsonValue
 
@@ -23,10 +20,8 @@ CEILINGS = {"max_files": 1_000, "max_file_bytes": 64 << 20, "max_total_bytes": 2
 MAX_COMMAND_BYTES = 32 << 10
 MAX_PRIMARY_BYTES = 32 << 10
 """Size of the largest file that can be the primary output."""
-DEFAULT_TIMEOUT = 300.0
-"""Seconds, as in trpc-agent-go."""
-MAX_TIMEOUT = 3600.0
-"""Seconds; the longest timeout of a skill's command."""
+DEFAULT_TIMEOUT, MAX_TIMEOUT = 300.0, 3600.0
+"""Seconds that a skill's command may take."""
 
 LINKS = {"out": "../../out", "work": "../../work", "inputs": "../../work/inputs"}
 """Links at the top of a staged skill, in place of its own entries of these names."""
@@ -40,8 +35,7 @@ class InputSpec:
     """A file or folder to put into the workspace before the run.
 
     Attributes:
-        source: ``artifact://name[@version]``, ``host:///absolute/path``,
-            ``workspace://path`` or ``skill://name/path``; ``from`` in JSON.
+        source: A URI of ``artifact``, ``host``, ``workspace`` or ``skill``; ``from`` in JSON.
         to: Target below the workspace; empty for ``work/inputs/`` and the source's last part.
         pin: Whether an artifact without a version keeps the version that was first staged.
     """
@@ -58,8 +52,7 @@ class OutputSpec:
 
     Attributes:
         globs: Patterns below the workspace, with ``**``; ``$OUTPUT_DIR/x`` is ``out/x``.
-        save: Whether to keep the files as artifacts.
-        name_template: Prefix of the artifacts' names.
+        save: Whether to keep the files as artifacts, whose names begin with ``name_template``.
         hidden: Whether wildcards match names that begin with a dot.
         only_new: Whether to skip files that this run did not change.
     """
@@ -80,12 +73,10 @@ class RunRequest:
     """A command of a skill, and everything that belongs to its run.
 
     Attributes:
-        folder: The skill's folder on this machine.
         command: Shell text for ``bash -lc``, or a program with its arguments, run without a shell.
         cwd: Where to run: below the skill, or one of the folders of the workspace.
         editor_text: Text that an editor opened by the command writes; None for no editor.
-        timeout: Seconds; None for the default.
-        output_files: Patterns to collect in the older way, with the two options below it.
+        output_files: Patterns to collect in the older way, with the options below it.
         omit_inline_content: Whether to return only the names of saved files.
     """
 
@@ -105,10 +96,30 @@ class RunRequest:
     artifact_prefix: str = ""
 
 
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value.to_dict() if isinstance(value, Record) else value
+
+
+class Record:
+    """A dataclass with a JSON form."""
+
+    __slots__ = ()
+    OPTIONAL: ClassVar[tuple[str, ...]] = ()
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the JSON form; optional fields that are None or empty are left out."""
+        values = {item.name: getattr(self, item.name) for item in fields(cast("Any", self))}
+        left_out = {name for name in self.OPTIONAL if values[name] in (None, ())}
+        return {name: _plain(value) for name, value in values.items() if name not in left_out}
+
+
 @dataclass(frozen=True, slots=True)
-class OutputFile:
+class OutputFile(Record):
     """A collected file; its content is None if it is binary or was not asked for."""
 
+    OPTIONAL: ClassVar[tuple[str, ...]] = ("content",)
     name: str
     mime_type: str
     size_bytes: int
@@ -117,19 +128,11 @@ class OutputFile:
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form."""
-        content: dict[str, JsonValue] = {} if self.content is None else {"content": self.content}
-        return {
-            "name": self.name,
-            **content,
-            "mime_type": self.mime_type,
-            "size_bytes": self.size_bytes,
-            "truncated": self.truncated,
-            "ref": f"workspace://{self.name}",
-        }
+        return Record.to_dict(self) | {"ref": f"workspace://{self.name}"}
 
 
 @dataclass(frozen=True, slots=True)
-class ArtifactRef:
+class ArtifactRef(Record):
     """A version of an artifact; versions count from 0."""
 
     name: str
@@ -140,13 +143,9 @@ class ArtifactRef:
         """The source by which an input names it."""
         return f"artifact://{self.name}@{self.version}"
 
-    def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
-class StagedInput:
+class StagedInput(Record):
     """A file or folder that was put into the workspace; its size is the sum of its files."""
 
     name: str
@@ -165,48 +164,56 @@ class StagedInput:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Tree:
-    """The contents of a folder.
+    """The contents of a folder; an equal ``state`` says that nothing changed, unless it is racy.
 
     Attributes:
-        files: Plain files, in the order of their paths' bytes.
+        seen_ns: When they were listed; the latest of them changed at ``newest_ns``.
+        files: Plain files in the order of their paths' bytes, and whether each is executable.
         folders: Folders, parents first.
         state: Kind, permissions, inode, size and times of everything.
-        is_settled: Whether an equal ``state`` later means that nothing changed; False if something
-            changed just before.
         notes: What is left out, one sentence each.
     """
 
-    files: tuple[Parts, ...]
-    folders: tuple[Parts, ...]
-    executables: frozenset[Parts]
-    state: tuple[tuple[Parts, tuple[int | str, ...]], ...]
-    is_settled: bool
-    notes: tuple[str, ...]
+    seen_ns: int
+    newest_ns: int = 0
+    files: dict[Parts, bool] = field(default_factory=dict)
+    folders: list[Parts] = field(default_factory=list)
+    state: dict[Parts, tuple[int | str, ...]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class StagedCopy:
-    """A staged skill as this process left it, whatever happened to the copy since."""
-
-    source: Tree
-    copy: Tree
-    digest: str
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """How a run ended, and what came out of it.
+class StagedSkill:
+    """A skill in a workspace, as this process left it.
 
     Attributes:
-        stdout: Output as text; only its beginning and end if there was too much.
-        exit_code: As in `Finished`.
-        output_files: The collected files, by name.
-        primary_output: The first of them by name with a short text of this run.
+        rel_path: Its folder from the workspace, such as ``skills/tea-timer``.
+        source: The skill's own folder when it was last compared, and so for the copy.
+        notes: What is missing from the copy, one sentence each.
+        is_new: Whether it was copied just now.
     """
 
+    path: Path
+    rel_path: str
+    digest: str
+    source: Tree
+    copy: Tree
+    notes: tuple[str, ...]
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult(Record):
+    """How a run ended (see `Finished`), and what came out of it.
+
+    The primary output is the first of the collected files with a short text of this run.
+    """
+
+    OPTIONAL: ClassVar[tuple[str, ...]] = (
+        *("primary_output", "artifact_files", "staged_inputs", "warnings"),
+    )
     stdout: str
     stderr: str
     exit_code: int
@@ -219,32 +226,12 @@ class RunResult:
     staged_inputs: tuple[StagedInput, ...] = ()
     warnings: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form; optional entries that are empty are left out."""
-        optional: dict[str, JsonValue] = {
-            "primary_output": self.primary_output and self.primary_output.to_dict(),
-            "artifact_files": [ref.to_dict() for ref in self.artifact_files],
-            "staged_inputs": [staged.to_dict() for staged in self.staged_inputs],
-            "warnings": list(self.warnings),
-        }
-        return {
-            "stdout": self.stdout,
-            "stderr": self.stderr,
-            "exit_code": self.exit_code,
-            "timed_out": self.timed_out,
-            "duration_ms": self.duration_ms,
-            "executor": self.executor,
-            "output_files": [file.to_dict() for file in self.output_files],
-            **{name: value for name, value in optional.items() if value},
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Resources that one run may use: sizes in bytes, times in seconds.
 
-    Memory (address space) and open files are limited for each process, file size for each file that
-    is written, and output for stdout and stderr each.
+    Memory (address space) and open files are per process, output is for stdout and stderr each.
     """
 
     timeout: float = DEFAULT_TIMEOUT
@@ -257,15 +244,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program as an executor runs it.
+    """A program as an executor runs it, without a shell and with these variables alone.
 
-    Paths are those of this machine; an executor that mounts the workspace elsewhere rewrites them
-    in arguments and variables.
-
-    Attributes:
-        argv: Name and arguments; nothing is added, and no shell reads them.
-        workspace: The only folder that it may write to.
-        env: Its whole environment.
+    It may write to the workspace only. Paths are those of this machine; an executor that mounts the
+    workspace elsewhere rewrites them in arguments and variables.
     """
 
     argv: tuple[str, ...]
@@ -284,7 +266,7 @@ class Finished:
         stdout_dropped: Bytes dropped from the middle of ``stdout``.
         exit_code: As in a shell: 128 plus the number of the signal that ended it; -1 if it could
             not be started, and ``stderr`` says why.
-        problems: Why it was ended, and what else the caller should know: one line each.
+        problems: Why it was ended, and the like: one line each.
     """
 
     stdout: bytes
@@ -298,29 +280,24 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
-class Capabilities:
+class Capabilities(Record):
     """What a program can reach when an executor runs it.
 
     Attributes:
         network: Whether it reaches any network, this machine's loopback included.
         reads_outside: Whether it can read the user's files outside the workspace.
-        sees_processes: Whether it sees other processes of the machine, and may signal them.
+        sees_processes: Whether it sees other processes, and may signal them.
         not_isolated: Remaining exposures that a user must know, one sentence each.
         limits: Names of the enforced `Limits`.
     """
 
     isolation: Isolation
-    network: bool
-    reads_outside: bool
-    writes_outside: bool
-    sees_processes: bool
-    not_isolated: tuple[str, ...]
+    network: bool = False
+    reads_outside: bool = False
+    writes_outside: bool = False
+    sees_processes: bool = False
+    not_isolated: tuple[str, ...] = ()
     limits: tuple[str, ...] = tuple(limit.name for limit in fields(Limits))
-
-    def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form."""
-        lists = {"limits": list(self.limits), "not_isolated": list(self.not_isolated)}
-        return asdict(self) | lists
 
 
 class Executor(Protocol):
@@ -334,7 +311,4 @@ class Executor(Protocol):
         """Return what a program can reach on this machine."""
 
     def run(self, program: Program) -> Finished:
-        """Run a program to its end, leaving nothing that it started.
-
-        Raises an `ExecutorError` if the executor itself cannot be used.
-        """
+        """Run a program to its end, leaving nothing that it started, or raise `ExecutorError`."""

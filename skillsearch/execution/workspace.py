@@ -1,37 +1,42 @@
 """Workspaces: the one folder that the commands of a session write to, one per session.
 
-A lock file beside each tells whether its process lives. The lock is there before the folder and is
-removed after it, and it is released when the process ends, however that ends. So a folder without
-a lock is not ours and is never touched, and one whose lock is free was left by a process that has
-ended. A program inside the workspace cannot reach the lock.
+A lock file beside each, made before and removed after it, is released when its process ends,
+however that ends. So a folder without a lock is not ours and is never touched, and one whose lock
+is free was left by a process that has ended. A program inside cannot reach the lock.
 """
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import logging
 import os
 import re
 import secrets
 import stat
 import threading
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any, Literal
+from weakref import WeakValueDictionary
 
 from skillsearch.config import cache_dir
 from skillsearch.errors import WorkspaceError
-from skillsearch.execution.files import open_owned, remove_tree
-from skillsearch.execution.metadata import Record, WorkspaceMetadata, save_metadata
-from skillsearch.execution.types import StagedCopy
+from skillsearch.execution.files import open_owned, remove_tree, replace_file
+from skillsearch.execution.types import ArtifactRef, Parts, StagedSkill
 from skillsearch.files.openat import open_folder, using
 from skillsearch.files.paths import shown
 
 FOLDERS = (("skills",), ("work",), ("work", "inputs"), ("runs",), ("out",))
-"""Contents of every workspace, besides metadata.json."""
+"""Contents of every workspace, besides `METADATA`."""
+METADATA = "metadata.json"
+METADATA_VERSION = 1
+MAX_RECORDS = 100
+"""The latest of each kind that are kept."""
 MAX_WORKSPACES = 64
 
 _MAX_SAME_TIME = 1_000
@@ -47,13 +52,14 @@ logger = logging.getLogger(__name__)
 class Workspace:
     """The folder of one session, and this process's knowledge of it.
 
-    Its contents are untrusted: a command may have replaced anything in it by anything.
+    Its contents are untrusted: a command may have replaced anything in it by anything. So
+    metadata.json, for people and other tools, is never read back: each save replaces it.
 
     Attributes:
         path: The folder, absolute and without links; the next four are below it.
-        out: The folder from which outputs are collected.
         guard: To be held while skills or inputs are put into it.
         staged: The staged skills by name.
+        inputs: The artifacts that were first put there, by their paths.
     """
 
     def __init__(self, path: Path, lock: int) -> None:
@@ -62,31 +68,29 @@ class Workspace:
         self.skills, self.work = path / "skills", path / "work"
         self.runs, self.out = path / "runs", path / "out"
         self.guard = threading.RLock()
-        self.staged: dict[str, StagedCopy] = {}
-        self.metadata = WorkspaceMetadata.new()
+        self.staged: dict[str, StagedSkill] = {}
+        self.inputs: dict[Parts, ArtifactRef] = {}
+        times = dict.fromkeys(("created_at", "updated_at", "last_access"), _now())
+        records: dict[str, Any] = {"skills": {}, "inputs": [], "outputs": []}
+        self.metadata: dict[str, Any] = {"version": METADATA_VERSION, **times, **records}
         self._lock: int | None = lock
         self._pid = os.getpid()
         self._status = path.lstat()
 
     @classmethod
     def create(cls, base: Path, session: str) -> Workspace:
-        """Make a workspace in a folder, which is made too if it is missing; the caller closes it.
-
-        Raises a `WorkspaceError` if it cannot be made, or if others may enter ``base``.
-        """
-        base = make_base(base)
+        """Make a workspace in a folder as by `make_base`; the caller closes it."""
+        base, lock = make_base(base), None
+        with _usable(base):
+            while lock is None:  # if another process that cleans up was quicker
+                name = f"ws_{safe_id(session)}_{secrets.token_hex(8)}"
+                lock = _take(base / f"{name}{_SUFFIX}", os.O_CREAT | os.O_EXCL)
         try:
-            name, lock = _new_name(base, session)
-        except OSError as exc:
-            raise _unusable(base, exc) from exc
-        try:
-            (base / name).mkdir(mode=0o700)
-            workspace = cls(base / name, lock)
-            workspace.restore()
-            workspace._save(workspace.metadata)
-        except OSError as exc:
-            _remove(base, name, lock)
-            raise _unusable(base / name, exc) from exc
+            with _usable(base / name):
+                (base / name).mkdir(mode=0o700)
+                workspace = cls(base / name, lock)
+                workspace.restore()
+                workspace._save()
         except WorkspaceError:
             _remove(base, name, lock)
             raise
@@ -120,51 +124,67 @@ class Workspace:
                 )
             return open_folder(top, parts, make=make)
 
+    def has_folder(self, *parts: str) -> bool:
+        """Return whether `open` finds a folder."""
+        try:
+            os.close(self.open(*parts))
+        except OSError:
+            return False
+        return True
+
     def restore(self) -> None:
         """Recreate those of its own folders that a command removed, replaced or locked."""
-        try:
-            with using(self.open()) as top:
-                for *above, name in FOLDERS:
-                    with using(open_folder(top, above)) as folder:
-                        _restore(folder, name)
-        except OSError as exc:
-            raise _unusable(self.path, exc) from exc
+        with _usable(self.path), using(self.open()) as top:
+            for *above, name in FOLDERS:
+                with using(open_folder(top, above)) as folder:
+                    if not _make(folder, name):
+                        try:
+                            os.close(open_owned(folder, name))
+                        except OSError:
+                            remove_tree(folder, name)
+                            _make(folder, name)
 
     def new_run_dir(self, *, same_time: int = _MAX_SAME_TIME) -> Path:
         """Make a folder for one run, named by the time: ``runs/run_20260824T121314.567``.
 
-        If the name is taken, the next millisecond counts, up to ``same_time`` times. Undoes what a
-        command did to the workspace's own folders and to metadata.json.
+        If the name is taken, the next millisecond counts. Undoes what a command did to the
+        workspace's own folders and to metadata.json.
         """
         self.restore()
         at = datetime.now(UTC)
-        try:
+        with _usable(self.runs):
             with self.guard:
-                self._save(self.metadata.used())
+                self._save("last_access")
             with using(self.open("runs")) as runs:
                 for later in range(same_time):
                     time = at + timedelta(milliseconds=later)
                     name = f"run_{time:%Y%m%dT%H%M%S}.{time.microsecond // 1000:03}"
                     if _make(runs, name):
                         return self.runs / name
-        except OSError as exc:
-            raise _unusable(self.runs, exc) from exc
         raise WorkspaceError(
             f"{shown(self.runs)} is full of runs of this moment; close the workspace."
         )
 
-    def record(self, *records: Record) -> None:
-        """Add records to the metadata, and write metadata.json."""
-        try:
-            with self.guard:
-                self._save(self.metadata.with_records(*records))
-        except OSError as exc:
-            raise _unusable(self.path, exc) from exc
+    def record(self, kind: Literal["inputs", "outputs"], *records: dict[str, Any]) -> None:
+        """Add records of what was put in or taken out to the metadata, and write metadata.json."""
+        with _usable(self.path), self.guard:
+            dated = ({**record, "ts": _now()} for record in records)
+            self.metadata[kind] = [*self.metadata[kind], *dated][-MAX_RECORDS:]
+            self._save("updated_at", "last_access")
+
+    def record_skill(self, name: str, skill: StagedSkill) -> None:
+        """Add the record of a staged skill, in place of its previous one."""
+        entry = {"name": name, "rel_path": skill.rel_path, "digest": skill.digest}
+        with _usable(self.path), self.guard:
+            others = {key: old for key, old in self.metadata["skills"].items() if key != name}
+            others[name] = {**entry, "mounted": False, "staged_at": _now()}
+            self.metadata["skills"] = dict([*others.items()][-MAX_RECORDS:])
+            self._save("updated_at", "last_access")
 
     def close(self) -> None:
-        """Remove the workspace; what cannot be removed is left to the next process, with a warning.
+        """Remove the workspace, once and not in a forked copy of the process.
 
-        A second call does nothing, nor does a call in a forked copy of the process.
+        What cannot be removed is left to the next process, with a warning.
         """
         with self.guard:
             lock, self._lock = self._lock, None
@@ -173,27 +193,32 @@ class Workspace:
         if not _remove(self.path.parent, self.path.name, lock):
             logger.warning("The workspace %s could not be removed.", self.path)
 
-    def _save(self, metadata: WorkspaceMetadata) -> None:
-        self.metadata = metadata
+    def _save(self, *times: str) -> None:
+        """Write metadata.json with these times set to now, in place of anything of that name."""
+        self.metadata.update(dict.fromkeys(times, _now()))
+        data = (json.dumps(self.metadata).encode(),)
         with using(self.open()) as folder:
-            save_metadata(folder, metadata)
+            try:
+                replace_file(folder, METADATA, data, 0o600)
+            except IsADirectoryError:
+                remove_tree(folder, METADATA)
+                replace_file(folder, METADATA, data, 0o600)
 
 
 class Workspaces:
     """The workspaces of a process, one per session. Calls may come from several threads."""
 
     def __init__(self, base: Path | None = None, *, limit: int = MAX_WORKSPACES) -> None:
-        """Choose the folder, by default in the user's cache folder; nothing is made yet.
+        """Choose the folder, by default in the user's cache folder, and how many to keep.
 
-        Above the limit the least recently used workspaces are closed, except those that `using`
-        holds.
+        The least recently used workspaces of sessions that are not `held` are closed.
         """
         self._base = base
         self._limit = limit
         self._guard = threading.Lock()
         self._is_clean = False
         self._of: OrderedDict[str, Workspace] = OrderedDict()
-        self._users: Counter[str] = Counter()
+        self._turns: WeakValueDictionary[str, threading.RLock] = WeakValueDictionary()
 
     def of(self, session: str) -> Workspace:
         """Return the workspace of a session, made anew if it is missing or its folder vanished.
@@ -203,62 +228,40 @@ class Workspaces:
         with self._guard:
             workspace = self._of.get(session)
             if workspace is None or not workspace.exists():
-                workspace = self._renew(session)
+                base = self._base or cache_dir() / "workspaces"
+                if not self._is_clean:
+                    remove_abandoned(make_base(base))
+                    self._is_clean = True
+                if workspace is not None:
+                    self._of.pop(session).close()
+                workspace = self._of[session] = Workspace.create(base, session)
             self._of.move_to_end(session)
-            surplus = self._surplus()
+            idle = [other for other in list(self._of)[:-1] if other not in self._turns]
+            surplus = [self._of.pop(old) for old in idle[: max(0, len(self._of) - self._limit)]]
         for old in surplus:
             old.close()
         return workspace
 
     @contextmanager
-    def using(self, session: str) -> Iterator[Workspace]:
-        """Hold the workspace of a session, so that others cannot push it out meanwhile."""
+    def held(self, session: str) -> Iterator[None]:
+        """Hold a session: others wait for their turn, and its workspace is not pushed out."""
         with self._guard:
-            self._users[session] += 1
-        try:
-            yield self.of(session)
-        finally:
-            with self._guard:
-                self._users[session] -= 1
-                if not self._users[session]:
-                    del self._users[session]
+            turn = self._turns.setdefault(session, threading.RLock())
+        with turn:  # it is forgotten with the last run that holds it or waits for it
+            yield
 
-    def close(self, session: str) -> None:
-        """Remove the workspace of a session, if it has one."""
+    def close(self, *sessions: str) -> None:
+        """Remove the workspaces of some sessions, by default of all; `of` makes new ones."""
         with self._guard:
-            workspace = self._of.pop(session, None)
-        if workspace is not None:
-            workspace.close()
-
-    def close_all(self) -> None:
-        """Remove all workspaces; the next call of `of` makes new ones."""
-        with self._guard:
-            workspaces = list(self._of.values())
-            self._of.clear()
-        for workspace in workspaces:
+            found = [self._of.pop(one) for one in sessions or tuple(self._of) if one in self._of]
+        for workspace in found:
             workspace.close()
 
     def __enter__(self) -> Workspaces:
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        self.close_all()
-
-    def _renew(self, session: str) -> Workspace:
-        """Make the workspace of a session, replacing one that has vanished."""
-        base = self._base or cache_dir() / "workspaces"
-        if not self._is_clean:
-            remove_abandoned(make_base(base))
-            self._is_clean = True
-        if session in self._of:
-            self._of.pop(session).close()
-        self._of[session] = Workspace.create(base, session)
-        return self._of[session]
-
-    def _surplus(self) -> list[Workspace]:
-        """Take out the workspaces that are too many, the least recently used first."""
-        idle = [session for session in list(self._of)[:-1] if session not in self._users]
-        return [self._of.pop(session) for session in idle[: max(0, len(self._of) - self._limit)]]
+        self.close()
 
 
 def make_base(base: Path) -> Path:
@@ -287,33 +290,20 @@ def make_base(base: Path) -> Path:
 def remove_abandoned(base: Path) -> None:
     """Remove the workspaces of processes that have ended; several processes may do so at once."""
     with suppress(OSError):
-        for path in list(base.iterdir()):
-            if _LOCK_NAME.fullmatch(path.name):
-                with suppress(OSError):
-                    lock = _take(path)
-                    if lock is not None:
-                        _remove(base, path.name.removesuffix(_SUFFIX), lock)
+        for path in [path for path in base.iterdir() if _LOCK_NAME.fullmatch(path.name)]:
+            with suppress(OSError):
+                lock = _take(path)
+                if lock is not None:
+                    _remove(base, path.name.removesuffix(_SUFFIX), lock)
 
 
 def safe_id(session: str) -> str:
-    """Return a session id as part of a file name: at most 40 ASCII letters, digits, ``_``, ``-``.
-
-    An id that is not of that form is cut down to it and gets the beginning of its sha256.
-    """
+    """Return a session id as part of a file name, with a hash if that is not all of the id."""
     safe = re.sub(r"[^A-Za-z0-9_-]", "", session[:_MAX_ID_CHARS])
     if safe and safe == session:
         return safe
     digest = hashlib.sha256(session.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{safe}-{digest[:8]}"
-
-
-def _new_name(base: Path, session: str) -> tuple[str, int]:
-    """Return a free name for a workspace, and its lock: open and held until it is closed."""
-    while True:
-        name = f"ws_{safe_id(session)}_{secrets.token_hex(8)}"
-        lock = _take(base / f"{name}{_SUFFIX}", os.O_CREAT | os.O_EXCL)
-        if lock is not None:  # else another process that cleans up was quicker
-            return name, lock
 
 
 def _take(path: Path, flags: int = 0) -> int | None:
@@ -355,19 +345,17 @@ def _make(folder: int, name: str) -> bool:
     return True
 
 
-def _restore(folder: int, name: str) -> None:
-    """Ensure that an open folder holds a folder which we can read and write."""
-    if _make(folder, name):
-        return
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+@contextmanager
+def _usable(path: Path) -> Iterator[None]:
+    """Turn an `OSError` into the error that says which workspace cannot be used."""
     try:
-        os.close(open_owned(folder, name))
-    except OSError:
-        remove_tree(folder, name)
-        _make(folder, name)
-
-
-def _unusable(path: Path, exc: OSError) -> WorkspaceError:
-    return WorkspaceError(
-        f"The workspace {shown(path)} cannot be used ({exc.strerror}); check that its disk has "
-        "space, and that the folder is yours."
-    )
+        yield
+    except OSError as exc:
+        raise WorkspaceError(
+            f"The workspace {shown(path)} cannot be used ({exc.strerror}); check that its disk has"
+            " space, and that the folder is yours."
+        ) from exc

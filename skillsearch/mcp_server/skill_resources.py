@@ -13,6 +13,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from skillsearch.errors import SkillError
+from skillsearch.files.media_types import BINARY, PLAIN, type_of_name
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.calls import Context, in_thread
 from skillsearch.mcp_server.publication import Publisher
@@ -38,28 +39,6 @@ TEMPLATE = mt.ResourceTemplate(
     title="File of a skill",
     description="A file of a skill: <root>/<folder>/SKILL.md and the files beside it.",
 )
-_EXTENSIONS = {
-    "text/css": "css",
-    "text/csv": "csv",
-    "image/gif": "gif",
-    "text/html": "htm html",
-    "image/jpeg": "jpeg jpg",
-    "text/javascript": "js",
-    "application/json": "json",
-    "text/markdown": "md",
-    "application/pdf": "pdf",
-    "image/png": "png",
-    "text/x-python": "py",
-    "text/x-shellscript": "sh",
-    "image/svg+xml": "svg",
-    "application/toml": "toml",
-    "text/plain": "txt",
-    "application/xml": "xml",
-    "application/yaml": "yaml yml",
-    "application/zip": "zip",
-}
-_TYPES = {each: kind for kind, them in _EXTENSIONS.items() for each in them.split()}
-"""Media types by file extension; Python's module knows others on every system."""
 
 _T = TypeVar("_T")
 _Record = dict[str, Any]
@@ -147,17 +126,17 @@ class SkillResources:
         """Return bytes as text if that loses none of them, else as they are."""
         uri = str(params.uri)
         data = await self.ask(_index if uri == INDEX_URI else lambda p: p.read(uri))
-        known = _type_of(uri)
+        known = type_of_name(uri)
         contents: mt.TextResourceContents | mt.BlobResourceContents
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError:
             text = "\0"
         if "\0" not in text:
-            mime_type = known or "text/plain"
+            mime_type = known or PLAIN
             contents = mt.TextResourceContents(uri=uri, text=text, mime_type=mime_type)
         else:
-            blob, mime_type = base64.b64encode(data).decode(), known or "application/octet-stream"
+            blob, mime_type = base64.b64encode(data).decode(), known or BINARY
             contents = mt.BlobResourceContents(uri=uri, blob=blob, mime_type=mime_type)
         return mt.ReadResourceResult(contents=[contents], ttl_ms=self._ttl_ms)
 
@@ -177,7 +156,7 @@ class SkillResources:
         left = [child for child in children if after is None or child.uri > after]
         records: list[_Record] = []
         for name, uri, size in left[:PAGE_SIZE]:
-            kind = "inode/directory" if size is None else _type_of(uri)
+            kind = "inode/directory" if size is None else type_of_name(uri)
             record = {"uri": uri, "name": name, "size": size, "mimeType": kind}
             records.append({key: value for key, value in record.items() if value is not None})
         last = records[-1]["uri"] if len(left) > len(records) else None
@@ -203,11 +182,6 @@ def read_cursor(cursor: str | None, start: str = SCHEME) -> str | None:
         message = "The cursor is unknown; use the nextCursor of the page before, or none."
         raise MCPError(INVALID_PARAMS, message)
     return uri
-
-
-def _type_of(uri: str) -> str | None:
-    """Return the media type of a file by its extension, None if that says nothing."""
-    return _TYPES.get(uri.rpartition(".")[2].lower())
 
 
 def _index(publisher: Publisher) -> bytes:

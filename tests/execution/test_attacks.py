@@ -25,8 +25,7 @@ from skillsearch.agents.tools.run_tools import run_tool
 from skillsearch.agents.tools.tool import Toolset
 from skillsearch.errors import ExecutionError
 from skillsearch.execution.artifacts import FolderArtifacts
-from skillsearch.execution.executors import LocalExecutor
-from skillsearch.execution.namespace import BACKENDS, NamespaceExecutor
+from skillsearch.execution.executors import BACKENDS, LocalExecutor, NamespaceExecutor
 from skillsearch.execution.outputs import MAX_ENTRIES
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.types import InputSpec, Limits, OutputSpec, RunRequest
@@ -50,7 +49,7 @@ def executor(request):
     if request.param == "local":
         return LocalExecutor()
     found = NamespaceExecutor(backend=request.param)
-    if not found.is_available():
+    if found.reason():
         pytest.skip(found.reason())
     return found
 
@@ -287,7 +286,7 @@ CALLER = """if True:
     import ctypes, json, os, sys
     from pathlib import Path
     from skillsearch.execution.executors import LocalExecutor
-    from skillsearch.execution.namespace import NamespaceExecutor
+    from skillsearch.execution.executors import NamespaceExecutor
     from skillsearch.execution.types import RunRequest
     from skillsearch.execution.runner import SkillRunner
     from skillsearch.execution.workspace import Workspaces
@@ -525,7 +524,7 @@ def test_hostile_names_are_told_and_mislead_nobody(run):
 @pytest.fixture
 def cli_run(cli, executor, skill):
     """Run a command of the skill by ``skillsearch run``."""
-    if executor.name != "local" and not NamespaceExecutor().is_available():
+    if executor.name != "local" and NamespaceExecutor().reason():
         pytest.skip("namespaces do not work here")
 
     def run(*args):

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -13,11 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import skillsearch
 from skillsearch.errors import ExecutorError
 from skillsearch.execution import capture, supervise
-from skillsearch.execution.capture import Kept, run_supervised
+from skillsearch.execution.capture import Kept, run_supervised, stream_text, whole_characters
 from skillsearch.execution.types import Limits, Program
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -535,3 +538,57 @@ def test_children_are_found_where_the_kernel_does_not_list_them(monkeypatch):
     finally:
         child.kill()
         child.wait(10)
+
+
+# Text.
+
+
+def test_a_short_stream_is_its_text():
+    """With its lines and tabs."""
+    assert stream_text("a\tb\nç\n".encode(), 0) == "a\tb\nç\n"
+
+
+def test_of_a_long_stream_the_middle_says_what_is_missing():
+    """In bytes, with a separator."""
+    assert stream_text(b"abcdef", 1234) == "abc\n[... 1,234 bytes left out ...]\ndef"
+
+
+def test_characters_that_are_cut_on_both_sides_are_left_out_and_counted():
+    """The first half ends within one of four bytes, the second begins within one of three."""
+    data = b"ab" + "😀".encode()[:3] + "한".encode()[1:] + b"cde"
+    assert stream_text(data, 10) == "ab\n[... 15 bytes left out ...]\ncde"
+
+
+@given(st.text("a é한😀", min_size=1), st.integers(0, 40))
+def test_a_cut_loses_whole_characters_and_counts_their_bytes(text, limit):
+    """What is shown is beginning and end of the stream, and all is accounted for."""
+    kept = Kept(limit)
+    kept.add(text.encode())
+    data, dropped = kept.result()
+    shown = stream_text(data, dropped)
+    if not dropped:
+        assert shown == text
+        return
+    head, count, tail = re.split(r"\n\[\.\.\. (\d+) bytes left out \.\.\.\]\n", shown)
+    assert text.startswith(head)
+    assert text.endswith(tail)
+    assert len((head + tail).encode()) + int(count) == len(text.encode())
+
+
+def test_bytes_that_are_no_text_are_replaced():
+    """And none of them can fail."""
+    assert stream_text(b"a\xff\xfeb", 0) == "a\ufffd\ufffdb"
+
+
+def test_a_stream_cannot_move_a_cursor_or_hide_text():
+    """Escapes, carriage returns and marks of direction do nothing to who reads them."""
+    assert stream_text("50%\r100%\x1b[2J\u202eevil\0".encode(), 0) == "50%\n100%[2Jevil"
+
+
+@given(st.text(), st.integers(0, 200))
+def test_a_beginning_ends_with_a_whole_character(text, length):
+    """And is the longest that does."""
+    data = text.encode("utf-8", "replace")
+    whole = whole_characters(data[:length])
+    whole.decode()
+    assert 0 <= len(data[:length]) - len(whole) < 4

@@ -388,7 +388,7 @@ def test_an_engine_that_cannot_make_the_container_is_an_error(engine, program):
 def test_an_image_that_is_missing_is_named_with_the_way_to_get_it(engine, program):
     """None is pulled unasked, and nothing is run."""
     executor = ContainerExecutor(str(fake := engine()), "alpine:3")
-    assert not executor.is_available()
+    assert executor.reason()
     assert executor.reason() == (
         "docker has no image 'alpine:3', and none is pulled unasked."
         " To fix: run `docker pull alpine:3`."
@@ -401,7 +401,7 @@ def test_an_image_that_is_missing_is_named_with_the_way_to_get_it(engine, progra
 def test_an_image_that_vanishes_is_named_too(engine, program):
     """A server may have looked for it days ago."""
     executor = ContainerExecutor(str(fake := engine()))
-    assert executor.is_available()
+    assert not executor.reason()
     gone = "sys.stderr.write('docker: No such image.\\n'); sys.exit(125)"
     text = fake.read_text().replace("    pass\n", f"    {gone}\n")
     fake.write_text(text.replace(f"words[-1] == '{IMAGE}'", "False"))
@@ -416,7 +416,7 @@ def test_an_engine_with_the_image_goes_before_one_without(engine, monkeypatch, r
     monkeypatch.setenv("PATH", f"{docker.parent}:{podman.parent}:{PATH}")
     _info.cache_clear()  # it may know other engines of these names
     request.addfinalizer(_info.cache_clear)
-    assert ContainerExecutor()._engine() == "podman"
+    assert ContainerExecutor()._choose()[0] == "podman"
     assert "run `docker pull none`" in ContainerExecutor(image="none").reason()
 
 
@@ -447,7 +447,7 @@ def test_a_client_without_a_daemon_is_no_engine(tmp_path, program, answer):
     client.write_text(f"#!/bin/sh\n{answer}\n")
     client.chmod(0o755)
     executor = ContainerExecutor(str(client))
-    assert not executor.is_available()
+    assert executor.reason()
     with pytest.raises(ExecutorError, match=r"Cannot connect to the daemon\.\. Start its daemon"):
         executor.run(program())
 
@@ -602,7 +602,7 @@ def test_a_real_container_is_gone_when_its_time_is_over(real, program):
     """The engine keeps none."""
     assert real.run(program("sleep 60", timeout=3.0)).timed_out
     listed = subprocess.run(
-        [real._engine(), "ps", "--all", "--quiet", "--filter", "name=skillsearch-"],
+        [real._choose()[0], "ps", "--all", "--quiet", "--filter", "name=skillsearch-"],
         capture_output=True,
         timeout=30,
         check=True,

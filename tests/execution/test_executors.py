@@ -14,10 +14,10 @@ from skillsearch.errors import ConfigError, ExecutorError, IsolationError
 from skillsearch.execution.executors import (
     EXECUTORS,
     LocalExecutor,
+    NamespaceExecutor,
     executor_statuses,
     select_executor,
 )
-from skillsearch.execution.namespace import NamespaceExecutor
 from skillsearch.execution.types import Limits, Program
 
 WITHOUT = """if True:
@@ -45,7 +45,7 @@ def where_nothing_works(tmp_path):
 
 def test_auto_is_namespace_where_that_works():
     """The safest that needs no installation."""
-    if not NamespaceExecutor().is_available():
+    if NamespaceExecutor().reason():
         pytest.skip(NamespaceExecutor().reason())
     assert select_executor().name == "namespace"
     assert select_executor("auto", require_isolation=True).name == "namespace"

@@ -339,6 +339,18 @@ def test_links_and_special_files_in_a_folder_are_left_out_and_reported(
     assert sorted(os.listdir(workspace.work / "all")) == ["data.csv", "sub"]  # noqa: PTH208
 
 
+def test_nothing_of_a_folder_is_left_out_for_its_name(stager, workspace, host):
+    """What a staged skill has no room for is an input as any other."""
+    for name in (".git/config", "out/a", "work/b"):
+        (host / name).parent.mkdir()
+        (host / name).write_bytes(b"x")
+    _, warnings = stage(stager, workspace, f"host://{host}", "work/all")
+    assert warnings == ()
+    names = sorted(os.listdir(workspace.work / "all"))  # noqa: PTH208
+    assert names == [".git", "data.csv", "out", "sub", "work"]
+    assert (workspace.work / "all" / ".git" / "config").read_bytes() == b"x"
+
+
 def test_a_fifo_is_no_source(stager, workspace):
     """It is not waited for."""
     os.mkfifo(workspace.out / "fifo")

@@ -6,22 +6,29 @@ from datetime import UTC, datetime
 
 import pytest
 
-from skillsearch.execution.metadata import (
-    MAX_RECORDS,
-    InputRecord,
-    OutputRecord,
-    SkillRecord,
-    WorkspaceMetadata,
-    save_metadata,
-)
-from skillsearch.execution.workspace import Workspace
-from skillsearch.files.openat import open_folder
+from skillsearch.errors import WorkspaceError
+from skillsearch.execution.types import StagedSkill, Tree
+from skillsearch.execution.workspace import MAX_RECORDS, Workspace
 
-SKILL = SkillRecord("tea", "skills/tea", "0f", "2026-01-02T03:04:05.678+00:00")
-INPUT = InputRecord(
-    "artifact://a.txt", "work/inputs/a.txt", "artifact://a.txt@2", 2, "copy", "2026-01-02"
-)
-OUTPUT = OutputRecord(("out/**",), ("a.txt", "b.txt"), (0, 3), True, "2026-01-02")
+INPUT = {
+    "from": "artifact://a.txt",
+    "to": "work/inputs/a.txt",
+    "resolved": "artifact://a.txt@2",
+    "version": 2,
+    "mode": "copy",
+}
+OUTPUT = {
+    "globs": ("out/**",),
+    "saved_as": ["a.txt", "b.txt"],
+    "versions": [0, 3],
+    "limits_hit": True,
+}
+
+
+def staged(workspace, name, digest="0f"):
+    """Return a skill that was staged."""
+    path, tree = workspace.skills / name, Tree(0)
+    return StagedSkill(path, f"skills/{name}", digest, tree, tree, (), is_new=True)
 
 
 @pytest.fixture
@@ -62,74 +69,63 @@ def test_the_file_is_for_its_owner_alone(workspace):
 
 
 def test_records_are_written_as_other_tools_know_them(workspace):
-    """With the keys of trpc-agent-go."""
-    workspace.record(SKILL, INPUT)
-    workspace.record(OUTPUT)
+    """With the keys of trpc-agent-go, and each with its time."""
+    before = written(workspace)["created_at"]
+    workspace.record_skill("tea", staged(workspace, "tea"))
+    workspace.record("inputs", INPUT)
+    workspace.record("outputs", OUTPUT)
     record = written(workspace)
-    assert record["skills"] == {
-        "tea": {
-            "name": "tea",
-            "rel_path": "skills/tea",
-            "digest": "0f",
-            "mounted": False,
-            "staged_at": "2026-01-02T03:04:05.678+00:00",
-        }
-    }
-    assert record["inputs"] == [
-        {
-            "from": "artifact://a.txt",
-            "to": "work/inputs/a.txt",
-            "resolved": "artifact://a.txt@2",
-            "version": 2,
-            "mode": "copy",
-            "ts": "2026-01-02",
-        }
-    ]
-    assert record["outputs"] == [
-        {
-            "globs": ["out/**"],
-            "saved_as": ["a.txt", "b.txt"],
-            "versions": [0, 3],
-            "limits_hit": True,
-            "ts": "2026-01-02",
-        }
-    ]
+    (skill,), (put,), (taken,) = record["skills"].values(), record["inputs"], record["outputs"]
+    assert before <= skill.pop("staged_at") <= put.pop("ts") <= taken.pop("ts")
+    assert list(record["skills"]) == ["tea"]
+    assert skill == {"name": "tea", "rel_path": "skills/tea", "digest": "0f", "mounted": False}
+    assert put == INPUT
+    assert taken == {**OUTPUT, "globs": ["out/**"]}
 
 
 def test_what_is_written_is_what_is_remembered(workspace):
     """Names of any characters included."""
-    workspace.record(SkillRecord("周报\ud800\n", "skills/x", "0f"), INPUT)
-    assert written(workspace) == json.loads(json.dumps(workspace.metadata.to_dict()))
+    workspace.record_skill("周报\ud800\n", staged(workspace, "x"))
+    workspace.record("inputs", INPUT)
+    assert written(workspace) == json.loads(json.dumps(workspace.metadata))
 
 
-def test_a_record_changes_the_time_of_the_update_and_use_does_not():
+def test_a_record_changes_the_time_of_the_update_and_use_does_not(workspace):
     """Both change that of the last use; neither changes when it was made."""
-    old = WorkspaceMetadata("2020", "2020", "2020")
-    used, changed = old.used(), old.with_records(INPUT)
-    assert (used.created_at, used.updated_at) == ("2020", "2020")
-    assert used.last_access > "2020"
-    assert changed.created_at == "2020"
-    assert changed.updated_at == changed.last_access > "2020"
+    times = ("created_at", "updated_at", "last_access")
+    workspace.metadata.update(dict.fromkeys(times, "2020"))
+    workspace.new_run_dir()
+    used = written(workspace)
+    assert (used["created_at"], used["updated_at"]) == ("2020", "2020")
+    assert used["last_access"] > "2020"
+    workspace.record("inputs", INPUT)
+    changed = written(workspace)
+    assert changed["created_at"] == "2020"
+    assert changed["updated_at"] == changed["last_access"] > "2020"
 
 
-def test_a_skill_has_one_record():
+def test_a_skill_has_one_record(workspace):
     """The latest, which is also the last."""
-    others = SkillRecord("a", "skills/a", "01"), SkillRecord("tea", "skills/tea", "02")
-    metadata = WorkspaceMetadata.new().with_records(SKILL, *others)
-    assert metadata.skills == others
+    for name, digest in (("tea", "0f"), ("a", "01"), ("tea", "02")):
+        workspace.record_skill(name, staged(workspace, name, digest))
+    skills = written(workspace)["skills"]
+    assert [(name, skill["digest"]) for name, skill in skills.items()] == [
+        ("a", "01"),
+        ("tea", "02"),
+    ]
 
 
-def test_of_too_many_records_the_last_are_kept():
+def test_of_too_many_records_the_last_are_kept(workspace):
     """A hundred of each kind."""
     numbers = range(MAX_RECORDS + 2)
-    metadata = WorkspaceMetadata.new().with_records(
-        *(SkillRecord(f"s{number}", "", "") for number in numbers),
-        *(InputRecord(f"{number}", "", "", None, "copy") for number in numbers),
-    )
-    metadata = metadata.with_records(*(OutputRecord((f"{number}",)) for number in numbers))
-    assert [skill.name for skill in metadata.skills] == [f"s{number}" for number in numbers[2:]]
-    assert [record.source for record in metadata.inputs] == [str(number) for number in numbers[2:]]
-    assert [record.globs for record in metadata.outputs] == [(str(n),) for n in numbers[2:]]
+    for number in numbers:
+        workspace.record_skill(f"s{number}", staged(workspace, f"s{number}"))
+        workspace.record("outputs", {"globs": [f"{number}"]})
+    workspace.record("inputs", *({**INPUT, "to": f"{number}"} for number in numbers))
+    record = written(workspace)
+    assert list(record["skills"]) == [f"s{number}" for number in numbers[2:]]
+    assert [found["to"] for found in record["inputs"]] == [str(number) for number in numbers[2:]]
+    assert [found["globs"] for found in record["outputs"]] == [[str(n)] for n in numbers[2:]]
 
 
 def make_folder(path):
@@ -158,13 +154,13 @@ def make_huge(path):
 )
 def test_whatever_a_command_put_there_is_replaced(workspace, put):
     """Nothing is read of it, and no link is followed."""
-    workspace.record(INPUT)
+    workspace.record("inputs", INPUT)
     victim = workspace.out / "victim"
     victim.write_text("kept", encoding="utf-8")
     (workspace.path / "metadata.json").unlink()
     put(workspace.path / "metadata.json")
     workspace.new_run_dir()
-    assert written(workspace) == json.loads(json.dumps(workspace.metadata.to_dict()))
+    assert written(workspace) == json.loads(json.dumps(workspace.metadata))
     assert not (workspace.path / "metadata.json").is_symlink()
     assert victim.read_text(encoding="utf-8") == "kept"
 
@@ -172,21 +168,19 @@ def test_whatever_a_command_put_there_is_replaced(workspace, put):
 def test_what_a_command_wrote_into_it_is_not_believed(workspace):
     """The next record is added to what this process remembers."""
     (workspace.path / "metadata.json").write_text('{"skills": {"evil": {}}}', encoding="utf-8")
-    workspace.record(SKILL)
+    workspace.record_skill("tea", staged(workspace, "tea"))
     assert list(written(workspace)["skills"]) == ["tea"]
 
 
 def test_no_temporary_file_is_left(workspace, monkeypatch):
     """Nor when the file cannot get its name; then the old one stays."""
     before = written(workspace)
-    folder = open_folder(workspace.path)
 
     def refuse(*args, **kwargs):
         raise PermissionError
 
     monkeypatch.setattr(os, "rename", refuse)
-    with pytest.raises(PermissionError):
-        save_metadata(folder, WorkspaceMetadata.new())
-    os.close(folder)
+    with pytest.raises(WorkspaceError, match="cannot be used"):
+        workspace.record("inputs", INPUT)
     assert written(workspace) == before
     assert not [name for name in workspace.path.iterdir() if name.name.startswith(".")]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import skillsearch
-from skillsearch.execution.namespace import BACKENDS, NOBODY, TMP_BYTES, NamespaceExecutor, enclosed
+from skillsearch.execution.executors import BACKENDS, NOBODY, TMP_BYTES, NamespaceExecutor, enclosed
 from skillsearch.execution.types import Limits, Program
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="namespaces are 
 def executor(request):
     """Return an executor for each backend that works here."""
     found = NamespaceExecutor(backend=request.param)
-    if not found.is_available():
+    if found.reason():
         pytest.skip(found.reason())
     return found
 
@@ -271,7 +271,7 @@ def test_all_ends_with_the_process_that_runs_it(executor, workspace):
     text = """if True:
         import sys
         from pathlib import Path
-        from skillsearch.execution.namespace import NamespaceExecutor
+        from skillsearch.execution.executors import NamespaceExecutor
         from skillsearch.execution.types import Program
         backend, folder, mark = sys.argv[1:]
         script = f"setsid sleep {mark} & touch started; wait"
@@ -461,7 +461,7 @@ def test_capabilities_say_what_is_kept_and_what_not(executor):
 def test_the_first_backend_that_works_is_used(workspace):
     """Where one is there, no backend has to be named."""
     chosen = NamespaceExecutor()
-    if not chosen.is_available():
+    if chosen.reason():
         pytest.skip(chosen.reason())
     program = Program(("echo", "tea"), workspace, workspace, {"PATH": PATH})
     assert chosen.run(program).stdout == b"tea\n"
@@ -484,9 +484,9 @@ def in_a_new_process(text, **env):
 def test_a_backend_that_is_not_there_is_named(tmp_path):
     """And what to do."""
     text = """if True:
-        from skillsearch.execution.namespace import NamespaceExecutor
+        from skillsearch.execution.executors import NamespaceExecutor
         executor = NamespaceExecutor(backend="bwrap")
-        print(executor.is_available(), executor.reason())
+        print(not executor.reason(), executor.reason())
     """
     said = in_a_new_process(text, PATH=str(tmp_path))
     assert said.startswith("False Programs cannot be enclosed here: bwrap: not installed.")
@@ -499,7 +499,7 @@ def test_where_nothing_encloses_nothing_runs(tmp_path, workspace):
     text = f"""if True:
         from pathlib import Path
         from skillsearch.errors import ExecutorError
-        from skillsearch.execution.namespace import NamespaceExecutor
+        from skillsearch.execution.executors import NamespaceExecutor
         from skillsearch.execution.types import Program
         folder = Path({str(workspace)!r})
         try:
@@ -536,13 +536,13 @@ def as_nobody(request, tmp_path_factory):
     text = """if True:
         import sys
         from pathlib import Path
-        from skillsearch.execution.namespace import NamespaceExecutor
+        from skillsearch.execution.executors import NamespaceExecutor
         from skillsearch.execution.types import Limits, Program
         backend, folder, path, script = sys.argv[1:]
         folder, limits = Path(folder), Limits(timeout=20.0, processes=64)
         program = Program(("sh", "-c", script), folder, folder, {"PATH": path}, b"", limits)
         executor = NamespaceExecutor(backend=backend)
-        if not executor.is_available():
+        if executor.reason():
             sys.exit(executor.reason())
         finished = executor.run(program)
         print(finished.stdout.decode(), finished.stderr.decode(), end="")

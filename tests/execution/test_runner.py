@@ -14,14 +14,8 @@ from skillsearch.errors import CommandRefusedError, ExecutionError, ExecutorErro
 from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.commands import CommandPolicy
 from skillsearch.execution.executors import LocalExecutor, executor_statuses, select_executor
-from skillsearch.execution.outputs import CollectedFile
-from skillsearch.execution.runner import (
-    SkillRunner,
-    output_file,
-    primary_output,
-    run_warnings,
-    without_empty,
-)
+from skillsearch.execution.outputs import CollectedFile, output_file, primary_output, without_empty
+from skillsearch.execution.runner import SkillRunner, run_warnings
 from skillsearch.execution.types import (
     ArtifactRef,
     Finished,
@@ -627,7 +621,7 @@ def test_sessions_that_are_over_cost_no_memory(make_runner, skill):
     runner = make_runner()
     for session in "abc":
         runner.run(RunRequest("tea-timer", skill, "true"), session)
-    assert (runner._locks, +runner._waiting) == ({}, {})
+    assert runner._workspaces._turns == {}
 
 
 # The description of files and of the end.

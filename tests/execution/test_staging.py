@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from skillsearch.errors import WorkspaceError
 from skillsearch.execution.files import COPY_LIMITS, CopyLimits
-from skillsearch.execution.staging import digest_tree, folder_name, list_tree, stage_skill
+from skillsearch.execution.staging import (
+    digest_tree,
+    folder_name,
+    list_tree,
+    skill_budget,
+    stage_skill,
+)
 from skillsearch.execution.workspace import Workspace
 from skillsearch.files.openat import open_folder, using
 
@@ -62,13 +68,13 @@ def reads(monkeypatch):
 
 def stage_settled(workspace, name, skill):
     """Stage a skill and trust its time stamps at once."""
-    return stage_skill(workspace, name, skill, settled_ns=-(1 << 62))
+    return stage_skill(workspace, name, skill, racy_ns=-(1 << 62))
 
 
 def folder_digest(folder):
     """Hash a folder without staging it."""
     with using(open_folder(folder)) as fd:
-        return digest_tree(fd, list_tree(fd))[0]
+        return digest_tree(fd, list_tree(fd, skill_budget()), skill_budget())[0]
 
 
 def write(folder, files):
@@ -224,11 +230,11 @@ def test_what_is_no_plain_file_is_left_out(workspace, skill, tmp_path, monkeypat
     assert contents(staged.path) == FILES
     assert staged.notes == (
         "'a/l3' was left out: it is a link.",
-        "'fifo' was left out: it is a special file.",
+        "'fifo' was left out: it is not a plain file.",
         "'l1' was left out: it is a link.",
         "'l2' was left out: it is a link.",
         "'l4' was left out: it is a link.",
-        "'socket' was left out: it is a special file.",
+        "'socket' was left out: it is not a plain file.",
     )
 
 
@@ -271,9 +277,9 @@ def test_names_that_are_not_utf8_are_copied(workspace, skill):
 def test_staging_is_recorded(workspace, skill):
     """In the metadata of the workspace."""
     stage_skill(workspace, "tea", skill)
-    (record,) = workspace.metadata.skills
-    assert (record.name, record.rel_path) == ("tea", "skills/tea")
-    assert record.digest == hashed(FILES)
+    (record,) = workspace.metadata["skills"].values()
+    assert (record["name"], record["rel_path"]) == ("tea", "skills/tea")
+    assert record["digest"] == hashed(FILES)
 
 
 # Limits.
@@ -345,9 +351,22 @@ def test_an_unchanged_skill_is_not_read_again(workspace, skill, reads):
 
 def test_what_changed_just_now_is_read_again(workspace, skill, reads):
     """A change in the same tick of the clock would not show."""
-    stage_skill(workspace, "tea", skill, settled_ns=1 << 62)
+    stage_skill(workspace, "tea", skill, racy_ns=1 << 62)
     reads.clear()
-    assert not stage_skill(workspace, "tea", skill, settled_ns=1 << 62).is_new
+    assert not stage_skill(workspace, "tea", skill, racy_ns=1 << 62).is_new
+    assert reads
+
+
+def test_what_is_newer_than_the_clock_is_read_again(workspace, skill, reads):
+    """The clock was set back, so that a change may get the same time as before."""
+    staged = stage_skill(workspace, "tea", skill, racy_ns=0)
+    reads.clear()
+    assert not stage_skill(workspace, "tea", skill, racy_ns=0).is_new
+    assert not reads
+    tree = workspace.staged["tea"].source
+    tree.newest_ns = tree.seen_ns + (1 << 60)
+    again = stage_skill(workspace, "tea", skill, racy_ns=0)
+    assert (again.is_new, again.digest) == (False, staged.digest)
     assert reads
 
 

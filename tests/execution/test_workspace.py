@@ -202,7 +202,7 @@ def test_what_cannot_be_recorded_is_an_error(workspace, monkeypatch):
 
     monkeypatch.setattr(os, "rename", refuse)
     with pytest.raises(WorkspaceError, match="No space left on device"):
-        workspace.record()
+        workspace.record("inputs")
 
 
 def test_a_folder_below_is_opened_without_links(workspace):
@@ -389,7 +389,8 @@ def test_of_too_many_workspaces_the_longest_unused_is_closed(base):
 def test_a_workspace_in_use_is_not_pushed_out(base):
     """Afterwards it can be."""
     with Workspaces(base, limit=1) as workspaces:
-        with workspaces.using("a") as a, workspaces.using("a"):
+        with workspaces.held("a"), workspaces.held("a"):
+            a = workspaces.of("a")
             b = workspaces.of("b")
             c = workspaces.of("c")
             assert [a.exists(), b.exists(), c.exists()] == [True, False, True]

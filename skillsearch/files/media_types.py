@@ -1,8 +1,4 @@
-"""The content of files and streams: its media type, and text that is safe to show.
-
-A type comes from the first bytes, or else from the name. The tables are fixed: a file has the same
-type on every machine.
-"""
+"""The media type of a file, from its first bytes or else its name: the same on every machine."""
 
 from __future__ import annotations
 
@@ -10,8 +6,6 @@ import codecs
 import json
 import re
 from pathlib import PurePosixPath
-
-from skillsearch.text.safe_text import visible
 
 HEAD_BYTES = 4096
 """How much of a file `media_type` needs to see."""
@@ -73,31 +67,26 @@ _ZIPPED = {
 }
 """Formats whose first bytes are those of a ZIP archive."""
 _TEXTS = {
-    ".bash": "text/x-shellscript",
-    ".c": "text/x-c",
-    ".cfg": PLAIN,
+    **dict.fromkeys((".cfg", ".ini", ".log", ".txt"), PLAIN),
+    **dict.fromkeys((".bash", ".sh"), "text/x-shellscript"),
+    **dict.fromkeys((".c", ".h"), "text/x-c"),
+    **dict.fromkeys((".htm", ".html"), "text/html"),
+    **dict.fromkeys((".js", ".mjs"), "text/javascript"),
+    **dict.fromkeys((".yaml", ".yml"), "application/yaml"),
     ".cpp": "text/x-c++",
     ".css": "text/css",
     ".csv": "text/csv",
     ".go": "text/x-go",
-    ".h": "text/x-c",
-    ".htm": "text/html",
-    ".html": "text/html",
     ".ics": "text/calendar",
-    ".ini": PLAIN,
     ".ipynb": "application/x-ipynb+json",
     ".java": "text/x-java",
-    ".js": "text/javascript",
     ".json": "application/json",
     ".jsonl": "application/jsonl",
-    ".log": PLAIN,
     ".md": "text/markdown",
-    ".mjs": "text/javascript",
     ".ndjson": "application/x-ndjson",
     ".py": "text/x-python",
     ".rs": "text/x-rust",
     ".rst": "text/x-rst",
-    ".sh": "text/x-shellscript",
     ".sql": "application/sql",
     ".srt": "application/x-subrip",
     ".svg": "image/svg+xml",
@@ -105,14 +94,11 @@ _TEXTS = {
     ".toml": "application/toml",
     ".ts": "text/x-typescript",
     ".tsv": "text/tab-separated-values",
-    ".txt": PLAIN,
     ".vtt": "text/vtt",
     ".xhtml": "application/xhtml+xml",
     ".xml": "application/xml",
-    ".yaml": "application/yaml",
-    ".yml": "application/yaml",
 }
-_BINARIES = {
+_UNSIGNED = {
     ".bmp": "image/bmp",
     ".doc": "application/msword",
     ".mp3": "audio/mpeg",
@@ -124,24 +110,24 @@ _BINARIES = {
     ".ttf": "font/ttf",
     ".xls": "application/vnd.ms-excel",
 }
-"""Formats without a signature."""
+"""Binary formats without a signature."""
+_BY_NAME = {
+    **{f".{kind}": f"image/{kind}" for kind in ("gif", "jpeg", "png", "webp")},
+    **{".jpg": "image/jpeg", ".pdf": "application/pdf", ".zip": _ZIP},
+    **_ZIPPED,
+    **_TEXTS,
+    **_UNSIGNED,
+}
 
 _MARKUP = re.compile(
     r"(?:<\?xml[^>]*>\s*)?(?:(?><!--.*?-->)\s*)*<(?:!doctype\s+)?(svg|html)\b", re.I | re.S
 )
 _JSON_START = re.compile(r"\{\s*\"|\[\s*[\[{\"\d-]", re.A)
-_TEXT_TYPES = frozenset(
-    {
-        *_TEXTS.values(),
-        "application/ecmascript",
-        "application/javascript",
-        "application/x-sh",
-        "application/x-yaml",
-    }
-)
+_TEXT_TYPES = {
+    *_TEXTS.values(),
+    *(f"application/{kind}" for kind in ("ecmascript", "javascript", "x-sh", "x-yaml")),
+}
 _TEXT_SUFFIXES = ("+json", "+xml", "+yaml")
-_CONTINUATION = range(0x80, 0xC0)
-_MAX_CHARACTER_BYTES = 4
 
 
 def media_type(name: str, head: bytes) -> str:
@@ -159,7 +145,7 @@ def media_type(name: str, head: bytes) -> str:
     except UnicodeDecodeError:
         text = None
     if text is None:
-        return _BINARIES.get(ending, BINARY)
+        return _UNSIGNED.get(ending, BINARY)
     named = _TEXTS.get(ending, PLAIN)
     return _look(text, is_cut=len(head) >= HEAD_BYTES) if named == PLAIN else named
 
@@ -172,50 +158,15 @@ def is_text(media_type: str, data: bytes) -> bool:
     """
     plain = media_type.partition(";")[0].strip().lower()
     is_textual = plain.startswith("text/") or plain in _TEXT_TYPES or plain.endswith(_TEXT_SUFFIXES)
-    if not is_textual or b"\0" in data:
-        return False
     try:
-        data.decode()
+        return is_textual and "\0" not in data.decode()
     except UnicodeDecodeError:
         return False
-    return True
 
 
-def stream_text(data: bytes, dropped: int) -> str:
-    """Return the output of a command as text that is safe to show.
-
-    If bytes were dropped, the first half of the data is the beginning of the output and the rest
-    its end, and a line between them counts the missing bytes.
-    """
-    if not dropped:
-        return visible_text(data)
-    middle = len(data) // 2
-    head, tail = whole_characters(data[:middle]), _from_character(data[middle:])
-    left_out = dropped + len(data) - len(head) - len(tail)
-    return f"{visible_text(head)}\n[... {left_out:,} bytes left out ...]\n{visible_text(tail)}"
-
-
-def visible_text(data: bytes) -> str:
-    """Return bytes as text without what a terminal would obey or a reader not see."""
-    return visible(data.decode("utf-8", "replace"))
-
-
-def whole_characters(data: bytes) -> bytes:
-    """Return the beginning of a UTF-8 text without a character that was cut at its end."""
-    for length in range(1, min(_MAX_CHARACTER_BYTES, len(data) + 1)):
-        byte = data[-length]
-        if byte not in _CONTINUATION:
-            expected = 1 + (byte >= 0xC0) + (byte >= 0xE0) + (byte >= 0xF0)
-            return data[:-length] if length < expected else data
-    return data
-
-
-def _from_character(data: bytes) -> bytes:
-    """Return the end of a UTF-8 text without the rest of a character that was cut."""
-    for start, byte in enumerate(data[: _MAX_CHARACTER_BYTES - 1]):
-        if byte not in _CONTINUATION:
-            return data[start:]
-    return data[_MAX_CHARACTER_BYTES - 1 :]
+def type_of_name(name: str) -> str | None:
+    """Return the media type that a file's name promises; None if its ending is not known."""
+    return _BY_NAME.get(PurePosixPath(name).suffix.lower())
 
 
 def _look(text: str, *, is_cut: bool) -> str:
@@ -225,15 +176,11 @@ def _look(text: str, *, is_cut: bool) -> str:
         return "image/svg+xml" if markup[1].lower() == "svg" else "text/html"
     if start.startswith("<?xml"):
         return "application/xml"
-    return "application/json" if _is_json(start, is_cut=is_cut) else PLAIN
-
-
-def _is_json(text: str, *, is_cut: bool) -> bool:
-    """Return whether a text is a JSON object or array, or begins like one if it is cut."""
-    if not text.startswith(("{", "[")):
-        return False
+    if not start.startswith(("{", "[")):
+        return PLAIN
     try:
-        json.loads(text)
+        json.loads(start)
+        is_json = True
     except (ValueError, RecursionError):
-        return is_cut and _JSON_START.match(text) is not None
-    return True
+        is_json = is_cut and _JSON_START.match(start) is not None
+    return "application/json" if is_json else PLAIN

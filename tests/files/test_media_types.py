@@ -4,7 +4,6 @@ import gzip
 import io
 import json
 import mimetypes
-import re
 import struct
 import tarfile
 import time
@@ -15,14 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.execution.capture import Kept
-from skillsearch.execution.content import (
-    HEAD_BYTES,
-    is_text,
-    media_type,
-    stream_text,
-    whole_characters,
-)
+from skillsearch.files.media_types import HEAD_BYTES, is_text, media_type, type_of_name
 
 
 def zipped():
@@ -202,55 +194,18 @@ def test_bytes_that_are_no_utf8_are_no_text(data):
     assert not is_text("text/plain", data)
 
 
-# Streams.
-
-
-def test_a_short_stream_is_its_text():
-    """With its lines and tabs."""
-    assert stream_text("a\tb\nç\n".encode(), 0) == "a\tb\nç\n"
-
-
-def test_of_a_long_stream_the_middle_says_what_is_missing():
-    """In bytes, with a separator."""
-    assert stream_text(b"abcdef", 1234) == "abc\n[... 1,234 bytes left out ...]\ndef"
-
-
-def test_characters_that_are_cut_on_both_sides_are_left_out_and_counted():
-    """The first half ends within one of four bytes, the second begins within one of three."""
-    data = b"ab" + "😀".encode()[:3] + "한".encode()[1:] + b"cde"
-    assert stream_text(data, 10) == "ab\n[... 15 bytes left out ...]\ncde"
-
-
-@given(st.text("a é한😀", min_size=1), st.integers(0, 40))
-def test_a_cut_loses_whole_characters_and_counts_their_bytes(text, limit):
-    """What is shown is beginning and end of the stream, and all is accounted for."""
-    kept = Kept(limit)
-    kept.add(text.encode())
-    data, dropped = kept.result()
-    shown = stream_text(data, dropped)
-    if not dropped:
-        assert shown == text
-        return
-    head, count, tail = re.split(r"\n\[\.\.\. (\d+) bytes left out \.\.\.\]\n", shown)
-    assert text.startswith(head)
-    assert text.endswith(tail)
-    assert len((head + tail).encode()) + int(count) == len(text.encode())
-
-
-def test_bytes_that_are_no_text_are_replaced():
-    """And none of them can fail."""
-    assert stream_text(b"a\xff\xfeb", 0) == "a\ufffd\ufffdb"
-
-
-def test_a_stream_cannot_move_a_cursor_or_hide_text():
-    """Escapes, carriage returns and marks of direction do nothing to who reads them."""
-    assert stream_text("50%\r100%\x1b[2J\u202eevil\0".encode(), 0) == "50%\n100%[2Jevil"
-
-
-@given(st.text(), st.integers(0, 200))
-def test_a_beginning_ends_with_a_whole_character(text, length):
-    """And is the longest that does."""
-    data = text.encode("utf-8", "replace")
-    whole = whole_characters(data[:length])
-    whole.decode()
-    assert 0 <= len(data[:length]) - len(whole) < 4
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("skill://r/tea/SKILL.md", "text/markdown"),
+        ("a.PNG", "image/png"),
+        ("a.jpg", "image/jpeg"),
+        ("a.yml", "application/yaml"),
+        ("a.zip", "application/zip"),
+        ("a.bat", None),
+        ("v1.2/LICENSE", None),
+    ],
+)
+def test_a_name_alone_promises_a_type(name, expected):
+    """Or none, if its ending is not known."""
+    assert type_of_name(name) == expected
