@@ -15,7 +15,7 @@ from skillsearch.index.build.reading import read_file
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import count_needed_by, expects_others, possible_models
 from skillsearch.index.documents import KNOWN
-from skillsearch.index.fields import FieldTexts
+from skillsearch.index.fields import FieldTexts, field_texts
 from skillsearch.index.request import resolve_roots
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.skills.discovery import discover
@@ -125,11 +125,12 @@ class Embedding:
         begun = {channel: Shard(channel) for channel in channels}
         for file in self._files:
             scripts = [channel.scripts for channel in channels]
-            texts = read_file(file).texts(scripts, with_body=self._request.with_body)
+            skill = read_file(file).skill
             self.tally.read += 1
-            if texts is None:  # The indexing will report it.
+            if skill is None:  # The indexing will report it.
                 self.tally.skipped += 1
                 continue
+            texts = field_texts(skill, scripts, with_body=self._request.with_body)
             self.tally.other += texts.document.fluency < KNOWN
             lacking = [
                 self._lacking(channel, embedded_texts(texts, number))

@@ -18,7 +18,7 @@ import pytest
 
 from skillsearch.cli.index import EXAMPLES
 from skillsearch.embedders.embedding_cache import EmbeddingCache
-from skillsearch.index.build.embedding_queue import keys_of
+from skillsearch.index.build.embedding import keys_of
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 

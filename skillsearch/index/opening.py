@@ -12,7 +12,6 @@ from skillsearch.config import Settings, index_option
 from skillsearch.errors import IndexNotFoundError, LockTimeoutError, RootError, SkillSearchError
 
 if TYPE_CHECKING:
-    from skillsearch.index.build.changes import FileChanges
     from skillsearch.index.search.search import SearchOptions
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.types import SearchResult
@@ -115,29 +114,22 @@ def bring_up_to_date(index: SkillIndex) -> str:
     has_changed_model = index.has_changed_model()
     if not has_changed_model and (len(index) > MAX_CHECKED_SKILLS or index.is_current()):
         return ""
-    differences = index.differences()
-    obstacle = _obstacle(index, differences, may_be_many=has_changed_model)
-    if obstacle:
-        return f"warning: {obstacle}"
-    changes = [str(differences)] if len(differences) else []
+    found = index.differences()
+    option = index_option(index.folder)
+    if found.missing_roots:
+        missing = found.missing_roots[0]
+        return (
+            f"warning: the folder {missing} {_state_of(missing)}; searching the index as it was. "
+            f"{_way_on(index.folder, option)}"
+        )
+    if len(found.added) + len(found.changed) > MAX_REFRESHED_FILES and not has_changed_model:
+        return (
+            f"warning: much has changed ({found}); searching the index as it was. "
+            f"To fix: run `skillsearch index{option}`"
+        )
+    changes = [str(found)] if len(found) else []
     changes += ["its model has changed"] if has_changed_model else []
     return _refresh(index, ", ".join(changes))
-
-
-def _obstacle(index: SkillIndex, differences: FileChanges, *, may_be_many: bool) -> str:
-    """Return what speaks against refreshing now and what to do about it; empty for nothing."""
-    if differences.missing_roots:
-        missing = differences.missing_roots[0]
-        return (
-            f"the folder {missing} {_state_of(missing)}; searching the index as it was. "
-            f"{_way_on(index.folder, index_option(index.folder))}"
-        )
-    if len(differences.added) + len(differences.changed) > MAX_REFRESHED_FILES and not may_be_many:
-        return (
-            f"much has changed ({differences}); searching the index as it was. "
-            f"To fix: run `skillsearch index{index_option(index.folder)}`"
-        )
-    return ""
 
 
 def _state_of(root: str) -> str:

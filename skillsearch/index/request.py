@@ -6,7 +6,7 @@ import logging
 import os
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -31,7 +31,6 @@ class IndexRequest:
         with_body: False for an index of metadata alone.
         sources: The roots as they were named, if any is an archive or a URL; indexing again looks
             at these again.
-        languages: One of `skillsearch.types.LANGUAGES`.
     """
 
     roots: tuple[Path, ...]
@@ -47,13 +46,7 @@ class IndexRequest:
 
     def save(self, folder: Path) -> None:
         """Write the request into an index folder; if that fails, the one before stays."""
-        record = {
-            "roots": [str(root) for root in self.roots],
-            "model": self.model,
-            "with_body": self.with_body,
-            "sources": list(self.sources),
-            "languages": self.languages,
-        }
+        record = {**asdict(self), "roots": list(map(str, self.roots)), "sources": [*self.sources]}
         write_record(folder / REQUEST_FILE, record)
 
     @classmethod

@@ -7,12 +7,13 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from skillsearch import config
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.errors import CacheError, IndexNotFoundError
-from skillsearch.index.build.changes import FileChanges, compare, is_up_to_date
+from skillsearch.index.build.changes import ChangeDetector, Changes
+from skillsearch.index.build.snapshot import Snapshot
 from skillsearch.index.corpus import OpenedIndex, last_request, open_current
 from skillsearch.index.dense.channels import QueryEmbedders
 from skillsearch.index.documents import Document
@@ -25,6 +26,7 @@ from skillsearch.index.search.query import QueryForm, analyse_queries
 from skillsearch.index.search.search import SearchOptions, SearchRequest, answer, read_body
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.roots.sources import note_index
+from skillsearch.skills.discovery import make_roots
 from skillsearch.types import (
     Diagnostic,
     IndexReport,
@@ -35,6 +37,9 @@ from skillsearch.types import (
     System,
 )
 
+if TYPE_CHECKING:
+    from skillsearch.index.build.builder import IndexOptions
+
 logger = logging.getLogger(__name__)
 
 
@@ -43,6 +48,9 @@ class SkillIndex:
 
     Searches see the generation that was opened, whatever other processes write, until `refresh`;
     they write nothing themselves. One index belongs to one thread at a time.
+
+    Attributes:
+        opened: The parts and settings of the generation that is searched.
     """
 
     def __init__(
@@ -54,12 +62,9 @@ class SkillIndex:
         calibration: Calibration | None = None,
         device: str | None = None,
     ) -> None:
-        """Wrap an opened index; use `from_roots` or `open` instead.
-
-        `embedders` are those that are loaded already, by model spec.
-        """
+        """Wrap an opened index and loaded embedders; use `from_roots` or `open` instead."""
         self._folder = folder
-        self._opened = opened
+        self.opened = opened
         self._device = device
         self._embedders = QueryEmbedders(embedders, device=device)
         self._calibration = calibration or default_calibration()
@@ -89,9 +94,6 @@ class SkillIndex:
                 ``mps``, ``auto``; None to ask the settings. Vectors mean the same on all.
             progress: Called with the stage, how many are done, and how many there are.
 
-        Returns:
-            The opened index.
-
         Raises:
             RootError: If a root is missing, unreadable or not a folder, or cannot be unpacked.
             EmbedderError: If the embedder cannot be loaded.
@@ -116,18 +118,11 @@ class SkillIndex:
         cls,
         request: IndexRequest,
         index_dir: Path,
-        *,
-        verify: bool = False,
-        keep_channels: bool = False,
-        only: Sequence[Path] = (),
-        device: str | None = None,
-        embedders: Mapping[str, Embedder] | None = None,
-        progress: Progress | None = None,
+        **options: Unpack[IndexOptions],
     ) -> tuple[SkillIndex, IndexReport]:
         """Bring the index in a folder up to date, open it, and report what was done.
 
-        The options are those of `from_roots` and `refresh`, and fail as they do; `embedders` are
-        those that are loaded already, by model spec.
+        The options are those of a `Builder`; it fails as `from_roots` and `refresh` do.
         """
         # A search needs neither the parser nor the builder: import them only here.
         from skillsearch.index.build.builder import Builder
@@ -135,16 +130,7 @@ class SkillIndex:
         for root in request.roots:
             note_index(root, str(index_dir.absolute()))
         folder = IndexFolder(index_dir)
-        builder = Builder(
-            folder,
-            request,
-            verify=verify,
-            keep_channels=keep_channels,
-            only=only,
-            device=device,
-            embedders=embedders,
-            progress=progress,
-        )
+        builder = Builder(folder, request, **options)
         report = builder.run()
         opened = builder.unchanged or open_current(folder)
         if opened is None:
@@ -152,7 +138,7 @@ class SkillIndex:
                 f"The index in {index_dir} was damaged right after it was written; "
                 "check the disk, or choose another --index-dir."
             )
-        return cls(folder, opened, builder.embedders, device=device), report
+        return cls(folder, opened, builder.embedders, device=builder.device), report
 
     @classmethod
     def open(cls, index_dir: str | Path | None = None) -> SkillIndex:
@@ -180,24 +166,19 @@ class SkillIndex:
     @property
     def generation(self) -> str:
         """Name of the generation that is searched."""
-        return self._opened.name
-
-    @property
-    def opened(self) -> OpenedIndex:
-        """The parts and settings of the generation that is searched."""
-        return self._opened
+        return self.opened.name
 
     def __len__(self) -> int:
-        return len(self._opened.corpus.documents)
+        return len(self.opened.corpus.documents)
 
     def documents(self) -> Iterator[Document]:
         """Yield all documents in order of their ids."""
-        return iter(self._opened.corpus.documents)
+        return iter(self.opened.corpus.documents)
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Return what was reported when the index was built, by path."""
         try:
-            return self._opened.diagnostics()
+            return self.opened.diagnostics()
         except CacheError:
             # This generation was removed after newer ones were written; report theirs.
             current = open_current(self._folder)
@@ -205,18 +186,24 @@ class SkillIndex:
 
     def is_current(self) -> bool:
         """Return whether, by the stat of every folder and file, the disk is what was indexed."""
-        return is_up_to_date(self._opened, self._folder)
+        snapshot = Snapshot.load(self.folder, self.generation)
+        return snapshot is not None and snapshot.is_current()
 
     def has_changed_model(self) -> bool:
         """Return whether the files of a model are not those that the index was built with."""
-        return any(channel.has_changed() for channel in self._opened.settings.channels)
+        return any(channel.has_changed() for channel in self.opened.settings.channels)
 
-    def differences(self, *, verify: bool = False) -> FileChanges:
-        """Return the files that differ between index and disk.
+    def differences(self, *, verify: bool = False) -> Changes:
+        """Return the files that differ between the index and those of its roots that exist.
 
         With `verify`, hash every file instead of trusting an unchanged stat.
         """
-        return compare(self._opened, self._folder, verify=verify)
+        roots = self.opened.settings.roots
+        present = {root.path for root in make_roots([root.path for root in roots])[0]}
+        there = [root for root in roots if root.path in present]
+        missing = tuple(str(root.path) for root in roots if root.path not in present)
+        detector = ChangeDetector(self.opened, self.folder, there, verify)
+        return detector.walk().report(missing)
 
     def refresh(
         self,
@@ -228,24 +215,15 @@ class SkillIndex:
     ) -> IndexReport:
         """Bring the index up to date with the disk and search the result from now on.
 
-        Args:
-            verify: Hash every file, those of the index too, whatever its stat says.
-            keep_channels: Add no dense channel, for which all skills would have to be embedded.
-            only: SKILL.md files and folders to look at, deleted ones too; empty for all. In a large
-                index that is much faster than finding out what changed; other changes wait for the
-                next full look.
-            progress: Called with the stage, how many are done, and how many there are.
-
-        Returns:
-            What was done.
-
-        Raises:
-            RootError: If a root is gone; the index stays as it is.
-            EmbedderError: If the embedder cannot be loaded.
-            StorageError: If the index cannot be written; it stays as it is.
+        With `verify` every file is hashed, those of the index too, whatever its stat says. With
+        `keep_channels` no dense channel is added, for which all skills would have to be embedded.
+        `only` names the SKILL.md files and folders to look at, deleted ones too: in a large index
+        that is much faster than finding out what changed; other changes wait for the next full
+        look. `progress` is called with the stage, how many are done, and how many there are.
+        It fails as `from_roots` does, and the index stays as it is.
         """
-        request = last_request(self._folder) or self._opened.settings.request()
-        changed = {one.model for one in self._opened.settings.channels if one.has_changed()}
+        request = last_request(self._folder) or self.opened.settings.request()
+        changed = {one.model for one in self.opened.settings.channels if one.has_changed()}
         loaded = self._embedders.loaded.items()
         renewed, report = self.build(
             request,
@@ -257,7 +235,7 @@ class SkillIndex:
             embedders={model: one for model, one in loaded if model not in changed},
             progress=progress,
         )
-        self._opened = renewed._opened
+        self.opened = renewed.opened
         self._embedders.renew(renewed._embedders.loaded)
         return report
 
@@ -281,16 +259,13 @@ class SkillIndex:
 
         Args:
             query: What is to be done, in words.
-            n: How many hits at most.
+            n: How many hits at most: the best first, ties by document id.
             threshold: Lowest accepted score; by default 0.3 for ``hybrid``, whose score is a
                 probability, and 0 for the other systems.
             system: How to rank; see `skillsearch.types.SYSTEMS`.
             explain: Add why each hit has its score, and which channels voted in a hybrid one.
             include_hidden: False to leave out skills that ask not to be offered to models.
             exclude: Ids of documents to leave out, such as skills that are in use already.
-
-        Returns:
-            The hits, best first, ties by document id; none if none reaches the threshold.
 
         Raises:
             QueryError: If the query is empty or too long, or n or threshold cannot be used.
@@ -318,8 +293,8 @@ class SkillIndex:
         started = time.perf_counter()
         requests = [SearchRequest.of(query, **options) for query in queries]
         forms = self.analyse_many(queries) if len(self) else []
-        with self._opened.guard:
-            found = answer(requests, self._opened, forms, self._calibration, read_body)
+        with self.opened.guard:
+            found = answer(requests, self.opened, forms, self._calibration, read_body)
         seconds = (time.perf_counter() - started) / max(len(queries), 1)
         return [replace(result, seconds=seconds) for result in found]
 
@@ -329,24 +304,21 @@ class SkillIndex:
 
     def analyse_many(self, queries: Sequence[str]) -> list[QueryForm]:
         """Return queries as `analyse` does, all embedded together."""
-        return analyse_queries(queries, self._opened, self._calibration, self._embedders)
+        return analyse_queries(queries, self.opened, self._calibration, self._embedders)
 
     def copies(self, doc_ids: Iterable[str]) -> frozenset[str]:
-        """Return the ids of documents and of all with the same name, metadata or body.
-
-        Unknown ids are left out.
-        """
-        documents = self._opened.corpus.documents
+        """Return the known ids of documents, and of all with the same name, metadata or body."""
+        documents = self.opened.corpus.documents
         numbers = (documents.number_of(doc_id) for doc_id in doc_ids)
-        with self._opened.guard:
-            found = copies(self._opened.corpus, (n for n in numbers if n is not None))
+        with self.opened.guard:
+            found = copies(self.opened.corpus, (n for n in numbers if n is not None))
         return frozenset(documents[number].doc_id for number in found)
 
     def with_calibration(self, calibration: Calibration) -> SkillIndex:
         """Return the same opened index under another calibration."""
         return SkillIndex(
             self._folder,
-            self._opened,
+            self.opened,
             self._embedders.loaded,
             calibration=calibration,
             device=self._device,
@@ -368,11 +340,11 @@ class SkillIndex:
         names, a VersionNotFoundError the versions; an AmbiguousNameError is raised if one root has
         several that versions do not tell apart.
         """
-        roots = [str(root.path) for root in self._opened.settings.roots]
-        return find_by_name(name, self._opened.corpus.documents, roots)
+        roots = [str(root.path) for root in self.opened.settings.roots]
+        return find_by_name(name, self.opened.corpus.documents, roots)
 
     def lacks_channel(self) -> bool:
         """Return whether a dense channel cannot be asked here; the caller is to tell the user."""
-        channels = self._opened.settings.channels
+        channels = self.opened.settings.channels
         self._embedders.is_quiet = True
         return self._embedders.count_usable(channels) < len(channels)

@@ -12,7 +12,6 @@ from concurrent.futures import Executor, Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, Self
 
 import numpy as np
 
@@ -47,20 +46,6 @@ _NO_VOTE = (QueryView(np.zeros(0, np.float32), 0.0),)
 logger = logging.getLogger(__name__)
 
 
-class Searchable(Protocol):
-    """An index that a library can search; arguments as in `SkillIndex.search`."""
-
-    def search(
-        self,
-        query: str,
-        n: int = 5,
-        threshold: float | None = None,
-        *,
-        include_hidden: bool = True,
-    ) -> SearchResult:
-        """Find the skills that match a request."""
-
-
 class Indexer:
     """Makes an index for each state of a library, and keeps the last one.
 
@@ -81,7 +66,7 @@ class Indexer:
         return self._job is not None
 
     @property
-    def words(self) -> Searchable | None:
+    def words(self) -> WordIndex | None:
         """The index of words to search until the first index is made, if it exists yet."""
         return self._job.words if self._job else None
 
@@ -93,28 +78,26 @@ class Indexer:
     def index_of(
         self,
         state: object,
-        make: Callable[[Progress], SkillIndex],
-        count_words: Callable[[], Searchable] | None = None,
+        make: Callable[[Progress | None], SkillIndex],
+        count_words: Callable[[], WordIndex] | None = None,
     ) -> SkillIndex:
         """Return the index of a state.
 
-        Args:
-            state: The state, told from others by identity.
-            make: Makes its index.
-            count_words: Makes what `words` returns if the first index takes long.
+        States are told apart by identity. `make` makes the index; with an executor that of the
+        state before is returned until it is made. `count_words` makes `words` if the first one
+        takes long.
 
-        Returns:
-            The index; with an executor, that of the state before until it is made.
-
-        Raises:
-            IndexingError: When the first index is still being made.
-            SkillSearchError: When it could not be made; the next call tries again.
+        Raises IndexingError when the first index is still being made; SkillSearchError when it
+        could not be made, and the next call tries again.
         """
-        self._take_finished()
+        job = self._job
+        if job is not None and job.future.done():
+            self._job = None
+            self._last = (job.state, job.future.result())
         if self._last is not None and self._last[0] is state:
             return self._last[1]
         if self._executor is None:
-            self._last = (state, make(_silent))
+            self._last = (state, make(None))
         elif self._job is None:
             self._job = _Job(state)
             count_words = None if self._last else count_words
@@ -123,20 +106,13 @@ class Indexer:
             raise IndexingError(self.progress or IndexProgress())
         return self._last[1]
 
-    def _take_finished(self) -> None:
-        """Take an index that was finished meanwhile."""
-        job = self._job
-        if job is not None and job.future.done():
-            self._job = None
-            self._last = (job.state, job.future.result())
-
 
 @dataclass(slots=True)
 class _Job:
     """An index that is being made for a state."""
 
     state: object
-    words: Searchable | None = None
+    words: WordIndex | None = None
     future: Future[SkillIndex] = field(init=False)
     _read: tuple[int, int] = (0, 0)
     _embedded: tuple[int, int] = (0, 0)
@@ -152,11 +128,18 @@ class _Job:
 
     def run(
         self,
-        make: Callable[[Progress], SkillIndex],
-        count_words: Callable[[], Searchable] | None,
+        make: Callable[[Progress | None], SkillIndex],
+        count_words: Callable[[], WordIndex] | None,
     ) -> SkillIndex:
         """Make the index and warm it up; if it takes long, make an index of words meanwhile."""
-        timer = threading.Timer(WORDS_AFTER, self._count, (count_words,))
+
+        def count() -> None:
+            try:
+                self.words = count_words() if count_words else None
+            except OSError as exc:
+                logger.warning("Skills cannot be searched by words while they are indexed: %s", exc)
+
+        timer = threading.Timer(WORDS_AFTER, count)
         timer.daemon = True
         if count_words:
             timer.start()
@@ -167,13 +150,6 @@ class _Job:
         finally:
             timer.cancel()
         return index
-
-    def _count(self, count_words: Callable[[], Searchable]) -> None:
-        """Make the index of words."""
-        try:
-            self.words = count_words()
-        except OSError as exc:
-            logger.warning("Skills cannot be searched by words while they are indexed: %s", exc)
 
     def _tell(self, stage: str, done: int, total: int) -> None:
         """Record the progress."""
@@ -190,21 +166,15 @@ class WordIndex:
     It scores like a `SkillIndex` whose embedders cannot read the query.
     """
 
-    def __init__(self, corpus: Corpus, roots: Sequence[str]) -> None:
-        """Wrap a corpus; use `build` instead."""
-        self._corpus = corpus
-        self._roots = roots
-
-    @classmethod
-    def build(
-        cls, documents: DocumentStore, about: Mapping[str, str], roots: Sequence[Root]
-    ) -> Self:
+    def __init__(
+        self, documents: DocumentStore, about: Mapping[str, str], roots: Sequence[Root]
+    ) -> None:
         """Index the metadata of all documents that are not shadowed, in a temporary folder.
 
         `about` is the metadata besides the name, by path, if it differs from the description.
         """
-        paths = [str(root.path) for root in roots]
-        shadowed = find_shadowed(documents, paths)
+        self._roots = [str(root.path) for root in roots]
+        shadowed = find_shadowed(documents, self._roots)
         left_out = {one.document.doc_id for one in shadowed}
         found: list[Document] = []
         with tempfile.TemporaryDirectory(prefix="skillsearch-") as folder:
@@ -219,8 +189,8 @@ class WordIndex:
                 key = text_key(f"{name}: {text}").hex()
                 found.append(replace(document, keys=((key, ""),), language=language))
             writer.finish(len(found))
-            field = LexicalField.of(LexicalSegment.load(Path(folder), METADATA))
-        return cls(Corpus(DocumentStore.build(found), field, None, (), (None,)), paths)
+            postings = LexicalField.of(LexicalSegment.load(Path(folder), METADATA))
+        self._corpus = Corpus(DocumentStore.build(found), postings, None, (), (None,))
 
     def search(
         self,
@@ -244,7 +214,3 @@ class WordIndex:
         seconds = time.perf_counter() - started
         cut = request.cut(calibration)
         return SearchResult(query, cut, hits, not hits, seconds, words_only=True)
-
-
-def _silent(stage: str, done: int, total: int) -> None:
-    """Ignore progress."""

@@ -9,18 +9,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillsearch.errors import ParseError
+from skillsearch.errors import ParseError, SkillError
+from skillsearch.index.build.changes import Changes
 from skillsearch.index.documents import Document
-from skillsearch.index.names import Shadowed
+from skillsearch.index.names import Shadowed, find_by_name, find_shadowed
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.search import SearchRequest
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.library.naming import LoadOrder, Naming, load_order
-from skillsearch.library.source import Changes, IndexSource, ScannedSource, Source
+from skillsearch.index.storage.document_store import DocumentStore
+from skillsearch.library.load_order import LoadOrder, load_order
+from skillsearch.library.source import IndexSource, ScannedSource
 from skillsearch.roots.bundles import local_root
 from skillsearch.skills.parser import decode_skill_md, parse_skill
 from skillsearch.skills.resources import content_hash as hash_of
 from skillsearch.skills.resources import list_files, read_page, read_skill_md, script_path
+from skillsearch.text.safe_text import one_line
 from skillsearch.types import (
     Diagnostic,
     FileContent,
@@ -35,6 +38,7 @@ from skillsearch.types import (
 _DOC_SUFFIXES = (".md", ".txt")
 MAX_PRELOADED_SKILLS = 1_000
 _KEPT_SKILLS = 32
+_MAX_NAME_CHARS = 256
 
 
 class SkillLibrary:
@@ -45,11 +49,12 @@ class SkillLibrary:
     version. One library belongs to one thread.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: IndexSource | ScannedSource) -> None:
         """Wrap a source of skills; use `from_roots` or `open` instead."""
         self._source = source
-        self._reader = SkillReader()
-        self._known = Naming(source.documents, source.roots)
+        self._kept = _KEPT_SKILLS
+        self._parsed: OrderedDict[tuple[str, str], Skill] = OrderedDict()
+        self._known: tuple[DocumentStore, tuple[Shadowed, ...], tuple[Document, ...]] | None = None
 
     @classmethod
     def from_roots(
@@ -61,28 +66,18 @@ class SkillLibrary:
         languages: Languages = "auto",
         executor: Executor | None = None,
     ) -> SkillLibrary:
-        """Read the metadata of all skills below some folders.
+        """Read the metadata of all skills below some folders, archives and URLs.
 
-        The first search makes the index, or brings it up to date. A missing folder becomes a
-        diagnostic, and `refresh` looks for it again.
+        The arguments are those of `SkillIndex.from_roots`. The first search makes the index, or
+        brings it up to date; with an `executor` searches use the previous one until then, or words
+        alone. A missing folder becomes a diagnostic, and `refresh` looks for it again.
 
-        Args:
-            roots: Folders, archives, and URLs of an archive or a SKILL.md, in order of precedence.
-            index_dir: Folder of the index; by default one for these roots in the user's cache.
-            model: Model spec of the embedder, as in `SkillIndex.from_roots`.
-            languages: The languages to index for, likewise.
-            executor: Makes the index; until then searches use the previous one, or words alone.
-
-        Returns:
-            The library.
-
-        Raises:
-            RootError: When an archive cannot be fetched or unpacked.
+        Raises RootError when an archive cannot be fetched or unpacked.
         """
         given = [roots] if isinstance(roots, str | Path) else roots
         paths = [local_root(root) for root in given]
         place = Path(index_dir).absolute() if index_dir else None
-        return cls(ScannedSource(paths, place, model, executor, languages=languages))
+        return cls(ScannedSource(paths, place, model, executor, languages))
 
     @classmethod
     def open(
@@ -91,9 +86,8 @@ class SkillLibrary:
         """Take the skills of an existing index, by default the one that the settings name.
 
         With an executor, `refresh` begins to bring the index up to date, and a later one shows
-        what it found.
-
-        Raises IndexNotFoundError when there is none, and nothing says what it should hold.
+        what it found. Raises IndexNotFoundError when there is none, and nothing says what it
+        should hold.
         """
         return cls(IndexSource(SkillIndex.open(index_dir), executor))
 
@@ -113,12 +107,12 @@ class SkillLibrary:
     @property
     def is_indexing(self) -> bool:
         """Whether the executor is making an index that is not searched yet."""
-        return self._source.is_indexing
+        return self._source.indexer.is_busy
 
     @property
     def progress(self) -> IndexProgress | None:
         """Progress of the first index in the executor; None once it is searched."""
-        return self._source.progress
+        return self._source.indexer.progress
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -126,31 +120,25 @@ class SkillLibrary:
         return self._source.diagnostics
 
     def list(self, *, include_hidden: bool = False) -> tuple[Document, ...]:
-        """List the skills that names mean, by name, ties by id; shadowed ones are left out.
-
-        Skills that ask not to be offered to models are only listed with `include_hidden`.
-        """
-        listed = self._names.listed
+        """List the skills that are not shadowed or, unless asked for, hidden, by name, then id."""
+        _, listed = self._meant()
         return listed if include_hidden else tuple(d for d in listed if not d.hidden)
 
     def shadowed(self) -> tuple[Shadowed, ...]:
         """Return the skills that a plain name does not mean, each with the one it means."""
-        return self._names.shadowed
+        return self._meant()[0]
 
     def find(self, name: str) -> Document:
-        """Find the skill that a name means.
-
-        `name` is a name in any case; ``root:name`` or an id if several skills share it; or
-        ``name@constraint`` for a version, such as ``pdf@>=1.2,<2``.
-
-        Raises SkillNotFoundError when there is none; lists up to five similar names;
-        AmbiguousNameError when one root has several that no version tells apart.
-        """
-        return self._names.find(name)
+        """Find the skill that a name means, as `SkillIndex.find` does."""
+        return find_by_name(name, self._source.documents, self._root_paths)
 
     def in_folder(self, folder: str) -> Document | None:
         """Return the first skill whose folder has a name, in any case; None if there is none."""
-        return self._names.in_folder(folder)
+        wanted = folder.casefold()
+        order = {path: place for place, path in enumerate(self._root_paths)}
+        documents = self._source.documents
+        found = (d for d in documents if Path(d.path).parent.name.casefold() == wanted)
+        return min(found, key=lambda d: order.get(d.root, len(order)), default=None)
 
     def handle(self, found: Document | Hit | Skill) -> str:
         """Return the name to show for a skill: `find` takes it and finds this skill.
@@ -158,15 +146,21 @@ class SkillLibrary:
         It is the skill's name on one line, without hidden characters, or its id if that name
         would mean another skill or none.
         """
-        return self._names.handle(found)
+        name = one_line(found.name, _MAX_NAME_CHARS)
+        meant = self._resolve(name)
+        is_meant = meant is not None and meant.doc_id == found.doc_id
+        return name if is_meant else one_line(found.doc_id)
 
     def get(self, name: str) -> Skill:
         """Read a skill as it is on disk now; the same object while its bytes are the same."""
-        return self._reader.read(self.find(name))
+        return self._read(self.find(name))
 
     def load(self, name: str) -> LoadedSkill:
         """Read a skill and list its files; ``stale`` tells that it changed meanwhile."""
-        return self._reader.load(self.find(name))
+        document = self.find(name)
+        skill = self._read(document)
+        stale = skill.content_hash != document.content_hash
+        return LoadedSkill(document, skill, stale, *list_files(skill.path.parent))
 
     def source(self, name: str) -> str:
         """Return the whole SKILL.md of a skill as text, frontmatter included."""
@@ -191,22 +185,14 @@ class SkillLibrary:
         content_hash: str | None = None,
         folders: Sequence[str] = (),
     ) -> FileContent:
-        """Read a file of a skill, whole or a page of it.
+        """Read a file of a skill, whole or a page of it: text, or base64 if it is not UTF-8.
 
-        Args:
-            name: As in `find`.
-            path: Path below the skill folder, not trusted.
-            offset: First byte.
-            limit: Most bytes to return; None for all.
-            content_hash: Hash from an earlier page; if it is another now, the page is ``stale``.
-            folders: If given, the only folders of the skill that may be read from.
+        The `path` below the skill folder is not trusted; `offset` and `limit` count bytes. If the
+        file has another hash than `content_hash`, which an earlier page told, the page is
+        ``stale``. If `folders` are given, only these may be read from.
 
-        Returns:
-            The page: text, or base64 if the file is not UTF-8 text.
-
-        Raises:
-            UnsafePathError: When the path leads out of the skill or is not a file.
-            SkillError: When there is no such skill or file, or offset or limit cannot be used.
+        Raises UnsafePathError when the path leads out of the skill or is not a file; SkillError
+        when there is no such skill or file, or offset or limit cannot be used.
         """
         return read_page(
             self._folder(name),
@@ -218,13 +204,7 @@ class SkillLibrary:
         )
 
     def script_path(self, name: str, script: str) -> Path:
-        """Return the absolute path of a script in the ``scripts`` folder of a skill.
-
-        `script` is not trusted: it is checked as if it were opened.
-
-        Raises UnsafePathError when the path leads out of the folder or is not a file; SkillError
-        when there is no such skill or file.
-        """
+        """Return the absolute path of a script of a skill, checked as if it were read."""
         return script_path(self._folder(name), script)
 
     def search(
@@ -237,11 +217,8 @@ class SkillLibrary:
     ) -> SearchResult:
         """Find the skills that match a request, or none, as `SkillIndex.search` does.
 
-        `SearchResult.words_only` says that the first index is still being made.
-
-        Raises QueryError when the query is empty or too long, or n or threshold cannot be used;
-        IndexingError when an executor has just begun to make the first index; StorageError when the
-        index cannot be written.
+        `SearchResult.words_only` says that the first index is still being made; an IndexingError
+        is raised when an executor has just begun to, a StorageError when it cannot be written.
         """
         request = SearchRequest(query, n, threshold, "hybrid", False, include_hidden)
         index = self._source.index()
@@ -257,94 +234,70 @@ class SkillLibrary:
         """Look at the disk again; with nothing changed, no file is opened."""
         before = self._source.documents
         self._source.refresh()
-        return Changes.between(before, self._source.documents)
+        if before is self._source.documents:
+            return Changes()
+        both = (before, self._source.documents)
+        old, new = ({one.doc_id: one.content_hash for one in some} for some in both)
+        return Changes(
+            added=tuple(sorted(new.keys() - old.keys())),
+            changed=tuple(sorted(i for i in old.keys() & new.keys() if old[i] != new[i])),
+            removed=tuple(sorted(old.keys() - new.keys())),
+        )
 
     def register(self, content: str) -> Document:
         """Add a skill, given as a whole SKILL.md, for the lifetime of this library.
 
         It takes precedence over all roots, and replaces a registered skill of the same name.
-
         Raises ParseError when it is not a skill; SkillError when the library is over a saved index.
         """
         return self._source.register(content)
 
     def add_root(self, root: str | Path) -> None:
-        """Add a folder of skills after all others; if it is missing, `refresh` looks for it.
-
-        Raises SkillError when the library is over a saved index.
-        """
+        """Add a folder of skills after all others; if it is missing, `refresh` looks for it."""
         self._source.add_root(Path(root).expanduser().absolute())
 
     def load_order(self, names: Iterable[str]) -> LoadOrder:
         """Order skills and everything they need so that each comes after what it needs."""
-        return load_order(list(names), self._names.resolve)
+        return load_order(list(names), self._resolve)
 
     def preload(self, names: Iterable[str] | None = None) -> tuple[str, ...]:
         """Read skills, by default all, ahead of their use, so that getting them parses nothing.
 
         At most 1,000 are read; one that cannot be read is skipped. Returns the ids of those read.
         """
-        return self._reader.preload(
-            self.list() if names is None else [self.find(name) for name in names]
-        )
-
-    @property
-    def _names(self) -> Naming:
-        """The meaning of names, recomputed if the documents have changed."""
-        if self._known.documents is not self._source.documents:
-            self._known = Naming(self._source.documents, self._source.roots)
-        return self._known
-
-    def _folder(self, name: str) -> Path:
-        """Return the folder of a skill."""
-        return Path(self.find(name).path).parent
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedSkill:
-    """A skill with everything an agent needs to follow it.
-
-    Attributes:
-        document: The skill as the library knows it.
-        skill: The skill as it is on disk now.
-        stale: Whether its SKILL.md changed since the library looked.
-        files: Its other files, sorted.
-        files_truncated: Whether there are more files than are listed.
-    """
-
-    document: Document
-    skill: Skill
-    stale: bool
-    files: tuple[str, ...]
-    files_truncated: bool
-
-    @property
-    def folder(self) -> Path:
-        """The skill folder."""
-        return self.skill.path.parent
-
-
-class SkillReader:
-    """Reads skills, and keeps the most recent ones while their bytes are the same."""
-
-    def __init__(self) -> None:
-        """Begin with none."""
-        self._kept = _KEPT_SKILLS
-        self._parsed: OrderedDict[tuple[str, str], Skill] = OrderedDict()
-
-    def preload(self, documents: Sequence[Document]) -> tuple[str, ...]:
-        """Read skills and keep that many from now on; return the ids of those that can be read."""
-        wanted = documents[:MAX_PRELOADED_SKILLS]
+        wanted = self.list() if names is None else [self.find(name) for name in names]
+        wanted = wanted[:MAX_PRELOADED_SKILLS]
         self._kept = max(self._kept, len(wanted))
         read = []
         for document in wanted:
             with suppress(ParseError):
-                self.read(document)
+                self._read(document)
                 read.append(document.doc_id)
         return tuple(read)
 
-    def read(self, document: Document) -> Skill:
-        """Read a skill from disk; raises ParseError if it is not one any more."""
+    @property
+    def _root_paths(self) -> Sequence[str]:
+        return [str(root.path) for root in self._source.roots]
+
+    def _meant(self) -> tuple[tuple[Shadowed, ...], tuple[Document, ...]]:
+        """Return the shadowed skills, and the others by name; computed once while none changes."""
+        documents = self._source.documents
+        if self._known is None or self._known[0] is not documents:
+            shadowed = find_shadowed(documents, self._root_paths)
+            hidden = {item.document.doc_id for item in shadowed}
+            listed = [found for found in documents if found.doc_id not in hidden]
+            listed.sort(key=lambda found: (found.name.casefold(), found.doc_id))
+            self._known = (documents, shadowed, tuple(listed))
+        return self._known[1:]
+
+    def _resolve(self, name: str) -> Document | None:
+        """Return the skill that a name means, or None; no similar names are looked for."""
+        with suppress(SkillError):
+            return find_by_name(name, self._source.documents, self._root_paths, suggest=False)
+        return None
+
+    def _read(self, document: Document) -> Skill:
+        """Read a skill from disk, and keep the most recent ones while their bytes are the same."""
         path = Path(document.path)
         data, _ = read_skill_md(path)
         key = (document.doc_id, hash_of(data))
@@ -358,9 +311,27 @@ class SkillReader:
             self._parsed.popitem(last=False)
         return skill
 
-    def load(self, document: Document) -> LoadedSkill:
-        """Read a skill and list its files."""
-        skill = self.read(document)
-        files, truncated = list_files(skill.path.parent)
-        stale = skill.content_hash != document.content_hash
-        return LoadedSkill(document, skill, stale, files, truncated)
+    def _folder(self, name: str) -> Path:
+        """Return the folder of a skill."""
+        return Path(self.find(name).path).parent
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSkill:
+    """A skill as the library knows it and as it is on disk now, with the names of its files.
+
+    Attributes:
+        stale: Whether its SKILL.md changed since the library looked.
+        files: Its other files, sorted.
+    """
+
+    document: Document
+    skill: Skill
+    stale: bool
+    files: tuple[str, ...]
+    files_truncated: bool
+
+    @property
+    def folder(self) -> Path:
+        """The skill folder."""
+        return self.skill.path.parent

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from types import ModuleType
@@ -48,20 +51,23 @@ def watch(
     called once when the watch over the folders begins, for anything that happened unseen. Its
     `SkillSearchError` and `OSError` are logged. A missing folder is waited for.
 
-    Args:
-        paths: The roots.
-        on_change: Called with the SKILL.md files and folders that changed; with None if it has to
-            find out for itself.
-        stop: Ends the watch when it is set.
-        leave_out: A folder whose changes do not count, such as the index folder.
-        debounce_ms: How long to wait for further changes, in milliseconds.
+    `on_change` gets the SKILL.md files and folders that changed, or None if it has to find out for
+    itself. Changes in `leave_out`, such as the index folder, do not count.
 
-    Raises:
-        MissingDependencyError: When watchfiles is not installed.
-        KeyboardInterrupt: When Ctrl-C is pressed.
+    Raises MissingDependencyError when watchfiles is not installed, and KeyboardInterrupt.
     """
-    watcher = _Watch(tuple(paths), on_change, stop, leave_out, debounce_ms)
-    watcher.run()
+    left_out = None if leave_out is None else Path(os.path.realpath(leave_out))
+    watcher = _Watch(require_watchfiles(), tuple(paths), on_change, stop, left_out, debounce_ms)
+    before: list[_Present] | None = None
+    while not stop.is_set():
+        present = _present(watcher.paths)
+        if present:
+            watcher.follow(present)
+        else:
+            if present != before:
+                watcher.tell(None)
+            stop.wait(TICK_MS / 1000)
+        before = present
 
 
 class _Present(NamedTuple):
@@ -72,96 +78,71 @@ class _Present(NamedTuple):
     inode: int
 
 
+@dataclass(slots=True)
 class _Watch:
     """A watch in progress."""
 
-    def __init__(
-        self,
-        paths: tuple[Path, ...],
-        on_change: Callable[[frozenset[Path] | None], object],
-        stop: Event,
-        leave_out: Path | None,
-        debounce_ms: int,
-    ) -> None:
-        self._watchfiles = require_watchfiles()
-        self._paths = paths
-        self._on_change = on_change
-        self._stop = stop
-        self._leave_out = None if leave_out is None else Path(os.path.realpath(leave_out))
-        self._debounce_ms = debounce_ms
-        self._polls = False
+    watchfiles: ModuleType
+    paths: tuple[Path, ...]
+    on_change: Callable[[frozenset[Path] | None], object]
+    stop: Event
+    leave_out: Path | None
+    debounce_ms: int
+    polls: bool = False
 
-    def run(self) -> None:
-        """Watch the roots that exist, and start over whenever one comes or goes."""
-        before: list[_Present] | None = None
-        while not self._stop.is_set():
-            present = _present(self._paths)
-            if present:
-                self._follow(present)
-            else:
-                if present != before:
-                    self._tell(None)
-                self._stop.wait(TICK_MS / 1000)
-            before = present
-
-    def _follow(self, roots: list[_Present]) -> None:
+    def follow(self, roots: list[_Present]) -> None:
         """Report changes until a root comes or goes."""
         places = {root.path for root in roots}
-        sieve = _Sieve([Path(place) for place in places], self._leave_out)
+        sieve = _Sieve([Path(place) for place in places], self.leave_out)
         is_new = True
         for changed in self._batches(places):
-            if changed & places or _present(self._paths) != roots:
+            if changed & places or _present(self.paths) != roots:
                 return
             # Every path goes through the sieve, which keeps track of the folders.
             matter = frozenset(path for path in map(Path, changed) if sieve.matters(path))
             if matter or is_new:
-                self._tell(None if is_new else matter)
+                self.tell(None if is_new else matter)
             is_new = False
 
     def _batches(self, places: Iterable[str]) -> Iterator[set[str]]:
         """Yield the paths that changed together; at each tick without a change, none."""
         try:
-            for changes in self._watchfiles.watch(
+            for changes in self.watchfiles.watch(
                 *places,
                 watch_filter=None,
-                debounce=max(MAX_WAIT_MS, self._debounce_ms),
-                step=self._debounce_ms,
-                stop_event=self._stop,
+                debounce=max(MAX_WAIT_MS, self.debounce_ms),
+                step=self.debounce_ms,
+                stop_event=self.stop,
                 rust_timeout=TICK_MS,
                 yield_on_timeout=True,
-                force_polling=self._polls or None,
+                force_polling=self.polls or None,
                 poll_delay_ms=POLL_MS,
                 ignore_permission_denied=True,
             ):
                 yield {path for _, path in changes}
-        except FileNotFoundError:
-            self._stop.wait(TICK_MS / 1000)  # A root has just gone away.
         except OSError as exc:
-            if not self._polls:
-                logger.warning(
-                    "The system cannot report changes (%s); looking every %g s instead.",
-                    exc,
-                    POLL_MS / 1000,
-                )
-            self._polls = True
-            self._stop.wait(TICK_MS / 1000)
+            # If it is not found, a root has just gone away.
+            if not isinstance(exc, FileNotFoundError):
+                if not self.polls:
+                    message = "The system cannot report changes (%s); looking every %g s instead."
+                    logger.warning(message, exc, POLL_MS / 1000)
+                self.polls = True
+            self.stop.wait(TICK_MS / 1000)
 
-    def _tell(self, changed: frozenset[Path] | None) -> None:
-        """Call `on_change`."""
-        if self._stop.is_set():
-            return
-        try:
-            self._on_change(changed)
-        except (SkillSearchError, OSError) as exc:
-            logger.warning("%s Still watching.", exc)
+    def tell(self, changed: frozenset[Path] | None) -> None:
+        """Call `on_change`, unless the watch has ended."""
+        if not self.stop.is_set():
+            try:
+                self.on_change(changed)
+            except (SkillSearchError, OSError) as exc:
+                logger.warning("%s Still watching.", exc)
 
 
 class _Sieve:
     """Tells which changed paths matter: a SKILL.md, or a folder that comes or goes."""
 
     def __init__(self, roots: Sequence[Path], leave_out: Path | None) -> None:
-        self._roots = roots
-        self._leave_out = leave_out
+        self._roots, self._leave_out = roots, leave_out
         # Once a path is gone, only this set tells that it was a folder.
         self._folders = {folder for root in roots for folder in self._walk(root)}
 
@@ -169,15 +150,12 @@ class _Sieve:
         """Return whether a change of a path can change the skills."""
         if not any(self._reaches(root, path) for root in self._roots):
             return False
-        if path.name.lower() == "skill.md":
-            return True
         if path.is_dir():
             self._folders.update(self._walk(path))
             return True
-        if path in self._folders:
-            self._folders.remove(path)
-            return True
-        return False
+        was_folder = path in self._folders
+        self._folders.discard(path)
+        return was_folder or path.name.lower() == "skill.md"
 
     def _reaches(self, root: Path, path: Path) -> bool:
         """Return whether the search for skills below a root reaches a path."""
@@ -202,11 +180,9 @@ def _present(paths: Iterable[Path]) -> list[_Present]:
     """Return the roots that are folders now, sorted."""
     found = set()
     for path in paths:
-        try:
-            real = os.path.realpath(path, strict=True)
-            status = Path(real).stat()
-        except (OSError, ValueError):
-            continue
-        if Path(real).is_dir():
-            found.add(_Present(real, status.st_dev, status.st_ino))
+        with suppress(OSError, ValueError):
+            real = Path(os.path.realpath(path, strict=True))
+            status = real.stat()
+            if stat.S_ISDIR(status.st_mode):
+                found.add(_Present(str(real), status.st_dev, status.st_ino))
     return sorted(found)

@@ -15,10 +15,10 @@ from typing import Any, ParamSpec, TypeVar
 
 from skillsearch.config import Settings, index_dir_for
 from skillsearch.errors import IndexingError, RootError, SkillSearchError
+from skillsearch.index.build.changes import Changes
 from skillsearch.index.opening import OpenIndexes
 from skillsearch.library.indexing import ANY_QUERY
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.library.source import Changes
 from skillsearch.library.watcher import watch
 from skillsearch.roots.sources import place_of
 from skillsearch.types import IndexProgress

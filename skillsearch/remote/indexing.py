@@ -17,8 +17,7 @@ from itertools import chain
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.environ import speaks_english
 from skillsearch.errors import EmbedderError, LockTimeoutError, MissingDependencyError, ParseError
-from skillsearch.index.build.diagnostics import in_order
-from skillsearch.index.build.reading import read_file
+from skillsearch.index.build.reading import in_order, read_file
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.dense.channels import ChannelSettings, count_needed_by, possible_models
 from skillsearch.index.documents import KNOWN, Document

@@ -22,7 +22,7 @@ from skillsearch.embedders.multilingual import source as weights
 from skillsearch.environ import install_extra, pip_install
 from skillsearch.errors import CacheError, ConfigError, EmbedderError, IndexNotFoundError
 from skillsearch.execution.executors import executor_statuses as describe_executors
-from skillsearch.index.build.embedding_queue import count_lost
+from skillsearch.index.build.embedding import count_lost
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import MULTILINGUAL
 from skillsearch.index.languages import advice, count_languages, in_words, install_line

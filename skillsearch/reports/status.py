@@ -9,8 +9,8 @@ from pathlib import Path
 
 from skillsearch.embedders.embedder import PACKAGED, multilingual_is_installed
 from skillsearch.embedders.multilingual.source import NAME as MULTILINGUAL_NAME
-from skillsearch.index.build.changes import FileChanges
-from skillsearch.index.build.diagnostics import count_skipped
+from skillsearch.index.build.changes import Changes
+from skillsearch.index.build.reading import count_skipped
 from skillsearch.index.dense.channels import MULTILINGUAL
 from skillsearch.index.fields import embeds_body
 from skillsearch.index.languages import advice, count_languages
@@ -67,7 +67,7 @@ class Status:
     diagnostics: dict[str, int]
     size_bytes: int
     roots: tuple[Root, ...]
-    differences: FileChanges
+    differences: Changes
 
     @property
     def in_sync(self) -> bool:

@@ -6,6 +6,7 @@ import shlex
 import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,9 @@ import pytest
 from skillsearch.cli.index import EXAMPLES
 from skillsearch.config import cache_dir
 from skillsearch.files.own_folder import own_folder
-from skillsearch.index.build import delta_writer
+from skillsearch.index.build.delta_writer import DeltaLimits
 from skillsearch.index.request import IndexRequest
+from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 
 NEEDS_ORDINARY_USER = pytest.mark.skipif(
@@ -638,9 +640,15 @@ def test_a_bad_setting_in_a_project_file_is_named(cli, tmp_path, drinks):
     assert "skillsearch.toml: n = 0 must be a whole number from 1 to 1000" in result.stderr
 
 
-def test_only_what_is_named_is_looked_at_in_a_large_index(index, drinks, make_skill, monkeypatch):
+@pytest.fixture
+def two_are_many(monkeypatch):
+    """Take two skills for a large index, whose changes become a delta."""
+    build = partial(SkillIndex.build, limits=DeltaLimits(least_documents=2))
+    monkeypatch.setattr(SkillIndex, "build", build)
+
+
+def test_only_what_is_named_is_looked_at_in_a_large_index(index, drinks, two_are_many):
     """A file that changed and one that is gone; what else changed waits."""
-    monkeypatch.setattr(delta_writer, "LEAST_DOCUMENTS", 2)
     index(drinks)
     first, second, third = sorted(path.parent.name for path in drinks.glob("*/SKILL.md"))
     for name in (first, second):
@@ -654,18 +662,18 @@ def test_only_what_is_named_is_looked_at_in_a_large_index(index, drinks, make_sk
     assert (report["indexed"], report["reused"]) == (2, 1)
 
 
-def test_only_a_path_in_no_root_changes_nothing(index, drinks, tmp_path, monkeypatch):
+def test_only_a_path_in_no_root_changes_nothing(index, drinks, tmp_path, two_are_many):
     """There is nothing of it in the index, and nothing comes."""
-    monkeypatch.setattr(delta_writer, "LEAST_DOCUMENTS", 2)
     _, before = index(drinks)
     code, report = index(drinks, "--only", tmp_path / "elsewhere")
     assert code == 0
     assert (report["generation"], report["reused"]) == (before["generation"], 3)
 
 
-def test_only_keeps_to_what_was_indexed(cli, index, drinks, make_skill, index_dir, monkeypatch):
+def test_only_keeps_to_what_was_indexed(
+    cli, index, drinks, make_skill, index_dir, two_are_many, monkeypatch
+):
     """Though the settings name other roots as well."""
-    monkeypatch.setattr(delta_writer, "LEAST_DOCUMENTS", 2)
     index(drinks)
     others = index_dir.parent / "others"
     make_skill(others, "play-chess")

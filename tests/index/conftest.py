@@ -31,6 +31,37 @@ CHINESE = {
 IN_ENGLISH = {"填写": "fill", "表单": "forms", "视频": "video", "剪辑": "cut", "密钥": "key"}
 
 
+class Disk:
+    """What is looked at on disk while a test runs, as the interpreter itself tells.
+
+    Attributes:
+        opened: The folders of the SKILL.md files that were opened, by name.
+        listed: The paths of the folders that were listed.
+    """
+
+    watching = None
+
+    def __init__(self):
+        self.opened, self.listed = [], []
+
+    def forget(self):
+        """Begin anew."""
+        self.__init__()
+
+
+def _note(event, args):
+    if Disk.watching is None or event not in ("open", "os.scandir"):
+        return
+    path = args[0]
+    if event == "os.scandir":
+        Disk.watching.listed.append(str(path))
+    elif isinstance(path, str | os.PathLike) and Path(path).name == "SKILL.md":
+        Disk.watching.opened.append(Path(path).parent.name)
+
+
+sys.addaudithook(_note)
+
+
 class Polyglot:
     """Embeds by words and knows some Chinese ones; stands for the multilingual model.
 
@@ -74,6 +105,13 @@ def age(root, at_ns=LONG_AGO_NS):
     """Make all below a folder look long unchanged, so that its stat can be trusted."""
     for path in [*sorted(root.rglob("*"), reverse=True), root]:
         os.utime(path, ns=(at_ns, at_ns), follow_symlinks=False)
+
+
+@pytest.fixture
+def disk(monkeypatch):
+    """Tells which skills are opened and which folders listed from now on."""
+    monkeypatch.setattr(Disk, "watching", Disk())
+    return Disk.watching
 
 
 @pytest.fixture

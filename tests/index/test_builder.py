@@ -14,8 +14,9 @@ from skillsearch.embedders import embedding_cache
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import EmbedderError, RootError, StorageError
 from skillsearch.index import fields
-from skillsearch.index.build import builder, changes, embedding_queue, full_writer, reading
+from skillsearch.index.build import builder
 from skillsearch.index.build.builder import Builder
+from skillsearch.index.build.embedding import FLUSHED
 from skillsearch.index.request import IndexRequest, resolve_roots
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
@@ -73,53 +74,40 @@ def test_the_first_run_embeds_everything(root, run, tmp_path):
     ]
 
 
-def test_an_unchanged_run_opens_no_file(root, run, monkeypatch):
+def test_an_unchanged_run_opens_no_file(root, run, disk, monkeypatch):
     """Nor does it list a folder, load the embedder or write anything."""
     first = run(root)
 
     def refuse(*arguments, **options):
         raise AssertionError("looked closer than needed")
 
-    monkeypatch.setattr(reading, "read_skill_md", refuse)
-    monkeypatch.setattr(changes, "discover", refuse)
     monkeypatch.setattr(builder, "load_embedder", refuse)
+    disk.forget()
     second = run(root)
+    assert not disk.opened
+    assert not [path for path in disk.listed if path.startswith(str(root))]
     assert summary(second) == (5, 0, 5, 0, 0)
     assert (second.generation, second.diagnostics) == (first.generation, first.diagnostics)
 
 
-def test_a_settled_folder_is_read_only_where_it_changed(root, run, add_skill, monkeypatch):
+def test_a_settled_folder_is_read_only_where_it_changed(root, run, add_skill, disk):
     """Of six skills only the new one is opened."""
     run(root)
     add_skill(root / "new", "new", "Water the plants.")
-    opened = []
-
-    def read(path):
-        opened.append(path.parent.name)
-        return original(path)
-
-    original = reading.read_skill_md
-    monkeypatch.setattr(reading, "read_skill_md", read)
+    disk.forget()
     assert summary(run(root)) == (6, 1, 5, 0, 0)
-    assert opened == ["new"]
+    assert disk.opened == ["new"]
 
 
-def test_a_file_of_another_size_is_opened_once(root, run, monkeypatch):
+def test_a_file_of_another_size_is_opened_once(root, run, disk):
     """It cannot have the bytes that it had; one of the same size is hashed first."""
     run(root)
-    opened = []
-
-    def read(path):
-        opened.append(path.parent.name)
-        return original(path)
-
-    original = reading.read_skill_md
-    monkeypatch.setattr(reading, "read_skill_md", read)
     edit(root / "pdf-forms" / "SKILL.md", "flatten", "sign")
     edit(root / "tea-timer" / "SKILL.md", "ready", "brewn")
     os.utime(root / "sql-tuning" / "SKILL.md")
+    disk.forget()
     assert summary(run(root)) == (5, 2, 3, 0, 0)
-    assert opened == ["sql-tuning", "tea-timer", "pdf-forms", "tea-timer"]
+    assert disk.opened == ["sql-tuning", "tea-timer", "pdf-forms", "tea-timer"]
 
 
 @pytest.mark.parametrize("block", [1, 2, 3])
@@ -129,9 +117,7 @@ def test_files_are_gone_through_in_blocks_of_any_size(root, run, fresh, add_skil
     add_skill(root / "plants", "plants", "Water the plants.")
     edit(root / "key-rotation" / "SKILL.md", "leaked", "were lost")
     spoil(root)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(full_writer, "_BLOCK", block)
-        report = run(root)
+    report = run(root, block=block)
     assert summary(report) == (5, 2, 3, 1, 1)
     assert report.generation == fresh(root).generation
 
@@ -427,7 +413,7 @@ def test_a_killed_run_keeps_all_but_the_last_vectors_it_made(tmp_path, run, add_
     assert not IndexFolder(tmp_path / "index").exists()
     report = run(tmp_path / "s")
     assert report.indexed == 200
-    assert 200 - report.embedded >= 100 - embedding_queue._FLUSHED
+    assert 200 - report.embedded >= 100 - FLUSHED
 
 
 def test_progress_tells_the_stage_and_how_far_it_is(root, run):

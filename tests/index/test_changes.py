@@ -8,11 +8,10 @@ import time
 
 import pytest
 
-from skillsearch.index.build import changes, delta_writer
-from skillsearch.index.build.changes import ChangeDetector, changed_scopes, is_up_to_date
+from skillsearch.index.build.changes import ChangeDetector, changed_scopes
+from skillsearch.index.build.delta_writer import DeltaLimits
 from skillsearch.index.build.snapshot import Snapshot
-from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.skills import discovery
+from skillsearch.index.skill_index import SkillIndex
 from skillsearch.skills.discovery import Scope, discover, make_roots
 from skillsearch.types import Diagnostic
 
@@ -20,10 +19,23 @@ YEAR_NS = 365 * 86_400 * 10**9
 WORDS = "tea coffee kettle index query vector table chart report release branch commit".split()
 
 
-@pytest.fixture(autouse=True)
-def small(monkeypatch):
-    """Take four skills for many."""
-    monkeypatch.setattr(delta_writer, "LEAST_DOCUMENTS", 4)
+class SmallIndex(SkillIndex):
+    """Takes four skills for many."""
+
+    @classmethod
+    def build(cls, *args, **options):
+        """Build it with a delta from four skills on."""
+        return super().build(*args, limits=DeltaLimits(least_documents=4), **options)
+
+
+@pytest.fixture
+def build(tmp_path):
+    """Build a small index of roots without a model, in ``index`` unless another is named."""
+
+    def build(*roots, index_dir="index"):
+        return SmallIndex.from_roots(list(roots), index_dir=tmp_path / index_dir, model="hashing")
+
+    return build
 
 
 class Tree:
@@ -67,17 +79,9 @@ def tree(tmp_path, add_skill):
     return made
 
 
-@pytest.fixture
-def walks(monkeypatch):
-    """How many walks over all roots a builder made."""
-    counted = []
-
-    def walk(*args, **more):
-        counted.append(args)
-        return discover(*args, **more)
-
-    monkeypatch.setattr(changes, "discover", walk)
-    return counted
+def is_walk(disk, index):
+    """Return whether every folder that an index knows was listed."""
+    return set(Snapshot.load(index.folder).folders) <= set(disk.listed)
 
 
 def scopes(tree, snapshot, roots, reported=()):
@@ -203,36 +207,27 @@ def test_a_root_inside_another_keeps_its_folders(tree):
     )
 
 
-def test_a_change_of_one_skill_lists_nothing_else(tree, build, walks, monkeypatch):
+def test_a_change_of_one_skill_lists_nothing_else(tree, build, disk):
     """Neither the roots nor the folders beside it."""
     build(tree.root)
     tree.write("box/b3")
     tree.settle()
-    del walks[:]
-    listed = []
-
-    def scan(path):
-        listed.append(str(path))
-        return os_scandir(path)
-
-    os_scandir = os.scandir
-    monkeypatch.setattr(discovery.os, "scandir", scan)
+    disk.forget()
     index = build(tree.root)
-    assert not walks
-    assert [path for path in listed if path.startswith(str(tree.root))] == [
+    assert [path for path in disk.listed if path.startswith(str(tree.root))] == [
         str(tree.root / "box/b3")
     ]
     assert index.is_current()
 
 
-def test_the_index_inside_a_root_is_not_looked_into(tree, build, walks):
+def test_the_index_inside_a_root_is_not_looked_into(tree, build, disk):
     """Its folder is no skill's, whatever is written there."""
     build(tree.root, index_dir=tree.root / "index")
     tree.write("more")
     tree.settle()
-    del walks[:]
+    disk.forget()
     index = build(tree.root, index_dir=tree.root / "index")
-    assert not walks
+    assert not is_walk(disk, index)
     assert index.find("more").doc_id == "many:more"
     assert not any("/index" in str(path) for path in Snapshot.load(index.folder).folders)
 
@@ -278,7 +273,7 @@ def edits(tree):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_after_any_changes_an_index_is_as_a_new_one(tree, build, walks, seed):
+def test_after_any_changes_an_index_is_as_a_new_one(tree, build, disk, seed):
     """Its documents and what is reported of them, whichever way they were found."""
     tree.rng.seed(seed)
     build(tree.root)
@@ -290,9 +285,9 @@ def test_after_any_changes_an_index_is_as_a_new_one(tree, build, walks, seed):
         for name in tree.rng.choices(names, k=tree.rng.randint(1, 3)):
             named[name]()
         tree.settle()
-        del walks[:]
+        disk.forget()
         index = build(tree.root)
-        ways.add(len(walks))
+        ways.add(is_walk(disk, index))
         new = build(tree.root, index_dir="new")
         assert list(index.documents()) == list(new.documents())
         assert index.diagnostics() == new.diagnostics()
@@ -301,7 +296,7 @@ def test_after_any_changes_an_index_is_as_a_new_one(tree, build, walks, seed):
         assert dict(seen.files.items()) == dict(expected.files.items())
         assert index.is_current()
         shutil.rmtree(new.folder)
-    assert 0 in ways
+    assert False in ways
 
 
 def paths(*found):
@@ -417,14 +412,13 @@ def test_the_snapshot_of_another_generation_is_not_believed(index, root, build, 
 
 
 @pytest.mark.parametrize("change", ["add", "remove", "edit", "nested"])
-def test_is_up_to_date_sees_every_usual_change(index, root, add_skill, change):
-    """By stat alone."""
-    folder = IndexFolder(index.folder)
-    assert is_up_to_date(index.opened, folder)
+def test_every_usual_change_is_seen_by_stat_alone(index, root, add_skill, change):
+    """Whether a file is edited, or comes or goes."""
+    assert index.is_current()
     if change == "remove":
         skill(root, "tea-timer").unlink()
     elif change == "edit":
         skill(root, "tea-timer").write_text("other")
     else:
         add_skill(root / ("new" if change == "add" else "tea-timer/deeper"), "new", "New.")
-    assert not is_up_to_date(index.opened, folder)
+    assert not index.is_current()

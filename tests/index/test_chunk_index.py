@@ -12,7 +12,6 @@ import pytest
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import embed
 from skillsearch.errors import CacheError
-from skillsearch.index.build import reading
 from skillsearch.index.chunk_index import ChunkIndex, ChunkWriter, TermShares, term_set, term_shares
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.lexical.builder import LexicalWriter
@@ -74,7 +73,7 @@ def test_chunks_change_no_ranking(root, add_skill, build):
     with_chunks = build(root)
     corpus = replace(with_chunks.opened.corpus, chunks=(None,))
     found = with_chunks.search("saw wood", 6, 0.0)
-    with_chunks._opened = replace(with_chunks.opened, corpus=corpus)
+    with_chunks.opened = replace(with_chunks.opened, corpus=corpus)
     without = with_chunks.search("saw wood", 6, 0.0)
     assert [replace(hit, chunk="") for hit in found] == list(without)
 
@@ -290,22 +289,15 @@ def test_chunks_of_another_corpus_are_a_cache_error(workshop, root, build, tmp_p
 
 
 def test_chunks_of_unchanged_skills_are_taken_over_unread(
-    workshop, root, build, add_skill, settle, monkeypatch
+    workshop, root, build, add_skill, settle, disk
 ):
     """Their terms come from the index before, their vectors from the cache."""
     settle(root)
     build(root)
-    opened = []
-
-    def read(path):
-        opened.append(path.parent.name)
-        return original(path)
-
-    original = reading.read_skill_md
-    monkeypatch.setattr(reading, "read_skill_md", read)
     add_skill(root / "attic", "attic", "Tidy up.", "<chunk id=box description=Boxes>Fold.</chunk>")
+    disk.forget()
     index = build(root)
-    assert opened == ["attic"]
+    assert disk.opened == ["attic"]
     assert best(index, "saw planks with wood tools") == "saw"
     assert index.opened.corpus.chunks[0].starts.tolist() == [0, 1, 1, 1, 1, 1, 1, 4]
     assert index.generation == build(root, index_dir="fresh").generation

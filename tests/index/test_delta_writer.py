@@ -2,11 +2,12 @@
 
 import random
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from skillsearch.index.build import delta_writer
+from skillsearch.index.build.delta_writer import DeltaLimits
 from skillsearch.index.dense import vectors
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.types import SYSTEMS
@@ -18,11 +19,36 @@ WORDS = (
 QUERIES = ("rotate the secret key", "tea kettle", "merge a release branch", "contrast of a page")
 
 
+class SmallIndex(SkillIndex):
+    """Takes four skills for many, and forty changes, unless `limits` says otherwise."""
+
+    limits = DeltaLimits(least_documents=4, most_changed=40)
+
+    @classmethod
+    def build(cls, *args, **options):
+        """Build it within the limits."""
+        return super().build(*args, limits=cls.limits, **options)
+
+
+def limited(**limits):
+    """Return a kind of index with other limits."""
+    return type("Limited", (SmallIndex,), {"limits": replace(SmallIndex.limits, **limits)})
+
+
+@pytest.fixture
+def build(tmp_path):
+    """Build a small index of roots without a model, in ``index`` unless another is named."""
+
+    def build(*roots, index_dir="index", kind=SmallIndex, **options):
+        place = tmp_path / index_dir
+        return kind.from_roots(list(roots), index_dir=place, model="hashing", **options)
+
+    return build
+
+
 @pytest.fixture(autouse=True)
-def small(monkeypatch):
-    """Take four skills for many, and forty changes."""
-    monkeypatch.setattr(delta_writer, "LEAST_DOCUMENTS", 4)
-    monkeypatch.setattr(delta_writer, "MOST_CHANGED", 40)
+def coded(monkeypatch):
+    """Search more than ten vectors by their codes."""
     monkeypatch.setattr(vectors, "FLAT_LIMIT", 10)
 
 
@@ -126,14 +152,12 @@ def test_a_delta_of_two_channels_equals_a_new_index(skills, build, polyglot):
 
 @pytest.mark.parametrize("with_body", [True, False])
 @pytest.mark.parametrize("seed", range(3))
-def test_after_any_changes_an_index_answers_as_a_new_one(
-    monkeypatch, skills, build, seed, with_body
-):
+def test_after_any_changes_an_index_answers_as_a_new_one(skills, build, seed, with_body):
     """Added, changed, removed, put back, nested, broken; until the segments become one again."""
-    monkeypatch.setattr(delta_writer, "MOST_CHANGED", 20)
+    kind = limited(most_changed=20)
     rng = skills.rng = random.Random(seed)
     names = [f"s{number:02}" for number in range(30)]
-    index = build(skills.root, with_body=with_body)
+    index = build(skills.root, kind=kind, with_body=with_body)
     forms = set()
     for step in range(12):
         for _ in range(rng.randrange(1, 4)):
@@ -146,7 +170,7 @@ def test_after_any_changes_an_index_answers_as_a_new_one(
             else:
                 skills.write(name)
         skills.settle()
-        index = build(skills.root, with_body=with_body)
+        index = build(skills.root, kind=kind, with_body=with_body)
         forms.add(has_delta(index))
         new = build(skills.root, index_dir="new", with_body=with_body)
         assert list(index.documents()) == list(new.documents())
@@ -231,13 +255,13 @@ def test_beyond_so_many_changes_all_is_written_anew(skills, build, files_of):
     assert files_of(index.opened.folder) == files_of(new.opened.folder)
 
 
-def test_a_small_corpus_stays_one_segment(monkeypatch, skills, build):
+def test_a_small_corpus_stays_one_segment(skills, build):
     """It is written anew in no time."""
-    monkeypatch.setattr(delta_writer, "LEAST_DOCUMENTS", 31)
-    build(skills.root)
+    kind = limited(least_documents=31)
+    build(skills.root, kind=kind)
     skills.write("s07")
     skills.settle()
-    assert not has_delta(build(skills.root))
+    assert not has_delta(build(skills.root, kind=kind))
 
 
 def test_only_what_is_named_is_looked_at(skills, build):
@@ -332,10 +356,9 @@ def test_nothing_is_written_where_what_is_named_did_not_change(skills, build):
     assert report.reused == 30
 
 
-def test_in_a_small_index_all_is_looked_at(monkeypatch, skills, build):
+def test_in_a_small_index_all_is_looked_at(skills, build):
     """Whatever is named: that takes no time."""
-    monkeypatch.setattr(delta_writer, "LEAST_DOCUMENTS", 31)
-    index = build(skills.root)
+    index = build(skills.root, kind=limited(least_documents=31))
     skills.write("s01")
     skills.write("s02")
     skills.settle()

@@ -56,14 +56,15 @@ def test_a_flipped_bit_anywhere_makes_it_none(tmp_path):
     [
         b"",
         b"[]",
+        b'{"generation": "x", "parts": [0, 0, 0, 0]}\n',
         b"text",
         b'{"generation": "x"}',
-        b'{"generation": "x", "parts": [1, 0, 0, 0]}\na',
-        b'{"generation": "x", "parts": [3, 0, 8, 0]}\na\0b' + bytes(8),
-        b'{"generation": "x", "parts": [0, 1, 0, 56]}\na' + bytes(56),
-        b'{"generation": "x", "parts": [0, 0, 0]}\n',
-        b'{"generation": "x", "parts": [0, 0, 0, "a"]}\n',
-        b'{"generation": "x", "parts": [1, 0, 8, 0]}\n\xff' + bytes(8),
+        b'{"generation": "x", "sizes": [1, 0, 0, 0]}\na',
+        b'{"generation": "x", "sizes": [3, 0, 8, 0]}\na\0b' + bytes(8),
+        b'{"generation": "x", "sizes": [0, 1, 0, 56]}\na' + bytes(56),
+        b'{"generation": "x", "sizes": [0, 0, 0]}\n',
+        b'{"generation": "x", "sizes": [0, 0, 0, "a"]}\n',
+        b'{"generation": "x", "sizes": [1, 0, 8, 0]}\n\xff' + bytes(8),
     ],
 )
 def test_a_snapshot_of_another_form_is_none(tmp_path, data):

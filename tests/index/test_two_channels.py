@@ -11,7 +11,7 @@ import pytest
 from skillsearch.embedders.embedding import HashingEmbedder, embed
 from skillsearch.environ import install_extra
 from skillsearch.errors import EmbedderError
-from skillsearch.index.build import builder, changes, reading
+from skillsearch.index.build import builder
 from skillsearch.index.build.builder import Builder
 from skillsearch.index.fields import field_texts
 from skillsearch.index.request import IndexRequest
@@ -127,17 +127,15 @@ def test_chunks_are_embedded_by_the_first_channel_alone(root, run, add_skill, po
 
 
 def test_skills_are_read_once_though_their_languages_decide_on_the_channels(
-    root, run, opened, add_chinese, monkeypatch
+    root, run, opened, add_chinese, disk
 ):
     """They are counted before anything is embedded, and what was read is kept."""
-    read = []
-    original = reading.read_skill_md
-    monkeypatch.setattr(reading, "read_skill_md", lambda path: read.append(path) or original(path))
     add_chinese(root)
+    disk.forget()
     embedded = []
     run(root, progress=lambda stage, done, total: embedded.append(total) if stage == "embed" else 0)
     assert models(opened()) == ["hashing", "multilingual"]
-    assert len(read) == len(set(read)) == 7
+    assert len(disk.opened) == len(set(disk.opened)) == 7
     assert set(embedded) == {20}
 
 
@@ -197,7 +195,7 @@ def test_other_languages_are_recorded_though_the_channels_are_the_same(
     assert len(models(index)) == (2 if after == "auto" else 1)
 
 
-def test_an_unchanged_run_loads_no_embedder(root, run, add_chinese, settle, monkeypatch):
+def test_an_unchanged_run_loads_no_embedder(root, run, add_chinese, settle, disk, monkeypatch):
     """Nor opens a file, with two channels as with one."""
     add_chinese(root)
     settle(root)
@@ -206,10 +204,11 @@ def test_an_unchanged_run_loads_no_embedder(root, run, add_chinese, settle, monk
     def refuse(*arguments, **options):
         raise AssertionError("looked closer than needed")
 
-    monkeypatch.setattr(reading, "read_skill_md", refuse)
-    monkeypatch.setattr(changes, "discover", refuse)
     monkeypatch.setattr(builder, "load_embedder", refuse)
+    disk.forget()
     second = run(root)
+    assert not disk.opened
+    assert not [path for path in disk.listed if path.startswith(str(root))]
     assert (second.reused, second.embedded, second.generation) == (7, 0, first.generation)
 
 

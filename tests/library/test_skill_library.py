@@ -14,10 +14,10 @@ from skillsearch.errors import (
     SkillNotFoundError,
     UnsafePathError,
 )
+from skillsearch.index.build.changes import Changes
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.library.naming import Missing
+from skillsearch.library.load_order import Missing
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.library.source import Changes
 
 LONG_AGO_NS = 1_700_000_000_000_000_000
 

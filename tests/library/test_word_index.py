@@ -9,7 +9,7 @@ from skillsearch.errors import QueryError
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.indexing import WordIndex
-from skillsearch.library.scan import scan
+from skillsearch.library.source import scan
 
 WORDS = (
     "steep brew green tea coffee lemons espresso kettle 회의 表格 moon the sour rotate-keys".split()
@@ -19,7 +19,7 @@ WORDS = (
 def words_of(*roots):
     """Return the words of the skills below some folders."""
     catalogue = scan(roots)
-    return WordIndex.build(catalogue.documents, catalogue.about, catalogue.roots)
+    return WordIndex(catalogue.documents, catalogue.about, catalogue.roots)
 
 
 @pytest.fixture(scope="module")

@@ -19,9 +19,9 @@ from skillsearch.agents.tools.failures import MAX_MESSAGE_CHARS, DiagnosticLog, 
 from skillsearch.agents.tools.library_tools import find_skill
 from skillsearch.agents.tools.tool import Count, Query, Tool, ToolArguments, ToolResult, Toolset
 from skillsearch.errors import IndexingError, SkillError, SkillSearchError
+from skillsearch.index.build.changes import Changes
 from skillsearch.index.documents import Document
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.library.source import Changes
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.parser import decode_skill_md
 from skillsearch.skills.resources import content_hash, read_skill_md

@@ -1,24 +1,23 @@
 """Writes a few changed skills as a delta segment beside the base segment, which is kept.
 
-The delta segment is written whole each time. After `MOST_CHANGED` changes the two are merged.
+The delta segment is written whole each time, until so much has changed that the two are merged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skillsearch.embedders.embedding_cache import EmbeddingCache
-from skillsearch.index.build.changes import FileChanges
-from skillsearch.index.build.embedding_queue import Channel, EmbeddingQueue
-from skillsearch.index.build.reading import FileReader
-from skillsearch.index.build.snapshot import SeenFile
+from skillsearch.index.build.embedding import EmbeddingQueue
+from skillsearch.index.build.full_writer import Update, Written
 from skillsearch.index.chunk_index import ChunkWriter, term_set
-from skillsearch.index.corpus import Corpus, OpenedIndex
-from skillsearch.index.dense.vectors import DenseFields, DenseWriter
+from skillsearch.index.corpus import Corpus
+from skillsearch.index.dense.vectors import DenseWriter
 from skillsearch.index.fields import FieldTexts
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import LexicalField
@@ -26,93 +25,71 @@ from skillsearch.index.lexical.postings import LexicalSegment, TermTally
 from skillsearch.index.names import shadowed_numbers
 from skillsearch.index.segments import DELTA, FULL, METADATA, Tombstones
 from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore
-from skillsearch.types import Diagnostic, Progress
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-LEAST_DOCUMENTS = 20_000
-"""A smaller corpus is rewritten within seconds, and stays one segment."""
-MOST_CHANGED = 5_000
-"""Skills that came, changed or went since the base segment was written, before all is rewritten;
-a delta of this size is written in half a second."""
-MOST_AT_ONCE = 1_000
-"""Skills that may come, change or go in one run; their terms are held in memory."""
+
+@dataclass(frozen=True, slots=True)
+class DeltaLimits:
+    """When changes are written as a delta instead of into the corpus.
+
+    Attributes:
+        least_documents: A smaller corpus is rewritten within seconds, and stays one segment.
+        most_changed: Skills that came, changed or went since the base segment was written, before
+            all is rewritten; a delta of this size is written in half a second.
+        most_at_once: Skills that may come, change or go in one run; their terms are held in memory.
+    """
+
+    least_documents: int = 20_000
+    most_changed: int = 5_000
+    most_at_once: int = 1_000
+
+    def allow(self, corpus: Corpus, changes: int) -> bool:
+        """Return whether so many changes of a corpus are better written as a delta."""
+        store = corpus.documents
+        base = store.segments[0].size
+        changed = store.size - base + len(store.deleted) + 2 * changes
+        fits = changes <= self.most_at_once and changed <= self.most_changed
+        return base >= self.least_documents and fits
 
 
-def can_write_delta(corpus: Corpus, changes: int) -> bool:
-    """Return whether so many changes are better written as a delta than into the corpus."""
-    store = corpus.documents
-    base = store.segments[0].size
-    changed = store.size - base + len(store.deleted)
-    fits = changes <= MOST_AT_ONCE and changed + 2 * changes <= MOST_CHANGED
-    return base >= LEAST_DOCUMENTS and fits
+LIMITS = DeltaLimits()
 
 
 class DeltaWriter:
     """Applies changes to an index by writing a delta segment and tombstones.
 
     Attributes:
-        seen: The files that were read, by path.
-        diagnostics: What was reported of them.
         is_empty: Whether no document came, changed or went.
-        size: How many documents the index has then.
-        reused: How many of them are unchanged.
-        removed: How many documents are gone.
-        embedded: How many texts were embedded.
-        truncated: How many of them were cut at the token limit.
         kept: The parts of the generation before that stay as they are.
     """
 
-    def __init__(
-        self,
-        changes: FileChanges,
-        previous: OpenedIndex,
-        channels: Sequence[Channel],
-        reader: FileReader,
-        *,
-        progress: Progress,
-    ) -> None:
-        """Read the files that came or changed."""
-        self.embedded = self.truncated = 0
-        self.seen: dict[str, SeenFile] = {}
-        self.diagnostics: list[Diagnostic] = []
+    def __init__(self, update: Update) -> None:
+        """Read the files that came or changed, and decide which documents the delta has."""
+        assert update.previous is not None
+        self._update = update
+        self._corpus = update.previous.corpus
         self.kept = [
             part
-            for part in previous.generation.parts
+            for part in update.previous.generation.parts
             if not part.startswith(DELTA) and part != "diagnostics.json"
         ]
-        self._corpus = previous.corpus
-        self._roots = [str(root.path) for root in previous.settings.roots]
-        self._channels = channels
-        self._progress = progress
-        self._texts: dict[str, FieldTexts] = {}
-        gone = changes.removed_ids(previous.settings.roots)
-        scripts = [channel.embedder.scripts for channel in channels]
-        files = changes.to_read
-        for done, file in enumerate(files, start=1):
-            found = reader.read(file)
-            self.seen[str(file.path)] = found.seen
-            self.diagnostics.extend(found.diagnostics)
-            texts = found.texts(scripts, with_body=previous.settings.with_body)
-            if texts is None:
-                gone.add(file.doc_id)
-            else:
-                self._texts[file.doc_id] = texts
-            progress("read", done, len(files))
-        documents = previous.corpus.documents
-        gone = {doc_id for doc_id in gone if documents.number_of(doc_id) is not None}
-        self._choose_members(gone)
-        self.removed = len(gone)
-        self.is_empty = not gone and not self._texts
-        self.size = self._base.size - len(self._deleted) + len(self._members)
-        self.reused = self.size - len(self._texts)
-
-    def _choose_members(self, gone: Collection[str]) -> None:
-        """Decide which documents the delta has, each with its number in the one before or -1."""
         before = self._corpus.documents
         self._base = before.segments[0]
-        replaced = gone | self._texts.keys()
+        gone = set(update.changes.removed_ids)
+        self._texts: dict[str, FieldTexts] = {}
+        files = update.changes.to_read
+        for done, file in enumerate(files, start=1):
+            if texts := update.texts(file):
+                self._texts[file.doc_id] = texts
+            else:
+                gone.add(file.doc_id)
+            update.progress("read", done, len(files))
+        self._gone = {doc_id for doc_id in gone if before.number_of(doc_id) is not None}
+        self.is_empty = not self._gone and not self._texts
+        replaced = self._gone | self._texts.keys()
+        # The documents of the delta, each with its number in the delta before, or -1.
         members = [(texts.document, -1) for texts in self._texts.values()]
         for number in range(self._base.size, before.size):
             document = before[number]
@@ -123,13 +100,13 @@ class DeltaWriter:
         newly = [number for number in found if number is not None]
         self._deleted = np.union1d(before.deleted, np.array(newly, np.int64))
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Path) -> Written:
         """Embed what is new, and write the delta segment and the tombstones."""
-        with EmbeddingQueue(self._channels, self._progress) as queue:
+        channels = self._update.channels
+        with EmbeddingQueue(channels, self._update.progress) as queue:
             for done, texts in enumerate(self._texts.values(), start=1):
                 queue.add(texts, done / len(self._texts))
             queue.finish()
-            self.embedded, self.truncated = queue.embedded, queue.truncated
         added = DocumentSegment.build([document for document, _ in self._members])
         added.save(folder, DELTA)
         fields = {METADATA: self._corpus.lexical_metadata}
@@ -139,25 +116,25 @@ class DeltaWriter:
             name: (field.segments[0], self._write_lexical(folder, name, field))
             for name, field in fields.items()
         }
-        for number, channel in enumerate(self._channels):
+        for number, channel in enumerate(channels):
             self._write_dense(folder, number, channel.cache)
         if FULL in fields:
-            self._write_chunks(folder, self._channels[0].cache)
+            self._write_chunks(folder, channels[0].cache)
         known = self._corpus.documents.places
-        places = np.array(
-            [
-                self._base.place_of(document.doc_id) if old < 0 else known[old]
-                for document, old in self._members
-            ],
-            np.int64,
+        places = [
+            self._base.place_of(document.doc_id) if old < 0 else known[old]
+            for document, old in self._members
+        ]
+        store_with = partial(
+            DocumentStore, [self._base, added], self._deleted, np.array(places, np.int64)
         )
-        store = DocumentStore([self._base, added], self._deleted, places)
-        shadowed = shadowed_numbers(store, self._roots)
-        store = DocumentStore([self._base, added], self._deleted, places, shadowed)
+        store = store_with(shadowed_numbers(store_with(), self._update.roots))
         adjustments = {
             name: self._adjust(field, written[name][1], store) for name, field in fields.items()
         }
         Tombstones.of(store, written, adjustments).save(folder)
+        size, new = len(store), len(self._texts)
+        return Written(size, size - new, queue.embedded, len(self._gone), queue.truncated)
 
     def _write_lexical(self, folder: Path, name: str, field: LexicalField) -> LexicalSegment:
         """Write the postings of a field."""
@@ -171,8 +148,7 @@ class DeltaWriter:
         for number, (document, old) in enumerate(self._members):
             if old < 0:
                 texts = self._texts[document.doc_id]
-                terms = texts.metadata_terms if name == METADATA else texts.full_terms
-                writer.add(number, terms)
+                writer.add(number, texts.metadata_terms if name == METADATA else texts.full_terms)
         writer.finish(len(self._members))
         return LexicalSegment.load(folder, f"{DELTA}{name}")
 
@@ -181,8 +157,7 @@ class DeltaWriter:
     ) -> TermTally:
         """Return the document-frequency adjustments for the documents that are not searched."""
         base = field.segments[0]
-        before = _signs(self._corpus.documents)
-        now = _signs(documents)
+        before, now = _signs(self._corpus.documents), _signs(documents)
         tallies = [field.corrections, added.tally(now[base.size :])]
         tallies += [segment.tally(-before[base.size :]) for segment in field.segments[1:]]
         change = now[: base.size] - before[: base.size]
@@ -194,21 +169,24 @@ class DeltaWriter:
         """Write the vectors of a channel."""
         segments = self._corpus.dense[number].segments
         base = segments[0]
+        with_body = base.body is not None
         writer = DenseWriter(
             folder,
             f"{DELTA}dense-{number}",
             base.metadata.shape[1],
             len(self._members),
-            with_body=base.body is not None,
+            with_body=with_body,
             beside_codes=not base.codes.is_exact,
         )
         for document, old in self._members:
+            rows: list[NDArray[Any]]
             if old >= 0:
-                rows = _rows_of(segments[1], old)
+                both = (segments[1].metadata, segments[1].body)
+                rows = [column[old : old + 1] for column in both if column is not None]
             else:
-                keys = document.keys[number][: 1 if base.body is None else 2]
+                keys = document.keys[number][: 1 + with_body]
                 rows = [cache.matrix([bytes.fromhex(key)]) for key in keys]
-            writer.add(rows[0], rows[1] if len(rows) > 1 else None)
+            writer.add(rows[0], rows[1] if with_body else None)
         writer.finish()
 
     def _write_chunks(self, folder: Path, cache: EmbeddingCache) -> None:
@@ -234,9 +212,3 @@ def _signs(documents: DocumentStore) -> NDArray[np.int8]:
     signs = np.zeros(documents.size, np.int8)
     signs[documents.left_out] = -1
     return signs
-
-
-def _rows_of(fields: DenseFields, number: int) -> list[NDArray[Any]]:
-    """Return the vectors of one document, each as a matrix of one row."""
-    both = (fields.metadata, fields.body)
-    return [rows[number : number + 1] for rows in both if rows is not None]

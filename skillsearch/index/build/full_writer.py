@@ -3,185 +3,146 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skillsearch.embedders.embedding import KEY_BYTES
-from skillsearch.embedders.embedding_cache import EmbeddingCache
 from skillsearch.index.build.changes import FileChanges
-from skillsearch.index.build.embedding_queue import Channel, EmbeddingQueue
+from skillsearch.index.build.embedding import Channel, EmbeddingQueue
 from skillsearch.index.build.reading import FileReader
-from skillsearch.index.build.snapshot import SeenFile
 from skillsearch.index.chunk_index import ChunkWriter, term_set
-from skillsearch.index.corpus import Corpus, OpenedIndex
+from skillsearch.index.corpus import Corpus, IndexSettings, OpenedIndex
 from skillsearch.index.dense.vectors import DenseWriter
 from skillsearch.index.documents import Document
-from skillsearch.index.fields import FieldTexts, embeds_body
+from skillsearch.index.fields import FieldTexts, embeds_body, field_texts
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.segments import FULL, METADATA, save_shadowed
 from skillsearch.index.storage.document_store import DocumentWriter
 from skillsearch.index.storage.numbering import numbered
-from skillsearch.types import Diagnostic, Progress, Root
+from skillsearch.types import Progress, SkillFile
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from numpy.typing import NDArray
 
-_BLOCK = 512
+BLOCK = 512
 """Files handled together: the vectors of kept documents are looked up at once."""
 _VECTORS = 4_096
 """Vectors held in memory at a time."""
 
 
-class FullWriter:
-    """Writes a segment of all files in order of their ids, in memory that stays flat.
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Changes to be written, and the index before them, if there is one.
 
-    Attributes:
-        seen: The files that were read, by path.
-        diagnostics: What was reported of them.
-        size: How many documents were written.
-        reused: How many of them were taken over.
-        removed: How many documents of the old index are gone.
-        embedded: How many texts were embedded.
-        truncated: How many of them were cut at the token limit.
-        kept: No part of the old generation.
+    The channels are those of the settings, open; the reader remembers what it found.
     """
 
-    def __init__(
-        self,
-        changes: FileChanges,
-        previous: OpenedIndex | None,
-        channels: Sequence[Channel],
-        reader: FileReader,
-        *,
-        roots: Sequence[Root],
-        with_body: bool,
-        progress: Progress,
-    ) -> None:
-        """Prepare to write the files of a walk, compared with the old index."""
-        self.seen: dict[str, SeenFile] = {}
-        self.diagnostics: list[Diagnostic] = []
-        self.size = self.reused = self.removed = self.embedded = self.truncated = 0
-        self.kept: Sequence[str] = ()
-        self._changes = changes
-        self._corpus = previous.corpus if previous else None
-        self._channels = channels
-        self._scripts = [channel.embedder.scripts for channel in channels]
-        self._reader = reader
-        self._roots = [str(root.path) for root in roots]
-        self._with_body = with_body
-        self._progress = progress
-        self._before = _Numbered(self._corpus)
+    changes: FileChanges
+    previous: OpenedIndex | None
+    settings: IndexSettings
+    channels: Sequence[Channel]
+    reader: FileReader
+    progress: Progress
 
-    def write(self, folder: Path) -> None:
-        """Write the segment; raises KeyError if a vector was lost meanwhile."""
-        files = self._changes.files
-        caches = [channel.cache for channel in self._channels]
-        with SegmentWriter(folder, caches, self._corpus, with_body=self._with_body) as writer:
-            with EmbeddingQueue(self._channels, self._progress) as queue:
-                for begin in range(0, len(files), _BLOCK):
-                    self._write_block(range(begin, min(begin + _BLOCK, len(files))), writer, queue)
-                queue.finish()
-                self.embedded, self.truncated = queue.embedded, queue.truncated
-            writer.finish()
-        save_shadowed(folder, self._roots, with_body=self._with_body)
-        self.size, self.reused = writer.size, writer.reused
-        self.removed += self._before.size
+    @property
+    def roots(self) -> list[str]:
+        """The paths of the roots, in order of precedence."""
+        return [str(root.path) for root in self.settings.roots]
 
-    def _write_block(
-        self, places: Sequence[int], writer: SegmentWriter, queue: EmbeddingQueue
-    ) -> None:
-        """Take over or read some files."""
-        files, is_kept = self._changes.files, self._changes.is_kept
-        before = {place: self._before.find(files[place].doc_id) for place in places}
-        kept = {place: found for place, found in before.items() if found and is_kept[place]}
-        lacking = queue.lacking([document for _, document in kept.values()])
-        usable = dict(
-            place for place, lacks in zip(kept.items(), lacking, strict=True) if not lacks
-        )
-        for place, found in before.items():
-            size = writer.size
-            if place in usable:
-                number, document = usable[place]
-                writer.keep(document, number)
-            else:
-                self._read(place, writer, queue)
-            self.removed -= bool(found) and writer.size > size
-            self._progress("read", place + 1, len(files))
-
-    def _read(self, place: int, writer: SegmentWriter, queue: EmbeddingQueue) -> None:
-        """Read a file, unless it was read already and cannot be indexed."""
-        file, refused = self._changes.files[place], self._changes.refused.get(place)
-        found = refused or self._reader.read(file)
-        self.seen[str(file.path)] = found.seen
-        self.diagnostics.extend(found.diagnostics)
-        texts = found.texts(self._scripts, with_body=self._with_body)
-        if texts is not None:
-            writer.add(texts)
-            queue.add(texts, (place + 1) / len(self._changes.files))
+    def texts(self, file: SkillFile, place: int | None = None) -> FieldTexts | None:
+        """Read a file, given its place among the files found; None if it cannot be indexed."""
+        refused = None if place is None else self.changes.refused.get(place)
+        skill = self.reader.read(file, refused)
+        scripts = [channel.embedder.scripts for channel in self.channels]
+        return field_texts(skill, scripts, with_body=self.settings.with_body) if skill else None
 
 
-class SegmentWriter:
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Counts of a new generation, named as in `IndexReport`."""
+
+    indexed: int
+    reused: int
+    embedded: int = 0
+    removed: int = 0
+    truncated: int = 0
+
+
+def write_full(folder: Path, update: Update, *, block: int = BLOCK) -> Written:
+    """Write all files in order of their ids as one segment, in memory that stays flat.
+
+    Raises KeyError if a vector was lost meanwhile.
+    """
+    files, is_kept = update.changes.files, update.changes.is_kept
+    corpus = update.previous.corpus if update.previous else None
+    matches = _matches(files, corpus)
+    removed = len(corpus.documents) if corpus else 0
+    with SegmentWriter(folder, update) as writer:
+        with EmbeddingQueue(update.channels, update.progress) as queue:
+            for begin in range(0, len(files), block):
+                places = range(begin, min(begin + block, len(files)))
+                before = dict(zip(places, matches))  # noqa: B905 (some at a time)
+                kept = {at: found for at, found in before.items() if found and is_kept[at]}
+                lacking = queue.lacking([document for _, document in kept.values()])
+                usable = {at for at, lacks in zip(kept, lacking, strict=True) if not lacks}
+                for place, found in before.items():
+                    size = writer.size
+                    if place in usable:
+                        writer.keep(*kept[place])
+                    elif texts := update.texts(files[place], place):
+                        writer.add(texts)
+                        queue.add(texts, (place + 1) / len(files))
+                    removed -= bool(found) and writer.size > size
+                    update.progress("read", place + 1, len(files))
+            queue.finish()
+        writer.finish()
+    save_shadowed(folder, update.roots, with_body=update.settings.with_body)
+    return Written(writer.size, writer.reused, queue.embedded, removed, queue.truncated)
+
+
+class SegmentWriter(AbstractContextManager["SegmentWriter"]):
     """Writes a segment of new documents and of documents taken over from another corpus.
 
     Vectors come last, from the caches; until then only their keys are kept. Use it as a context
-    manager: leaving it closes the files, finished or not.
-
-    Attributes:
-        size: How many documents there are so far.
-        reused: How many of them were taken over.
+    manager: leaving it closes the files, finished or not. Its `size` counts all documents so far,
+    `reused` those that were taken over.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        caches: Sequence[EmbeddingCache],
-        before: Corpus | None,
-        *,
-        with_body: bool,
-    ) -> None:
-        """Begin to write; `before` is the other corpus, and there is one cache a channel."""
+    def __init__(self, folder: Path, update: Update) -> None:
+        """Begin to write; the other corpus is that of the index before the update."""
         self.size = self.reused = 0
         self._folder = folder
-        self._caches = caches
-        self._before = before
-        self._with_body = with_body
-        self._renumber = np.full(before.documents.size if before else 0, -1, np.int32)
+        self._caches = [channel.cache for channel in update.channels]
+        self._before = update.previous.corpus if update.previous else None
+        self._with_body = update.settings.with_body
+        size = self._before.documents.size if self._before else 0
+        self._renumber = np.full(size, -1, np.int32)
         self._documents = DocumentWriter(folder)
-        self._fields = {METADATA: LexicalWriter(folder, METADATA)}
-        if with_body:
-            self._fields[FULL] = LexicalWriter(folder, FULL)
-        self._chunks = ChunkWriter(folder, caches[0].dimensions)
+        self._fields = {
+            name: LexicalWriter(folder, name) for name in (METADATA, FULL)[: 1 + self._with_body]
+        }
+        self._chunks = ChunkWriter(folder, self._caches[0].dimensions)
         self._open_files = ExitStack()
         self._open_files.callback(self._documents.close)
         self._open_files.callback(self._chunks.close)
-        self._keys = [(bytearray(), bytearray()) for _ in caches]
+        self._keys = [(bytearray(), bytearray()) for _ in self._caches]
         self._chunk_keys = bytearray()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._open_files.close()
 
     def add(self, texts: FieldTexts) -> None:
         """Write a new document, whose id follows those written before."""
-        self._fields[METADATA].add(self.size, texts.metadata_terms)
-        if self._with_body:
-            self._fields[FULL].add(self.size, texts.full_terms)
+        for name, writer in self._fields.items():
+            writer.add(self.size, texts.metadata_terms if name == METADATA else texts.full_terms)
         self._chunks.add(self.size, [term_set(chunk.terms) for chunk in texts.chunks])
         self._add(texts.document)
 
-    def keep(self, document: Document, number: int) -> None:
+    def keep(self, number: int, document: Document) -> None:
         """Take over a document by its number in the other corpus; ids ascend as in `add`."""
         assert self._before is not None
         self._renumber[number] = self.size
@@ -195,15 +156,29 @@ class SegmentWriter:
         """Write the rest; raises KeyError if a vector is in none of the caches."""
         self._documents.finish()
         for name, writer in self._fields.items():
-            self._take_over(name, writer)
+            if self._before and self.reused:
+                full = self._before.lexical_full
+                field = self._before.lexical_metadata if name == METADATA or full is None else full
+                for first, segment in numbered(field.segments):
+                    writer.take_over(segment, self._renumber[first : first + segment.size])
             writer.finish(self.size)
         chunk_keys = _words(self._chunk_keys)
         for begin in range(0, len(chunk_keys), _VECTORS):
             self._chunks.add_vectors(self._caches[0].matrix(chunk_keys[begin : begin + _VECTORS]))
         self._chunks.finish(self.size)
         for number, cache in enumerate(self._caches):
-            self._write_dense(number, cache)
-            cache.compact(self._all_keys(number))
+            metadata, bodies = map(_words, self._keys[number])
+            with_body = embeds_body(number, with_body=self._with_body)
+            dense = DenseWriter(
+                self._folder, f"dense-{number}", cache.dimensions, self.size, with_body=with_body
+            )
+            for begin in range(0, self.size, _VECTORS):
+                block = slice(begin, begin + _VECTORS)
+                body = cache.matrix(bodies[block]) if with_body else None
+                dense.add(cache.matrix(metadata[block]), body)
+            dense.finish()
+            others = [] if number else [chunk_keys]
+            cache.compact(np.concatenate([metadata, bodies, *others]))
 
     def _add(self, document: Document) -> None:
         """Write what every document has."""
@@ -215,53 +190,19 @@ class SegmentWriter:
             self._chunk_keys += bytes.fromhex(key)
         self.size += 1
 
-    def _take_over(self, name: str, writer: LexicalWriter) -> None:
-        """Copy the postings of the documents that were kept."""
-        if self._before is None or not self.reused:
-            return
-        full = self._before.lexical_full
-        field = self._before.lexical_metadata if name == METADATA or full is None else full
-        for first, segment in numbered(field.segments):
-            writer.take_over(segment, self._renumber[first : first + segment.size])
 
-    def _write_dense(self, number: int, cache: EmbeddingCache) -> None:
-        """Write the vectors of a channel."""
-        with_body = embeds_body(number, with_body=self._with_body)
-        writer = DenseWriter(
-            self._folder, f"dense-{number}", cache.dimensions, self.size, with_body=with_body
-        )
-        metadata, bodies = map(_words, self._keys[number])
-        for begin in range(0, self.size, _VECTORS):
-            block = slice(begin, begin + _VECTORS)
-            body = cache.matrix(bodies[block]) if with_body else None
-            writer.add(cache.matrix(metadata[block]), body)
-        writer.finish()
-
-    def _all_keys(self, number: int) -> NDArray[np.uint64]:
-        """Return the keys of all texts of a channel."""
-        keys = [*self._keys[number], *([self._chunk_keys] if number == 0 else [])]
-        return np.concatenate(list(map(_words, keys)))
-
-
-class _Numbered:
-    """The documents of a corpus with their numbers, found in ascending order of ids."""
-
-    def __init__(self, corpus: Corpus | None) -> None:
-        self.size = len(corpus.documents) if corpus else 0
-        self._documents = self._iterate(corpus)
-        self._next = next(self._documents, None)
-
-    def find(self, doc_id: str) -> tuple[int, Document] | None:
-        """Return the number and document of an id; every id follows the one before."""
-        while self._next is not None and self._next[1].doc_id < doc_id:
-            self._next = next(self._documents, None)
-        found = self._next
-        return found if found is not None and found[1].doc_id == doc_id else None
-
-    def _iterate(self, corpus: Corpus | None) -> Iterator[tuple[int, Document]]:
-        for number in corpus.documents.living.tolist() if corpus else ():
-            assert corpus is not None
-            yield number, corpus.documents[number]
+def _matches(
+    files: Sequence[SkillFile], corpus: Corpus | None
+) -> Iterator[tuple[int, Document] | None]:
+    """Yield for each file, by document id, its document in a corpus and the number of that."""
+    documents = (
+        ((n, corpus.documents[n]) for n in corpus.documents.living.tolist()) if corpus else iter(())
+    )
+    known = next(documents, None)
+    for file in files:
+        while known and known[1].doc_id < file.doc_id:
+            known = next(documents, None)
+        yield known if known and known[1].doc_id == file.doc_id else None
 
 
 def _words(keys: bytearray) -> NDArray[np.uint64]:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from skillsearch.errors import ParseError
 from skillsearch.files.file_stat import UNKNOWN_STAT, FileStat
 from skillsearch.index.build.snapshot import SeenFile
-from skillsearch.index.fields import FieldTexts, field_texts
 from skillsearch.skills.resources import content_hash, read_skill_md
 from skillsearch.types import Diagnostic, Skill, SkillFile
 
 _MOST_KEPT = 1_000
-"""Files that a `FileReader` keeps: enough for a delta segment, too few to fill the memory."""
+"""Skills that a `FileReader` keeps: enough for a delta segment, too few to fill the memory."""
 
 
 class ReadFile(NamedTuple):
@@ -22,12 +22,6 @@ class ReadFile(NamedTuple):
     seen: SeenFile
     skill: Skill | None
     diagnostics: Sequence[Diagnostic]
-
-    def texts(
-        self, scripts: Sequence[frozenset[str] | None], *, with_body: bool
-    ) -> FieldTexts | None:
-        """Return the texts of the skill as `field_texts` does; None without a skill."""
-        return field_texts(self.skill, scripts, with_body=with_body) if self.skill else None
 
 
 def read_file(file: SkillFile) -> ReadFile:
@@ -70,16 +64,42 @@ def stat_of(file: SkillFile) -> FileStat:
 
 
 class FileReader:
-    """Reads files, and keeps the first ones so that they need not be read twice."""
+    """Reads files, and keeps the first skills so that they need not be read twice.
+
+    Attributes:
+        seen: How the files that were read look, by path.
+    """
 
     def __init__(self) -> None:
-        """Begin with no files."""
+        self.seen: dict[str, SeenFile] = {}
+        self._diagnostics: dict[str, Sequence[Diagnostic]] = {}
         self._kept: dict[str, ReadFile] = {}
 
-    def read(self, file: SkillFile) -> ReadFile:
-        """Return what `read_file` returns."""
+    def read(self, file: SkillFile, refused: ReadFile | None = None) -> Skill | None:
+        """Return the skill of a file, None if it cannot be indexed; `refused` says so already."""
         path = str(file.path)
-        found = self._kept.get(path) or read_file(file)
+        found = refused or self._kept.get(path) or read_file(file)
         if len(self._kept) < _MOST_KEPT:
             self._kept[path] = found
-        return found
+        self.seen[path] = found.seen
+        if found.diagnostics:
+            self._diagnostics[path] = found.diagnostics
+        return found.skill
+
+    @property
+    def diagnostics(self) -> list[Diagnostic]:
+        """What is wrong or odd in the files that were read."""
+        return [one for some in self._diagnostics.values() for one in some]
+
+
+def in_order(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Sort diagnostics by path and drop duplicates."""
+    return tuple(
+        sorted(set(found), key=lambda item: (item.path, item.line or 0, item.code, item.message))
+    )
+
+
+def count_skipped(diagnostics: Sequence[Diagnostic]) -> int:
+    """Count the SKILL.md files that could not be indexed."""
+    errors = {d.path for d in diagnostics if d.severity == "error"}
+    return sum(Path(path).name.casefold() == "skill.md" for path in errors)

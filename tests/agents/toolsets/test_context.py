@@ -29,7 +29,7 @@ from skillsearch.agents.toolsets.context import (
     toolset,
 )
 from skillsearch.errors import QueryError
-from skillsearch.library.source import Changes
+from skillsearch.index.build.changes import Changes
 
 UINT = "Add unsigned integer (uint) type support to PyTorch operators."
 TEA = "Steep green tea at the right temperature."

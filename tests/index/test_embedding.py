@@ -8,8 +8,7 @@ import pytest
 from skillsearch.embedders.embedding import HashingEmbedder, text_key
 from skillsearch.embedders.embedding_cache import EmbeddingCache
 from skillsearch.errors import EmbedderError
-from skillsearch.index.build import embedding_queue
-from skillsearch.index.build.embedding_queue import Channel, EmbeddingQueue, keys_of
+from skillsearch.index.build.embedding import Channel, EmbeddingQueue, keys_of
 from skillsearch.index.fields import field_texts
 from skillsearch.types import Skill, SkillMetadata
 
@@ -76,7 +75,7 @@ def steps():
 @pytest.fixture
 def start(channel, steps):
     """Begin to embed for the channel."""
-    return lambda: EmbeddingQueue([channel], lambda *step: steps.append(step))
+    return lambda **sizes: EmbeddingQueue([channel], lambda *step: steps.append(step), **sizes)
 
 
 def test_every_text_that_is_missing_is_embedded_once(start, channel, embedder, steps):
@@ -122,11 +121,9 @@ def test_bodies_are_embedded_by_the_second_channel_alone(channel, embedder, tmp_
     assert sorted(other.asked[0]) == sorted([metadata, CHUNKED])
 
 
-def test_batches_are_bounded_and_no_text_is_embedded_twice(start, embedder, monkeypatch):
+def test_batches_are_bounded_and_no_text_is_embedded_twice(start, embedder):
     """Not even one that is under way in the batch before."""
-    monkeypatch.setattr(embedding_queue, "BATCH", 8)
-    monkeypatch.setattr(embedding_queue, "_SIFTED", 4)
-    with start() as embedding:
+    with start(batch=8, sifted=4) as embedding:
         for number in range(50):
             embedding.add(texts_of(f"skill-{number // 2}"), 0.5)
         embedding.finish()
@@ -135,12 +132,10 @@ def test_batches_are_bounded_and_no_text_is_embedded_twice(start, embedder, monk
     assert max(map(len, embedder.asked)) <= 8 + 4
 
 
-def test_texts_are_gathered_while_others_are_embedded(start, embedder, monkeypatch):
+def test_texts_are_gathered_while_others_are_embedded(start, embedder):
     """A whole batch of them, and then the reader waits."""
-    monkeypatch.setattr(embedding_queue, "BATCH", 4)
-    monkeypatch.setattr(embedding_queue, "_SIFTED", 1)
     embedder.gate.clear()
-    with start() as embedding:
+    with start(batch=4, sifted=1) as embedding:
         for number in range(7):
             embedding.add(texts_of(f"skill-{number}"), 0.1)
         waiting = threading.Thread(target=lambda: embedding.add(texts_of("skill-7"), 0.1))
@@ -154,11 +149,9 @@ def test_texts_are_gathered_while_others_are_embedded(start, embedder, monkeypat
     assert embedding.embedded == 8
 
 
-def test_the_total_is_extrapolated_until_all_is_read(start, monkeypatch, steps):
+def test_the_total_is_extrapolated_until_all_is_read(start, steps):
     """From the share that was read, and exact in the end."""
-    monkeypatch.setattr(embedding_queue, "BATCH", 4)
-    monkeypatch.setattr(embedding_queue, "_SIFTED", 1)
-    with start() as embedding:
+    with start(batch=4, sifted=1) as embedding:
         for number in range(4):
             embedding.add(texts_of(f"skill-{number}"), (number + 1) / 20)
         embedding._wait()
@@ -180,10 +173,8 @@ def test_an_error_of_the_embedder_reaches_the_reader(start, embedder, channel):
     assert channel.cache.has(keys_of(texts.document, 0)).tolist() == [False, True]
 
 
-def test_leaving_stops_what_is_under_way(start, embedder, monkeypatch):
+def test_leaving_stops_what_is_under_way(start, embedder):
     """After the text that is being embedded."""
-    monkeypatch.setattr(embedding_queue, "BATCH", 10)
-    monkeypatch.setattr(embedding_queue, "_SIFTED", 1)
     embedder.gate.clear()
 
     def interrupted(embedding):
@@ -193,7 +184,7 @@ def test_leaving_stops_what_is_under_way(start, embedder, monkeypatch):
             threading.Timer(0.1, embedder.gate.set).start()
             raise KeyboardInterrupt
 
-    embedding = start()
+    embedding = start(batch=10, sifted=1)
     with pytest.raises(KeyboardInterrupt):
         interrupted(embedding)
     assert embedding.embedded <= 1

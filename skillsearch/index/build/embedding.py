@@ -1,41 +1,44 @@
-"""Embeds the texts that the caches lack, in batches, while the caller goes on reading files.
+"""The dense channels of a run of indexing: which there are, and the texts that their caches lack.
 
-While one batch is embedded the next is gathered, and no more, so memory stays flat. An embedder
-uses all cores by itself; not waiting for the reading saves a tenth of the time on a CPU and more
-on a GPU.
+While one batch of texts is embedded the next is gathered, and no more, so memory stays flat. An
+embedder uses all cores by itself; not waiting for the reading saves a tenth of the time on a CPU
+and more on a GPU.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import NamedTuple
 
 import numpy as np
 
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.embedders.embedding_cache import EmbeddingCache
+from skillsearch.errors import EmbedderError, MissingDependencyError
 from skillsearch.index.corpus import OpenedIndex
+from skillsearch.index.dense.channels import ChannelSettings, count_needed_by, possible_models
 from skillsearch.index.documents import Document
 from skillsearch.index.fields import FieldTexts
+from skillsearch.index.request import IndexRequest
 from skillsearch.types import Progress
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 BATCH = 2_048
 """Texts of a channel embedded at once: an embedder sorts them by length, to pad little."""
-_SIFTED = 512
+SIFTED = 512
 """Texts looked up in a cache at once."""
-_FLUSHED = 32
+FLUSHED = 32
 """Vectors after which the cache is flushed, so that a kill loses no more."""
 _BLOCK = 4_096
 """Documents whose vectors are looked up at once."""
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +50,92 @@ class Channel:
     cache: EmbeddingCache
 
 
-class EmbeddingQueue:
-    """Embeds the texts of documents for all channels.
-
-    Use it as a context manager: leaving it stops the batch under way, `finish` waits for it.
+class ChosenChannels(NamedTuple):
+    """The open channels of one run.
 
     Attributes:
-        embedded: How many texts were embedded.
-        truncated: How many of them were cut at the token limit.
+        could_add: Whether a second could be had and is not needed.
+        fits: Whether the embedders are those of the index before.
     """
 
-    def __init__(self, channels: Sequence[Channel], progress: Progress) -> None:
+    channels: list[Channel]
+    could_add: bool
+    fits: bool
+
+
+def choose_channels(
+    request: IndexRequest,
+    before: Sequence[ChannelSettings],
+    open_channel: Callable[[str], Channel],
+    count: Callable[[Embedder, Callable[[int, int], bool]], tuple[int, int]],
+    *,
+    expected: bool,
+    keep: bool,
+) -> ChosenChannels:
+    """Open the channels of the index before, if any, and a second one if the skills need it.
+
+    Given the first embedder, `count` counts the skills in languages that a model for English does
+    not know, and all skills; it may stop once it is told that such counts are enough. `expected`
+    says whether queries in other languages are; with `keep` no channel is added to those before.
+    """
+    channels = [open_channel(request.model)]
+    models = possible_models(request.model, channels[0].embedder.scripts, request.languages)
+    allowed = len(before) if before and keep else len(models)
+
+    def needed(others: int, size: int) -> int:
+        return count_needed_by(models, request.languages, others, size, expected=expected)
+
+    def open_up_to(number: int) -> None:
+        nonlocal models, allowed
+        try:
+            for model in models[len(channels) : min(number, allowed)]:
+                channels.append(open_channel(model))
+        except (EmbedderError, MissingDependencyError) as exc:
+            if request.languages == "all":
+                raise
+            logger.warning("indexed without the multilingual channel: %s", exc)
+            models, allowed = models[:1], 1
+
+    open_up_to(len(before) or needed(0, 0))
+    found = [channel.embedder.fingerprint for channel in channels]
+    fits = found == [channel.fingerprint for channel in before]
+    if before and not fits:
+        del channels[max(1, needed(0, 0)) :]
+        open_up_to(needed(0, 0))
+    others = size = 0
+    if len(models) > len(channels) and needed(0, 0) < len(models):
+        others, size = count(
+            channels[0].embedder, lambda others, most: needed(others, most) == len(models)
+        )
+    wanted = needed(others, size)
+    open_up_to(wanted)
+    # If a channel is needed and was not added, the next run that may add it looks again.
+    return ChosenChannels(channels, len(models) > 1 and wanted <= len(channels), fits)
+
+
+class EmbeddingQueue(AbstractContextManager["EmbeddingQueue"]):
+    """Embeds the texts of documents for all channels, while the caller goes on reading files.
+
+    Use it as a context manager: leaving it stops the batch under way, `finish` waits for it. It
+    counts the texts that were embedded, and those of them that were cut at the token limit.
+    """
+
+    def __init__(
+        self,
+        channels: Sequence[Channel],
+        progress: Progress,
+        *,
+        batch: int = BATCH,
+        sifted: int = SIFTED,
+    ) -> None:
         """Begin with no texts.
 
         `progress` is called from another thread; as long as texts come, the total it is told is
-        extrapolated.
+        extrapolated. `batch` texts are embedded, `sifted` looked up in a cache at once.
         """
         self.embedded = self.truncated = 0
-        self._channels = channels
-        self._progress = progress
+        self._channels, self._progress = channels, progress
+        self._batch, self._sifted = batch, sifted
         self._share = 0.0
         self._found = 0
         self._fresh: list[dict[bytes, str]] = [{} for _ in channels]
@@ -76,15 +146,7 @@ class EmbeddingQueue:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="skillsearch-index")
         self._job: Future[None] | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._stopped = True
         self._executor.shutdown()
 
@@ -102,9 +164,9 @@ class EmbeddingQueue:
             )
             if number == 0:
                 fresh.update((bytes.fromhex(one.record[2]), one.head) for one in texts.chunks)
-            if len(fresh) >= _SIFTED:
+            if len(fresh) >= self._sifted:
                 self._sift(number)
-        if max(map(len, self._missing)) >= BATCH:
+        if max(map(len, self._missing)) >= self._batch:
             self._start()
 
     def lacking(self, documents: Sequence[Document]) -> list[bool]:
@@ -153,15 +215,12 @@ class EmbeddingQueue:
                     channel.cache.add(keys[result.position], result.vector)
                     self.embedded += 1
                     self.truncated += result.truncated
-                    if self.embedded % _FLUSHED == 0:
+                    if self.embedded % FLUSHED == 0:
                         channel.cache.flush()
-                self._progress("embed", self.embedded, max(self._found, self._expected()))
+                expected = max(self._found, round(self._found / self._share))
+                self._progress("embed", self.embedded, expected)
                 if self._stopped:
                     return
-
-    def _expected(self) -> int:
-        """Extrapolate how many texts there will be to embed."""
-        return round(self._found / self._share)
 
 
 def lacking_vectors(documents: Sequence[Document], caches: Sequence[EmbeddingCache]) -> list[bool]:
