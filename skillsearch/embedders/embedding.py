@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
@@ -10,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -22,28 +24,20 @@ if TYPE_CHECKING:
 
 # Bump if our own steps change vectors, so that saved ones are not mixed with new ones.
 VERSION = 1
-
 # Text beyond this many characters per token of the limit is cut before it is tokenized, so that a
 # megabyte costs 2 ms. At half of it, no vector of 2,502 real SKILL.md bodies changed.
 CHARACTERS_PER_TOKEN = 16
-
 KEY_BYTES = 16
-
-WORD = re.compile(r"\w+")
-# Of a hashed character trigram, against 1 for a whole word.
+# Weight of a hashed character trigram, against 1 for a whole word.
 TRIGRAM_WEIGHT = 0.5
 
 Row = NDArray[np.float32]
-
 # The side of a comparison that a text is on; some models embed the two differently.
 Role = Literal["query", "passage"]
 
 
 class EmbeddedText(NamedTuple):
-    """The embedding of the text at a position; all zero for a text without any token.
-
-    It is truncated if the tail of the text was beyond the token limit and ignored.
-    """
+    """The vector of the text at a position, all zero without any token, and whether it was cut."""
 
     position: int
     vector: Row
@@ -103,11 +97,7 @@ def embed(
 
 @dataclass(frozen=True, slots=True)
 class HashingEmbedder:
-    """Hashed words and character trigrams: no model, no understanding, the same everywhere.
-
-    Texts are similar if they share words and parts of words (the hashing trick of Weinberger et
-    al., 2009, with signs). For tests, and for machines that cannot run a model.
-    """
+    """Hashed words and character trigrams (Weinberger et al., 2009), where no model is needed."""
 
     dimensions: int = 512
     scripts: frozenset[str] | None = None
@@ -128,21 +118,17 @@ class HashingEmbedder:
         """Embed `texts` in order, whatever their role; nothing is cut."""
         for position, text in enumerate(texts):
             vector = np.zeros(self.dimensions, dtype=np.float64)
-            for feature, weight in _weigh_features(text).items():
+            # The words, framed by spaces, and their trigrams, with summed weights.
+            weights: defaultdict[str, float] = defaultdict(float)
+            for word in re.findall(r"\w+", text.lower()):
+                framed = f" {word} "
+                weights[framed] += 1.0
+                for start in range(len(framed) - 2):
+                    weights[framed[start : start + 3]] += TRIGRAM_WEIGHT
+            for feature, weight in weights.items():
                 place, sign = divmod(_hash(feature), 2)
                 vector[place % self.dimensions] += (2 * sign - 1) * math.sqrt(weight)
             yield EmbeddedText(position, unit_row(vector, self), False)
-
-
-def _weigh_features(text: str) -> dict[str, float]:
-    """Return the words of a text, framed by spaces, and their trigrams, with summed weights."""
-    weights: defaultdict[str, float] = defaultdict(float)
-    for word in WORD.findall(text.lower()):
-        framed = f" {word} "
-        weights[framed] += 1.0
-        for start in range(len(framed) - 2):
-            weights[framed[start : start + 3]] += TRIGRAM_WEIGHT
-    return weights
 
 
 @lru_cache(maxsize=1 << 16)
@@ -162,10 +148,8 @@ def text_key(text: str) -> bytes:
 
 
 def head_of(text: str, max_tokens: int) -> tuple[str, bool]:
-    """Return the part of a text that is tokenized, and whether a tail was cut off.
-
-    Lone surrogates and NUL, which some tokenizers refuse, become a question mark and a space.
-    """
+    """Return the part of a text that is tokenized, and whether a tail was cut off."""
+    # Some tokenizers refuse lone surrogates and NUL.
     text = text.strip()
     limit = max_tokens * CHARACTERS_PER_TOKEN
     head = text[:limit].replace("\0", " ").encode("utf-8", "replace").decode("utf-8")
@@ -181,3 +165,12 @@ def unit_row(vector: NDArray[np.floating], embedder: Embedder) -> Row:
         )
     norm = float(np.linalg.norm(vector.astype(np.float64)))
     return (vector / norm if norm else vector).astype(np.float32)
+
+
+@contextlib.contextmanager
+def errors_of(library: str, model: Path | str) -> Iterator[None]:
+    """Turn whatever a library raises about a model into an EmbedderError that keeps its words."""
+    try:
+        yield
+    except Exception as exc:  # These libraries' errors share no other base class.
+        raise EmbedderError(f"{library} cannot use {model}: {exc}") from exc

@@ -3,16 +3,16 @@
     embeddings-FINGERPRINT-N.keys      the key of each text and the digest of its vector
     embeddings-FINGERPRINT-N.vectors   the vectors, in the same order
 
-The keys are read when the cache is opened, a vector only when it is asked for. Each has its own
-digest, so that a torn or damaged one is only a miss, and an interrupted run keeps all that was
-flushed. Compaction writes the files of the next number, the keys last: the highest number that has
-keys counts. Only the process that holds the index lock appends.
+A torn or damaged vector is only a miss, and an interrupted run keeps all that was flushed.
+Compaction writes the files of the next number, the keys last: the highest number that has keys
+counts. Only the process that holds the index lock appends.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import logging
 import re
 from collections.abc import Sequence
@@ -45,6 +45,7 @@ _COMPACT_SLACK = 2_000
 WORDS = 3
 # Added keys that a dictionary finds, before they are sorted in among the others.
 _RECENT = 1 << 16
+_FILE_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
 class EmbeddingCache:
@@ -56,10 +57,17 @@ class EmbeddingCache:
         self._name = f"embeddings-{fingerprint[:16]}"
         self.dimensions = dimensions
         self._vector_bytes = 4 * dimensions
-        self._number = max(self._files("keys"), default=0)
+        self._number = max((number for number, _ in self._files("keys")), default=0)
         self._appending: list[io.BufferedWriter] = []
         self._reading: io.BufferedReader | None = None
-        self._keys = KeyTable(self._read_records())
+        records = np.zeros((0, WORDS), np.uint64)
+        with contextlib.suppress(FileNotFoundError):
+            # Only what was written whole counts.
+            words = np.fromfile(self._path("keys", self._number), "<u8")
+            size = self._path("vectors", self._number).stat().st_size
+            whole = min(len(words) // WORDS, size // self._vector_bytes)
+            records = words[: whole * WORDS].reshape(-1, WORDS)
+        self._keys = KeyTable(records)
 
     def __enter__(self) -> EmbeddingCache:
         return self
@@ -73,7 +81,7 @@ class EmbeddingCache:
         self.close()
 
     def __len__(self) -> int:
-        return self._keys.living
+        return self._keys.size - len(self._keys.damaged)
 
     def rows_of(self, keys: Keys) -> NDArray[np.int64]:
         """Return the row of each key, -1 for none, without reading the vectors."""
@@ -88,11 +96,6 @@ class EmbeddingCache:
             found[block] = self._read(self.rows_of(wanted[block]))[1]
         return found
 
-    def get(self, key: bytes) -> NDArray[np.float32] | None:
-        """Return the vector of a text's key, or None if it must be embedded."""
-        vectors, are_intact = self._read(self.rows_of([key]))
-        return vectors[0] if are_intact[0] else None
-
     def matrix(self, keys: Keys) -> EmbeddingMatrix:
         """Return the vectors of keys, one row each; a KeyError if one is missing."""
         wanted = key_array(keys)
@@ -106,7 +109,13 @@ class EmbeddingCache:
         data = np.asarray(vector, "<f4")
         head, tail = key_array([key])[0].tolist()
         record = np.array([head, tail, _digest(head, data)], "<u8")
-        vectors, keys = self._appending or self._open_for_append()
+        if not self._appending:
+            self._remove_outdated()
+            for kind, size in (("vectors", self._vector_bytes), ("keys", 8 * WORDS)):
+                file = self._path(kind, self._number).open("ab")
+                self._appending.append(file)
+                file.truncate(self._keys.size * size)  # Go on behind the last whole vector.
+        vectors, keys = self._appending
         vectors.write(data.tobytes())
         keys.write(record.tobytes())
         self._keys.add(record)
@@ -118,10 +127,10 @@ class EmbeddingCache:
 
     def close(self) -> None:
         """Write out what is buffered and close the files."""
-        appending, reading = self._appending, self._reading
+        files = [*self._appending, self._reading]
         self._appending, self._reading = [], None
         with contextlib.ExitStack() as stack:
-            for file in (*appending, *([reading] if reading else [])):
+            for file in filter(None, files):
                 stack.callback(file.close)
 
     def compact(self, keys: Keys) -> None:
@@ -130,7 +139,7 @@ class EmbeddingCache:
         if len(self) <= _COMPACT_FACTOR * len(rows) + _COMPACT_SLACK:
             return
         rows = rows[np.argsort(first)]
-        records = self._keys.records_of(rows)
+        records = self._keys.records[rows]
         with self._path("vectors", self._number + 1).open("wb") as file:
             for begin in range(0, len(rows), _BLOCK):
                 file.write(self._read(rows[begin : begin + _BLOCK])[0].data)
@@ -143,40 +152,17 @@ class EmbeddingCache:
     def _path(self, kind: str, number: int) -> Path:
         return self._folder / f"{self._name}-{number}.{kind}"
 
-    def _files(self, kind: str) -> dict[int, Path]:
-        """Return all files of keys or of vectors, by number."""
-        found = {}
-        for path in self._folder.glob(f"{self._name}-*.{kind}"):
-            match = re.fullmatch(r"0|[1-9][0-9]{0,8}", path.stem.rpartition("-")[2])
-            if match:
-                found[int(match.group())] = path
-        return found
+    def _files(self, kind: str) -> list[tuple[int, Path]]:
+        """Return all files of keys or of vectors with their numbers."""
+        paths = self._folder.glob(f"{self._name}-*.{kind}")
+        named = ((path.stem.rpartition("-")[2], path) for path in paths)
+        return [(int(number), path) for number, path in named if re.fullmatch(_FILE_NUMBER, number)]
 
     def _remove_outdated(self) -> None:
         """Remove what compactions left, killed ones too."""
-        for kind in ("keys", "vectors"):
-            for number, path in self._files(kind).items():
-                if number != self._number:
-                    path.unlink(missing_ok=True)
-
-    def _read_records(self) -> NDArray[np.uint64]:
-        """Read the keys and digests of all vectors that were written whole."""
-        try:
-            words = np.fromfile(self._path("keys", self._number), "<u8")
-            size = self._path("vectors", self._number).stat().st_size
-        except FileNotFoundError:
-            return np.zeros((0, WORDS), np.uint64)
-        whole = min(len(words) // WORDS, size // self._vector_bytes)
-        return words[: whole * WORDS].reshape(-1, WORDS)
-
-    def _open_for_append(self) -> list[io.BufferedWriter]:
-        """Open the files for appending, behind the last whole vector."""
-        self._remove_outdated()
-        for kind, size in (("vectors", self._vector_bytes), ("keys", 8 * WORDS)):
-            file = self._path(kind, self._number).open("ab")
-            self._appending.append(file)
-            file.truncate(self._keys.size * size)
-        return self._appending
+        for number, path in (*self._files("keys"), *self._files("vectors")):
+            if number != self._number:
+                path.unlink(missing_ok=True)
 
     def _read(self, rows: NDArray[np.int64]) -> tuple[EmbeddingMatrix, NDArray[np.bool_]]:
         """Return vectors, and which are as they were written; a row of -1 is not."""
@@ -184,30 +170,26 @@ class EmbeddingCache:
         are_intact = np.zeros(len(rows), np.bool_)
         places = np.argsort(rows, kind="stable")[np.count_nonzero(rows < 0) :]
         wanted = rows[places]
-        found = self._read_ascending(wanted)
-        records = self._keys.records_of(wanted).tolist()
+        found = np.zeros((len(wanted), self.dimensions), "<f4")
+        if len(wanted):
+            self.flush()
+            if self._reading is None:
+                self._reading = self._path("vectors", self._number).open("rb")
+            # In the order of the file, adjacent vectors in one go.
+            begins = np.flatnonzero(np.diff(wanted, prepend=-2) != 1).tolist()
+            for begin, end in itertools.pairwise([*begins, len(wanted)]):
+                self._reading.seek(int(wanted[begin]) * self._vector_bytes)
+                self._reading.readinto(found[begin:end].data)
+        records = self._keys.records[wanted].tolist()
         for place, row, vector, (head, _, digest) in zip(
             places.tolist(), wanted.tolist(), found, records, strict=True
         ):
             are_intact[place] = _digest(head, vector) == digest
-            if not are_intact[place] and self._keys.mark_damaged(row):
+            if not are_intact[place] and row not in self._keys.damaged:
+                self._keys.damaged.add(row)
                 logger.warning("%s: vector %d is damaged and will be made again", self._name, row)
         vectors[places] = found
         return vectors, are_intact
-
-    def _read_ascending(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Read vectors in the order of the file, adjacent ones in one go."""
-        found = np.zeros((len(rows), self.dimensions), "<f4")
-        if not len(rows):
-            return found
-        self.flush()
-        if self._reading is None:
-            self._reading = self._path("vectors", self._number).open("rb")
-        begins = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
-        for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(rows)], strict=True):
-            self._reading.seek(int(rows[begin]) * self._vector_bytes)
-            self._reading.readinto(found[begin:end].data)
-        return found
 
 
 def _digest(head: int, vector: NDArray[np.float32]) -> int:
@@ -222,22 +204,16 @@ def key_array(keys: Keys) -> NDArray[np.uint64]:
 
 
 class KeyTable:
-    """Records of keys and digests, found by key; 40 bytes each, and no Python object."""
+    """Records of keys and digests, found by key; 40 bytes each, and no Python object.
+
+    `records` are two words of key and one of digest each, with room for more behind the first
+    `size`; `damaged` rows are never found.
+    """
 
     def __init__(self, records: NDArray[np.uint64]) -> None:
-        """Take records: two words of key and one of digest each, uint64, shape (records, 3)."""
-        self._damaged: set[int] = set()
+        """Take the records, shape (records, 3)."""
+        self.damaged: set[int] = set()
         self._sort(records)
-
-    @property
-    def size(self) -> int:
-        """Number of records."""
-        return len(self._records) + self._added
-
-    @property
-    def living(self) -> int:
-        """Number of records that are not damaged."""
-        return self.size - len(self._damaged)
 
     def rows_of(self, keys: Keys) -> NDArray[np.int64]:
         """Return the last row of each key that is not damaged, -1 for none."""
@@ -248,36 +224,20 @@ class KeyTable:
                 found[place] = self._recent.get(key.tobytes(), found[place])
         return found
 
-    def records_of(self, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """Return the records of rows."""
-        found = np.empty((len(rows), WORDS), np.uint64)
-        sorted_in = len(self._records)
-        is_recent = rows >= sorted_in
-        found[~is_recent] = self._records[rows[~is_recent]]
-        found[is_recent] = self._recent_records[rows[is_recent] - sorted_in]
-        return found
-
     def add(self, record: NDArray[np.uint64]) -> None:
         """Add a record behind all others."""
         self._recent[record[:2].tobytes()] = self.size
-        self._recent_records[self._added] = record
-        self._added += 1
-        if self._added == _RECENT:
-            self._sort(np.concatenate([self._records, self._recent_records]))
-
-    def mark_damaged(self, row: int) -> bool:
-        """Never find a row again; return whether it could be found before."""
-        is_new = row not in self._damaged
-        self._damaged.add(row)
-        return is_new
+        self.records[self.size] = record
+        self.size += 1
+        if self.size == len(self.records):
+            self._sort(self.records)
 
     def _sort(self, records: NDArray[np.uint64]) -> None:
-        self._records = records
+        self.size = len(records)
+        self.records = np.concatenate([records, np.zeros((_RECENT, WORDS), np.uint64)])
         self._order = np.argsort(records[:, 0])
         self._heads = records[self._order, 0]
         self._recent: dict[bytes, int] = {}
-        self._recent_records = np.zeros((_RECENT, WORDS), np.uint64)
-        self._added = 0
 
     def _sorted_rows(self, wanted: NDArray[np.uint64]) -> NDArray[np.int64]:
         found = np.full(len(wanted), -1, np.int64)
@@ -289,9 +249,9 @@ class KeyTable:
             asked = asked[places[asked] < len(self._heads)]
             asked = asked[self._heads[places[asked]] == wanted[asked, 0]]
             rows = self._order[places[asked]]
-            fits = self._records[rows, 1] == wanted[asked, 1]
-            if self._damaged:
-                fits &= ~np.isin(rows, list(self._damaged))
+            fits = self.records[rows, 1] == wanted[asked, 1]
+            if self.damaged:
+                fits &= ~np.isin(rows, list(self.damaged))
             found[asked[fits]] = np.maximum(found[asked[fits]], rows[fits])
             places[asked] += 1
         return found

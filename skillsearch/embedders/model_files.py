@@ -17,14 +17,16 @@ from skillsearch.errors import EmbedderError
 DEFAULT_MAX_TOKENS = 256
 # Some tokenizers write 1e30 for "no limit"; nothing above this is taken for a limit.
 LARGEST_MAX_TOKENS = 32_768
-
+# Where the files of sentence-transformers may say how many tokens count.
+TOKEN_LIMITS = {
+    "sentence_bert_config.json": "max_seq_length",
+    "tokenizer_config.json": "model_max_length",
+}
 POOLING_NAMES = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
-KNOWN_MODULES = frozenset({"Transformer", "Pooling", "Normalize"})
-
+KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
 PICKLE_SUFFIXES = frozenset({".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth"})
 # The files of a sentence-transformers model that decide its vectors.
 MODEL_SUFFIXES = frozenset({".json", ".model", ".safetensors", ".txt"})
-
 # What comes before the name of an external file in an ONNX model: field 13 of a TensorProto, an
 # entry with the key "location" and a value of the length in the group (both lengths below 2^14).
 EXTERNAL_NAME = re.compile(
@@ -34,12 +36,9 @@ EXTERNAL_NAME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """What the files beside an ONNX model say about it.
+    """What the files beside an ONNX model say; `pooling` is ``mean`` or ``cls``.
 
-    Attributes:
-        pooling: ``mean`` or ``cls``; anything else is not supported.
-        scripts: Unicode scripts that the model understands; None for all.
-        sha256: Digests that files of the folder must have, by file name.
+    Files of the folder must have the digests `sha256`, by name.
     """
 
     name: str
@@ -52,16 +51,18 @@ class ModelConfig:
     def read(cls, folder: Path, *, manifest_sha256: str | None = None, stem: str = "model") -> Self:
         """Read our model.json if there is one, else the files of sentence-transformers.
 
-        256 tokens and mean pooling unless a file says otherwise; an EmbedderError if one is damaged
-        or lacks a value. `manifest_sha256` is the digest that model.json must have; `stem` stands
-        for ``model`` if a folder holds several models.
+        `manifest_sha256` is the digest that model.json must have; `stem` stands for ``model`` if a
+        folder holds several models. An EmbedderError if a file is damaged or lacks a value.
         """
         manifest = folder / f"{stem}.json"
         if manifest_sha256 is not None:
             require_sha256(manifest, manifest_sha256)
         ours = _read_json(manifest, {})
         if not ours:
-            return cls(folder.resolve().name, _max_tokens(folder), _pooling(folder))
+            limits = [_read_json(folder / file, {}).get(key) for file, key in TOKEN_LIMITS.items()]
+            known = (one for one in limits if isinstance(one, int))
+            tokens = next((one for one in known if 1 <= one <= LARGEST_MAX_TOKENS), None)
+            return cls(folder.resolve().name, tokens or DEFAULT_MAX_TOKENS, _pooling(folder))
         try:
             scripts = frozenset(ours["scripts"]) if ours.get("scripts") else None
             tokens, pooling = int(ours["max_tokens"]), str(ours["pooling"])
@@ -98,13 +99,19 @@ def require_sha256(path: Path, expected: str) -> str:
 def weight_files(model: Path) -> list[Path]:
     """Return the files in which an ONNX model keeps weights outside itself, sorted by name.
 
-    Any name is possible, and one file for all weights as well as one for each. The names are found
-    in the model by the bytes around them, so that no ONNX parser is needed and other files of the
-    folder do not count. An EmbedderError if the model cannot be read, or one of its files is
-    missing or outside the model's folder, links resolved. (ONNX Runtime 1.20 would read any file.)
+    Their names are found in the model by the bytes around them, so that no ONNX parser is needed.
+    An EmbedderError if the model cannot be read, or one of its files is missing or outside the
+    model's folder, links resolved. (ONNX Runtime 1.20 would read any file.)
     """
     try:
-        files = [model.parent / name for name in _external_names(model)]
+        with model.open("rb") as file:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        names = set()
+        for match in EXTERNAL_NAME.finditer(data):
+            # Each name follows its length, a varint.
+            length = sum((byte & 0x7F) << 7 * place for place, byte in enumerate(match[1]))
+            names.add(data[match.end() : match.end() + length])
+        files = [model.parent / name for name in sorted(name.decode() for name in names)]
         missing = next((file for file in files if not file.is_file()), None)
         homes = (model.parent.resolve(), model.resolve().parent)
     except (OSError, ValueError) as exc:
@@ -117,17 +124,6 @@ def weight_files(model: Path) -> list[Path]:
         if not any(path.resolve().is_relative_to(home) for home in homes):
             raise EmbedderError(f"{model} keeps weights outside its folder: {path.resolve()}")
     return files
-
-
-def _external_names(model: Path) -> list[str]:
-    """Return the names of a model's external files, sorted; each follows its length, a varint."""
-    names = set()
-    with model.open("rb") as file:
-        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    for match in EXTERNAL_NAME.finditer(data):
-        length = sum((byte & 0x7F) << 7 * place for place, byte in enumerate(match[1]))
-        names.add(data[match.end() : match.end() + length])
-    return sorted(name.decode() for name in names)
 
 
 def stamp_of(folder: Path) -> str:
@@ -156,30 +152,15 @@ def require_safetensors(folder: Path) -> None:
         raise EmbedderError(f"{folder} has no weights in .safetensors form")
 
 
-def _max_tokens(folder: Path) -> int:
-    places = (
-        ("sentence_bert_config.json", "max_seq_length"),
-        ("tokenizer_config.json", "model_max_length"),
-    )
-    for file, key in places:
-        value = _read_json(folder / file, {}).get(key)
-        if isinstance(value, int) and 1 <= value <= LARGEST_MAX_TOKENS:
-            return value
-    return DEFAULT_MAX_TOKENS
-
-
 def _pooling(folder: Path) -> str:
     """Return the pooling, followed by unknown modules that come after it."""
     config = _read_json(folder / "1_Pooling" / "config.json", {})
     modes = [key for key, value in config.items() if key.startswith("pooling_mode_") and value]
     mode = config.get("pooling_mode") or "+".join(POOLING_NAMES.get(key, key) for key in modes)
-    kinds = [str(module).rpartition(".")[2] for module in _module_types(folder)]
-    return "+".join([mode or "mean", *(kind for kind in kinds if kind not in KNOWN_MODULES)])
-
-
-def _module_types(folder: Path) -> list[Any]:
     modules = _read_json(folder / "modules.json", [])
-    return [module.get("type") for module in modules if isinstance(module, dict)]
+    types = [str(one.get("type")) for one in modules if isinstance(one, dict)]
+    kinds = [kind.rpartition(".")[2] for kind in types]
+    return "+".join([mode or "mean", *(kind for kind in kinds if kind not in KNOWN_MODULES)])
 
 
 def _read_json(path: Path, default: Any) -> Any:

@@ -1,7 +1,4 @@
-"""Embedders that sentence-transformers loads, by folder or by name; the extra ``st``.
-
-The only importer of sentence_transformers, and of torch below it, when a model is loaded.
-"""
+"""Embedders that sentence-transformers loads; torch is imported with the first."""
 
 from __future__ import annotations
 
@@ -13,29 +10,19 @@ from typing import Any, Self
 import numpy as np
 
 from skillsearch.config import cache_dir
-from skillsearch.embedders.embedding import (
-    EmbeddedText,
-    Role,
-    Row,
-    fingerprint_of,
-    head_of,
-    unit_row,
-)
+from skillsearch.embedders import embedding
 from skillsearch.embedders.model_files import (
     LARGEST_MAX_TOKENS,
     MODEL_SUFFIXES,
     digest_of,
     require_safetensors,
 )
-from skillsearch.embedders.runtime import errors_of
 from skillsearch.environ import Variables, forbid_telemetry
 from skillsearch.errors import EmbedderError, MissingDependencyError
 
-# Tokens in one batch on a CPU, padding included: 16 texts of 256 tokens. One of twice the size took
-# a third more time with all-MiniLM-L6-v2.
-CPU_BATCH_TOKENS = 4_096
-# The same on any other device, which a small batch leaves idle: 256 texts of 256 tokens.
-ACCELERATOR_BATCH_TOKENS = 65_536
+# Tokens in one batch, padding included: 16 texts of 256 tokens on a CPU (one of twice the size took
+# a third more time with all-MiniLM-L6-v2), 256 on other devices, which a small batch leaves idle.
+CPU_BATCH_TOKENS, ACCELERATOR_BATCH_TOKENS = 4_096, 65_536
 # Texts in one batch, however short.
 MAX_BATCH = 1_024
 
@@ -44,8 +31,7 @@ MAX_BATCH = 1_024
 class SentenceTransformerEmbedder:
     """Any model that sentence-transformers loads, on the CPU or another device; the extra ``st``.
 
-    Always in float32, so that vectors of all devices can be mixed. One may differ in its last bits
-    with the device, and with the texts around it, which share its batch.
+    Always in float32, so that vectors of all devices can be mixed; the last bits may differ.
     """
 
     fingerprint: str
@@ -58,11 +44,9 @@ class SentenceTransformerEmbedder:
     def load(cls, name_or_path: str, device: str = "auto") -> Self:
         """Load a model from a folder, or by its name on the Hugging Face hub.
 
-        A name downloads what the hub's cache lacks, unless ``HF_HUB_OFFLINE`` is set; a folder
-        never touches the network. The model's own code is not run, and weights are read from
-        safetensors only, since the other forms are pickles: a model without them, or one that is
-        not found, is an EmbedderError. The device is ``cpu``, ``cuda``, ``cuda:1``, ``mps``, or
-        ``auto`` for the best that torch sees.
+        A name downloads what the hub's cache lacks, unless ``HF_HUB_OFFLINE`` is set. The model's
+        own code is not run, and weights are read from safetensors only: other forms are pickles.
+        The device is ``cpu``, ``cuda``, ``cuda:1``, ``mps``, or ``auto`` for the best.
         """
         folder = Path(name_or_path)
         if folder.is_dir():
@@ -80,7 +64,7 @@ class SentenceTransformerEmbedder:
         if not folder.is_dir():
             folder = _download(name_or_path)
             require_safetensors(folder)
-        with errors_of("sentence-transformers", name_or_path):
+        with embedding.errors_of("sentence-transformers", name_or_path):
             model = SentenceTransformer(
                 str(folder),
                 device=None if device == "auto" else device,
@@ -88,46 +72,39 @@ class SentenceTransformerEmbedder:
                 local_files_only=True,
                 model_kwargs={"use_safetensors": True},
             )
-        fingerprint = fingerprint_of(digest_of(folder))
+        fingerprint = embedding.fingerprint_of(digest_of(folder))
         dimensions = int(model.encode(["probe"], show_progress_bar=False).shape[1])
         return cls(fingerprint, name_or_path, dimensions, None, model)
 
     def embed_stream(
-        self, texts: Sequence[str], *, role: Role = "passage"
-    ) -> Iterator[EmbeddedText]:
+        self, texts: Sequence[str], *, role: embedding.Role = "passage"
+    ) -> Iterator[embedding.EmbeddedText]:
         """Embed `texts`, short ones first, whatever their role."""
         limit = self._model.max_seq_length
         limit = limit if isinstance(limit, int) else None
-        for batch in length_batches(list(map(len, texts)), limit, self._batch_tokens()):
-            heads = [head_of(texts[position], limit or LARGEST_MAX_TOKENS) for position in batch]
-            with errors_of("sentence-transformers", self.name):
-                rows = self._encode([head for head, _ in heads], limit)
-            for position, (head, cut), (row, over) in zip(batch, heads, rows, strict=True):
-                vector = unit_row(row if head else np.zeros_like(row), self)
-                yield EmbeddedText(position, vector, cut or over)
-
-    def _batch_tokens(self) -> int:
         is_cpu = self._model.device.type == "cpu"
-        return CPU_BATCH_TOKENS if is_cpu else ACCELERATOR_BATCH_TOKENS
-
-    def _encode(self, heads: list[str], limit: int | None) -> list[tuple[Row, bool]]:
-        """Return the vector of each text, and whether it has more than `limit` tokens."""
-        rows = self._model.encode(
-            heads, batch_size=len(heads), normalize_embeddings=True, show_progress_bar=False
-        )
-        if limit is None:
-            return [(row, False) for row in rows]
-        ids = self._model.tokenizer(heads, truncation=False, verbose=False)["input_ids"]
-        return [(row, len(tokens) > limit) for row, tokens in zip(rows, ids, strict=True)]
+        batch_tokens = CPU_BATCH_TOKENS if is_cpu else ACCELERATOR_BATCH_TOKENS
+        longest = limit or LARGEST_MAX_TOKENS
+        for batch in length_batches(list(map(len, texts)), limit, batch_tokens):
+            cut = [embedding.head_of(texts[position], longest) for position in batch]
+            heads = [head for head, _ in cut]
+            ids: Sequence[Sequence[int]] = [()] * len(batch)
+            with embedding.errors_of("sentence-transformers", self.name):
+                rows = self._model.encode(
+                    heads, batch_size=len(heads), normalize_embeddings=True, show_progress_bar=False
+                )
+                if limit is not None:
+                    ids = self._model.tokenizer(heads, truncation=False, verbose=False)["input_ids"]
+            for position, (head, is_cut), row, tokens in zip(batch, cut, rows, ids, strict=True):
+                is_over = limit is not None and len(tokens) > limit
+                vector = embedding.unit_row(row if head else np.zeros_like(row), self)
+                yield embedding.EmbeddedText(position, vector, is_cut or is_over)
 
 
 def length_batches(lengths: Sequence[int], limit: int | None, tokens: int) -> Iterator[list[int]]:
     """Yield the positions of texts in batches of similar length, short ones first.
 
-    A character is taken for a token, which few texts exceed, so real batches are smaller.
-
-    Texts have `lengths` in characters; the model cuts them at `limit` tokens, if any. A batch has
-    at most so many `tokens`, padding included; a text alone may have more.
+    A batch has at most so many `tokens`, padding included, if each character is one up to `limit`.
     """
     batch: list[int] = []
     for position in sorted(range(len(lengths)), key=lengths.__getitem__):

@@ -1,42 +1,57 @@
-"""All parts of an index together: what a generation holds and a search reads."""
+"""All parts of an index together: what a generation holds and a search reads.
+
+A corpus is one segment, or a base segment and a delta segment: rewriting a hundred thousand skills
+takes minutes, writing down that one changed a moment. The delta (its files begin with ``delta-``)
+holds the skills that came or changed; `Tombstones` name those of the base that are gone and adjust
+the statistics of BM25, also for shadowed skills: copies in a later root change no score.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from skillsearch.errors import CacheError
+from skillsearch.files.arrays import map_array, save_array
 from skillsearch.index.chunk_index import ChunkIndex
 from skillsearch.index.dense.channels import ChannelSettings
-from skillsearch.index.dense.vectors import DenseChannel
+from skillsearch.index.dense.vectors import DenseChannel, DenseFields
+from skillsearch.index.fields import embeds_body
 from skillsearch.index.lexical.field import LexicalField
+from skillsearch.index.lexical.okapi import average_idf
+from skillsearch.index.lexical.postings import LexicalSegment, LexicalStatistics, TermTally
+from skillsearch.index.names import shadowed_numbers
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.segments import DELTA, FULL, METADATA, Segment, Tombstones, lexical_field
 from skillsearch.index.storage.cache import Generation, IndexFolder
-from skillsearch.index.storage.document_store import DocumentStore
+from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore
 from skillsearch.index.storage.generation_parts import DamageGuard
-from skillsearch.index.storage.numbering import locate
+from skillsearch.index.storage.numbering import Sized, locate
 from skillsearch.types import LANGUAGES, Diagnostic, JsonValue, Languages, Root
 
-logger = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
+# Prefix of the files of the delta segment.
+DELTA = "delta-"
+METADATA, FULL = "lexical-metadata", "lexical-full"
+_NUMBERS = ("deleted", "places", "shadowed")
 _DIAGNOSTICS = "diagnostics.json"
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """What decides an index besides the skills in it.
+    """What decides an index besides the skills in it; roots in order of precedence.
 
-    Attributes:
-        roots: The roots, in order of precedence.
-        channels: Its dense channels, that of its model first.
-        languages: The languages it was asked for.
-        could_add: Whether it could have had another channel, and did not need it.
-        with_body: False for an index of metadata alone.
-        analysis: Versions of the tokenizer and of the fields.
+    `could_add` says whether it could have had another channel and did not need it, `analysis` are
+    the versions of the tokenizer and of the fields.
     """
 
     roots: tuple[Root, ...]
@@ -84,15 +99,73 @@ class IndexSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class Tombstones:
+    """The documents of a corpus that do not count, and the BM25 statistics of the others by field.
+
+    The numbers are those of `DocumentStore`; `adjustments` of document frequencies are below 0.
+    """
+
+    deleted: NDArray[np.int64]
+    places: NDArray[np.int64]
+    shadowed: NDArray[np.int64]
+    statistics: Mapping[str, LexicalStatistics]
+    adjustments: Mapping[str, TermTally]
+
+    @classmethod
+    def of(
+        cls,
+        documents: DocumentStore,
+        fields: Mapping[str, Sequence[LexicalSegment]],
+        adjustments: Mapping[str, TermTally],
+    ) -> Tombstones:
+        """Compute them for documents, their postings, and the adjustments of these."""
+        statistics = {}
+        for name, segments in fields.items():
+            lengths = np.concatenate([segment.lengths for segment in segments])
+            length = int(lengths.sum(dtype=np.int64))
+            length -= int(lengths[documents.left_out].sum(dtype=np.int64))
+            hashes, frequencies = segments[0].hashes, np.diff(segments[0].starts)
+            for segment in segments[1:]:
+                rows, own = segments[0].rows(segment.hashes), np.diff(segment.starts)
+                np.add.at(frequencies, rows[rows >= 0], own[rows >= 0])
+                hashes = np.concatenate([hashes, segment.hashes[rows < 0]])
+                frequencies = np.concatenate([frequencies, own[rows < 0]])
+            frequencies = frequencies + adjustments[name].of(hashes)
+            count = documents.searched_size
+            mean = average_idf(frequencies[frequencies > 0], count)
+            statistics[name] = LexicalStatistics(count, length / max(count, 1), mean)
+        numbers = (documents.deleted, documents.places, documents.shadowed)
+        return cls(*numbers, statistics, adjustments)
+
+    def save(self, folder: Path) -> None:
+        """Write the arrays as ``delta-*.npy`` files."""
+        arrays = {name: getattr(self, name) for name in _NUMBERS}
+        for name, known in self.statistics.items():
+            arrays[f"{name}-all"] = np.array(astuple(known), np.float64)
+            arrays[f"{name}-adjusted"] = self.adjustments[name].hashes
+            arrays[f"{name}-adjustments"] = self.adjustments[name].counts
+        for name, array in arrays.items():
+            save_array(folder / f"{DELTA}{name}.npy", array)
+
+    @classmethod
+    def load(cls, folder: Path, *, with_body: bool) -> Tombstones:
+        """Read what `save` wrote; raises CacheError if an array is missing or malformed."""
+        statistics, adjustments = {}, {}
+        for name in _names(with_body):
+            count, mean_length, mean_idf = _read(folder, f"{name}-all", np.float64, 3)
+            statistics[name] = LexicalStatistics(int(count), float(mean_length), float(mean_idf))
+            hashes = _read(folder, f"{name}-adjusted", np.uint64)
+            counts = _read(folder, f"{name}-adjustments", np.int64, len(hashes))
+            adjustments[name] = TermTally(hashes, counts)
+        deleted, places, shadowed = (_read(folder, name, np.int64) for name in _NUMBERS)
+        return cls(deleted, places, shadowed, statistics, adjustments)
+
+
+@dataclass(frozen=True, slots=True)
 class Corpus:
     """The parts of an opened index, which number documents alike through one or two segments.
 
-    Attributes:
-        documents: All documents.
-        lexical_metadata: BM25 over the metadata.
-        lexical_full: BM25 over metadata and body; None in an index of metadata alone.
-        dense: Vectors of each dense channel, that of the index's model first.
-        chunks: The chunks of the bodies of each segment; None if it has no chunks.
+    Without bodies there is no `lexical_full`; `chunks` are those of each segment, if it has any.
     """
 
     documents: DocumentStore
@@ -105,49 +178,42 @@ class Corpus:
     def load(
         cls, folder: Path, *, channels: int, with_body: bool, guard: DamageGuard | None = None
     ) -> Corpus:
-        """Map the parts of a generation.
-
-        Raises CacheError when a part is missing, damaged, or of another size than the others.
-        """
-        names = [""]
-        if (folder / f"{DELTA}documents-starts.npy").exists():
-            names.append(DELTA)
-        segments = [
-            Segment.load(folder, name, channels=channels, with_body=with_body) for name in names
-        ]
-        has_tombstones = len(segments) > 1 or Tombstones.is_in(folder)
-        tombstones = Tombstones.load(folder, with_body=with_body) if has_tombstones else None
-        return cls.of(segments, tombstones, guard)
-
-    @classmethod
-    def of(
-        cls,
-        segments: Sequence[Segment],
-        tombstones: Tombstones | None = None,
-        guard: DamageGuard | None = None,
-    ) -> Corpus:
-        """Combine segments; raises CacheError if the tombstones do not fit them."""
-        documents = [segment.documents for segment in segments]
+        """Map the parts of a generation; a CacheError if one is missing or does not fit."""
+        has_delta = (folder / f"{DELTA}documents-starts.npy").exists()
+        prefixes = ("", DELTA) if has_delta else ("",)
+        documents = [DocumentSegment.load(folder, prefix) for prefix in prefixes]
+        postings = {
+            name: tuple(LexicalSegment.load(folder, f"{prefix}{name}") for prefix in prefixes)
+            for name in _names(with_body)
+        }
+        dense = []
+        for number in range(channels):
+            has_body = embeds_body(number, with_body=with_body)
+            names = [f"{prefix}dense-{number}" for prefix in prefixes]
+            fields = (DenseFields.load(folder, name, with_body=has_body) for name in names)
+            dense.append(DenseChannel(tuple(fields)))
+        chunks = [ChunkIndex.find(folder, prefix) if with_body else None for prefix in prefixes]
+        columns: list[Sequence[Sized | None]] = [documents, *postings.values(), chunks]
+        columns += [channel.segments for channel in dense]
+        for parts in zip(*columns, strict=True):
+            sizes = {part.size for part in parts if part is not None}
+            if len(sizes) != 1:
+                raise CacheError(f"the parts of the index differ in size: {sorted(sizes)}")
         store = DocumentStore(documents, guard=guard)
-        if tombstones is not None:
-            store = DocumentStore(
-                documents, tombstones.deleted, tombstones.places, tombstones.shadowed, guard
-            )
-            if len(tombstones.places) != sum(segment.size for segment in documents[1:]):
+        lexical = {name: LexicalField.of(segments[0]) for name, segments in postings.items()}
+        if has_delta or (folder / f"{DELTA}deleted.npy").exists():
+            tombstones = Tombstones.load(folder, with_body=with_body)
+            numbers = (tombstones.deleted, tombstones.places, tombstones.shadowed)
+            store = DocumentStore(documents, *numbers, guard)
+            if len(tombstones.places) != store.size - documents[0].size:
                 raise CacheError("the delta segment of the index does not fit its tombstones")
             if not ((store.left_out >= 0) & (store.left_out < store.size)).all():
-                raise CacheError("the tombstones of the index does not fit its documents")
-        full = FULL in segments[0].lexical
-        return cls(
-            store,
-            lexical_field(METADATA, segments, tombstones),
-            lexical_field(FULL, segments, tombstones) if full else None,
-            tuple(
-                DenseChannel(fields)
-                for fields in zip(*(segment.dense for segment in segments), strict=True)
-            ),
-            tuple(segment.chunks for segment in segments),
-        )
+                raise CacheError("the tombstones of the index do not fit its documents")
+            for name, statistics in tombstones.statistics.items():
+                adjustments = tombstones.adjustments[name]
+                lexical[name] = LexicalField(postings[name], statistics, adjustments)
+        full = lexical.get(FULL)
+        return cls(store, lexical[METADATA], full, tuple(dense), tuple(chunks))
 
     def chunks_of(self, number: int) -> tuple[ChunkIndex | None, int]:
         """Return the chunks of the segment of a document, and its number there."""
@@ -184,6 +250,9 @@ class OpenedIndex:
                 with_body=settings.with_body,
                 guard=generation.guard,
             )
+        for channel, described in zip(corpus.dense, settings.channels, strict=True):
+            if any(one.metadata.shape[1] != described.dimensions for one in channel.segments):
+                raise CacheError(f"the vectors of {described.model!r} do not have its dimensions")
         return cls(generation, settings, corpus)
 
     @property
@@ -192,10 +261,7 @@ class OpenedIndex:
         return self.generation.guard
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """Read what was reported when this generation was made, by path.
-
-        Raises CacheError when the part is missing or has another form.
-        """
+        """Read what was reported when this generation was made; a CacheError if it is damaged."""
         try:
             with self.guard:
                 records = json.loads((self.folder / _DIAGNOSTICS).read_bytes())
@@ -206,15 +272,12 @@ class OpenedIndex:
 
 def open_current(folder: IndexFolder) -> OpenedIndex | None:
     """Open the generation in use; None if there is none that can be used."""
-    while True:
-        stamp = folder.stamp()
-        try:
-            return OpenedIndex.load(folder.open())
-        except CacheError as exc:
-            # Writers may have removed it after it was checked.
-            if folder.stamp() == stamp:
-                logger.info("no usable index in %s: %s", folder.path, exc)
-                return None
+    try:
+        # Writers may have removed it after it was checked.
+        return folder.settled(lambda: OpenedIndex.load(folder.open()))
+    except CacheError as exc:
+        logger.info("no usable index in %s: %s", folder.path, exc)
+        return None
 
 
 def last_request(folder: IndexFolder) -> IndexRequest | None:
@@ -230,3 +293,30 @@ def save_diagnostics(folder: Path, diagnostics: tuple[Diagnostic, ...]) -> None:
     records = [diagnostic.to_dict() for diagnostic in diagnostics]
     data = json.dumps(records, separators=(",", ":"))
     (folder / _DIAGNOSTICS).write_text(data, encoding="utf-8")
+
+
+def save_shadowed(folder: Path, roots: Sequence[str], *, with_body: bool) -> None:
+    """Write the tombstones of a corpus of one segment, if it has shadowed skills."""
+    documents = [DocumentSegment.load(folder)]
+    shadowed = shadowed_numbers(DocumentStore(documents), roots)
+    if not len(shadowed):
+        return
+    signs = np.zeros(documents[0].size, np.int8)
+    signs[shadowed] = -1
+    fields = {name: (LexicalSegment.load(folder, name),) for name in _names(with_body)}
+    adjustments = {name: segments[0].tally(signs) for name, segments in fields.items()}
+    store = DocumentStore(documents, shadowed=shadowed)
+    Tombstones.of(store, fields, adjustments).save(folder)
+
+
+def _names(with_body: bool) -> tuple[str, ...]:
+    """Return the names of the lexical fields of an index."""
+    return (METADATA, FULL) if with_body else (METADATA,)
+
+
+def _read(folder: Path, name: str, dtype: type, length: int | None = None) -> NDArray[Any]:
+    """Map an array of the tombstones and check its form."""
+    array = map_array(folder / f"{DELTA}{name}.npy")
+    if array.dtype != dtype or array.ndim != 1 or (length is not None and len(array) != length):
+        raise CacheError(f"the part {name!r} of the index has an unknown form")
+    return array

@@ -14,23 +14,16 @@ KNOWN = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One indexed skill.
+    """One indexed skill; `path` is its SKILL.md, `root` where it was found.
 
     Attributes:
         doc_id: Stable id, ``alias:folder``.
-        name: The skill's name.
-        description: The skill's description.
-        path: The SKILL.md file.
-        root: The root it was found under.
         content_hash: sha256 of the file, hexadecimal.
         body_hash: Digest of the body, empty if it is too short to tell skills apart.
         hidden: Whether hosts are asked not to offer the skill.
         keys: Keys of the embedded texts, hexadecimal, a pair for each dense channel: metadata and
             head of the body, the latter empty if it is not embedded.
         trust: How well the embedder of the first channel can read this skill, 0 to 1.
-        language: Code from `language_of`.
-        version: Version as written, or empty.
-        requires: Skills that this one needs, as in `SkillMetadata.requires`.
         chunks: Id, description and key of the embedded text, hexadecimal, of each indexed chunk.
     """
 

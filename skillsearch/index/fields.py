@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from skillsearch.embedders.embedding import text_key
@@ -15,31 +15,27 @@ from skillsearch.text.scripts import readable, trust
 from skillsearch.text.tokenizer import document_terms
 from skillsearch.types import Skill
 
+# Bump when the texts of a skill change; an index made of the old ones is rebuilt.
 VERSION = 3
-"""Bump when the texts of a skill change; an index made of the old ones is rebuilt."""
+# An index with other versions than these is not searched, but rebuilt.
 ANALYSIS = (tokenizer.VERSION, VERSION)
-"""An index with other versions than these is not searched, but rebuilt."""
-
+# Features of each dense channel: the cosine of the metadata and, if it embeds them, of bodies.
 DENSE_CHANNELS = (
     ("cosine_metadata",),
     ("cosine_metadata_multilingual", "cosine_body_multilingual"),
 )
-"""Features of each dense channel: the cosine of the metadata and, if it embeds them, of bodies."""
-
+# Repeats of the name in both lexical fields; nDCG@10 grows up to three and then no more.
 NAME_WEIGHT = 3
-"""Repeats of the name in the metadata field; nDCG@10 grows up to three and then no more."""
+# Repeats of description, tags and triggers in the full field, so that no long body drowns them.
 METADATA_WEIGHT = 3
-"""Repeats of description, tags and triggers in the full field, so that a long body does not
-drown them. The name has `NAME_WEIGHT` repeats in both fields."""
-
 METADATA_CHARS = 8_192
 _BODY_CHARS = 200_000
+# Only the head of the body is embedded; no embedder reads further than this.
 _BODY_HEAD_CHARS = 4_096
-"""Only the head of the body is embedded; no embedder reads further than this."""
+# Chunks of one skill that a search can name; a megabyte could hold a hundred thousand.
 _MAX_CHUNKS = 200
-"""Chunks of one skill that a search can name; a megabyte could hold a hundred thousand."""
+# Shorter bodies (a stub, a link) are equal by chance and do not make two skills duplicates.
 _DISTINCT_BODY_CHARS = 200
-"""Shorter bodies (a stub, a link) are equal by chance and do not make two skills duplicates."""
 
 
 class EmbeddedTexts(NamedTuple):
@@ -50,13 +46,7 @@ class EmbeddedTexts(NamedTuple):
 
 
 class ChunkTexts(NamedTuple):
-    """The texts of one chunk.
-
-    Attributes:
-        record: `Document.chunks` of it.
-        terms: Terms of its id, its description and its text.
-        head: What the first dense channel embeds; empty if nothing is readable.
-    """
+    """A chunk: its entry in `Document.chunks`, its terms, and what the first channel embeds."""
 
     record: tuple[str, str, str]
     terms: list[str]
@@ -65,15 +55,7 @@ class ChunkTexts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FieldTexts:
-    """The texts of one skill.
-
-    Attributes:
-        document: What the index keeps of the skill.
-        metadata_terms: Terms of the metadata field, repeated by weight.
-        full_terms: Terms of metadata and body together, repeated by weight.
-        embedded: What is embedded, for each dense channel.
-        chunks: The texts of each of the document's chunks.
-    """
+    """The texts of one skill: repeated terms of the lexical fields, and what is embedded."""
 
     document: Document
     metadata_terms: list[str]
@@ -83,62 +65,47 @@ class FieldTexts:
 
 
 def embeds_body(channel: int, *, with_body: bool) -> bool:
-    """Return whether the dense channel of this number embeds the heads of bodies.
-
-    Only a channel whose body cosine has a weight does; chunks are another matter.
-    """
+    """Return whether the dense channel of this number embeds the heads of bodies, not of chunks."""
     return with_body and len(DENSE_CHANNELS[channel]) > 1
 
 
 def fluency(skill: Skill, scripts: frozenset[str] | None, *, with_body: bool) -> float:
     """Return `Document.fluency` of a skill, given the scripts that the first channel reads."""
-    if not is_english(_language(skill, with_body=with_body)):
-        return 0.0
-    return trust(_metadata_text(skill), scripts)
+    metadata, head = _embedded_texts(skill, with_body=with_body)
+    return trust(metadata, scripts) if is_english(language_of(f"{metadata}\n{head}")) else 0.0
 
 
 def field_texts(
     skill: Skill, scripts: Sequence[frozenset[str] | None], *, with_body: bool = True
 ) -> FieldTexts:
     """Return the texts of a skill, given the scripts that each dense channel reads (None: all)."""
-    name, about = skill.name[:METADATA_CHARS], about_text(skill)
-    metadata_text = _metadata_text(skill)
-    head = skill.body[:_BODY_HEAD_CHARS] if with_body else ""
-    language = _language(skill, with_body=with_body)
-    name_terms, about_terms = document_terms(name, language), document_terms(about, language)
+    metadata, head = _embedded_texts(skill, with_body=with_body)
+    language = language_of(f"{metadata}\n{head}")
+    name_terms = document_terms(skill.name[:METADATA_CHARS], language) * NAME_WEIGHT
+    about_terms = document_terms(about_text(skill), language)
     body_terms = document_terms(skill.body[:_BODY_CHARS], language) if with_body else []
     has_body = [embeds_body(channel, with_body=with_body) for channel in range(len(scripts))]
     embedded = tuple(
-        EmbeddedTexts(readable(metadata_text, known), readable(head, known) if has else "")
+        EmbeddedTexts(readable(metadata, known), readable(head, known) if has else "")
         for known, has in zip(scripts, has_body, strict=True)
     )
     chunks = _chunk_texts(skill.body, scripts[0], language) if with_body else ()
-    document = Document(
-        doc_id=skill.doc_id,
-        name=skill.name,
-        description=skill.description,
-        path=str(skill.path),
-        root=str(skill.root),
-        content_hash=skill.content_hash,
-        body_hash=_body_hash(skill.body),
-        hidden=skill.metadata.hidden,
+    # White space does not count.
+    plain = " ".join(skill.body.split())
+    digest = hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    document = replace(
+        Document.listed(skill),
+        body_hash=digest if len(plain) >= _DISTINCT_BODY_CHARS else "",
         keys=tuple(
             (text_key(texts.metadata).hex(), text_key(texts.body_head).hex() if has else "")
             for texts, has in zip(embedded, has_body, strict=True)
         ),
-        trust=trust(metadata_text, scripts[0]),
+        trust=trust(metadata, scripts[0]),
         language=language,
-        version=skill.metadata.version,
-        requires=skill.metadata.requires,
         chunks=tuple(chunk.record for chunk in chunks),
     )
-    return FieldTexts(
-        document,
-        metadata_terms=name_terms * NAME_WEIGHT + about_terms,
-        full_terms=name_terms * NAME_WEIGHT + about_terms * METADATA_WEIGHT + body_terms,
-        embedded=embedded,
-        chunks=chunks,
-    )
+    full_terms = name_terms + about_terms * METADATA_WEIGHT + body_terms
+    return FieldTexts(document, name_terms + about_terms, full_terms, embedded, chunks)
 
 
 def about_text(skill: Skill) -> str:
@@ -148,14 +115,10 @@ def about_text(skill: Skill) -> str:
     return "\n".join(part for part in parts if part)[:METADATA_CHARS]
 
 
-def _metadata_text(skill: Skill) -> str:
-    return f"{skill.name[:METADATA_CHARS]}: {about_text(skill)}"
-
-
-def _language(skill: Skill, *, with_body: bool) -> str:
-    """Return the language of the metadata and the head of the body together."""
+def _embedded_texts(skill: Skill, *, with_body: bool) -> EmbeddedTexts:
+    """Return the texts of a skill from which the channels embed what they can read."""
     head = skill.body[:_BODY_HEAD_CHARS] if with_body else ""
-    return language_of(f"{_metadata_text(skill)}\n{head}")
+    return EmbeddedTexts(f"{skill.name[:METADATA_CHARS]}: {about_text(skill)}", head)
 
 
 def _chunk_texts(
@@ -172,11 +135,3 @@ def _chunk_texts(
         record = (chunk.id, chunk.description, text_key(head).hex())
         found.append(ChunkTexts(record, document_terms(text[:_BODY_CHARS], language), head))
     return tuple(found)
-
-
-def _body_hash(body: str) -> str:
-    """Digest a body, ignoring white space; empty if it is too short to tell skills apart."""
-    text = " ".join(body.split())
-    if len(text) < _DISTINCT_BODY_CHARS:
-        return ""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -23,35 +23,26 @@ from skillsearch.types import Skill
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_NEAREST_NAMES = 5
+_NEAREST_NAMES, _COMPARED_NAMES, _COMPARED_CHARS = 5, 100, 200
 _NEAREST_CUTOFF = 0.4
 """Least similarity (difflib's ratio) of a name that is worth suggesting."""
-_COMPARED_NAMES = 100
-_COMPARED_CHARS = 200
-_SHOWN_VERSIONS = 10
-_SHOWN_VERSION_CHARS = 40
+_SHOWN_VERSIONS, _SHOWN_VERSION_CHARS = 10, 40
 
 
 def find_by_name(
     name: str, documents: DocumentStore, roots: Sequence[str], *, suggest: bool = True
 ) -> Document:
-    """Find the document that a name means.
+    """Find the document that a name means; of several, the newest in the first root with any.
 
-    Args:
-        name: A name in any case, ``root:name``, or the id of a document; each also with a version
-            constraint, such as ``pdf@>=1.2``, unless a skill has just that name.
-        documents: All documents.
-        roots: Paths of the roots, in order of precedence.
-        suggest: False to leave similar names out of an error: finding them reads all documents.
-
-    Returns:
-        The document; of several that fit, the newest in the first root that has any.
+    It is a name in any case, ``root:name``, or the id of a document; each also with a version
+    constraint, such as ``pdf@>=1.2``, unless a skill has just that name. Without `suggest` an error
+    lists no similar names: finding them reads all documents.
 
     Raises:
-        SkillNotFoundError: When there is none; lists similar names.
-        VersionNotFoundError: When no version fits; lists the versions.
-        VersionConstraintError: When there are some, but the constraint cannot be read.
-        AmbiguousNameError: When one root has several that versions do not tell apart.
+        SkillNotFoundError: If there is none.
+        VersionNotFoundError: If no version fits; lists the versions.
+        VersionConstraintError: If there are some, but the constraint cannot be read.
+        AmbiguousNameError: If one root has several that versions do not tell apart.
     """
     named, wanted = _meant(name, documents), name
     if not named and "@" in name:
@@ -59,7 +50,8 @@ def find_by_name(
         named = _meant(wanted, documents)
         fitting = [document for document in named if satisfies(document.version, constraint)]
         if named and not fitting:
-            raise VersionNotFoundError(name, _versions(named))
+            versions = (one_line(one.version, _SHOWN_VERSION_CHARS) for one in named)
+            raise VersionNotFoundError(name, tuple(dict.fromkeys(versions))[:_SHOWN_VERSIONS])
         named = fitting
     if not named:
         raise SkillNotFoundError(name, nearest_names(wanted, documents) if suggest else ())
@@ -70,11 +62,7 @@ def find_by_name(
 
 
 def preferred(documents: Sequence[Document], roots: Sequence[str]) -> list[Document]:
-    """Return the documents, of several with one name, that the name means.
-
-    It is the newest of the first root that has any; or all of that root if a version cannot be
-    read, or several are the newest.
-    """
+    """Return the newest document of the first root with any; all of it if none is the newest."""
     order = {root: place for place, root in enumerate(roots)}
     first = min(order.get(document.root, len(order)) for document in documents)
     best = [document for document in documents if order.get(document.root, len(order)) == first]
@@ -82,17 +70,8 @@ def preferred(documents: Sequence[Document], roots: Sequence[str]) -> list[Docum
     return best if place is None else [best[place]]
 
 
-def _versions(documents: Sequence[Document]) -> tuple[str, ...]:
-    """Return the first versions of some documents, each once and fit for display."""
-    shown = (one_line(document.version, _SHOWN_VERSION_CHARS) for document in documents)
-    return tuple(dict.fromkeys(shown))[:_SHOWN_VERSIONS]
-
-
 def _meant(name: str, documents: DocumentStore) -> list[Document]:
-    """Return the document of an id, else those of a name, else those of a name in one root.
-
-    An id comes first: it is what names a skill beyond doubt, and no skill may take it as a name.
-    """
+    """Return the document of an id, which no skill may take as a name, else those of a name."""
     alias, colon, rest = name.partition(":")
     number = documents.number_of(name) if colon else None
     if number is not None:
@@ -110,24 +89,16 @@ def nearest_names(
     """Return up to five names of documents that look most like a name, nearest first."""
     folded = {document.name.casefold(): document.name for document in documents}
     wanted = name[:_COMPARED_CHARS].casefold()
-    close = difflib.get_close_matches(
-        wanted, _sharing_most(wanted, folded), n=_NEAREST_NAMES, cutoff=cutoff
-    )
-    return tuple(folded[other] for other in close)
-
-
-def _sharing_most(wanted: str, names: Iterable[str]) -> list[str]:
-    """Return the names that share the most letter pairs with one (Dice's coefficient).
-
-    Comparing thousands of names letter by letter takes seconds; counting their pairs does not.
-    """
     pairs = _pairs(wanted)
 
     def likeness(other: str) -> float:
+        """Return the share of common letter pairs (Dice), far cheaper than difflib's ratio."""
         theirs = _pairs(other)
         return len(pairs & theirs) / (len(pairs) + len(theirs))
 
-    return heapq.nlargest(_COMPARED_NAMES, names, key=likeness)
+    similar = heapq.nlargest(_COMPARED_NAMES, folded, key=likeness)
+    close = difflib.get_close_matches(wanted, similar, n=_NEAREST_NAMES, cutoff=cutoff)
+    return tuple(folded[other] for other in close)
 
 
 def _pairs(text: str) -> set[tuple[str, str]]:
@@ -154,11 +125,7 @@ class Shadowed:
 
 
 def find_shadowed(documents: DocumentStore, roots: Sequence[str]) -> tuple[Shadowed, ...]:
-    """Find the skills that others of the same name take precedence over, by id.
-
-    Skills that neither a root nor a version tells apart do not shadow each other: their name is
-    ambiguous.
-    """
+    """Find the skills that others of the same name take precedence over, by id."""
     found = (shadowed for _, shadowed in _shadowed(documents, roots))
     return tuple(sorted(found, key=lambda shadowed: shadowed.document.doc_id))
 
@@ -170,22 +137,18 @@ def shadowed_numbers(documents: DocumentStore, roots: Sequence[str]) -> NDArray[
 
 def _shadowed(documents: DocumentStore, roots: Sequence[str]) -> Iterator[tuple[int, Shadowed]]:
     """Yield the shadowed skills with their numbers."""
-    for numbers in _namesakes(documents):
+    living = documents.living
+    order = living[np.argsort(documents.names[living], kind="stable")]
+    names = documents.names[order]
+    # Where a name begins that several documents have, in order of their ids.
+    is_other = np.concatenate(([True], names[1:] != names[:-1], [True]))[: len(names) + 1]
+    bounds = np.flatnonzero(is_other)
+    is_shared = np.diff(bounds) > 1
+    for begin, end in zip(bounds[:-1][is_shared], bounds[1:][is_shared], strict=True):
+        numbers = order[begin:end].tolist()
         namesakes = [documents[number] for number in numbers]
         best = preferred(namesakes, roots)
         meant = {document.doc_id for document in best}
         for number, document in zip(numbers, namesakes, strict=True):
             if document.doc_id not in meant:
                 yield number, Shadowed(document, best[0])
-
-
-def _namesakes(documents: DocumentStore) -> Iterator[list[int]]:
-    """Yield the numbers of the documents of each name that several have, in order of their ids."""
-    living = documents.living
-    order = living[np.argsort(documents.names[living], kind="stable")]
-    names = documents.names[order]
-    is_other = np.concatenate(([True], names[1:] != names[:-1], [True]))[: len(names) + 1]
-    bounds = np.flatnonzero(is_other)
-    is_shared = np.diff(bounds) > 1
-    for begin, end in zip(bounds[:-1][is_shared], bounds[1:][is_shared], strict=True):
-        yield order[begin:end].tolist()

@@ -23,7 +23,7 @@ from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.duplicates import copies
 from skillsearch.index.search.query import QueryForm, analyse_queries
-from skillsearch.index.search.search import SearchOptions, SearchRequest, answer, read_body
+from skillsearch.index.search.search import SearchOptions, SearchRequest, answer
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.roots.sources import note_index
 from skillsearch.skills.discovery import make_roots
@@ -291,10 +291,10 @@ class SkillIndex:
         The seconds of each result are its share of all.
         """
         started = time.perf_counter()
-        requests = [SearchRequest.of(query, **options) for query in queries]
+        requests = [SearchRequest(query, **options) for query in queries]
         forms = self.analyse_many(queries) if len(self) else []
         with self.opened.guard:
-            found = answer(requests, self.opened, forms, self._calibration, read_body)
+            found = answer(requests, self.opened, forms, self._calibration)
         seconds = (time.perf_counter() - started) / max(len(queries), 1)
         return [replace(result, seconds=seconds) for result in found]
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from skillsearch.embedders.embedding import text_key
 from skillsearch.errors import IndexingError, QueryError
-from skillsearch.index.corpus import Corpus
+from skillsearch.index.corpus import METADATA, Corpus
 from skillsearch.index.documents import Document
 from skillsearch.index.fields import METADATA_CHARS, NAME_WEIGHT
 from skillsearch.index.lexical.builder import LexicalWriter
@@ -27,7 +27,6 @@ from skillsearch.index.names import find_shadowed
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.query import QueryForm, QueryView
 from skillsearch.index.search.search import SearchRequest, run
-from skillsearch.index.segments import METADATA
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.text.languages import language_of
@@ -203,7 +202,7 @@ class WordIndex:
     ) -> SearchResult:
         """Find the skills that match a request by its words, as `SkillIndex.search` does."""
         started = time.perf_counter()
-        request = SearchRequest.of(
+        request = SearchRequest(
             query, n=n, threshold=threshold, include_hidden=include_hidden, exclude=exclude
         )
         language = language_of(query)

@@ -16,8 +16,7 @@ import numpy as np
 from skillsearch.errors import CacheError
 from skillsearch.index.chunk_index import ChunkIndex
 from skillsearch.index.corpus import Corpus
-from skillsearch.index.dense.nearest import DenseCodes
-from skillsearch.index.dense.vectors import BODY_SHARE, DenseChannel, DenseFields
+from skillsearch.index.dense.vectors import DenseChannel, DenseFields
 from skillsearch.index.documents import Document
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.okapi import length_norms, saturation
@@ -83,9 +82,7 @@ def make_corpus(rows: Sequence[Row], head: Head, frequencies: Frequencies) -> Co
     fields = dense_fields(len(channels), with_body=with_body)
     for channel, names in zip(channels, fields, strict=True):
         vectors, *bodies = (_matrix(rows, name, channel.dimensions) for name in names)
-        codes = DenseCodes.build(channel.dimensions, None)
-        codes.add(sum((np.float32(BODY_SHARE) * body for body in bodies), vectors))
-        dense.append(DenseChannel((DenseFields(vectors, bodies[0] if bodies else None, codes),)))
+        dense.append(DenseChannel((DenseFields(vectors, bodies[0] if bodies else None),)))
     return Corpus(
         CandidateStore(documents, head, [row["shadowed"] for row in rows]),
         metadata,

@@ -31,7 +31,7 @@ from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.duplicates import MOST_SHADOWED, shadowed_copies
 from skillsearch.index.search.query import QueryForm, analyse_queries, weigh_terms
-from skillsearch.index.search.search import SearchRequest, answer, read_body
+from skillsearch.index.search.search import SearchRequest, answer
 from skillsearch.remote.candidates import CandidateStore
 from skillsearch.remote.client import CollectionMissingError, MilvusServer, Row
 from skillsearch.remote.rows import document_of
@@ -288,13 +288,13 @@ class RemoteIndex:
     def _answer(self, request: SearchRequest, view: View) -> SearchResult:
         """Answer a request from one version of the index."""
         if not view.head.searched:
-            return answer([request], self._index_of([], view), [], self._calibration, read_body)[0]
+            return answer([request], self._index_of([], view), [], self._calibration)[0]
         form = self._analyse(request.query, view)
         condition = "" if request.include_hidden else "hidden == false"
         rows = view.candidates(form, request.n + len(request.exclude), condition)
         index = self._index_of(rows, view)
         form = replace(form, weights=weigh_terms(index.corpus, form.counts))
-        (result,) = answer([request], index, [form], self._calibration, read_body)
+        (result,) = answer([request], index, [form], self._calibration)
         return replace(result, hits=self._with_shadowed(result.hits, view))
 
     def _analyse(self, text: str, view: View) -> QueryForm:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skillsearch.embedders.embedding import errors_of
 from skillsearch.embedders.model_files import ModelConfig, sha256_of, weight_files
 from skillsearch.embedders.onnx_embedder import load_tokenizer
-from skillsearch.embedders.runtime import errors_of
 from skillsearch.errors import EmbedderError, MissingDependencyError, TrainingError
 from skillsearch.types import JsonValue
 

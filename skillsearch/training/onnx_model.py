@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skillsearch.embedders.runtime import errors_of
+from skillsearch.embedders.embedding import errors_of
 from skillsearch.environ import forbid_telemetry
 from skillsearch.errors import MissingDependencyError, TrainingError
 from skillsearch.types import JsonValue

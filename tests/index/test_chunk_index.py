@@ -151,7 +151,7 @@ def index_of(tmp_path):
             vectors = np.array([vector for _, vector in document], np.float32)
             writer.add_vectors(vectors.reshape(-1, 2))
         writer.finish(len(documents))
-        return ChunkIndex.load(folder)
+        return ChunkIndex.find(folder)
 
     return build
 
@@ -241,7 +241,7 @@ def test_without_chunks_there_is_no_part(index, tmp_path):
     assert list(folder.iterdir()) == []
     assert index.opened.corpus.chunks == (None,)
     assert not list(index.opened.folder.glob("chunks-*"))
-    assert ChunkIndex.load(folder) is None
+    assert ChunkIndex.find(folder) is None
 
 
 def test_an_index_of_metadata_alone_has_no_chunks(workshop, root, build):

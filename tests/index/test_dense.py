@@ -7,32 +7,20 @@ from skillsearch.errors import CacheError
 from skillsearch.index.dense.nearest import DenseCodes
 
 
-@pytest.fixture(params=["exact", "coded"])
-def codes(request, clustered):
-    """An index of 300 rows, which are kept or coded."""
+@pytest.fixture
+def codes(clustered):
+    """An index of 300 rows."""
     rows = clustered(300)
-    index = DenseCodes.build(rows.shape[1], rows if request.param == "coded" else None)
+    index = DenseCodes.build(rows)
     index.add(rows[:200])
     index.add(rows[200:])
-    assert index.is_exact == (request.param == "exact")
     return index
-
-
-def test_rows_that_are_kept_are_found_exactly(clustered):
-    """Whatever their length, and however many are asked for."""
-    rows = clustered(300) * np.linspace(0.5, 2, 300, dtype=np.float32)[:, np.newaxis]
-    index = DenseCodes.build(rows.shape[1], None)
-    index.add(rows)
-    for query in clustered(20, seed=4):
-        for k in (1, 5, 100, 1000):
-            expected = np.sort(np.argsort(-(rows @ query))[:k])
-            assert index.search(query, k).tolist() == expected.tolist()
 
 
 def test_of_coded_rows_about_the_nearest_are_found(clustered):
     """Of the ten nearest of 4,000, at least 99 in 100 are among 200."""
     rows, queries = np.split(clustered(4100, dimensions=384), [4000])
-    index = DenseCodes.build(384, rows)
+    index = DenseCodes.build(rows)
     index.add(rows)
     nearest = (np.argsort(-(rows @ query))[:10] for query in queries)
     found = [
@@ -46,9 +34,9 @@ def test_of_coded_rows_about_the_nearest_are_found(clustered):
 def test_rows_of_any_length_are_coded(clustered, dimensions):
     """Of a length that four does not divide a code stands for fewer: the nearest are among 100."""
     rows, queries = np.split(clustered(1020, dimensions=dimensions), [1000])
-    index = DenseCodes.build(dimensions, rows)
+    index = DenseCodes.build(rows)
     index.add(rows)
-    assert (index.is_exact, index.shape) == (False, (1000, dimensions))
+    assert index.shape == (1000, dimensions)
     for query in queries:
         nearest = np.argsort(-(rows @ query))[:5]
         assert np.isin(nearest, index.search(query, 100)).all()
@@ -58,7 +46,7 @@ def test_a_saved_index_finds_the_same(tmp_path, codes, clustered):
     """Mapped rather than read."""
     codes.save(tmp_path / "d.faiss")
     loaded = DenseCodes.load(tmp_path / "d.faiss")
-    assert (loaded.is_exact, loaded.shape) == (codes.is_exact, (300, 64))
+    assert loaded.shape == codes.shape == (300, 64)
     for query in clustered(5, seed=4):
         assert loaded.search(query, 7).tolist() == codes.search(query, 7).tolist()
 

@@ -1,10 +1,11 @@
 """The vectors of a dense channel against brute-force numpy, and half precision to float32."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from skillsearch.errors import CacheError
-from skillsearch.index.dense import vectors as dense_vectors
 from skillsearch.index.dense.vectors import (
     BODY_SHARE,
     DenseChannel,
@@ -16,11 +17,13 @@ from skillsearch.index.dense.vectors import (
 NOTHING = np.zeros(0, np.int64)
 
 
-@pytest.fixture
-def coded(monkeypatch):
-    """Use codes from eleven documents on."""
-    monkeypatch.setattr(dense_vectors, "FLAT_LIMIT", 10)
-    monkeypatch.setattr(dense_vectors, "TRAINING_ROWS", 100)
+CODED = {"flat_limit": 10, "training_rows": 100}
+"""Use codes from eleven documents on."""
+
+
+def nearest_to(found, query, k, excluded=NOTHING):
+    """Return the documents of fields or of a channel that are nearest to one query."""
+    return found.nearest_to_each(query[np.newaxis], k, excluded)[0]
 
 
 @pytest.fixture
@@ -55,24 +58,24 @@ def test_a_small_corpus_is_searched_exactly(fields, clustered, with_body, k):
     """By the metadata, and by a share of the body where there is one."""
     metadata, body = clustered(300), clustered(300, seed=8) if with_body else None
     found = fields(metadata, body)
-    assert found.codes.is_exact
+    assert found.codes is None
     assert found.metadata.dtype == np.float32
     for query in clustered(10, seed=4):
-        nearest = found.nearest(query, k, NOTHING)
+        nearest = nearest_to(found, query, k)
         assert nearest.tolist() == brute(metadata, body, query, k)
 
 
-def test_a_large_corpus_is_searched_by_codes(fields, clustered, coded):
+def test_a_large_corpus_is_searched_by_codes(fields, clustered):
     """Of the ten nearest of 4,000, at least 99 in 100 are found, scored to 0.0003."""
     metadata, queries = np.split(clustered(4100, dimensions=384), [4000])
     body = metadata + clustered(4000, dimensions=384, seed=8)
     body /= np.linalg.norm(body, axis=1, keepdims=True)
-    found = fields(metadata, body, block=1024)
-    assert not found.codes.is_exact
+    found = fields(metadata, body, block=1024, **CODED)
+    assert found.codes is not None
     assert found.metadata.dtype == found.body.dtype == np.float16
     hits = 0
     for query in queries:
-        nearest = found.nearest(query, 10, NOTHING)
+        nearest = nearest_to(found, query, 10)
         exact = metadata @ query + BODY_SHARE * (body @ query)
         near = found.similarities(query, nearest)
         np.testing.assert_allclose(near, exact[nearest], atol=3e-4)
@@ -80,17 +83,17 @@ def test_a_large_corpus_is_searched_by_codes(fields, clustered, coded):
     assert hits / 1000 >= 0.99
 
 
-def test_among_many_alike_more_are_looked_at(fields, clustered, coded, monkeypatch):
+def test_among_many_alike_more_are_looked_at(fields, clustered):
     """Ten thousand copies of ten texts with noise: a share of all, beside which 200 are too few."""
     texts = clustered(10, dimensions=384)
     random = np.random.default_rng(5)
     rows = np.repeat(texts, 1000, axis=0) + 0.02 * random.normal(size=(10_000, 384))
     rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-    found, shares = fields(rows, block=4096), {}
+    whole, shares = fields(rows, block=4096, **CODED), {}
     for share in (500, 10):
-        monkeypatch.setattr(dense_vectors, "CODED_SHARE", share)
+        found = replace(whole, coded_share=share)
         hits = [
-            len(np.intersect1d(found.nearest(text, 10, NOTHING), brute(rows, None, text, 10)))
+            len(np.intersect1d(nearest_to(found, text, 10), brute(rows, None, text, 10)))
             for text in texts
         ]
         shares[share] = sum(hits) / 100
@@ -100,25 +103,25 @@ def test_among_many_alike_more_are_looked_at(fields, clustered, coded, monkeypat
 
 @pytest.mark.parametrize("is_coded", [False, True])
 @pytest.mark.parametrize("left_out", [1, 50, 250, 300])
-def test_what_is_excluded_is_made_up_for(fields, clustered, monkeypatch, is_coded, left_out):
+def test_what_is_excluded_is_made_up_for(fields, clustered, is_coded, left_out):
     """However much of a corpus it is, and though it is nearest."""
-    monkeypatch.setattr(dense_vectors, "FLAT_LIMIT", 10 if is_coded else 5000)
     metadata = clustered(300)
-    found, query = fields(metadata), clustered(1, seed=4)[0]
+    found = fields(metadata, flat_limit=10 if is_coded else 5000)
+    query = clustered(1, seed=4)[0]
     excluded = np.sort(np.argsort(-(metadata @ query))[:left_out])
-    nearest = found.nearest(query, 20, excluded).tolist()
+    nearest = nearest_to(found, query, 20, excluded).tolist()
     expected = brute(metadata, None, query, 20, set(excluded.tolist()))
     assert len(nearest) == len(expected)
     assert len(set(nearest) & set(expected)) >= 0.9 * len(expected)
 
 
 @pytest.mark.parametrize("is_coded", [False, True])
-def test_of_equal_vectors_the_first_are_found(fields, monkeypatch, is_coded):
+def test_of_equal_vectors_the_first_are_found(fields, is_coded):
     """Whether searched exactly or by codes."""
-    monkeypatch.setattr(dense_vectors, "FLAT_LIMIT", 5 if is_coded else 5000)
-    found = fields(np.repeat(np.eye(4, dtype=np.float32), 5, axis=0))
+    rows = np.repeat(np.eye(4, dtype=np.float32), 5, axis=0)
+    found = fields(rows, flat_limit=5 if is_coded else 5000)
     query = np.array([0, 1, 0, 0], np.float32)
-    assert found.nearest(query, 5, NOTHING).tolist() == [5, 6, 7, 8, 9]
+    assert nearest_to(found, query, 5).tolist() == [5, 6, 7, 8, 9]
 
 
 def test_cosines_are_in_the_order_asked_for(fields, clustered):
@@ -131,37 +134,32 @@ def test_cosines_are_in_the_order_asked_for(fields, clustered):
 
 
 @pytest.mark.parametrize("is_coded", [False, True])
-def test_cosines_are_the_same_in_blocks(fields, clustered, monkeypatch, is_coded):
+def test_cosines_are_the_same_in_blocks(fields, clustered, is_coded):
     """Of more documents than are scored at a time, rounded to halves or not."""
-    monkeypatch.setattr(dense_vectors, "FLAT_LIMIT", 10 if is_coded else 5000)
-    monkeypatch.setattr(dense_vectors, "_BLOCK", 7)
-    metadata, query = clustered(40), clustered(1, seed=4)[0]
-    wanted = np.arange(39, -1, -1)
-    cosines, _ = fields(metadata).cosines(query, wanted)
+    metadata, query = clustered(600), clustered(1, seed=4)[0]
+    wanted = np.arange(599, -1, -1)
+    cosines, _ = fields(metadata, flat_limit=10 if is_coded else 5000).cosines(query, wanted)
     np.testing.assert_allclose(cosines, metadata[wanted] @ query, atol=3e-4 if is_coded else 1e-6)
 
 
 def test_nothing_is_found_in_nothing(fields, clustered):
     """An empty corpus has a writer too."""
     empty = fields(clustered(3)[:0])
-    assert empty.nearest(clustered(1)[0], 5, NOTHING).tolist() == []
+    assert nearest_to(empty, clustered(1)[0], 5).tolist() == []
 
 
 @pytest.mark.parametrize("size", [9, 300])
-def test_the_blocks_of_writing_make_no_difference(fields, clustered, coded, size):
+def test_the_blocks_of_writing_make_no_difference(fields, clustered, size):
     """Equal vectors give equal bytes."""
     metadata, body = clustered(size), clustered(size, seed=8)
-    first, second = fields(metadata, body, block=7), fields(metadata, body, block=150)
+    first, second = (fields(metadata, body, block=block, **CODED) for block in (7, 150))
     for one, other in ((first.metadata, second.metadata), (first.body, second.body)):
         np.testing.assert_array_equal(one, other)
-    queries = clustered(5, seed=4)
-    assert all(
-        first.codes.search(query, 7).tolist() == second.codes.search(query, 7).tolist()
-        for query in queries
-    )
+    for query in clustered(5, seed=4):
+        assert nearest_to(first, query, 7).tolist() == nearest_to(second, query, 7).tolist()
 
 
-@pytest.mark.parametrize("name", ["d.faiss", "d-metadata.npy", "d-body.npy"])
+@pytest.mark.parametrize("name", ["d-metadata.npy", "d-body.npy"])
 def test_a_missing_file_is_a_cache_error(tmp_path, clustered, name):
     """Any of them."""
     writer = DenseWriter(tmp_path, "d", 64, 20, with_body=True)
@@ -177,7 +175,7 @@ def test_a_missing_file_is_a_cache_error(tmp_path, clustered, name):
 )
 def test_vectors_that_do_not_fit_the_index_are_a_cache_error(tmp_path, clustered, change):
     """Too few, too short, of another type."""
-    writer = DenseWriter(tmp_path, "d", 64, 20, with_body=False)
+    writer = DenseWriter(tmp_path, "d", 64, 20, with_body=False, flat_limit=10)
     writer.add(clustered(20), None)
     writer.finish()
     np.save(tmp_path / "d-metadata.npy", change(clustered(20)))
@@ -185,15 +183,14 @@ def test_vectors_that_do_not_fit_the_index_are_a_cache_error(tmp_path, clustered
         DenseFields.load(tmp_path, "d", with_body=False)
 
 
-def test_two_segments_are_searched_as_one(fields, clustered, monkeypatch):
+def test_two_segments_are_searched_as_one(fields, clustered):
     """Coded and exact beside each other, rounded alike, what is excluded left out of both."""
-    monkeypatch.setattr(dense_vectors, "FLAT_LIMIT", 100)
     metadata, body = clustered(330), clustered(330, seed=8)
-    large = fields(metadata[:300], body[:300])
+    large = fields(metadata[:300], body[:300], flat_limit=100)
     small = fields(metadata[300:], body[300:], beside_codes=True)
-    assert (large.codes.is_exact, small.codes.is_exact) == (False, True)
+    assert (large.codes is None, small.codes is None) == (False, True)
     channel = DenseChannel((large, small))
-    whole = fields(metadata, body)
+    whole = fields(metadata, body, flat_limit=100)
     everything = np.arange(330)
     excluded = np.array([5, 6, 299, 300, 310])
     for query in clustered(10, seed=4):
@@ -201,7 +198,7 @@ def test_two_segments_are_searched_as_one(fields, clustered, monkeypatch):
             channel.cosines(query, everything), whole.cosines(query, everything), strict=True
         ):
             np.testing.assert_allclose(one, other, atol=1e-6)
-        nearest = channel.nearest(query, 10, excluded).tolist()
+        nearest = nearest_to(channel, query, 10, excluded).tolist()
         expected = brute(metadata, body, query, 10, set(excluded.tolist()))
         assert len(set(nearest) & set(expected)) >= 9
     for number in (0, 299, 300, 329):

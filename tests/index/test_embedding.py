@@ -91,7 +91,7 @@ def test_every_text_that_is_missing_is_embedded_once(start, channel, embedder, s
     assert sorted(asked) == sorted({one.embedded[0].metadata for one in texts})
     for text in asked:
         (vector,) = HashingEmbedder(32).embed_stream([text])
-        assert channel.cache.get(text_key(text)).tolist() == vector.vector.tolist()
+        assert channel.cache.matrix([text_key(text)])[0].tolist() == vector.vector.tolist()
     assert steps == [("embed", 1, 2), ("embed", 2, 2)]
 
 

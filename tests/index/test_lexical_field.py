@@ -2,6 +2,7 @@
 
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from skillsearch.index.lexical import field
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import (
     SATURATION_LIMIT,
@@ -225,7 +225,7 @@ def test_a_corpus_of_two_segments_scores_as_one_of_all_living_documents(texts, a
     )
     assert parts_of(both.weigh(query)) == parts_of(alone.weigh(query))
     assert idf_of(both, query) == idf_of(alone, query)
-    everything = np.arange(both.size)
+    everything = np.arange(sum(one.size for one in both.segments))
     assert (
         both.best(both.weigh(query), 1, NOTHING).scores_of(everything).tolist()
         == both.scores(both.weigh(query)).tolist()
@@ -239,10 +239,9 @@ def test_a_corpus_of_two_segments_scores_as_one_of_all_living_documents(texts, a
 @pytest.mark.parametrize("worth", [0, 50, 10**9])
 @pytest.mark.parametrize("k", [1, 5, 50])
 @pytest.mark.parametrize("left_out", [0, 1, 3])
-def test_the_best_are_those_of_a_sort_of_all_scores(monkeypatch, worth, k, left_out):
+def test_the_best_are_those_of_a_sort_of_all_scores(worth, k, left_out):
     """However many postings are left unread, and whatever is excluded."""
-    monkeypatch.setattr(field, "_WORTH_PRUNING", worth)
-    index = index_of(zipf_texts(3000))
+    index = replace(index_of(zipf_texts(3000)), worth_pruning=worth)
     random = np.random.default_rng(k)
     excluded = np.arange(0, 3000, left_out) if left_out else NOTHING
     for _ in range(30):
@@ -263,24 +262,28 @@ def test_the_best_are_those_of_a_sort_of_all_scores(monkeypatch, worth, k, left_
         assert set(np.flatnonzero(scores > lowest * (1 + 1e-5)).tolist()) <= set(found.tolist())
 
 
-def test_few_postings_are_read_of_a_query_with_rare_and_common_words(monkeypatch):
+def test_few_postings_are_read_of_a_query_with_rare_and_common_words():
     """Once the rare ones tell the best, the common ones are only looked up."""
-    monkeypatch.setattr(field, "_WORTH_PRUNING", 0)
+    read = []
+
+    class Counted(np.ndarray):
+        """Counts what is taken out of it."""
+
+        def __getitem__(self, wanted):
+            found = np.asarray(self)[wanted]
+            read.append(found.size)
+            return found
+
     random = np.random.default_rng(1)
     texts = [
         ["the", "of"] + [f"w{term}" for term in random.integers(0, 300, 8)] for _ in range(3000)
     ]
-    index, read = index_of(texts), []
-    whole = field.SegmentScores._add
-
-    def counted(self, places, total):
-        read.extend(self._counts[place] for place in places)
-        whole(self, places, total)
-
-    monkeypatch.setattr(field.SegmentScores, "_add", counted)
+    segment = segment_of(texts)
+    counted = replace(segment, frequencies=segment.frequencies.view(Counted))
+    index = replace(LexicalField.of(counted), worth_pruning=0)
     query = index.weigh(Counter(["the", "of", "w1", "w2", "w3"]))
     assert len(index.best(query, 3, NOTHING).documents) >= 3
-    assert sum(read) < 1000
+    assert 0 < sum(read) < 1000
 
 
 @given(CORPORA, st.lists(TERMS | st.just("unknown"), min_size=1, max_size=5))

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skillsearch.embedders.embedding import HashingEmbedder, embed
+from skillsearch.embedders.embedding import EmbeddedText, HashingEmbedder, embed
+from skillsearch.index.dense.channels import QueryEmbedders
 from skillsearch.index.search.calibration import LANGUAGE_FEATURES
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.query import (
     QueryForm,
     QueryView,
-    analyse,
+    analyse_queries,
     language_features,
     shares_of_trust,
     trusts,
@@ -72,17 +73,37 @@ def test_the_shares_sum_to_one(index, trusts, trust, fluency):
     assert min(parts) >= 0
 
 
+class Listener:
+    """Gives each text the same vector, and adds to a list what is embedded."""
+
+    def __init__(self, dimensions, number, heard):
+        self.dimensions, self.number, self.heard = dimensions, number, heard
+
+    def embed_stream(self, texts, *, role="passage"):
+        """Embed queries."""
+        assert role == "query"
+        for position, text in enumerate(texts):
+            if self.heard is not None:
+                self.heard.append((self.number, text))
+            vector = np.full(self.dimensions, self.number + 1, np.float32)
+            yield EmbeddedText(position, vector, False)
+
+
 def ask(text, index, *, channels=2, heard=None, **features):
     """Analyse a query where only the given clues count, and add to a list what is embedded."""
 
-    def listen(channel, text):
-        if heard is not None:
-            heard.append((channel, text))
-        return np.full(512 if channel == 0 else 256, channel + 1, np.float32)
+    class Listening(QueryEmbedders):
+        """Embedders that know their number, of as many channels as can be asked."""
+
+        def count_usable(self, _):
+            return channels
+
+        def matching(self, _, number):
+            return Listener(512 if number == 0 else 256, number, heard)
 
     coefficients = dict.fromkeys((*LANGUAGE_FEATURES, "intercept"), 0.0) | features
     calibration = replace(default_calibration(), language=coefficients)
-    return analyse(text, index.opened, calibration, listen, channels=channels)
+    return analyse_queries([text], index.opened, calibration, Listening())[0]
 
 
 def test_a_query_is_analysed_as_documents_are(index):

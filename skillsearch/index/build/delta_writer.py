@@ -16,14 +16,13 @@ from skillsearch.embedders.embedding_cache import EmbeddingCache
 from skillsearch.index.build.embedding import EmbeddingQueue
 from skillsearch.index.build.full_writer import Update, Written
 from skillsearch.index.chunk_index import ChunkWriter, term_set
-from skillsearch.index.corpus import Corpus
+from skillsearch.index.corpus import DELTA, FULL, METADATA, Corpus, Tombstones
 from skillsearch.index.dense.vectors import DenseWriter
 from skillsearch.index.fields import FieldTexts
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import LexicalSegment, TermTally
 from skillsearch.index.names import shadowed_numbers
-from skillsearch.index.segments import DELTA, FULL, METADATA, Tombstones
 from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore
 
 if TYPE_CHECKING:
@@ -176,7 +175,7 @@ class DeltaWriter:
             base.metadata.shape[1],
             len(self._members),
             with_body=with_body,
-            beside_codes=not base.codes.is_exact,
+            beside_codes=base.codes is not None,
         )
         for document, old in self._members:
             rows: list[NDArray[Any]]

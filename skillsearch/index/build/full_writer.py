@@ -15,12 +15,18 @@ from skillsearch.index.build.changes import FileChanges
 from skillsearch.index.build.embedding import Channel, EmbeddingQueue
 from skillsearch.index.build.reading import FileReader
 from skillsearch.index.chunk_index import ChunkWriter, term_set
-from skillsearch.index.corpus import Corpus, IndexSettings, OpenedIndex
+from skillsearch.index.corpus import (
+    FULL,
+    METADATA,
+    Corpus,
+    IndexSettings,
+    OpenedIndex,
+    save_shadowed,
+)
 from skillsearch.index.dense.vectors import DenseWriter
 from skillsearch.index.documents import Document
 from skillsearch.index.fields import FieldTexts, embeds_body, field_texts
 from skillsearch.index.lexical.builder import LexicalWriter
-from skillsearch.index.segments import FULL, METADATA, save_shadowed
 from skillsearch.index.storage.document_store import DocumentWriter
 from skillsearch.index.storage.numbering import numbered
 from skillsearch.types import Progress, SkillFile

@@ -1,14 +1,10 @@
-"""The dense channels of an index: its model's, and a multilingual one if it is needed.
-
-The packaged model reads English. Skills and requests in other languages need a second embedder,
-which multiplies the time of indexing, so it is there for those who have a use for it.
-"""
+"""The dense channels of an index: its model's, and a multilingual one if it is needed."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from skillsearch.embedders.embedder import (
@@ -34,13 +30,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ChannelSettings:
-    """What decides the vectors of one dense channel.
-
-    Attributes:
-        model: Model spec, such as ``onnx``.
-        model_identity: Names the model's files without loading them.
-        scripts: Scripts that the embedder reads, None for all.
-    """
+    """What decides the vectors of a dense channel; `scripts` are what it reads, None for all."""
 
     model: str
     model_identity: str
@@ -51,13 +41,8 @@ class ChannelSettings:
     @classmethod
     def of(cls, model: str, embedder: Embedder) -> ChannelSettings:
         """Describe the channel of an embedder that was loaded from a model spec."""
-        return cls(
-            model,
-            model_identity(model),
-            embedder.fingerprint,
-            embedder.dimensions,
-            embedder.scripts,
-        )
+        vectors = (embedder.fingerprint, embedder.dimensions, embedder.scripts)
+        return cls(model, model_identity(model), *vectors)
 
     def has_changed(self) -> bool:
         """Return whether the model's files are not those that the vectors were made with."""
@@ -65,34 +50,23 @@ class ChannelSettings:
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form, for a manifest."""
-        return {
-            "model": self.model,
-            "model_identity": self.model_identity,
-            "fingerprint": self.fingerprint,
-            "dimensions": self.dimensions,
-            "scripts": None if self.scripts is None else sorted(self.scripts),
-        }
+        return asdict(self) | {"scripts": None if self.scripts is None else sorted(self.scripts)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, JsonValue]) -> ChannelSettings:
         """Read the JSON form; a KeyError, TypeError or ValueError if it has another."""
         scripts = values["scripts"]
-        return cls(
-            str(values["model"]),
-            str(values["model_identity"]),
-            str(values["fingerprint"]),
-            int(values["dimensions"]),
-            None if scripts is None else frozenset(map(str, scripts)),
-        )
+        model, identity = str(values["model"]), str(values["model_identity"])
+        known = None if scripts is None else frozenset(map(str, scripts))
+        return cls(model, identity, str(values["fingerprint"]), int(values["dimensions"]), known)
 
 
 def possible_models(
     model: str, scripts: frozenset[str] | None, languages: Languages
 ) -> tuple[str, ...]:
-    """Return the model specs of all channels that an index may get, one or two.
+    """Return the model specs of all channels that an index may get.
 
-    A first model that reads all `scripts` (None) needs no second. With ``all`` there are two
-    whether the second is installed or not.
+    A first that reads all `scripts` (None) needs no second; ``all`` wants it installed or not.
     """
     wanted = languages == "all" or (languages == "auto" and multilingual_is_installed())
     return (model, MULTILINGUAL) if wanted and scripts is not None else (model,)
@@ -116,8 +90,7 @@ def count_needed_by(
 ) -> int:
     """Return how many of the `possible_models` an index needs.
 
-    `others` of its `size` skills are in languages that a model for English does not know;
-    `expected` says whether queries in other languages are.
+    Of its `size` skills, `others` are in languages that a model for English does not know.
     """
     if len(models) == 1 or languages == "all" or expected:
         return len(models)
@@ -129,8 +102,7 @@ def channels_fit(
 ) -> bool:
     """Return whether an index has the channels that it would get if it were built now.
 
-    `could` says whether it could have had a second channel when it was built. A channel that is
-    there and can be used is kept.
+    `could` says whether it could have had a second when it was built; one that is there is kept.
     """
     first, extra = channels[0], len(channels) > 1
     can = len(possible_models(first.model, first.scripts, languages)) > 1
@@ -140,14 +112,10 @@ def channels_fit(
 
 
 class QueryEmbedders:
-    """The embedders of an opened index, loaded when first asked.
+    """The embedders of an opened index by model spec, loaded when first asked.
 
     The second channel is an extra: if its library or its weights are gone since the index was
-    built, the first one answers alone.
-
-    Attributes:
-        loaded: The loaded embedders by model spec.
-        is_quiet: Whether somebody else tells the user of a missing channel.
+    built, the first one answers alone. `is_quiet` if somebody else tells the user of it.
     """
 
     def __init__(
@@ -173,44 +141,30 @@ class QueryEmbedders:
                 )
         return 2 if self._has_second else 1
 
-    def first(self, channel: ChannelSettings) -> Embedder:
-        """Return the embedder of a channel; an error if it cannot be loaded."""
-        if channel.model not in self.loaded:
-            self.loaded[channel.model] = load_embedder(channel.model, device=self._device)
-        return self.loaded[channel.model]
-
-    def second(self, channel: ChannelSettings) -> Embedder | None:
-        """Return the embedder of the second channel; None, and no more asked, if it is gone."""
-        try:
-            return self.first(channel)
-        except (EmbedderError, MissingDependencyError) as exc:
-            self.give_up(exc)
-            return None
-
     def matching(self, channels: Sequence[ChannelSettings], number: int) -> Embedder | None:
         """Return the embedder that made the vectors of a channel.
 
-        A first channel whose embedder has changed since is an EmbedderError; a second one is given
-        up, and None returned.
+        An error if the first one's cannot be loaded or has changed since; the second is then given
+        up until `renew`, and None returned.
         """
         channel = channels[number]
-        embedder = self.second(channel) if number else self.first(channel)
-        if embedder is None or embedder.fingerprint == channel.fingerprint:
-            return embedder
-        changed = EmbedderError(
-            f"The model {channel.model!r} has changed since the index was built "
-            f"({channel.fingerprint} then, {embedder.fingerprint} now). "
-            "To fix: run `skillsearch index --verify`"
-        )
-        if number == 0:
-            raise changed
-        self.give_up(changed)
-        return None
-
-    def give_up(self, reason: Exception) -> None:
-        """Do without the second channel until `renew`."""
-        self._has_second = False
-        logger.warning("The multilingual channel cannot be asked: %s", reason)
+        try:
+            if channel.model not in self.loaded:
+                self.loaded[channel.model] = load_embedder(channel.model, device=self._device)
+            embedder = self.loaded[channel.model]
+            if embedder.fingerprint == channel.fingerprint:
+                return embedder
+            raise EmbedderError(
+                f"The model {channel.model!r} has changed since the index was built "
+                f"({channel.fingerprint} then, {embedder.fingerprint} now). "
+                "To fix: run `skillsearch index --verify`"
+            )
+        except (EmbedderError, MissingDependencyError) as exc:
+            if number == 0:
+                raise
+            self._has_second = False
+            logger.warning("The multilingual channel cannot be asked: %s", exc)
+            return None
 
     def renew(self, loaded: Mapping[str, Embedder]) -> None:
         """Take over the embedders of a new generation, and look again at which can be used."""

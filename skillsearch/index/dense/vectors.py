@@ -14,12 +14,14 @@ import numpy as np
 
 from skillsearch.errors import CacheError
 from skillsearch.files.arrays import ArrayWriter, map_array
-from skillsearch.index.dense.nearest import FLAT_LIMIT, TRAINING_ROWS, DenseCodes
-from skillsearch.index.storage.numbering import locate, numbered, within
+from skillsearch.index.dense.nearest import TRAINING_ROWS, DenseCodes
+from skillsearch.index.storage.numbering import locate, numbered, within, without
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+# Up to this many vectors an exact scan is as fast as one of codes, and touches as little memory.
+FLAT_LIMIT = 5_000
 # Weight of the body beside the metadata when candidates are looked for. With fusion weights of the
 # two between 10 to 1.5 and 1 to 1, at least .99 of the ten best of 6,357 skills are among the 50
 # found so.
@@ -42,61 +44,52 @@ _REBIAS = np.float32(2.0**112)
 
 @dataclass(frozen=True, slots=True)
 class DenseFields:
-    """The vectors of one segment; they may be memory-mapped.
+    """The vectors of one segment, a row a document; maybe mapped.
 
-    Attributes:
-        metadata: One row a document, unit length or zero; float32, in a large corpus float16: half
-            the disk and memory for an error below 0.0002.
-        body: The same for the heads of the bodies; None if they are not embedded.
-        codes: Finds rows of both together.
+    Unit length or zero; float32, in a large corpus float16: half the memory for an error below
+    0.0002. Without bodies `body` is None; in a large corpus `codes` find rows of both together.
     """
 
     metadata: NDArray[Any]
     body: NDArray[Any] | None
-    codes: DenseCodes
+    codes: DenseCodes | None = None
+    coded_share: int = CODED_SHARE
 
     @property
     def size(self) -> int:
         """Number of documents."""
         return len(self.metadata)
 
-    def nearest(
-        self, query: NDArray[np.float32], k: int, excluded: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Return the k documents nearest to a query by both fields, ascending."""
-        if not self.size:
-            return np.zeros(0, np.int64)
-        wanted = k
-        if not self.codes.is_exact:
-            share = min(self.size // CODED_SHARE, CODED_MOST)
-            wanted = max(CODED_FACTOR * k, CODED_CANDIDATES, share)
-        asked = wanted + min(len(excluded), wanted)
-        while True:
-            found = self.codes.search(query, asked)
-            if len(excluded):
-                found = found[~np.isin(found, excluded)]
-            if len(found) >= min(wanted, self.size - len(excluded)) or asked >= self.size:
-                break
-            asked *= 4
-        if len(found) <= k:
-            return found
-        return found[_highest(self.similarities(query, found), k)]
-
     def nearest_to_each(
         self, queries: NDArray[np.float32], k: int, excluded: NDArray[np.int64]
     ) -> list[NDArray[np.int64]]:
-        """Return what `nearest` does for each query.
+        """Return the k documents nearest to each query by both fields, ascending.
 
         An exact scan is one matrix product; a scan of codes costs the same for many as for one.
         """
-        if not self.codes.is_exact or not self.size:
-            return [self.nearest(query, k, excluded) for query in queries]
+        if self.codes:
+            return [self._nearest(self.codes, query, k, excluded) for query in queries]
         near = as_floats(self.metadata) @ queries.T
         if self.body is not None:
             near += np.float32(BODY_SHARE) * (as_floats(self.body) @ queries.T)
         near[excluded] = -np.inf
         count = min(k, self.size - len(excluded))
         return [_highest(column, count) for column in near.T]
+
+    def _nearest(
+        self, codes: DenseCodes, query: NDArray[np.float32], k: int, excluded: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        wanted = max(CODED_FACTOR * k, CODED_CANDIDATES)
+        wanted = max(wanted, min(self.size // self.coded_share, CODED_MOST))
+        asked = wanted + min(len(excluded), wanted)
+        while True:
+            found = without(codes.search(query, asked), excluded)
+            if len(found) >= min(wanted, self.size - len(excluded)) or asked >= self.size:
+                break
+            asked *= 4
+        if len(found) <= k:
+            return found
+        return found[_highest(self.similarities(query, found), k)]
 
     def similarities(
         self, query: NDArray[np.float32], documents: NDArray[np.int64]
@@ -115,13 +108,15 @@ class DenseFields:
     @classmethod
     def load(cls, folder: Path, name: str, *, with_body: bool) -> DenseFields:
         """Map what a `DenseWriter` wrote; a CacheError if a file is missing or does not fit."""
-        codes = DenseCodes.load(folder / f"{name}.faiss")
-        metadata = map_array(folder / f"{name}-metadata.npy")
-        body = map_array(folder / f"{name}-body.npy") if with_body else None
-        for rows in (metadata, metadata if body is None else body):
-            if rows.dtype not in (np.float16, np.float32) or rows.shape != codes.shape:
-                raise CacheError(f"the vectors of {name!r} do not fit its FAISS index")
-        return cls(metadata, body, codes)
+        names = ("metadata", "body") if with_body else ("metadata",)
+        metadata, *bodies = (map_array(folder / f"{name}-{field}.npy") for field in names)
+        path = folder / f"{name}.faiss"
+        codes = DenseCodes.load(path) if path.exists() else None
+        shape = codes.shape if codes else metadata.shape
+        for rows in (metadata, *bodies):
+            if rows.dtype not in (np.float16, np.float32) or rows.ndim != 2 or rows.shape != shape:
+                raise CacheError(f"the vectors of {name!r} do not fit each other or their codes")
+        return cls(metadata, bodies[0] if bodies else None, codes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,48 +125,36 @@ class DenseChannel:
 
     segments: tuple[DenseFields, ...]
 
-    @property
-    def size(self) -> int:
-        """Number of documents, deleted ones included."""
-        return sum(segment.size for segment in self.segments)
-
-    def nearest(
-        self, query: NDArray[np.float32], k: int, excluded: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Return the k documents nearest to a query by both fields, ascending."""
-        if len(self.segments) == 1:
-            return self.segments[0].nearest(query, k, excluded)
-        found, near = [], []
-        for first, segment in numbered(self.segments):
-            left_out = excluded[within(excluded, first, segment)] - first
-            documents = segment.nearest(query, k, left_out)
-            found.append(documents + first)
-            near.append(segment.similarities(query, documents))
-        documents = np.concatenate(found)
-        best = np.lexsort((documents, -np.concatenate(near)))[:k]
-        return np.sort(documents[best])
-
     def nearest_to_each(
         self, queries: NDArray[np.float32], k: int, excluded: NDArray[np.int64]
     ) -> list[NDArray[np.int64]]:
-        """Return what `nearest` does for each query; see `DenseFields.nearest_to_each`."""
-        if len(self.segments) == 1:
-            return self.segments[0].nearest_to_each(queries, k, excluded)
-        return [self.nearest(query, k, excluded) for query in queries]
+        """Return the k documents nearest to each query by both fields, ascending."""
+        parts = list(numbered(self.segments))
+        near = [
+            part.nearest_to_each(queries, k, excluded[within(excluded, first, part)] - first)
+            for first, part in parts
+        ]
+        if len(parts) == 1:
+            return near[0]
+        found = []
+        for query, *nearest in zip(queries, *near, strict=True):
+            pairs = list(zip(parts, nearest, strict=True))
+            documents = np.concatenate([one + first for (first, _), one in pairs])
+            similarities = [part.similarities(query, one) for (_, part), one in pairs]
+            best = np.lexsort((documents, -np.concatenate(similarities)))[:k]
+            found.append(np.sort(documents[best]))
+        return found
 
     def cosines(
         self, query: NDArray[np.float32], documents: NDArray[np.int64]
     ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
         """Return what `DenseFields.cosines` does, for documents in ascending order."""
-        if len(self.segments) == 1:
-            return self.segments[0].cosines(query, documents)
         found = [
             segment.cosines(query, documents[within(documents, first, segment)] - first)
             for first, segment in numbered(self.segments)
         ]
-        bodies = [body for _, body in found if body is not None]
-        metadata = np.concatenate([metadata for metadata, _ in found])
-        return metadata, np.concatenate(bodies) if bodies else None
+        metadata, bodies = zip(*found, strict=True)
+        return np.concatenate(metadata), None if bodies[0] is None else np.concatenate(bodies)
 
     def vector_of(self, number: int) -> NDArray[np.float32]:
         """Return the metadata vector of one document."""
@@ -191,14 +174,14 @@ class DenseWriter:
         *,
         with_body: bool,
         beside_codes: bool = False,
+        flat_limit: int | None = None,
+        training_rows: int = TRAINING_ROWS,
     ) -> None:
-        """Begin to write the vectors of `size` documents.
-
-        With `beside_codes` a small segment is rounded as the large one beside it is.
-        """
+        """Begin to write; `beside_codes` rounds the vectors like those of a large segment."""
         self._path = folder / f"{name}.faiss"
-        self._dimensions = dimensions
-        self._has_codes = size > FLAT_LIMIT and not beside_codes
+        self._training_rows = training_rows
+        limit = FLAT_LIMIT if flat_limit is None else flat_limit
+        self._has_codes = size > limit and not beside_codes
         self._type = np.float16 if self._has_codes or beside_codes else np.float32
         fields = ("metadata", "body") if with_body else ("metadata",)
         self._writers = [
@@ -214,38 +197,34 @@ class DenseWriter:
         rounded = [one.astype(self._type) for one in rows]
         for writer, one in zip(self._writers, rounded, strict=True):
             writer.append(one)
+        if not self._has_codes:
+            return
         blend = as_floats(rounded[0])
         if body is not None:
             blend = blend + np.float32(BODY_SHARE) * as_floats(rounded[1])
-        if self._codes is not None:
+        if self._codes:
             self._codes.add(blend)
             return
         self._waiting.append(blend)
-        if self._has_codes and sum(map(len, self._waiting)) >= TRAINING_ROWS:
+        if sum(map(len, self._waiting)) >= self._training_rows:
             self._begin_codes()
 
     def finish(self) -> None:
         """Write the rest."""
         for writer in self._writers:
             writer.close()
-        codes = self._codes or self._begin_codes()
-        codes.save(self._path)
+        if self._has_codes:
+            (self._codes or self._begin_codes()).save(self._path)
 
     def _begin_codes(self) -> DenseCodes:
-        nothing = np.zeros((0, self._dimensions), np.float32)
-        rows = np.concatenate([nothing, *self._waiting])
-        self._waiting = []
-        sample = rows[:TRAINING_ROWS] if self._has_codes else None
-        codes = self._codes = DenseCodes.build(self._dimensions, sample)
-        codes.add(rows)
-        return codes
+        rows, self._waiting = np.concatenate(self._waiting), []
+        self._codes = DenseCodes.build(rows[: self._training_rows])
+        self._codes.add(rows)
+        return self._codes
 
 
 def as_floats(rows: NDArray[Any]) -> NDArray[np.float32]:
-    """Return float16 or float32 vectors as float32, exactly, four times as fast as NumPy.
-
-    Infinity and NaN do not survive; float32 is returned as it is.
-    """
+    """Return finite float16 vectors as float32, exactly, four times as fast as NumPy."""
     if rows.dtype != np.float16:
         return rows.astype(np.float32, copy=False)
     bits = np.ascontiguousarray(rows).view(np.int16).astype(np.int32)
@@ -260,10 +239,7 @@ def as_floats(rows: NDArray[Any]) -> NDArray[np.float32]:
 def _products(
     rows: NDArray[Any], documents: NDArray[np.int64], query: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """Return the products of a query with some rows, a block at a time, which stays in the cache.
-
-    The linear algebra library would split larger blocks among threads.
-    """
+    """Return the products of a query with some rows, in blocks that stay in one core's cache."""
     products = np.empty(len(documents), np.float32)
     for begin in range(0, len(documents), _BLOCK):
         block = slice(begin, begin + _BLOCK)

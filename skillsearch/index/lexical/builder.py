@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -22,6 +22,7 @@ import numpy as np
 from skillsearch.files.arrays import ArrayWriter, save_array
 from skillsearch.index.lexical.okapi import average_idf, length_norms, saturation
 from skillsearch.index.lexical.postings import LexicalSegment
+from skillsearch.index.storage.numbering import run_starts
 from skillsearch.text.tokenizer import term_hash
 
 if TYPE_CHECKING:
@@ -43,14 +44,14 @@ MAX_FREQUENCY = (1 << _FREQUENCY_BITS) - 1
 _RANGES = 1 << 12
 # The first hash of each of the equal ranges that runs are divided into.
 _RANGE_STARTS = np.arange(_RANGES, dtype=np.uint64) << np.uint64(52)
+_POSTING_ARRAYS = (
+    *(("hashes", np.uint64), ("documents", np.int32)),
+    *(("frequencies", np.uint16), ("peaks", np.float32)),
+)
 
 
 class Postings(NamedTuple):
-    """Postings by term: hashes ascending, documents ascending within a term.
-
-    Attributes:
-        sizes: How many postings each term has.
-    """
+    """Postings by term: hashes ascending, documents ascending within a term, `sizes` postings."""
 
     hashes: NDArray[np.uint64]
     sizes: NDArray[np.int64]
@@ -62,9 +63,7 @@ class Postings(NamedTuple):
 class SpilledRun:
     """Sorted postings in a temporary file: the arrays of `Postings` one behind the other.
 
-    Attributes:
-        terms: Number of terms below each range of hashes, and of all.
-        postings: Number of postings below each range, and of all.
+    `terms` and `postings` are how many lie below each range of hashes, and of all.
     """
 
     path: Path
@@ -78,29 +77,23 @@ class SpilledRun:
             for part in block:
                 file.write(part.data)
         terms = _range_starts(block.hashes)
-        starts = np.concatenate([[0], np.cumsum(block.sizes)])
-        return cls(path, terms, starts[terms])
+        return cls(path, terms, run_starts(block.sizes)[terms])
 
     def read(self, first: int, last: int) -> Postings:
         """Read the ranges from `first` up to but without `last`; a mapping would stay in memory."""
-        begin, end, terms = self.terms[[first, last, -1]].tolist()
-        begun, ended, postings = self.postings[[first, last, -1]].tolist()
-        behind = 16 * terms
-        return Postings(
-            np.fromfile(self.path, np.uint64, end - begin, offset=8 * begin),
-            np.fromfile(self.path, np.int64, end - begin, offset=8 * (terms + begin)),
-            np.fromfile(self.path, np.int32, ended - begun, offset=behind + 4 * begun),
-            np.fromfile(
-                self.path, np.uint16, ended - begun, offset=behind + 4 * postings + 2 * begun
-            ),
-        )
+        arrays, place = [], 0
+        types = (np.uint64, np.int64, np.int32, np.uint16)
+        bounds = (self.terms, self.terms, self.postings, self.postings)
+        for kind, bound in zip(map(np.dtype, types), bounds, strict=True):
+            begin, end, size = bound[[first, last, -1]].tolist()
+            offset = place + kind.itemsize * begin
+            arrays.append(np.fromfile(self.path, kind, end - begin, offset=offset))
+            place += kind.itemsize * size
+        return Postings(*arrays)
 
 
 class OldRun:
-    """The postings of another segment under new document numbers, read like a `SpilledRun`.
-
-    `renumber` has -1 for documents that are left out.
-    """
+    """The postings of a segment, read like a `SpilledRun`; `renumber` has -1 for none."""
 
     def __init__(self, segment: LexicalSegment, renumber: NDArray[np.int32]) -> None:
         self._segment = segment
@@ -111,15 +104,15 @@ class OldRun:
     def read(self, first: int, last: int) -> Postings:
         """Read some ranges; terms whose documents are all left out stay, without postings."""
         segment = self._segment
-        terms = slice(int(self.terms[first]), int(self.terms[last]))
-        postings = slice(int(self.postings[first]), int(self.postings[last]))
+        terms, postings = (
+            slice(*bounds[[first, last]].tolist()) for bounds in (self.terms, self.postings)
+        )
         documents = self._renumber[segment.documents[postings]]
         kept = documents >= 0
-        below = np.concatenate([[0], np.cumsum(kept)])
         starts = segment.starts[terms.start : terms.stop + 1] - postings.start
         return Postings(
             np.asarray(segment.hashes[terms]),
-            np.diff(below[starts]),
+            np.diff(run_starts(kept)[starts]),
             documents[kept],
             segment.frequencies[postings][kept],
         )
@@ -130,8 +123,7 @@ class LexicalWriter:
 
     def __init__(self, folder: Path, name: str, *, run_terms: int = RUN_TERMS) -> None:
         """Prepare to write ``NAME-*.npy``; a run ends after `run_terms` terms."""
-        self._folder = folder
-        self._name = name
+        self._prefix = folder / name
         self._run_terms = run_terms
         self._packed_terms = min(_PACKED_TERMS, run_terms)
         self._runs: list[SpilledRun | OldRun] = []
@@ -139,23 +131,21 @@ class LexicalWriter:
         self._start_run()
 
     def add(self, document: int, terms: Sequence[str]) -> None:
-        """Count the terms of a document, whose number must be higher than those before.
-
-        A frequency above 65,535 is cut to it.
-        """
+        """Count the terms of a document, numbered upwards; frequencies are cut at 65,535."""
         if not terms:
             return
         self._waiting.extend(map(self._numbers.__getitem__, terms))
         self._documents.append(document)
         self._sizes.append(len(terms))
         if len(self._waiting) >= self._packed_terms:
-            self._pack_waiting()
+            self._terms.append(np.array(self._waiting, np.int32))
+            self._held += len(self._waiting)
+            self._waiting.clear()
+            if self._held >= self._run_terms:
+                self._end_run()
 
     def take_over(self, segment: LexicalSegment, renumber: NDArray[np.int32]) -> None:
-        """Take the postings of another segment, which must stay readable until `finish`.
-
-        `renumber` has the new number of each of its documents, -1 to leave one out.
-        """
+        """Take the postings of a segment, readable until `finish`; new numbers or -1 for none."""
         self._runs.append(OldRun(segment, renumber))
         kept = renumber >= 0
         self._lengths.append((renumber[kept], np.asarray(segment.lengths)[kept]))
@@ -172,10 +162,8 @@ class LexicalWriter:
         for run in self._runs:
             if isinstance(run, SpilledRun):
                 run.path.unlink()
-        starts = np.zeros(len(frequencies) + 1, np.int64)
-        np.cumsum(frequencies, out=starts[1:])
         statistics = np.array([mean_length, average_idf(frequencies, size)], np.float64)
-        save_array(self._path("starts"), starts)
+        save_array(self._path("starts"), run_starts(frequencies))
         save_array(self._path("lengths"), lengths)
         save_array(self._path("statistics"), statistics)
 
@@ -183,22 +171,20 @@ class LexicalWriter:
         """Merge all runs into the arrays by term and posting; return each document frequency."""
         found = [np.zeros(0, np.int64)]
         norms = length_norms(lengths, mean_length)
-        with (
-            closing(ArrayWriter(self._path("hashes"), np.uint64)) as hashes,
-            closing(ArrayWriter(self._path("documents"), np.int32)) as documents,
-            closing(ArrayWriter(self._path("frequencies"), np.uint16)) as frequencies,
-            closing(ArrayWriter(self._path("peaks"), np.float32)) as peaks,
-        ):
+        with ExitStack() as stack:
+            hashes, documents, frequencies, peaks = (
+                stack.enter_context(closing(ArrayWriter(self._path(part), kind)))
+                for part, kind in _POSTING_ARRAYS
+            )
             for first, last in blocks(self._runs):
                 merged = merge([run.read(first, last) for run in self._runs], len(lengths))
                 if not len(merged.hashes):
                     continue
                 added = saturation(merged.frequencies, norms[merged.documents])
-                begins = np.cumsum(merged.sizes) - merged.sizes
                 hashes.append(merged.hashes)
                 documents.append(merged.documents)
                 frequencies.append(merged.frequencies)
-                peaks.append(np.maximum.reduceat(added, begins))
+                peaks.append(np.maximum.reduceat(added, run_starts(merged.sizes)[:-1]))
                 found.append(merged.sizes)
         return np.concatenate(found)
 
@@ -207,15 +193,7 @@ class LexicalWriter:
         self._waiting: list[int] = []
         self._terms: list[NDArray[np.int32]] = []
         self._held = 0
-        self._documents = array("i")
-        self._sizes = array("i")
-
-    def _pack_waiting(self) -> None:
-        self._terms.append(np.array(self._waiting, np.int32))
-        self._held += len(self._waiting)
-        self._waiting.clear()
-        if self._held >= self._run_terms:
-            self._end_run()
+        self._documents, self._sizes = array("i"), array("i")
 
     def _end_run(self) -> None:
         """Sort the terms gathered so far, count equal ones and spill the postings."""
@@ -237,12 +215,12 @@ class LexicalWriter:
         sizes = np.bincount((packed >> np.uint64(_PLACE_BITS)).astype(np.int64))
         lengths = np.bincount(places, weights=frequencies)
         self._lengths.append((documents, lengths.astype(np.int32)))
-        path = self._folder / f".{self._name}-run-{len(self._runs)}"
+        path = self._prefix.with_name(f".{self._prefix.name}-run-{len(self._runs)}")
         postings = (documents[places], frequencies.astype(np.uint16))
         self._runs.append(SpilledRun.write(path, Postings(hashes[order], sizes, *postings)))
 
     def _path(self, part: str) -> Path:
-        return self._folder / f"{self._name}-{part}.npy"
+        return self._prefix.with_name(f"{self._prefix.name}-{part}.npy")
 
 
 def _range_starts(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -263,44 +241,26 @@ def blocks(runs: Sequence[SpilledRun | OldRun]) -> Iterator[tuple[int, int]]:
 
 
 def merge(parts: Sequence[Postings], size: int) -> Postings:
-    """Merge the postings of several runs, whose documents are numbered below `size`."""
-    bits = size.bit_length()
+    """Merge the postings of several runs, whose documents are numbered below `size`.
+
+    For the sort, each posting is one number: rank of the term, document, frequency.
+    """
+    bits = np.uint64(size.bit_length())
     hashes = np.unique(np.concatenate([part.hashes for part in parts] or [_RANGE_STARTS[:0]]))
     packed = np.empty(sum(len(part.documents) for part in parts), np.uint64)
     filled = 0
     for part in parts:
-        ranks = np.searchsorted(hashes, part.hashes).astype(np.uint64)
-        end = filled + len(part.documents)
-        packed[filled:end] = _pack(
-            np.repeat(ranks, part.sizes), part.documents, part.frequencies, bits
-        )
-        filled = end
+        numbers = np.repeat(np.searchsorted(hashes, part.hashes).astype(np.uint64), part.sizes)
+        numbers <<= bits
+        numbers |= part.documents.astype(np.uint64)
+        numbers <<= np.uint64(_FREQUENCY_BITS)
+        numbers |= part.frequencies.astype(np.uint64)
+        packed[filled : filled + len(numbers)] = numbers
+        filled += len(numbers)
     packed.sort()
-    rows, documents, frequencies = _unpack(packed, bits)
-    sizes = np.bincount(rows, minlength=len(hashes))
-    return Postings(hashes[sizes > 0], sizes[sizes > 0], documents, frequencies)
-
-
-def _pack(
-    ranks: NDArray[np.uint64],
-    documents: NDArray[np.integer],
-    frequencies: NDArray[np.integer],
-    bits: int,
-) -> NDArray[np.uint64]:
-    """Pack each posting into one number, in place of `ranks`."""
-    ranks <<= np.uint64(bits)
-    ranks |= documents.astype(np.uint64)
-    ranks <<= np.uint64(_FREQUENCY_BITS)
-    ranks |= frequencies.astype(np.uint64)
-    return ranks
-
-
-def _unpack(
-    packed: NDArray[np.uint64], bits: int
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint16]]:
-    """Return rank, document and frequency of each posting; overwrites `packed`."""
     frequencies = (packed & np.uint64(MAX_FREQUENCY)).astype(np.uint16)
     packed >>= np.uint64(_FREQUENCY_BITS)
-    documents = (packed & np.uint64((1 << bits) - 1)).astype(np.int32)
-    packed >>= np.uint64(bits)
-    return packed.astype(np.int64), documents, frequencies
+    documents = (packed & np.uint64((1 << size.bit_length()) - 1)).astype(np.int32)
+    packed >>= bits
+    sizes = np.bincount(packed.astype(np.int64), minlength=len(hashes))
+    return Postings(hashes[sizes > 0], sizes[sizes > 0], documents, frequencies)

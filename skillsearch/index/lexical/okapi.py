@@ -10,25 +10,18 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# BM25Okapi's defaults: saturation, length normalisation, and the idf floor as a share of the mean
-# idf.
-K1 = 1.5
-B = 0.75
-EPSILON = 0.25
+# BM25Okapi's defaults: saturation, length normalisation, and the idf floor as a share of the mean.
+K1, B, EPSILON = 1.5, 0.75, 0.25
 # A mean idf up to here is zero except for rounding.
 NO_MEAN = 1e-9
 _WEIGHT_OF_ONE = np.float32(K1 + 1)
 
 
 def average_idf(document_frequencies: NDArray[np.int64], documents: int) -> float:
-    """Return BM25Okapi's mean idf over the distinct terms of a corpus.
-
-    Common terms may make it negative; it is 0 without terms and does not depend on their order.
-    """
+    """Return BM25Okapi's mean idf over the distinct terms of a corpus, 0 without terms."""
     if not len(document_frequencies):
         return 0.0
-    # A search gets by with the formulas below.
-    from rank_bm25 import BM25Okapi
+    from rank_bm25 import BM25Okapi  # A search gets by with the formulas below.
 
     class CountedOkapi(BM25Okapi):  # type: ignore[misc]
         """BM25Okapi over document frequencies instead of texts."""
@@ -43,11 +36,7 @@ def average_idf(document_frequencies: NDArray[np.int64], documents: int) -> floa
 
 
 def idf(document_frequency: int, documents: int, mean: float) -> float:
-    """Return BM25Okapi's weight of a term, given the corpus' `average_idf`; never negative.
-
-    With one or two documents the mean is not positive and BM25Okapi would score every match zero
-    or less; every term weighs 1 instead.
-    """
+    """Return BM25Okapi's weight of a term; 1 without a positive mean, as with two documents."""
     if mean <= NO_MEAN:
         return 1.0
     weight = math.log(documents - document_frequency + 0.5) - math.log(document_frequency + 0.5)
@@ -69,8 +58,7 @@ def saturation(
 ) -> NDArray[np.float32]:
     """Return what each posting adds to its document's score: ``weight * tf / (tf + norm)``.
 
-    The weight is the term's idf times its repeats in the query times ``k1 + 1``; one for all
-    postings, or one per posting, like the norms.
+    The weight is the term's idf times its repeats in the query times ``k1 + 1``.
     """
     tf = frequencies.astype(np.float32)
     divisors = norms + tf

@@ -1,22 +1,20 @@
 """The postings of one field in a segment: which document has which term how often.
 
-Terms are known by a 64-bit hash, so a look-up is a binary search in a memory-mapped array and no
-dictionary is loaded. What a posting adds to a score is computed when it is read, so a document that
-comes or goes changes no other posting.
+Terms are 64-bit hashes, looked up by binary search in a mapped array. What a posting adds to a
+score is computed when it is read, so a document that comes or goes changes no other posting.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from skillsearch.errors import CacheError
-from skillsearch.files.arrays import map_array, save_array
+from skillsearch.index.storage.array_table import ArrayTable
+from skillsearch.index.storage.numbering import find_sorted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,14 +34,11 @@ class LexicalStatistics:
 
 
 @dataclass(frozen=True, slots=True)
-class LexicalSegment:
-    """One field of a segment; the arrays may be memory-mapped.
+class LexicalSegment(ArrayTable):
+    """One field of a segment: postings by term, hashes and documents ascending.
 
     Attributes:
-        hashes: Hash of each term, ascending, shape (terms,).
-        starts: Where each term's postings begin, shape (terms + 1,).
-        documents: Document of each posting, ascending within a term.
-        frequencies: Occurrences behind each posting.
+        starts: Where each term's postings begin, and where the last's end.
         peaks: Highest saturation among each term's postings.
         lengths: Number of terms of each document.
         statistics: Mean length and mean idf of this segment by itself.
@@ -57,6 +52,11 @@ class LexicalSegment:
     lengths: NDArray[np.int32]
     statistics: NDArray[np.float64]
 
+    TYPES: ClassVar[tuple[type, ...]] = (
+        *(np.uint64, np.int64, np.int32, np.uint16),
+        *(np.float32, np.int32, np.float64),
+    )
+
     @property
     def size(self) -> int:
         """Number of documents."""
@@ -64,26 +64,17 @@ class LexicalSegment:
 
     def rows(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the row of each term, -1 if no document has it."""
-        if not len(self.hashes):
-            return np.full(len(hashes), -1, np.int64)
-        places = np.minimum(self.hashes.searchsorted(hashes), len(self.hashes) - 1)
-        return np.where(self.hashes[places] == hashes, places, -1)
+        return find_sorted(self.hashes, hashes)
 
     def document_frequencies(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the number of documents of each row, 0 for the row -1."""
-        counts = self.starts[rows + 1] - self.starts[rows]
-        return np.where(rows >= 0, counts, 0)
-
-    def own_statistics(self) -> LexicalStatistics:
-        """Return the statistics of the segment by itself."""
-        mean_length, mean_idf = self.statistics.tolist()
-        return LexicalStatistics(self.size, mean_length, mean_idf)
+        return np.where(rows >= 0, self.starts[rows + 1] - self.starts[rows], 0)
 
     def find(
         self, row: int, documents: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return where each document would stand among all postings, and whether the row has it."""
-        begin, end = int(self.starts[row]), int(self.starts[row + 1])
+        begin, end = self.starts[row : row + 2].tolist()
         postings = self.documents[begin:end]
         # Numbers of another type would have all postings converted.
         wanted = documents.astype(np.int32)
@@ -94,7 +85,7 @@ class LexicalSegment:
         """Return whether a document is among the postings of a row; no document is in row -1."""
         if row < 0:
             return False
-        begin, end = int(self.starts[row]), int(self.starts[row + 1])
+        begin, end = self.starts[row : row + 2].tolist()
         place = bisect_left(self.documents, document, begin, end)
         return place < end and int(self.documents[place]) == document
 
@@ -109,26 +100,10 @@ class LexicalSegment:
         counts = signs[self.documents[postings]].astype(np.int64)
         return TermTally.total([TermTally(self.hashes[rows], counts)])
 
-    def save(self, folder: Path, name: str) -> None:
-        """Write the arrays as ``NAME-ARRAY.npy`` files."""
-        for field in fields(self):
-            save_array(folder / f"{name}-{field.name}.npy", getattr(self, field.name))
-
-    @classmethod
-    def load(cls, folder: Path, name: str) -> LexicalSegment:
-        """Map what `save` wrote; a CacheError if an array is missing or does not fit the others."""
-        arrays = [map_array(folder / f"{name}-{field.name}.npy") for field in fields(cls)]
-        segment = cls(*arrays)
-        if not segment._is_consistent():
-            raise CacheError(f"the arrays of the lexical field {name!r} do not fit each other")
-        return segment
-
-    def _is_consistent(self) -> bool:
-        types = (np.uint64, np.int64, np.int32, np.uint16, np.float32, np.int32, np.float64)
-        arrays = [getattr(self, field.name) for field in fields(self)]
+    def fits(self) -> bool:
+        """Return whether there are as many of everything as of its terms, postings, documents."""
         return (
-            all(a.dtype == t and a.ndim == 1 for a, t in zip(arrays, types, strict=True))
-            and len(self.peaks) == len(self.hashes) == len(self.starts) - 1
+            len(self.peaks) == len(self.hashes) == len(self.starts) - 1
             and len(self.documents) == len(self.frequencies) == int(self.starts[-1])
             and len(self.statistics) == len(("mean length", "mean idf"))
         )
@@ -157,7 +132,6 @@ class TermTally:
 
     def of(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the count of each term, 0 if it has none."""
-        if not len(self.hashes):
-            return np.zeros(len(hashes), np.int64)
-        places = np.minimum(self.hashes.searchsorted(hashes), len(self.hashes) - 1)
-        return np.where(self.hashes[places] == hashes, self.counts[places], 0)
+        places = find_sorted(self.hashes, hashes)
+        # A count behind all others, for the terms without one.
+        return np.append(self.counts, 0)[places]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -82,6 +82,8 @@ EVIDENCE = (*SUPPORTING, *OPPOSING, "distrust", "multilingual")
 # Corpus sizes between which the confidence falls; beyond them it was not seen to fall further.
 SIZE_RANGE = (16, 256)
 
+# Keys of the JSON form that are not the names of the fields.
+_JSON_NAMES = {"slope": "lag", "slope_multilingual": "lag_multilingual", "language": "clues"}
 # Larger coefficients are a mistake, and their sums might not be finite.
 _LARGEST = 1e6
 # Lower log-odds make no score above 0.
@@ -90,16 +92,14 @@ _LOWEST = -700.0
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The fitted numbers of both steps.
+    """The fitted numbers of both steps; coefficients are log-odds per unit.
 
     Attributes:
         weights: Weight of each ranking feature, not negative.
-        evidence: Log-odds per unit of each piece of `EVIDENCE`.
-        intercept: Log-odds of the best candidate without any evidence.
         slope: Log-odds that a candidate loses per unit that its ranking sum is behind the best.
         slope_multilingual: The same if the second channel judges the best candidate.
         threshold: Lowest score that is a hit, unless the caller says otherwise.
-        language: Log-odds per unit of each of `LANGUAGE_FEATURES`, and ``intercept``.
+        language: Of each of `LANGUAGE_FEATURES`, and ``intercept``.
     """
 
     weights: Mapping[str, float]
@@ -119,8 +119,7 @@ class Calibration:
 
     def contributions(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return what each feature adds to the ranking sum, shaped as the features."""
-        weights = np.array([self.weights[name] for name in FEATURES])
-        parts: NDArray[np.float64] = features * weights
+        parts: NDArray[np.float64] = features * np.array([self.weights[one] for one in FEATURES])
         return parts
 
     def confidence(self, evidence: Mapping[str, float]) -> dict[str, float]:
@@ -135,10 +134,7 @@ class Calibration:
     def scores(
         self, sums: NDArray[np.float64], evidence: Mapping[str, float]
     ) -> NDArray[np.float64]:
-        """Return the probability of relevance of each candidate.
-
-        `sums` are their ranking sums; the evidence is for the candidate with the highest.
-        """
+        """Return the probability of relevance of each candidate; the evidence is for the best."""
         best = sum(self.confidence(evidence).values())
         behind = self.slope_for(evidence) * (sums.max(initial=0.0) - sums)
         log_odds = np.maximum(best - behind, _LOWEST)
@@ -155,15 +151,9 @@ class Calibration:
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form."""
-        return {
-            "weights": dict(self.weights),
-            "evidence": dict(self.evidence),
-            "intercept": self.intercept,
-            "lag": self.slope,
-            "lag_multilingual": self.slope_multilingual,
-            "threshold": self.threshold,
-            "clues": dict(self.language),
-        }
+        names = {field.name: _JSON_NAMES.get(field.name, field.name) for field in fields(self)}
+        values = ((key, getattr(self, name)) for name, key in names.items())
+        return {key: dict(one) if isinstance(one, Mapping) else one for key, one in values}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, JsonValue]) -> Calibration:
@@ -177,27 +167,19 @@ class Calibration:
             if name not in weights and value:
                 raise ValueError(f"{reprlib.repr(name)} is not a feature of this version")
         evidence = _numbers(values, "evidence", EVIDENCE)
-        single = _numbers(
-            {"it": values}, "it", ("intercept", "lag", "lag_multilingual", "threshold")
-        )
+        names = ("intercept", "lag", "lag_multilingual", "threshold")
+        single = _numbers({"it": values}, "it", names)
         language = _numbers(values, "clues", (*LANGUAGE_FEATURES, "intercept"))
-        positive = [*weights.items(), *((name, evidence[name]) for name in SUPPORTING)]
-        negated = [(name, -evidence[name]) for name in OPPOSING]
-        slopes = [(name, single[name]) for name in ("lag", "lag_multilingual")]
-        for name, value in [*positive, *slopes, *negated]:
+        signed = [*weights.items(), *((name, evidence[name]) for name in SUPPORTING)]
+        signed += [(name, single[name]) for name in ("lag", "lag_multilingual")]
+        signed += [(name, -evidence[name]) for name in OPPOSING]
+        for name, value in signed:
             if value < 0:
                 raise ValueError(f"{name!r} has the wrong sign")
         if not 0 <= single["threshold"] <= 1:
             raise ValueError(f"threshold is {single['threshold']}, not between 0 and 1")
-        return cls(
-            weights,
-            evidence,
-            single["intercept"],
-            single["lag"],
-            single["lag_multilingual"],
-            single["threshold"],
-            language,
-        )
+        intercept, *slopes, threshold = single.values()
+        return cls(weights, evidence, intercept, slopes[0], slopes[1], threshold, language)
 
 
 def size_evidence(size: int) -> float:

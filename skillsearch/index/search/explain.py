@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from skillsearch.index.corpus import Corpus, OpenedIndex
-from skillsearch.index.dense.channels import ChannelSettings
 from skillsearch.index.search.calibration import FEATURES, Calibration
 from skillsearch.index.search.query import QueryForm, language_features
 from skillsearch.index.search.ranker import Candidates, Scored
@@ -30,64 +29,53 @@ def explain(
     document = int(candidates.documents[row])
     language = corpus.documents[document].language
     heading, snippet = best_section(body, query.weights[-1].known_idf(), language)
+    metadata = corpus.lexical_metadata.held_terms(query.weights[0], document)
+    matched = {"metadata": tuple(metadata)}
+    if corpus.lexical_full is not None:  # The terms that are in the body alone.
+        full = corpus.lexical_full.held_terms(query.weights[-1], document)
+        matched["body"] = tuple(term for term in full if term not in metadata)
     return Explanation(
         features=dict(zip(FEATURES, candidates.features[row].tolist(), strict=True)),
         contributions=dict(zip(FEATURES, scored.contributions[row].tolist(), strict=True)),
         confidence=calibration.confidence(scored.evidence),
         behind=calibration.slope_for(scored.evidence) * float(scored.gaps[row]),
-        matched_terms=_matched_terms(corpus, query, document),
+        matched_terms=matched,
         section=heading,
         snippet=snippet,
     )
 
 
-def _matched_terms(corpus: Corpus, query: QueryForm, document: int) -> dict[str, tuple[str, ...]]:
-    """Return the query terms that a document has in its metadata, and those only in its body."""
-    metadata = corpus.lexical_metadata.held_terms(query.weights[0], document)
-    matched = {"metadata": tuple(metadata)}
-    if corpus.lexical_full is not None:
-        full = corpus.lexical_full.held_terms(query.weights[-1], document)
-        matched["body"] = tuple(term for term in full if term not in metadata)
-    return matched
-
-
 def best_section(body: str, idf: Mapping[str, float], language: str = "") -> tuple[str, str]:
-    """Return the heading and first words of the Markdown section whose query terms weigh most.
-
-    `idf` has the weight of each query term, `language` is the document's. The first such section on
-    a tie; both empty if no term occurs.
-    """
+    """Return heading and first words of the section whose query terms weigh most, if any."""
     best, best_weight = ("", ""), 0.0
     for heading, text in sections(body):
         found = set(document_terms(f"{heading}\n{text}", language))
         weight = sum(weight for term, weight in idf.items() if term in found)
         if weight > best_weight:
-            best, best_weight = (heading, _snippet(text)), weight
-    return best
-
-
-def _snippet(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _SNIPPET_CHARS else line[: _SNIPPET_CHARS - 1].rstrip() + "…"
+            best, best_weight = (heading, text), weight
+    heading, line = best[0], " ".join(best[1].split())
+    is_short = len(line) <= _SNIPPET_CHARS
+    return heading, line if is_short else line[: _SNIPPET_CHARS - 1].rstrip() + "…"
 
 
 def channel_votes(query: QueryForm, index: OpenedIndex) -> tuple[ChannelVote, ...]:
-    """Say how far each channel is trusted with a query, and why.
-
-    BM25 comes first, then the dense channels, those that cannot be asked at the end.
-    """
+    """Say how far each channel is trusted with a query, and why; BM25 first, missing ones last."""
     channels = index.settings.channels
     overlap = query.weights[-1].overlap
-    known = f"{_percent(overlap)} of its terms are in the index"
+    known = f"{overlap * 100:.0f} % of its terms are in the index"
     first = query.views[0].trust
     if len(query.views) == 1:
-        reasons = [_why_alone(channels[0], first)]
+        reasons = [_why_alone(channels[0].scripts, first)]
     else:
-        share = index.corpus.documents.other_share
-        reasons = [
-            _why_first(query, first, overlap, known),
-            _why_second(channels[0].model, first, query.views[1].trust, share),
-        ]
+        second, share = query.views[1].trust, index.corpus.documents.other_share
+        other = "it knows every language"
+        if second == 0.0:
+            other = (
+                f"not asked: {channels[0].model} knows the language of the query and of most skills"
+            )
+        elif first == 1.0:
+            other = f"{share * 100:.0f} % of the skills are in other languages, so both are asked"
+        reasons = [f"{'' if first else 'not asked: '}{_seen(query, overlap)}; {known}", other]
     votes = [ChannelVote("bm25", 1.0, f"always asked; {known}")]
     for channel, view, reason in zip(channels, query.views, reasons, strict=False):
         votes.append(ChannelVote(channel.model, view.trust, reason))
@@ -96,35 +84,21 @@ def channel_votes(query: QueryForm, index: OpenedIndex) -> tuple[ChannelVote, ..
     return tuple(votes)
 
 
-def _why_alone(channel: ChannelSettings, trust: float) -> str:
+def _why_alone(known: frozenset[str] | None, trust: float) -> str:
     """Say why the only dense channel is trusted so far: by the letters of the query alone."""
-    if channel.scripts is None:
+    if known is None:
         return "it reads every script"
-    scripts = ", ".join(sorted(channel.scripts))
+    scripts = ", ".join(sorted(known))
     if trust == 0.0:
         return f"not asked: it reads {scripts} letters, and the query has none"
     few = ", and less than half of the query's are" if trust < 1.0 else ""
     return f"it reads {scripts} letters{few}"
 
 
-def _why_first(query: QueryForm, trust: float, overlap: float, known: str) -> str:
+def _seen(query: QueryForm, overlap: float) -> str:
+    """Say what tells the language of a query."""
     if query.language:
-        seen = f"the words and letters are {language_name(query.language)}"
-    else:
-        seen = "its language cannot be told"
-        features = language_features(query.text, query.language, overlap)
-        if features["other_letters"]:
-            seen += f", {_percent(features['other_letters'])} of its letters are not ASCII"
-    return f"{'' if trust else 'not asked: '}{seen}; {known}"
-
-
-def _why_second(first_model: str, first: float, trust: float, share: float) -> str:
-    if trust == 0.0:
-        return f"not asked: {first_model} knows the language of the query and of most skills"
-    if first == 1.0:
-        return f"{_percent(share)} of the skills are in other languages, so both are asked"
-    return "it knows every language"
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:.0f} %"
+        return f"the words and letters are {language_name(query.language)}"
+    letters = language_features(query.text, "", overlap)["other_letters"]
+    share = f", {letters * 100:.0f} % of its letters are not ASCII" if letters else ""
+    return f"its language cannot be told{share}"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,8 +22,6 @@ from skillsearch.text.tokenizer import terms
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Vectors = NDArray[np.float32]
-
 # From this probability of English on the first channel answers alone; at 1 minus this or less, the
 # second.
 SURE = 0.9
@@ -34,26 +32,21 @@ MIXED_SHARE = 0.3
 
 @dataclass(frozen=True, slots=True)
 class QueryView:
-    """A query as the embedder of one dense channel sees it.
+    """A query as the embedder of one dense channel sees it: the text it gets, if any.
 
-    Attributes:
-        vector: Its embedding; all zero if nothing could be embedded or the channel was not asked.
-        trust: How far the embedder can judge it, 0 to 1; 0 if the channel has no vote.
+    The vector is zero if nothing was embedded; `trust` is 0 if the channel has no vote.
     """
 
-    vector: Vectors
+    vector: NDArray[np.float32]
     trust: float
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryForm:
-    """An analysed query.
+    """An analysed query: its language, how often each term occurs, the views of dense channels.
 
-    Attributes:
-        language: As `skillsearch.text.languages.language_of` tells it.
-        counts: How often each term occurs.
-        views: What each dense channel makes of it.
-        weights: Its terms as `weigh_terms` weighs them in the corpus that is searched.
+    `weights` are its terms as `weigh_terms` weighs them in the corpus that is searched.
     """
 
     text: str
@@ -65,8 +58,8 @@ class QueryForm:
 
 def lexical_fields(corpus: Corpus) -> tuple[LexicalField, ...]:
     """Return the metadata field, and the full field unless only metadata is indexed."""
-    fields = (corpus.lexical_metadata, corpus.lexical_full)
-    return tuple(field for field in fields if field is not None)
+    full = corpus.lexical_full
+    return (corpus.lexical_metadata,) if full is None else (corpus.lexical_metadata, full)
 
 
 def weigh_terms(corpus: Corpus, counts: Counter[str]) -> tuple[TermWeights, ...]:
@@ -79,8 +72,8 @@ def shares_of_trust(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return how far the first channel, the second and neither can judge a query and documents.
 
-    The three shares sum to 1. A first channel alone is asked about everything with letters that it
-    can read; beside a second, only about English.
+    They sum to 1. A first channel alone is asked about all letters that it can read; beside a
+    second, only about English.
     """
     store = corpus.documents
     known = store.trust if len(query.views) == 1 else store.fluency
@@ -90,11 +83,7 @@ def shares_of_trust(
 
 
 def language_features(text: str, language: str, overlap: float) -> dict[str, float]:
-    """Return the value of each of `calibration.LANGUAGE_FEATURES`.
-
-    The language is empty if it cannot be told; `overlap` is the share of the weight of the query's
-    terms that the corpus knows.
-    """
+    """Return each of `LANGUAGE_FEATURES`, given the language, if it is known, and the overlap."""
     letters = sum(map(str.isalpha, text))
     other = sum(char.isalpha() and not char.isascii() for char in text)
     return {
@@ -108,9 +97,8 @@ def language_features(text: str, language: str, overlap: float) -> dict[str, flo
 def trusts(p_english: float, other_share: float) -> tuple[float, float]:
     """Return how far each of two channels is trusted with a query, 0 if it is not asked.
 
-    The first knows English, and Latin letters of any language; the second knows every language, but
-    English less well, and is trusted (1 or 0) with whatever the first does not know.
-    `other_share` of the documents are in languages that the first does not know.
+    The second knows every language, but English less well. `other_share` of the documents are in
+    languages that the first does not know.
     """
     first = 1.0 if p_english >= SURE else 0.0 if p_english <= 1.0 - SURE else p_english
     return first, float(first < 1.0 or other_share >= MIXED_SHARE)
@@ -124,65 +112,34 @@ def analyse_queries(
 ) -> list[QueryForm]:
     """Split queries into terms and embed them, all texts of a channel together.
 
-    A second channel that cannot be asked has no vote. Changes nothing on disk: an EmbedderError if
-    the embedder of the first channel cannot be loaded or is not the one that made the index.
+    A second channel that cannot be asked has no vote; an EmbedderError if the first cannot.
     """
     channels = index.settings.channels
     usable = embedders.count_usable(channels)
     with index.guard:
-        read = [_read(text, index, calibration, usable) for text in texts]
-    vectors: list[dict[str, Vectors]] = []
+        forms = [_read(text, index, calibration, usable) for text in texts]
+    columns: list[list[QueryView]] = []
     for number in range(usable):
-        asked = list(dict.fromkeys(one.shown[number] for one in read if one.shown[number]))
-        embedder = embedders.matching(channels, number) if asked else None
-        if asked and embedder is None:
-            # Without its vote the other channel is trusted differently.
-            return analyse_queries(texts, index, calibration, embedders)
-        rows = embed(embedder, asked, role="query").vectors if embedder else ()
-        vectors.append(dict(zip(asked, rows, strict=True)))
-    return [one.form(index, lambda number, text: vectors[number][text]) for one in read]
+        views = [form.views[number] for form in forms]
+        asked = list(dict.fromkeys(view.text for view in views if view.text))
+        if asked:
+            embedder = embedders.matching(channels, number)
+            if embedder is None:
+                # Without its vote the other channel is trusted differently.
+                return analyse_queries(texts, index, calibration, embedders)
+            rows = embed(embedder, asked, role="query").vectors
+            vectors = dict(zip(asked, rows, strict=True))
+            views = [
+                replace(view, vector=vectors[view.text]) if view.text else view for view in views
+            ]
+        columns.append(views)
+    return [
+        replace(form, views=views)
+        for form, views in zip(forms, zip(*columns, strict=True), strict=True)
+    ]
 
 
-def analyse(
-    text: str,
-    index: OpenedIndex,
-    calibration: Calibration,
-    embed: Callable[[int, str], Vectors],
-    *,
-    channels: int,
-) -> QueryForm:
-    """Analyse one query for the first `channels` of an index.
-
-    `embed` returns the vector that the embedder of a channel, by its number, makes of a text.
-    """
-    return _read(text, index, calibration, channels).form(index, embed)
-
-
-@dataclass(frozen=True, slots=True)
-class _ReadQuery:
-    """A query before it is embedded; `shown` is what each channel embeds, empty for nothing."""
-
-    text: str
-    language: str
-    counts: Counter[str]
-    weights: tuple[TermWeights, ...]
-    trusts: tuple[float, ...]
-    shown: tuple[str, ...]
-
-    def form(self, index: OpenedIndex, vector: Callable[[int, str], Vectors]) -> QueryForm:
-        """Add the vectors."""
-        channels = index.settings.channels
-        views = tuple(
-            QueryView(
-                vector(number, shown) if shown else np.zeros(channels[number].dimensions, "f4"),
-                weight,
-            )
-            for number, (shown, weight) in enumerate(zip(self.shown, self.trusts, strict=True))
-        )
-        return QueryForm(self.text, self.language, self.counts, views, self.weights)
-
-
-def _read(text: str, index: OpenedIndex, calibration: Calibration, usable: int) -> _ReadQuery:
+def _read(text: str, index: OpenedIndex, calibration: Calibration, usable: int) -> QueryForm:
     """Do all of the analysis that needs no embedder, for the first channels of an index."""
     language = language_of(text)
     counts = Counter(terms(text, language))
@@ -192,8 +149,12 @@ def _read(text: str, index: OpenedIndex, calibration: Calibration, usable: int) 
     if usable > 1:
         features = language_features(text, language, weights[-1].overlap)
         found = trusts(calibration.p_english(features), index.corpus.documents.other_share)
-    shown = tuple(
-        readable(text, channel.scripts) if weight else ""
+    views = tuple(
+        QueryView(
+            np.zeros(channel.dimensions, np.float32),
+            weight,
+            readable(text, channel.scripts) if weight else "",
+        )
         for channel, weight in zip(channels, found, strict=True)
     )
-    return _ReadQuery(text, language, counts, weights, found, shown)
+    return QueryForm(text, language, counts, views, weights)

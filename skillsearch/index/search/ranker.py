@@ -19,6 +19,7 @@ from skillsearch.index.search.calibration import (
 )
 from skillsearch.index.search.query import QueryForm, lexical_fields, shares_of_trust
 from skillsearch.index.storage.document_store import DocumentStore
+from skillsearch.index.storage.numbering import without
 from skillsearch.types import System
 
 if TYPE_CHECKING:
@@ -50,13 +51,12 @@ class Candidates:
 class Scored:
     """Scored candidates, and what the hybrid score of each rests on.
 
-    Attributes:
-        contributions: What each feature adds to the ranking sum, one row a candidate.
-        gaps: How far each ranking sum is behind the best.
-        evidence: The evidence for the best candidate.
+    `best` are their places from the best on. `contributions` are what each feature adds to the
+    ranking sum, `gaps` how far the sum is behind the highest, `evidence` is that for its candidate.
     """
 
     scores: NDArray[np.float64]
+    best: NDArray[np.int64]
     contributions: NDArray[np.float64]
     gaps: NDArray[np.float64]
     evidence: dict[str, float]
@@ -68,40 +68,25 @@ def find_candidates(
     n: int,
     excluded: NDArray[np.int64] = NOTHING,
 ) -> list[Candidates]:
-    """Take the best documents of every channel and compute all features of each.
+    """Take the documents that are best in some channel for each weighed query, with all features.
 
-    Args:
-        corpus: The opened index.
-        queries: Queries whose terms are weighed in the corpus.
-        n: Hits wanted in the end; more of them make a larger pool.
-        excluded: Documents that must not be candidates, beside those that no search finds.
-
-    Returns:
-        Candidates for each query; every document that is best in some channel is among them.
+    `n` hits are wanted in the end; more of them make a larger pool.
     """
     never = corpus.documents.left_out
     left_out = _union([never, excluded]) if len(excluded) else never
     k = max(_MIN_CANDIDATES, 4 * n)
-    near = _nearest(corpus, queries, k, left_out)
+    near: list[list[NDArray[np.int64]]] = [[] for _ in queries]
+    for number, channel in enumerate(corpus.dense):
+        asked = [place for place, query in enumerate(queries) if _is_asked(query, number)]
+        if asked:
+            vectors = np.stack([queries[place].views[number].vector for place in asked])
+            found = channel.nearest_to_each(vectors, k, left_out)
+            for place, documents in zip(asked, found, strict=True):
+                near[place].append(documents)
     return [
         _candidates(corpus, query, k, left_out, pools)
         for query, pools in zip(queries, near, strict=True)
     ]
-
-
-def _nearest(
-    corpus: Corpus, queries: Sequence[QueryForm], k: int, left_out: NDArray[np.int64]
-) -> list[list[NDArray[np.int64]]]:
-    found: list[list[NDArray[np.int64]]] = [[] for _ in queries]
-    for number, channel in enumerate(corpus.dense):
-        asked = [place for place, query in enumerate(queries) if _is_asked(query, number)]
-        if not asked:
-            continue
-        vectors = np.stack([queries[place].views[number].vector for place in asked])
-        near = channel.nearest_to_each(vectors, k, left_out)
-        for place, documents in zip(asked, near, strict=True):
-            found[place].append(documents)
-    return found
 
 
 def _is_asked(query: QueryForm, channel: int) -> bool:
@@ -126,11 +111,10 @@ def _candidates(
     if corpus.documents.searched_size <= k:
         # BM25Okapi gives a term in half of a corpus the weight 0, and few are soon half.
         pools.append(corpus.documents.searched)
-    documents = _union([*pools, named])
-    if len(left_out):
-        documents = documents[~np.isin(documents, left_out)]
+    documents = without(_union([*pools, named]), left_out)
     shares = [
-        _shares(found.scores_of(documents), weights.max_score)
+        # Without any term, scores and shares are 0.
+        found.scores_of(documents) / np.float32(weights.max_score or 1.0)
         for found, weights in zip(matches, query.weights, strict=True)
     ]
     # If only metadata is indexed, the one field stands for both.
@@ -169,20 +153,25 @@ def score(
     features = candidates.features
     contributions = calibration.contributions(features)
     sums = contributions.sum(axis=1)
+    order = corpus.documents.in_order(candidates.documents)
+    ranking = best_first(sums, order)
     if not len(features):
-        return Scored(sums, contributions, sums, {})
-    best = int(best_first(sums, corpus.documents.in_order(candidates.documents))[0])
+        return Scored(sums, ranking, contributions, sums, {})
+    best = int(ranking[0])
     gaps = sums[best] - sums
     evidence = find_evidence(corpus, query, int(candidates.documents[best]), features[best])
     if system == "hybrid":
-        return Scored(calibration.scores(sums, evidence), contributions, gaps, evidence)
-    scores = lexical = calibration.channel_scores(features, LEXICAL_FEATURES)
-    if system != "bm25":
+        scores = calibration.scores(sums, evidence)
+    elif system == "bm25":
+        scores = calibration.channel_scores(features, LEXICAL_FEATURES)
+    else:
         # Each dense channel judges its share: the sum of both stays between 0 and 1.
         first, second = (calibration.channel_scores(features, names) for names in DENSE_CHANNELS)
-        dense = first + second
-        scores = dense if system == "dense" else reciprocal_rank_fusion([lexical, dense])
-    return Scored(scores, contributions, gaps, evidence)
+        scores = first + second
+        if system == "rrf":
+            lexical = calibration.channel_scores(features, LEXICAL_FEATURES)
+            scores = reciprocal_rank_fusion([lexical, scores])
+    return Scored(scores, best_first(scores, order), contributions, gaps, evidence)
 
 
 def find_evidence(
@@ -192,45 +181,34 @@ def find_evidence(
     named = dict(zip(FEATURES, features.tolist(), strict=True))
     shares = shares_of_trust(corpus, query, np.array([document]))
     first, second, no_channel = (float(share[0]) for share in shares)
+    known, unknown = query.weights[0].known_score, query.weights[0].unknown_score
+    known_alone = named["bm25_metadata_alone"]
+    if no_channel > 0.0 and known > 0:
+        # Unknown terms count by how much of the corpus is in scripts that the embedder cannot read.
+        foreign = 1.0 - corpus.documents.mean_trust
+        known_alone *= (known + unknown) / (known + foreign * unknown)
+    rarest = [
+        max(field.held_terms(weights, document).values(), default=0.0) / field.rarest_idf
+        for field, weights in zip(lexical_fields(corpus), query.weights, strict=True)
+    ]
     evidence = {name: named[name] for name in EVIDENCE if name in named}
     return evidence | {
-        "bm25_known_alone": named["bm25_metadata_alone"] * _known_factor(corpus, query, no_channel),
-        "rarest_term": first * _rarest_term(corpus, query, document),
+        "bm25_known_alone": known_alone,
+        "rarest_term": first * ((rarest[0] + rarest[-1]) / 2),
         "corpus_size": size_evidence(corpus.documents.searched_size),
         "distrust": no_channel,
         "multilingual": second,
     }
 
 
-def _known_factor(corpus: Corpus, query: QueryForm, no_channel: float) -> float:
-    """Return the factor by which a share grows if unknown terms count less.
-
-    They count by how much of the corpus is in scripts that the embedder cannot read.
-    """
-    known, unknown = query.weights[0].known_score, query.weights[0].unknown_score
-    if no_channel <= 0.0 or known <= 0:
-        return 1.0
-    foreign = 1.0 - corpus.documents.mean_trust
-    return (known + unknown) / (known + foreign * unknown)
-
-
-def _rarest_term(corpus: Corpus, query: QueryForm, document: int) -> float:
-    """Return how rare the rarest query term in a document is, 0 to 1, mean over both fields."""
-    rarest = [
-        max(field.held_terms(weights, document).values(), default=0.0) / field.rarest_idf
-        for field, weights in zip(lexical_fields(corpus), query.weights, strict=True)
-    ]
-    return (rarest[0] + rarest[-1]) / 2
-
-
 def reciprocal_rank_fusion(
     channels: Sequence[NDArray[np.float64]], rrf_k: int = RRF_K
 ) -> NDArray[np.float64]:
-    """Fuse the scores of several channels over the same candidates by reciprocal rank.
+    """Fuse the scores of channels over the same candidates to shares of the best rank in all.
 
     A candidate that a channel scores 0 or less is not in its ranking; equal scores share the better
-    rank. Returns the share of what first place in all channels gives, 0 to 1. Kept for comparison:
-    ranks can neither tell a strong channel from a weak one nor say that nothing fits.
+    rank. Kept for comparison: ranks can neither tell a strong channel from a weak one nor say that
+    nothing fits.
     """
     total = np.zeros_like(channels[0], dtype=np.float64)
     for scores in channels:
@@ -241,11 +219,8 @@ def reciprocal_rank_fusion(
 
 
 def best_first(scores: NDArray[np.float64], order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the places of scores from the highest to the lowest, ties by the order of ids.
-
-    Float sums vary in their last bits with the candidate set; scores are rounded so that ties stay
-    ties.
-    """
+    """Return the places of scores from the highest to the lowest, ties by the order of ids."""
+    # Float sums vary in their last bits with the candidate set; rounded, ties stay ties.
     mantissas, exponents = np.frexp(scores)
     rounded = np.ldexp(np.rint(np.ldexp(mantissas, _TIE_BITS)), exponents)
     return np.lexsort((order, -rounded))
@@ -262,13 +237,6 @@ def _union(pools: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     return documents[is_first]
 
 
-def _shares(scores: NDArray[np.float32], max_score: float) -> NDArray[np.float32]:
-    if max_score <= 0:
-        return np.zeros_like(scores)
-    shares: NDArray[np.float32] = scores / np.float32(max_score)
-    return shares
-
-
 def _name_match(
     store: DocumentStore,
     query: QueryForm,
@@ -277,13 +245,12 @@ def _name_match(
 ) -> NDArray[np.float64]:
     """Return how much the query looks like each document's name, 0 to 1."""
     match = np.isin(documents, named).astype(np.float64) if len(named) else np.zeros(len(documents))
-    if len(query.counts) > _NAME_QUERY_TERMS or len(query.text.split()) > _NAME_QUERY_TERMS:
-        return match
-    wanted = _triples(query.text)
-    for place in np.flatnonzero(match == 0):
-        name = _triples(store[int(documents[place])].name)
-        dice = 2 * len(wanted & name) / max(len(wanted) + len(name), 1)
-        match[place] = dice if dice >= _NEAR_NAME else 0.0
+    if len(query.counts) <= _NAME_QUERY_TERMS and len(query.text.split()) <= _NAME_QUERY_TERMS:
+        wanted = _triples(query.text)
+        for place in np.flatnonzero(match == 0):
+            name = _triples(store[int(documents[place])].name)
+            dice = 2 * len(wanted & name) / max(len(wanted) + len(name), 1)
+            match[place] = dice if dice >= _NEAR_NAME else 0.0
     return match
 
 

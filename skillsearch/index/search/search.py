@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
 from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.errors import ParseError, QueryError
-from skillsearch.index.chunk_index import TermShares, term_shares
+from skillsearch.index.chunk_index import term_shares
 from skillsearch.index.corpus import Corpus, OpenedIndex
-from skillsearch.index.documents import Document
 from skillsearch.index.names import read_skill
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.search.duplicates import collapse, shadowed_copies
 from skillsearch.index.search.query import QueryForm, shares_of_trust, weigh_terms
-from skillsearch.index.search.ranker import Candidates, best_first, find_candidates, score
+from skillsearch.index.search.ranker import Candidates, find_candidates, score
 from skillsearch.setting_values import MAX_N
 from skillsearch.types import SYSTEMS, ChannelVote, Hit, SearchResult, System
 
@@ -38,19 +37,15 @@ class SearchOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """The arguments of `SkillIndex.search`, which explains them.
-
-    Raises:
-        QueryError: If one of them cannot be used.
-    """
+    """The arguments of `SkillIndex.search`, which explains them; a QueryError for a bad one."""
 
     query: str
-    n: int
-    threshold: float | None
-    system: System
-    explain: bool
-    include_hidden: bool
-    exclude: frozenset[str] = frozenset()
+    n: int = 5
+    threshold: float | None = None
+    system: System = "hybrid"
+    explain: bool = False
+    include_hidden: bool = True
+    exclude: Collection[str] = ()
 
     def __post_init__(self) -> None:
         if not self.query.strip():
@@ -67,19 +62,6 @@ class SearchRequest:
         if self.threshold is not None and not 0.0 <= self.threshold <= 1.0:
             raise QueryError(f"threshold is {self.threshold!r}; use a number from 0 to 1.")
 
-    @classmethod
-    def of(cls, query: str, **options: Unpack[SearchOptions]) -> SearchRequest:
-        """Return a request with the defaults of `SkillIndex.search`."""
-        return cls(
-            query,
-            options.get("n", 5),
-            options.get("threshold"),
-            options.get("system", "hybrid"),
-            options.get("explain", False),
-            options.get("include_hidden", True),
-            frozenset(options.get("exclude", ())),
-        )
-
     def cut(self, calibration: Calibration) -> float:
         """Return the threshold in use: the one asked for, or the default of the system."""
         if self.threshold is not None:
@@ -87,70 +69,84 @@ class SearchRequest:
         return calibration.threshold if self.system == "hybrid" else 0.0
 
 
-def read_body(document: Document) -> str:
-    """Return the body of a skill as it is on disk now; empty if it cannot be read."""
-    try:
-        return read_skill(document).body
-    except ParseError:
-        return ""
-
-
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """What all queries of a batch share.
-
-    Attributes:
-        request: Any of them: they differ in the query alone.
-        roots: Paths of the roots, in order of precedence.
-        body_of: Gives the body of a hit that is to be explained.
-    """
+    """What all queries of a batch share: any of their requests, roots in order of precedence."""
 
     request: SearchRequest
     corpus: Corpus
     calibration: Calibration
     roots: Sequence[str]
-    body_of: Callable[[Document], str]
 
     def hits(self, forms: Sequence[QueryForm]) -> list[tuple[Hit, ...]]:
         """Return the hits for each query, best first, ties by document id."""
-        excluded = self._excluded()
+        documents = self.corpus.documents
+        named = [documents.number_of(doc_id) for doc_id in self.request.exclude]
+        excluded = np.array([number for number in named if number is not None], np.int64)
+        if not self.request.include_hidden:
+            excluded = np.concatenate([excluded, np.flatnonzero(documents.hidden)])
         found = find_candidates(self.corpus, forms, self.request.n, excluded)
         return [self._ranked(*one) for one in zip(forms, found, strict=True)]
 
-    def _excluded(self) -> NDArray[np.int64]:
-        documents = self.corpus.documents
-        named = [documents.number_of(doc_id) for doc_id in self.request.exclude]
-        numbers = np.array([number for number in named if number is not None], np.int64)
-        if self.request.include_hidden:
-            return numbers
-        return np.concatenate([numbers, np.flatnonzero(documents.hidden)])
-
     def _ranked(self, form: QueryForm, candidates: Candidates) -> tuple[Hit, ...]:
         """Score the candidates of a query; copies of a skill take one place."""
-        request, corpus = self.request, self.corpus
-        scored = score(corpus, form, candidates, request.system, self.calibration)
+        request, corpus, calibration = self.request, self.corpus, self.calibration
+        documents = corpus.documents
+        scored = score(corpus, form, candidates, request.system, calibration)
         scores = scored.scores
-        accepted = (scores >= request.cut(self.calibration)) & (scores > 0)
+        accepted = (scores >= request.cut(calibration)) & (scores > 0)
         accepted &= candidates.features.any(axis=1)
-        best = best_first(scores, corpus.documents.in_order(candidates.documents))
-        ranked = best[accepted[best]]
-        if request.explain:
-            from skillsearch.index.search.explain import explain
-        full = corpus.lexical_full
-        shares = None if full is None else term_shares(full, form.weights[-1])
+        rows = scored.best[accepted[scored.best]]
+        groups = collapse(corpus, candidates.documents[rows], request.n, self.roots)
+        rows = rows[[place for place, _ in groups]]
         hits = []
-        groups = collapse(corpus, candidates.documents[ranked], request.n, self.roots)
-        for rank, (place, others) in enumerate(groups, start=1):
-            row = int(ranked[place])
+        for rank, (row, chunk) in enumerate(
+            zip(rows.tolist(), self._chunks(form, candidates.documents[rows]), strict=True)
+        ):
             number = int(candidates.documents[row])
-            chunk = "" if shares is None else _best_chunk(corpus, form, number, shares)
-            hit = _hit(corpus, rank, number, float(scores[row]), others, chunk)
+            document = documents[number]
+            others = (*groups[rank][1], *shadowed_copies(corpus, number))
+            why = None
             if request.explain:
-                body = self.body_of(corpus.documents[number])
-                why = explain(corpus, form, candidates, scored, row, self.calibration, body)
-                hit = replace(hit, explain=why)
-            hits.append(hit)
+                from skillsearch.index.search.explain import explain
+
+                try:
+                    body = read_skill(document).body
+                except ParseError:  # It has changed on the disk.
+                    body = ""
+                why = explain(corpus, form, candidates, scored, row, calibration, body)
+            hits.append(
+                Hit(
+                    rank=rank + 1,
+                    name=document.name,
+                    description=document.description,
+                    score=float(scores[row]),
+                    path=document.path,
+                    root=document.root,
+                    doc_id=document.doc_id,
+                    duplicates=tuple(documents[other].path for other in others),
+                    chunk=chunk,
+                    explain=why,
+                )
+            )
         return tuple(hits)
+
+    def _chunks(self, form: QueryForm, numbers: NDArray[np.int64]) -> list[str]:
+        """Return the id of the chunk of each document that fits the query best, or nothing."""
+        corpus = self.corpus
+        if corpus.lexical_full is None:
+            return [""] * len(numbers)
+        shares = term_shares(corpus.lexical_full, form.weights[-1])
+        trusted, _, _ = shares_of_trust(corpus, form, numbers)
+        found = []
+        for number, trust in zip(numbers.tolist(), trusted.tolist(), strict=True):
+            chunks, place = corpus.chunks_of(number)
+            records = corpus.documents[number].chunks if chunks else ()
+            best = None
+            if chunks and records:
+                best = chunks.best(form.views[0].vector, shares, place, trust)
+            found.append("" if best is None else records[best][0])
+        return found
 
 
 def answer(
@@ -158,28 +154,22 @@ def answer(
     opened: OpenedIndex,
     forms: Sequence[QueryForm],
     calibration: Calibration,
-    body_of: Callable[[Document], str],
 ) -> list[SearchResult]:
-    """Answer at least one request; they differ in their query alone.
-
-    There are no forms (analysed queries) if the index is empty. `body_of` gives the body of a hit
-    that is to be explained. The time of the results is left at 0.
-    """
+    """Answer requests that differ in their query alone; without skills there are no forms."""
     if not forms:
-        return [
-            SearchResult(one.query, one.cut(calibration), (), True, 0.0, ()) for one in requests
-        ]
+        return [SearchResult(one.query, one.cut(calibration), (), True, 0.0) for one in requests]
+    request = requests[0]
+    cut, with_votes = request.cut(calibration), request.explain and request.system == "hybrid"
     roots = [str(root.path) for root in opened.settings.roots]
-    search = _Search(requests[0], opened.corpus, calibration, roots, body_of)
+    hits = _Search(request, opened.corpus, calibration, roots).hits(forms)
     results = []
-    for request, form, hits in zip(requests, forms, search.hits(forms), strict=True):
+    for form, found in zip(forms, hits, strict=True):
         votes: tuple[ChannelVote, ...] = ()
-        if request.explain and request.system == "hybrid":
+        if with_votes:
             from skillsearch.index.search.explain import channel_votes
 
             votes = channel_votes(form, opened)
-        cut = request.cut(calibration)
-        results.append(SearchResult(request.query, cut, hits, not hits, 0.0, votes))
+        results.append(SearchResult(form.text, cut, found, not found, 0.0, votes))
     return results
 
 
@@ -192,33 +182,4 @@ def run(
 ) -> tuple[Hit, ...]:
     """Return the hits in a corpus for a query that was analysed without it or with another."""
     weighed = replace(form, weights=weigh_terms(corpus, form.counts))
-    return _Search(request, corpus, calibration, roots, read_body).hits([weighed])[0]
-
-
-def _hit(
-    corpus: Corpus, rank: int, number: int, score: float, others: tuple[int, ...], chunk: str
-) -> Hit:
-    document = corpus.documents[number]
-    others += shadowed_copies(corpus, number)
-    return Hit(
-        rank=rank,
-        name=document.name,
-        description=document.description,
-        score=score,
-        path=document.path,
-        root=document.root,
-        doc_id=document.doc_id,
-        duplicates=tuple(corpus.documents[other].path for other in others),
-        chunk=chunk,
-    )
-
-
-def _best_chunk(corpus: Corpus, form: QueryForm, number: int, shares: TermShares) -> str:
-    """Return the id of the chunk of a document that fits the query best; empty if none does."""
-    document = corpus.documents[number]
-    chunks, place = corpus.chunks_of(number)
-    if chunks is None or not document.chunks:
-        return ""
-    first, _, _ = shares_of_trust(corpus, form, np.array([number]))
-    best = chunks.best(form.views[0].vector, shares, place, float(first[0]))
-    return "" if best is None else document.chunks[best][0]
+    return _Search(request, corpus, calibration, roots).hits([weighed])[0]

@@ -23,19 +23,14 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import TypeVar
 
 import xxhash
 
-from skillsearch import config
+from skillsearch import config, errors
 from skillsearch.config import Settings, cache_dir
-from skillsearch.errors import (
-    CacheError,
-    ConfigError,
-    IndexNotFoundError,
-    LockTimeoutError,
-    StorageError,
-)
 from skillsearch.files import own_folder
 from skillsearch.files.atomic_files import is_record, sync_file, sync_folder, write_atomically
 from skillsearch.index.storage.generation_parts import (
@@ -56,32 +51,27 @@ from skillsearch.types import JsonValue
 
 logger = logging.getLogger(__name__)
 
-FORMAT_VERSION = 8
-"""Bump when a part changes in form or meaning; an index of another version is rebuilt."""
+Read = TypeVar("Read")
+
+# Bump when a part changes in form or meaning; an index of another version is rebuilt.
+FORMAT_VERSION = 9
+# Seconds to wait for another writer; embedding 10,000 new skills takes a few minutes.
 LOCK_TIMEOUT = 600.0
-"""Seconds to wait for another writer; embedding 10,000 new skills takes a few minutes."""
 _MANIFEST = "manifest.json"
-_RECORDS = ("request.json", "snapshot.bin")
-"""Files of an index folder that carry their own digest."""
-_REPLACED = ("CURRENT", *_RECORDS, "embeddings-*")
-"""Files of an index folder that are replaced atomically, through a temporary file beside them."""
-_OURS = ("lock", "generations", own_folder.PREFIX, *(name.rstrip("*") for name in _REPLACED))
-"""Prefixes of the entries of an index folder, or of a project's folder of indexes."""
-_UNFINISHED = ".new-"
-"""Prefix of the generations that are being written."""
 _MANIFEST_LIMIT = 1 << 20
+# Files of an index folder that carry their own digest.
+_RECORDS = ("request.json", "snapshot.bin")
+# Files that are replaced atomically, through a temporary file beside them.
+_REPLACED = ("CURRENT", *_RECORDS, "embeddings-*")
+# Prefixes of the entries of an index folder, or of a project's folder of indexes.
+_OURS = ("lock", "generations", own_folder.PREFIX, *(name.rstrip("*") for name in _REPLACED))
+# Prefix of the generations that are being written.
+_UNFINISHED = ".new-"
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One saved index.
-
-    Attributes:
-        name: Digest of the manifest.
-        folder: Where the parts lie.
-        settings: What the index was made with, as its builder wrote it.
-        parts: Size and digest of each part, by file name.
-    """
+    """One saved index: its name is the digest of the manifest, which lists settings and parts."""
 
     name: str
     folder: Path
@@ -101,10 +91,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class IndexFolder:
-    """The folder that holds the generations of one index.
-
-    In our own cache folder, which nobody named, an index of another user is refused.
-    """
+    """The generations of one index. In our cache folder, an index of another user is refused."""
 
     path: Path
 
@@ -114,7 +101,7 @@ class IndexFolder:
         with contextlib.suppress(OSError):
             owner = self.path.stat().st_uid
             if owner not in (os.geteuid(), 0):
-                raise IndexNotFoundError(
+                raise errors.IndexNotFoundError(
                     f"The index in {self.path} belongs to user {owner}, who would decide what you "
                     "find. Remove it, or choose a folder of your own: --index-dir"
                 )
@@ -123,42 +110,45 @@ class IndexFolder:
         """Return whether an index was ever finished here."""
         return (self.path / "CURRENT").is_file()
 
-    def not_found(self, settings: Settings | None = None) -> IndexNotFoundError:
+    def not_found(self, settings: Settings | None = None) -> errors.IndexNotFoundError:
         """Return the error for a folder in which no index was ever finished."""
         try:
             (self.path / "CURRENT").stat()
         except PermissionError as exc:
-            return IndexNotFoundError(
+            return errors.IndexNotFoundError(
                 f"The index in {self.path} cannot be read ({exc.strerror}); check the permissions "
                 "of that folder, or choose another --index-dir."
             )
         except OSError:
             pass
-        return IndexNotFoundError(config.no_index(self.path, settings))
+        return errors.IndexNotFoundError(config.no_index(self.path, settings))
 
     def open(self) -> Generation:
-        """Open the generation in use after checking its parts; mapped files outlive its removal.
+        """Open the generation in use after checking its parts; a CacheError if that fails."""
 
-        Raises CacheError when there is none, or it is damaged or of another version.
-        """
+        def checked() -> Generation:
+            generation = self._described(self._current())
+            damaged = damaged_parts(generation.folder, generation.parts)
+            if damaged:
+                raise errors.CacheError(describe_damage(self.path, damaged))
+            return generation
+
+        return self.settled(checked)
+
+    def settled(self, read: Callable[[], Read]) -> Read:
+        """Read again after a CacheError if another generation was published in the meantime."""
         while True:
             stamp = self.stamp()
             try:
-                generation = self._described(self._current())
-                damaged = damaged_parts(generation.folder, generation.parts)
-                if damaged:
-                    raise CacheError(describe_damage(self.path, damaged))
-                return generation
-            except CacheError:
-                # A writer may have replaced and removed it between the two reads.
+                return read()
+            except errors.CacheError:
                 if self.stamp() == stamp:
                     raise
 
     def damage(self, *, everything: bool) -> tuple[str, ...]:
         """Hash files of the index again, whatever their stat, and return the names of damaged ones.
 
-        A damaged part is no longer trusted, so the next `open` finds it too. Unless `everything` is
-        set, only the parts that were hashed longest ago are, as many as take a moment.
+        Unless `everything` is set, only the parts that were hashed longest ago are.
         """
         while True:
             stamp = self.stamp()
@@ -176,13 +166,11 @@ class IndexFolder:
             return ("CURRENT",) if self.exists() else ()
         try:
             _read_manifest(folder, name)
-        except CacheError:
+        except errors.CacheError:
             return (_MANIFEST,)
-        try:
-            parts = self._described(name).parts
-        except CacheError:
-            return ()
-        return damaged_parts(folder, parts, reread=reread)
+        with contextlib.suppress(errors.CacheError):
+            return damaged_parts(folder, self._described(name).parts, reread=reread)
+        return ()
 
     def stamp(self) -> tuple[int, ...]:
         """Return a value that changes whenever a generation is published."""
@@ -200,21 +188,12 @@ class IndexFolder:
         before: Generation | None = None,
         kept: Collection[str] = (),
     ) -> str:
-        """Write a new generation and make it the one in use; call it under `lock`.
+        """Write a new generation, make it the one in use, and return its name; needs the `lock`.
 
-        The generation before stays on disk for readers that have just opened it.
-
-        Args:
-            save: Writes all parts but those kept into the folder it is given.
-            settings: What the index is made with; part of its identity.
-            before: The generation whose parts are kept.
-            kept: Names of its parts that the new generation shares.
-
-        Returns:
-            The name of the generation, the same for the same parts and settings.
-
-        Raises:
-            StorageError: When it cannot be written; the index in use is untouched.
+        `save` writes all parts into the folder it is given, but those `kept` of the generation
+        `before`, which stays on disk for readers that have just opened it. The same parts and
+        settings give the same name. StorageError if it cannot be written; the index in use is then
+        untouched.
         """
         try:
             generations = self.path / "generations"
@@ -225,70 +204,91 @@ class IndexFolder:
                 wanted = {part: before.parts[part] for part in kept} if before else {}
                 trusted = trusted_parts(before.folder) if before else []
                 shared = share_parts(before.folder, wanted, folder) if before else {}
-                name = _write_manifest(folder, settings, shared, trusted)
+                parts = describe_parts(folder, shared)
+                described = {
+                    name: {"bytes": part.size, "xxh3": part.digest} for name, part in parts.items()
+                }
+                manifest = {
+                    "format": FORMAT_VERSION,
+                    "settings": dict(settings),
+                    "parts": described,
+                }
+                data = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
+                (folder / _MANIFEST).write_bytes(data)
+                sync_file(folder / _MANIFEST)
+                trust_parts(folder, [*trusted, *(part for part in parts if part not in shared)])
+                sync_folder(folder)
+                name = xxhash.xxh3_128_hexdigest(data)
                 self._publish(folder, name)
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
         except OSError as exc:
-            raise StorageError.unwritten(self.path, exc) from exc
+            raise errors.StorageError.unwritten(self.path, exc) from exc
         return name
 
     @contextmanager
     def lock(self, timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
         """Keep other writers out, waiting up to `timeout` seconds for one at work.
 
-        Raises ConfigError when the folder holds other files, and no index; LockTimeoutError when
-        the other writer does not finish in time; StorageError when the folder cannot be made or
-        written.
+        ConfigError for a folder of other files, LockTimeoutError if the other writer does not
+        finish, StorageError if the folder cannot be made or written.
         """
         from filelock import FileLock, Timeout
 
         try:
-            self._refuse_other_folders()
+            # Other files, hidden ones aside, and no index: the folder is somebody else's.
+            names = [one.name for one in self.path.iterdir()] if self.path.is_dir() else []
+            names = sorted(name for name in names if not name.startswith("."))
+            if names and not any(name.startswith(_OURS) for name in names):
+                raise errors.ConfigError(
+                    f"{self.path} holds other files ({listed(names, 3)}) and no index; choose an "
+                    f"empty folder or a new one, such as {self.path / 'index'}."
+                )
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = FileLock(self.path / "lock")
             lock.acquire(timeout=timeout)
             with contextlib.suppress(OSError):  # the time of the last use
                 os.utime(lock.lock_file)
         except Timeout as exc:
-            raise LockTimeoutError(
+            raise errors.LockTimeoutError(
                 f"Another process has been writing the index in {self.path} for over "
                 f"{timeout:.0f} s; wait for it, or choose another --index-dir."
             ) from exc
         except OSError as exc:
-            raise StorageError(
+            raise errors.StorageError(
                 f"The index folder {self.path} cannot be used: {exc.strerror or exc}. "
                 "Choose another --index-dir."
             ) from exc
         try:
-            self._remove_stale_files()
+            # Killed writers left these unfinished.
+            for file in chain.from_iterable(self.path.glob(f".{name}-*") for name in _REPLACED):
+                with contextlib.suppress(OSError):
+                    file.unlink()
+            for folder in (self.path / "generations").glob(f"{_UNFINISHED}*"):
+                shutil.rmtree(folder, ignore_errors=True)
             yield
         finally:
             lock.release()
-
-    def _refuse_other_folders(self) -> None:
-        """Refuse a folder that holds other files, hidden ones aside, and no index."""
-        names = sorted(entry.name for entry in self.path.iterdir()) if self.path.is_dir() else []
-        names = [name for name in names if not name.startswith(".")]
-        if names and not any(name.startswith(_OURS) for name in names):
-            raise ConfigError(
-                f"{self.path} holds other files ({listed(names, 3)}) and no index; choose an empty "
-                f"folder or a new one, such as {self.path / 'index'}."
-            )
 
     def size(self) -> int:
         """Return the bytes that everything in the folder takes."""
         files = [file.stat() for file in self.path.rglob("*") if file.is_file()]
         return sum({(one.st_dev, one.st_ino): one.st_size for one in files}.values())
 
+    def current(self) -> str | None:
+        """Return the name of the generation in use, or None if there is none."""
+        try:
+            return self._current()
+        except errors.CacheError:
+            return None
+
     def _current(self) -> str:
-        """Read the name of the generation in use."""
         try:
             name = (self.path / "CURRENT").read_text(encoding="ascii").removesuffix("\n")
         except (OSError, UnicodeDecodeError) as exc:
-            raise CacheError(f"{self.path} holds no finished index") from exc
+            raise errors.CacheError(f"{self.path} holds no finished index") from exc
         if not (name.isalnum() and len(name) == 32):
-            raise CacheError(f"{self.path / 'CURRENT'} is damaged")
+            raise errors.CacheError(f"{self.path / 'CURRENT'} is damaged")
         return name
 
     def _described(self, name: str) -> Generation:
@@ -297,14 +297,16 @@ class IndexFolder:
         try:
             manifest = _read_manifest(folder, name)
             if manifest["format"] != FORMAT_VERSION:
-                raise CacheError(f"the index has format {manifest['format']}, not {FORMAT_VERSION}")
+                raise errors.CacheError(
+                    f"the index has format {manifest['format']}, not {FORMAT_VERSION}"
+                )
             parts = {
                 Path(part).name: Part(int(known["bytes"]), str(known["xxh3"]))
                 for part, known in manifest["parts"].items()
             }
             settings = manifest["settings"]
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as exc:
-            raise CacheError(f"{folder / _MANIFEST} has an unknown form") from exc
+            raise errors.CacheError(f"{folder / _MANIFEST} has an unknown form") from exc
         return Generation(name, folder, settings, parts)
 
     def _publish(self, folder: Path, name: str) -> None:
@@ -322,50 +324,11 @@ class IndexFolder:
         folder.rename(target)
         sync_folder(target.parent)
         write_atomically(self.path / "CURRENT", name.encode("ascii") + b"\n")
-        self._remove_generations(keep={name, before})
+        for other in target.parent.iterdir():
+            if other.name not in (name, before):  # Nobody opens it any more.
+                shutil.rmtree(other, ignore_errors=True)
         with contextlib.suppress(OSError):
             trust_parts(target, trusted)  # Removing links changed their ctime.
-
-    def current(self) -> str | None:
-        """Return the name of the generation in use, or None if there is none."""
-        try:
-            return self._current()
-        except CacheError:
-            return None
-
-    def _remove_stale_files(self) -> None:
-        """Remove the files and generations that killed writers left unfinished."""
-        for name in _REPLACED:
-            for file in self.path.glob(f".{name}-*"):
-                with contextlib.suppress(OSError):
-                    file.unlink()
-        for folder in (self.path / "generations").glob(f"{_UNFINISHED}*"):
-            shutil.rmtree(folder, ignore_errors=True)
-
-    def _remove_generations(self, keep: set[str | None]) -> None:
-        """Remove the generations that nobody opens any more."""
-        for folder in (self.path / "generations").iterdir():
-            if folder.name not in keep:
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def _write_manifest(
-    folder: Path,
-    settings: Mapping[str, JsonValue],
-    known: Mapping[str, Part],
-    trusted: Collection[str],
-) -> str:
-    """Describe all parts of a folder in its manifest, and return the manifest's digest."""
-    parts = describe_parts(folder, known)
-    described = {name: {"bytes": part.size, "xxh3": part.digest} for name, part in parts.items()}
-    manifest = {"format": FORMAT_VERSION, "settings": dict(settings), "parts": described}
-    data = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
-    path = folder / _MANIFEST
-    path.write_bytes(data)
-    sync_file(path)
-    trust_parts(folder, [*trusted, *(part for part in parts if part not in known)])
-    sync_folder(folder)
-    return xxhash.xxh3_128_hexdigest(data)
 
 
 def _read_manifest(folder: Path, name: str) -> dict[str, JsonValue]:
@@ -375,8 +338,8 @@ def _read_manifest(folder: Path, name: str) -> dict[str, JsonValue]:
         with path.open("rb") as file:
             data = file.read(_MANIFEST_LIMIT + 1)
     except OSError as exc:
-        raise CacheError(f"{path} cannot be read: {exc.strerror}") from exc
+        raise errors.CacheError(f"{path} cannot be read: {exc.strerror}") from exc
     if xxhash.xxh3_128_hexdigest(data) != name:
-        raise CacheError(f"{path} is damaged")
+        raise errors.CacheError(f"{path} is damaged")
     manifest: dict[str, JsonValue] = json.loads(data)
     return manifest

@@ -1,8 +1,4 @@
-"""The documents of a corpus.
-
-Documents are numbered through all segments; deleted ones keep their numbers. Within a segment
-numbers follow the order of ids.
-"""
+"""The documents of a corpus, numbered through all segments, in each by the order of their ids."""
 
 from __future__ import annotations
 
@@ -14,22 +10,34 @@ from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from skillsearch.errors import CacheError
-from skillsearch.files.arrays import ArrayWriter, map_array, save_array
+from skillsearch.files.arrays import ArrayWriter, save_array
 from skillsearch.index.documents import KNOWN, Document, name_hash
-from skillsearch.index.storage.numbering import locate, numbered
+from skillsearch.index.storage.array_table import ArrayTable
+from skillsearch.index.storage.numbering import locate, numbered, without
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skillsearch.index.storage.generation_parts import DamageGuard
 
-
 _FIELDS = tuple(field.name for field in fields(Document))
+_NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
+
+
+def _column(name: str) -> cached_property[NDArray[Any]]:
+    """Return a property: a column of all segments, without a copy if there is one segment."""
+
+    def joined(store: DocumentStore) -> NDArray[Any]:
+        arrays = [getattr(segment, name) for segment in store.segments]
+        column: NDArray[Any] = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+        return column
+
+    return cached_property(joined)
 
 
 class DocumentStore(Iterable[Document]):
@@ -38,27 +46,27 @@ class DocumentStore(Iterable[Document]):
     Its length and iteration cover the living documents; every number and array covers all.
 
     Attributes:
-        segments: The segments.
-        deleted: Numbers of deleted documents, int64, ascending.
         places: For each document of the delta, how many ids of the base, deleted ones included,
-            come before its own, int64.
-        shadowed: Numbers of living documents that their name does not mean, int64, ascending; no
-            search finds them.
+            come before its own.
+        shadowed: Living documents that their name does not mean; no search finds them.
     """
+
+    trust = _column("trust")
+    fluency = _column("fluency")
+    hidden = _column("hidden")
+    names = _column("names")
 
     def __init__(
         self,
         segments: Sequence[DocumentSegment],
-        deleted: NDArray[np.int64] | None = None,
-        places: NDArray[np.int64] | None = None,
-        shadowed: NDArray[np.int64] | None = None,
+        deleted: NDArray[np.int64] = _NOTHING,
+        places: NDArray[np.int64] = _NOTHING,
+        shadowed: NDArray[np.int64] = _NOTHING,
         guard: DamageGuard | None = None,
     ) -> None:
         """Take the segments and attributes; documents are read in the `guard`, if any."""
         self.segments = tuple(segments)
-        self.deleted = np.zeros(0, np.int64) if deleted is None else deleted
-        self.places = np.zeros(0, np.int64) if places is None else places
-        self.shadowed = np.zeros(0, np.int64) if shadowed is None else shadowed
+        self.deleted, self.places, self.shadowed = deleted, places, shadowed
         self._guard = guard or nullcontext()
 
     @classmethod
@@ -75,34 +83,13 @@ class DocumentStore(Iterable[Document]):
         return self.size - len(self.deleted)
 
     @cached_property
-    def trust(self) -> NDArray[np.float32]:
-        """`Document.trust` of all documents, float32."""
-        return self._joined("trust")
-
-    @cached_property
-    def fluency(self) -> NDArray[np.float32]:
-        """`Document.fluency` of all documents, float32."""
-        return self._joined("fluency")
-
-    @cached_property
-    def hidden(self) -> NDArray[np.bool_]:
-        """`Document.hidden` of all documents, bool."""
-        return self._joined("hidden")
-
-    @cached_property
-    def names(self) -> NDArray[np.uint64]:
-        """`name_hash` of all documents, uint64."""
-        return self._joined("names")
-
-    @cached_property
     def living(self) -> NDArray[np.int64]:
         """Numbers of the documents that are not deleted, in order of their ids, int64."""
         numbers = np.arange(self.segments[0].size)
         if len(self.segments) > 1:
-            added = len(numbers) + np.arange(self.segments[1].size)
             with self._guard:
-                numbers = np.insert(numbers, self.places, added)
-        return numbers[~np.isin(numbers, self.deleted)] if len(self.deleted) else numbers
+                numbers = np.insert(numbers, self.places, np.arange(len(numbers), self.size))
+        return without(numbers, self.deleted)
 
     @cached_property
     def left_out(self) -> NDArray[np.int64]:
@@ -112,8 +99,7 @@ class DocumentStore(Iterable[Document]):
     @cached_property
     def searched(self) -> NDArray[np.int64]:
         """Numbers of the documents that searches can find, in order of their ids, int64."""
-        living = self.living
-        return living[~np.isin(living, self.shadowed)] if len(self.shadowed) else living
+        return without(self.living, self.shadowed)
 
     @property
     def searched_size(self) -> int:
@@ -166,12 +152,10 @@ class DocumentStore(Iterable[Document]):
             found = np.concatenate(
                 [segment.named(name) + first for first, segment in numbered(self.segments)]
             )
-        if len(self.deleted):
-            found = found[~np.isin(found, self.deleted)]
+        found = without(found, self.deleted)
         if len(self.segments) > 1:
             found = found[np.argsort(self.in_order(found), kind="stable")]
-        numbers: list[int] = found.tolist()
-        return numbers
+        return list(map(int, found))
 
     def number_of(self, doc_id: str) -> int | None:
         """Return the number of the living document with an id, or None."""
@@ -199,25 +183,12 @@ class DocumentStore(Iterable[Document]):
         place = int(np.searchsorted(self.deleted, number))
         return place < len(self.deleted) and int(self.deleted[place]) == number
 
-    def _joined(self, name: str) -> NDArray[Any]:
-        """Return an array of all segments, without a copy if there is one."""
-        arrays = [getattr(segment, name) for segment in self.segments]
-        joined: NDArray[Any] = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-        return joined
-
 
 @dataclass(frozen=True, slots=True)
-class DocumentSegment:
-    """Documents in order of their ids; the arrays may be memory-mapped.
+class DocumentSegment(ArrayTable):
+    """Documents in order of their ids: records of JSON, what searches need of each, a name index.
 
-    Attributes:
-        records: The documents as JSON, concatenated, uint8.
-        starts: Start of each record, and the end of the last, int64, (documents + 1,).
-        trust: `Document.trust` of each, float32.
-        fluency: `Document.fluency` of each, float32.
-        hidden: `Document.hidden` of each, bool.
-        names: `name_hash` of each, uint64.
-        by_name: Numbers in ascending order of `names`, ties by number, int32.
+    `names` has the `name_hash` of each, `by_name` their numbers in its order.
     """
 
     records: NDArray[np.uint8]
@@ -227,6 +198,12 @@ class DocumentSegment:
     hidden: NDArray[np.bool_]
     names: NDArray[np.uint64]
     by_name: NDArray[np.int32]
+
+    KIND: ClassVar[str] = "documents"
+    TYPES: ClassVar[tuple[type, ...]] = (
+        *(np.uint8, np.int64, np.float32, np.float32),
+        *(np.bool_, np.uint64, np.int32),
+    )
 
     @classmethod
     def build(cls, documents: Sequence[Document]) -> DocumentSegment:
@@ -267,32 +244,16 @@ class DocumentSegment:
         )
         return self.by_name[begin:end].astype(np.int64)
 
-    def save(self, folder: Path, prefix: str = "") -> None:
-        """Write the arrays as ``{prefix}documents-{array}.npy`` files."""
-        for field in fields(self):
-            path = folder / f"{prefix}documents-{field.name}.npy"
-            save_array(path, getattr(self, field.name))
-
-    @classmethod
-    def load(cls, folder: Path, prefix: str = "") -> DocumentSegment:
-        """Map what `save` or a `DocumentWriter` wrote.
-
-        Raises CacheError when a file is missing or does not fit the others.
-        """
-        names = [field.name for field in fields(cls)]
-        arrays = [map_array(folder / f"{prefix}documents-{name}.npy") for name in names]
-        types = (np.uint8, np.int64, np.float32, np.float32, np.bool_, np.uint64, np.int32)
-        are_right = (a.dtype == t and a.ndim == 1 for a, t in zip(arrays, types, strict=True))
-        if not all(are_right) or {len(one) for one in arrays[2:]} != {len(arrays[1]) - 1}:
-            raise CacheError("the arrays of the documents do not fit each other")
-        return cls(*arrays)
+    def fits(self) -> bool:
+        """Return whether there is one of everything for each document."""
+        columns = (self.trust, self.fluency, self.hidden, self.names, self.by_name)
+        return {len(column) for column in columns} == {len(self.starts) - 1}
 
 
 class DocumentWriter:
     """Writes a `DocumentSegment` one document at a time, keeping only the short arrays."""
 
     def __init__(self, folder: Path) -> None:
-        """Begin to write where `DocumentSegment.load` is to find the files."""
         self._folder = folder
         self._columns = _Columns()
         self._records = ArrayWriter(folder / "documents-records.npy", np.uint8)
@@ -316,28 +277,26 @@ class _Columns:
     """Gathers the arrays of a segment besides its records, 41 bytes a document."""
 
     def __init__(self) -> None:
-        self._starts = array("q", [0])
-        self._trust, self._fluency = array("f"), array("f")
-        self._hidden, self._names = array("b"), array("Q")
+        self._starts, self._names = array("q", [0]), array("Q")
+        self._values: dict[str, array[Any]] = {
+            "trust": array("f"),
+            "fluency": array("f"),
+            "hidden": array("b"),
+        }
 
     def add(self, document: Document) -> bytes:
         """Take a document and return its record."""
         # `astuple` would copy everything, which takes longer than all else here.
         record = json.dumps([getattr(document, name) for name in _FIELDS]).encode()
         self._starts.append(self._starts[-1] + len(record))
-        self._trust.append(document.trust)
-        self._fluency.append(document.fluency)
-        self._hidden.append(document.hidden)
         self._names.append(name_hash(document.name))
+        for name, values in self._values.items():
+            values.append(getattr(document, name))
         return record
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        names = np.array(self._names, np.uint64)
-        return {
-            "starts": np.array(self._starts, np.int64),
-            "trust": np.array(self._trust, np.float32),
-            "fluency": np.array(self._fluency, np.float32),
-            "hidden": np.array(self._hidden, np.bool_),
-            "names": names,
-            "by_name": np.argsort(names, kind="stable").astype(np.int32),
-        }
+        columns = {"starts": np.array(self._starts), "names": np.array(self._names)}
+        columns |= {name: np.array(values) for name, values in self._values.items()}
+        columns["hidden"] = columns["hidden"].astype(np.bool_)
+        columns["by_name"] = np.argsort(columns["names"], kind="stable").astype(np.int32)
+        return columns

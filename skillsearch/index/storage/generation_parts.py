@@ -27,14 +27,13 @@ if TYPE_CHECKING:
 
 _STAT_CACHE = "stat-cache.json"
 _READ_BLOCK = 1 << 20
+# We alone write parts, so a tick of the usual clock is enough; a part that was written so shortly
+# before is only trusted once it is hashed again.
 _TICK_NS = 50_000_000
-"""We alone write parts, so a tick of the usual clock is enough; a part that was written so shortly
-before is only trusted once it is hashed again."""
+# Bytes of trusted parts that a run of indexing hashes again, in 2 ms of CPU; of larger parts one.
 REREAD_BYTES = 8 << 20
-"""Bytes of trusted parts that a run of indexing hashes again, in 2 ms of CPU; of larger parts one
-a run."""
+# More bytes than an index has.
 EVERYTHING = 1 << 62
-"""More bytes than an index has."""
 
 
 class Part(NamedTuple):
@@ -71,13 +70,18 @@ def describe_parts(folder: Path, known: Mapping[str, Part]) -> dict[str, Part]:
 def damaged_parts(folder: Path, parts: Mapping[str, Part], *, reread: int = 0) -> tuple[str, ...]:
     """Hash the parts that are not trusted, and return the names of missing or damaged ones, sorted.
 
-    Intact parts are trusted from then on, and damaged ones no longer. Of the trusted parts the
-    longest unread are hashed too, up to `reread` bytes, but at least one unless it is 0.
+    Intact parts are trusted from then on. Of the trusted parts the longest unread are hashed too,
+    up to `reread` bytes, but at least one unless it is 0.
     """
     cached = _read_stat_cache(folder)
     stats = {name: _stat_of(folder / name) for name in parts}
     trusted = [name for name in cached if name in parts and cached[name] == stats[name]]
-    again = _first_of(trusted, parts, reread)
+    again: list[str] = []
+    for name in trusted:
+        if reread <= 0 or (again and parts[name].size > reread):
+            break
+        again.append(name)
+        reread -= parts[name].size
     wanted = [*(name for name in parts if cached.get(name) != stats[name]), *again]
     damaged = different_parts(folder, {name: parts[name] for name in wanted})
     order = [*trusted[len(again) :], *wanted]
@@ -90,7 +94,14 @@ def damaged_parts(folder: Path, parts: Mapping[str, Part], *, reread: int = 0) -
 
 def different_parts(folder: Path, parts: Mapping[str, Part]) -> tuple[str, ...]:
     """Hash parts and return the names of missing or damaged ones, sorted."""
-    return tuple(sorted(name for name in parts if not _is_intact(folder / name, parts[name])))
+    different = []
+    for name, part in sorted(parts.items()):
+        with contextlib.suppress(OSError):
+            path = folder / name
+            if path.stat().st_size == part.size and _digest(path) == part.digest:
+                continue
+        different.append(name)
+    return tuple(different)
 
 
 def trust_parts(folder: Path, names: Iterable[str]) -> None:
@@ -99,10 +110,7 @@ def trust_parts(folder: Path, names: Iterable[str]) -> None:
 
 
 def trusted_parts(folder: Path) -> list[str]:
-    """Return the names of the parts that still have their recorded stat, in the recorded order.
-
-    Adding or removing a hard link changes the ctime; trust the same parts again after it.
-    """
+    """Return the parts that still have their recorded stat; a new hard link changes the ctime."""
     cached = _read_stat_cache(folder)
     return [name for name in cached if cached[name] == _stat_of(folder / name)]
 
@@ -117,10 +125,7 @@ def describe_damage(index_dir: Path, names: Sequence[str]) -> str:
 
 
 class DamageGuard:
-    """A context manager that turns any error caused by a damaged part into a CacheError.
-
-    Only when an error is raised are the parts hashed; if all are intact, it is passed on.
-    """
+    """Turns any error caused by a damaged part into a CacheError, hashing all parts on an error."""
 
     def __init__(self, folder: Path, parts: Mapping[str, Part]) -> None:
         """Take the folder of a generation and the parts of its manifest."""
@@ -145,23 +150,11 @@ class DamageGuard:
             raise CacheError(describe_damage(self._folder.parents[1], damaged)) from error
 
 
-def _first_of(trusted: Sequence[str], parts: Mapping[str, Part], limit: int) -> list[str]:
-    """Return the first parts that fit into a number of bytes, at least one."""
-    first: list[str] = []
-    for name in trusted:
-        if limit <= 0 or (first and parts[name].size > limit):
-            break
-        first.append(name)
-        limit -= parts[name].size
-    return first
-
-
 def _read_stat_cache(folder: Path) -> dict[str, JsonValue]:
     """Read the recorded stats; none if the file is damaged."""
-    try:
+    with contextlib.suppress(CacheError, TypeError, ValueError):
         return dict(read_record(folder / _STAT_CACHE))
-    except (CacheError, TypeError, ValueError):
-        return {}
+    return {}
 
 
 def _write_stat_cache(folder: Path, stats: Mapping[str, Sequence[int]]) -> None:
@@ -182,14 +175,6 @@ def _stat_of(path: Path) -> list[int]:
     except OSError:
         return []
     return [*FileStat.of(status), status.st_ctime_ns]
-
-
-def _is_intact(path: Path, part: Part) -> bool:
-    """Return whether a part has the size and digest of the manifest."""
-    try:
-        return path.stat().st_size == part.size and _digest(path) == part.digest
-    except OSError:
-        return False
 
 
 def _digest(path: Path) -> str:

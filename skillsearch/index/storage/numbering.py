@@ -1,12 +1,13 @@
-"""Numbering documents through the segments of a corpus; pure."""
+"""Places in arrays: documents numbered through segments, look-ups, runs; pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -30,10 +31,7 @@ def numbered(parts: Iterable[Part]) -> Iterator[tuple[int, Part]]:
 
 
 def locate(parts: Sequence[Sized], number: int) -> tuple[int, int]:
-    """Return the place of the part that holds a document, and its number in that part.
-
-    Raises IndexError when there is no such number.
-    """
+    """Return the place of the part that holds a document, and its number there; or IndexError."""
     for place, (first, part) in enumerate(numbered(parts)):
         if first <= number < first + part.size:
             return place, number - first
@@ -42,5 +40,24 @@ def locate(parts: Sequence[Sized], number: int) -> tuple[int, int]:
 
 def within(documents: NDArray[np.int64], first: int, part: Sized) -> slice:
     """Return the slice of ascending document numbers that lie in a part."""
-    begin, end = documents.searchsorted((first, first + part.size)).tolist()
-    return slice(begin, end)
+    return slice(*documents.searchsorted((first, first + part.size)).tolist())
+
+
+def find_sorted(values: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return the place of each wanted number among ascending ones, -1 if it is not there."""
+    if not len(values):
+        return np.full(len(wanted), -1, np.int64)
+    places = np.minimum(values.searchsorted(wanted), len(values) - 1)
+    return np.where(values[places] == wanted, places, -1)
+
+
+def run_starts(lengths: NDArray[np.integer | np.bool_]) -> NDArray[np.int64]:
+    """Return the start of each of some runs that follow each other, and the end of the last."""
+    starts = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    return starts
+
+
+def without(numbers: NDArray[np.int64], gone: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the numbers that are not among others."""
+    return numbers[~np.isin(numbers, gone)] if len(gone) else numbers
