@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, MutableMapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 
@@ -13,18 +14,21 @@ from skillsearch.agents.session_state import (
     KINDS,
     LIFETIMES,
     LOADED,
-    AgentRecords,
     Changes,
     DocSelection,
     Kind,
     Lifetime,
     LoadedEntry,
     SelectMode,
+    SkillKey,
     StateDelta,
-    adopt_unowned,
     compact_json,
     names_text,
+    order_key,
     parse_json,
+    parse_key,
+    parse_names,
+    state_key,
 )
 from skillsearch.execution.types import ArtifactRef
 
@@ -65,9 +69,8 @@ class SkillSession:
         self._lifetime = lifetime
         self._max_loaded = max_loaded
         self._clock = clock
-        self._records = AgentRecords(self.state, agent)
-        adopted = self._apply(adopt_unowned(self.state, agent) if agent else {})
-        evicted = self._surplus(self._records.order())
+        adopted = self._apply(self._adopting() if agent else {})
+        evicted = self._surplus(self._order())
         self.opening = StateDelta(adopted | self._drop(evicted), evicted)
 
     @classmethod
@@ -103,17 +106,15 @@ class SkillSession:
 
         `docs` replaces the selected documents, unless it is empty; `include_all_docs` selects all.
         """
-        key = self._records.key
-        changes: Changes = {key("loaded", name): LOADED, key("lifetime", name): self._lifetime}
+        values: dict[Kind, str] = {"loaded": LOADED, "lifetime": self._lifetime}
         if not self.is_loaded(name):
-            changes[key("since", name)] = self._clock().astimezone(UTC).isoformat()
-        if include_all_docs:
-            changes[key("docs", name)] = ALL_DOCS
-        elif docs:
-            changes[key("docs", name)] = names_text(docs)
+            values["since"] = self._clock().astimezone(UTC).isoformat()
+        if include_all_docs or docs:
+            values["docs"] = ALL_DOCS if include_all_docs else names_text(docs or ())
+        changes: Changes = {self._key(kind, name): value for kind, value in values.items()}
         order = self._touched(name)
         evicted = self._surplus(order)
-        changes |= self._records.in_order(order[len(evicted) :]) | self._forgetting(evicted)
+        changes |= self._in_order(order[len(evicted) :]) | self._forgetting(evicted)
         return self._apply(changes, evicted)
 
     def unload(self, name: str) -> StateDelta:
@@ -150,11 +151,11 @@ class SkillSession:
         active = self.active_chunks(name)
         gone = active if chunk_ids is None else chunk_ids
         left = [each for each in active if each not in gone]
-        return self._apply({self._records.key("chunks", name): names_text(left) if left else None})
+        return self._apply({self._key("chunks", name): names_text(left) if left else None})
 
     def reset_chunks(self) -> None:
         """Forget that any chunk of any skill was handed out."""
-        for name in self._records.skills():
+        for name in self._skills():
             self.deactivate_chunks(name)
 
     def record_artifacts(self, artifacts: Iterable[ArtifactRef], call_id: str = "") -> StateDelta:
@@ -173,23 +174,70 @@ class SkillSession:
 
     def is_loaded(self, name: str) -> bool:
         """Return whether a skill is loaded."""
-        return self._records.text("loaded", name) == LOADED
+        return self._text("loaded", name) == LOADED
 
     def selection(self, name: str) -> DocSelection:
         """Return the selected documents of a skill, loaded or not."""
-        return self._records.selection(name)
+        text = self._text("docs", name)
+        return (
+            DocSelection(include_all=True) if text == ALL_DOCS else DocSelection(parse_names(text))
+        )
 
     def active_chunks(self, name: str) -> tuple[str, ...]:
         """Return the ids of a skill's activated chunks, in the order of their activation."""
-        return self._records.names("chunks", name)
+        return parse_names(self._text("chunks", name))
 
     def loaded(self) -> tuple[LoadedEntry, ...]:
         """Return the loaded skills, least recently touched first."""
-        return tuple(map(self._records.entry, self._records.order()))
+        return tuple(map(self._entry, self._order()))
+
+    def _entry(self, name: str) -> LoadedEntry:
+        """Return what is recorded of a skill; a time without a zone counts as UTC."""
+        docs, since = self.selection(name), None
+        with suppress(ValueError, OverflowError):
+            moment = datetime.fromisoformat(self._text("since", name))
+            since = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return LoadedEntry(name, since, docs.names, docs.include_all, self.active_chunks(name))
+
+    def _key(self, kind: Kind, name: str) -> str:
+        return state_key(kind, self.agent, name)
+
+    def _text(self, kind: Kind, name: str) -> str:
+        """Return the text of a record; empty if there is none."""
+        return self._value(self._key(kind, name))
+
+    def _value(self, key: str) -> str:
+        value = self.state.get(key)
+        return value if isinstance(value, str) else ""
+
+    def _lifetime_of(self, name: str) -> Lifetime | None:
+        """Return how long a skill stays, or None if the state does not tell."""
+        text = self._text("lifetime", name)
+        return next((lifetime for lifetime in LIFETIMES if lifetime == text), None)
+
+    def _recorded(self) -> list[SkillKey]:
+        """Return all records of the agent, in the order of the state."""
+        records = (parse_key(key) for key in self.state if isinstance(key, str))
+        return [record for record in records if record and record.agent == self.agent]
+
+    def _skills(self) -> tuple[str, ...]:
+        """Return the skills that have records."""
+        return tuple(dict.fromkeys(record.name for record in self._recorded()))
+
+    def _order(self) -> list[str]:
+        """Return the loaded skills, least recently touched first; those never touched last."""
+        loaded = {name for kind, _, name in self._recorded() if kind == "loaded"}
+        loaded = set(filter(self.is_loaded, loaded))
+        known = [n for n in parse_names(self._value(order_key(self.agent))) if n in loaded]
+        return [*known, *sorted(loaded.difference(known))]
+
+    def _in_order(self, names: Sequence[str]) -> Changes:
+        """Return the change that makes skills the order."""
+        return {order_key(self.agent): names_text(names) if names else None}
 
     def _touched(self, name: str) -> list[str]:
         """Return the loaded skills in order, with one of them, loaded or not, last."""
-        return [*(other for other in self._records.order() if other != name), name]
+        return [*(other for other in self._order() if other != name), name]
 
     def _surplus(self, order: Sequence[str]) -> Sequence[str]:
         """Return the skills at the front that exceed the limit."""
@@ -197,28 +245,28 @@ class SkillSession:
 
     def _record(self, kind: Kind, name: str, value: str) -> StateDelta:
         """Write a record of a skill and touch it; a skill new to the state gets a lifetime."""
-        changes: Changes = {self._records.key(kind, name): value}
-        if self._records.lifetime(name) is None:
-            changes[self._records.key("lifetime", name)] = self._lifetime
+        changes: Changes = {self._key(kind, name): value}
+        if self._lifetime_of(name) is None:
+            changes[self._key("lifetime", name)] = self._lifetime
         if self.is_loaded(name):
-            changes |= self._records.in_order(self._touched(name))
+            changes |= self._in_order(self._touched(name))
         return self._apply(changes)
 
     def _end(self, lifetime: Lifetime) -> StateDelta:
         """Forget every skill of a lifetime; the session's own stands in for a missing one."""
-        lifetimes = {n: self._records.lifetime(n) for n in self._records.skills()}
+        lifetimes = {n: self._lifetime_of(n) for n in self._skills()}
         return self._drop([n for n in lifetimes if (lifetimes[n] or self._lifetime) == lifetime])
 
     def _drop(self, names: Collection[str]) -> StateDelta:
         """Remove all records of skills."""
         if not names:
             return StateDelta()
-        left = [name for name in self._records.order() if name not in names]
-        return self._apply(self._forgetting(names) | self._records.in_order(left))
+        left = [name for name in self._order() if name not in names]
+        return self._apply(self._forgetting(names) | self._in_order(left))
 
     def _forgetting(self, names: Iterable[str]) -> Changes:
         """Return the changes that remove all records of skills except their place in the order."""
-        return {self._records.key(kind, name): None for name in names for kind in KINDS}
+        return {self._key(kind, name): None for name in names for kind in KINDS}
 
     def _apply(self, changes: Changes, evicted: Iterable[str] = ()) -> StateDelta:
         """Make changes to the state and return those that had an effect."""
@@ -230,6 +278,29 @@ class SkillSession:
             else:
                 self.state[key] = value
         return delta
+
+    def _adopting(self) -> Changes:
+        """Return the changes that give the agent the loads and selections that nobody owns.
+
+        As in trpc-agent-go, ``temp:skill:loaded:NAME`` and ``temp:skill:docs:NAME`` become keys of
+        the agent that opens the state, unless it has a value there; either way the old key goes.
+        But adopted skills count as touched before the agent's own, and a skill with a lifetime
+        stays: it belongs to a session without an agent.
+        """
+        nobody = SkillSession(self.state)
+        kept = {name for name in nobody._skills() if nobody._text("lifetime", name)}
+        changes: Changes = {}
+        for kind, _, name in nobody._recorded():
+            value = nobody._text(kind, name)
+            if kind in {"loaded", "docs"} and name not in kept and value:
+                changes[nobody._key(kind, name)] = None
+                changes[self._key(kind, name)] = self._text(kind, name) or value
+        if not changes:
+            return {}
+        unowned, mine = nobody._order(), self._order()
+        adopted = [name for name in unowned if name not in kept.union(mine)]
+        staying = [name for name in unowned if name in kept]
+        return changes | nobody._in_order(staying) | self._in_order([*adopted, *mine])
 
 
 def _texts(items: Iterable[tuple[object, object]]) -> dict[str, str]:

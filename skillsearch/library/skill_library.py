@@ -20,7 +20,7 @@ from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.library.load_order import LoadOrder, load_order
 from skillsearch.library.source import IndexSource, ScannedSource
 from skillsearch.roots.bundles import local_root
-from skillsearch.skills.parser import decode_skill_md, parse_skill
+from skillsearch.skills.parser import parse_skill, read_skill_text
 from skillsearch.skills.resources import content_hash as hash_of
 from skillsearch.skills.resources import list_files, read_page, read_skill_md, script_path
 from skillsearch.text.safe_text import one_line
@@ -164,7 +164,7 @@ class SkillLibrary:
 
     def source(self, name: str) -> str:
         """Return the whole SKILL.md of a skill as text, frontmatter included."""
-        return decode_skill_md(read_skill_md(Path(self.find(name).path))[0])[0]
+        return read_skill_text(Path(self.find(name).path))[0]
 
     def files(self, name: str) -> tuple[tuple[str, ...], bool]:
         """List the files of a skill besides SKILL.md, sorted, and whether the list is truncated."""

@@ -26,7 +26,7 @@ from skillsearch.skills.frontmatter import (
     unix_lines,
 )
 from skillsearch.skills.metadata import CONTROL_CHARACTERS, regular_metadata
-from skillsearch.skills.resources import content_hash
+from skillsearch.skills.resources import content_hash, read_skill_md
 from skillsearch.types import Diagnostic, JsonValue, Skill
 
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -65,6 +65,12 @@ def parse_skill(
         before = unix_lines(text).count("\n") - body.lstrip().count("\n")
         findings += [one._replace(line=before + (one.line or 1)) for one in chunk_findings]
     return skill, tuple(finding.at(str(path)) for finding in findings)
+
+
+def read_skill_text(path: Path) -> tuple[str, str]:
+    """Return the text and the content hash of a SKILL.md; `ParseError` if it cannot be read."""
+    data, _ = read_skill_md(path)
+    return decode_skill_md(data)[0], content_hash(data)
 
 
 def decode_skill_md(data: bytes) -> tuple[str, list[Finding]]:

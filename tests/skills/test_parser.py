@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from skillsearch.errors import ParseError
-from skillsearch.skills.parser import parse_skill
+from skillsearch.skills.parser import parse_skill, read_skill_text
 from skillsearch.types import Diagnostic, Skill
 
 ROOT = Path("skills")
@@ -369,3 +369,14 @@ def test_repeated_key_beside_a_broken_entry_is_reported():
         ("yaml-unquoted-colon", 3),
         ("yaml-duplicate-key", 5),
     ]
+
+
+def test_the_text_of_a_file_is_read_with_its_hash(tmp_path):
+    """The whole text, frontmatter included; what cannot be read is a ParseError."""
+    path = tmp_path / "SKILL.md"
+    path.write_bytes("\ufeff---\nname: tea\n---\nSteep.\n".encode())
+    text, found = read_skill_text(path)
+    assert text == "---\nname: tea\n---\nSteep.\n"
+    assert found == hashlib.sha256(path.read_bytes()).hexdigest()
+    with pytest.raises(ParseError, match="cannot be read"):
+        read_skill_text(tmp_path / "none" / "SKILL.md")

@@ -10,6 +10,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skillsearch import errors
@@ -140,23 +141,21 @@ def problems_of(error: ValidationError) -> list[str]:
     return lines
 
 
+@dataclass(slots=True)
 class DiagnosticLog:
     """Logs what `describe` returns for each diagnostic when it first appears, if anything."""
 
-    def __init__(
-        self, logger: logging.Logger, describe: Callable[[Diagnostic], str | None]
-    ) -> None:
-        self._logger = logger
-        self._describe = describe
-        self._known: frozenset[Diagnostic] = frozenset()
+    logger: logging.Logger
+    describe: Callable[[Diagnostic], str | None]
+    known: frozenset[Diagnostic] = frozenset()
 
     def update(self, diagnostics: Iterable[Diagnostic]) -> None:
         """Log what is new in the current diagnostics, sorted by path."""
         found = frozenset(diagnostics)
-        for each in sorted(found - self._known, key=lambda new: (new.path, new.line or 0)):
-            if text := self._describe(each):
-                self._logger.warning("%s", one_line(text, MAX_MESSAGE_CHARS))
-        self._known = found
+        for each in sorted(found - self.known, key=lambda new: (new.path, new.line or 0)):
+            if text := self.describe(each):
+                self.logger.warning("%s", one_line(text, MAX_MESSAGE_CHARS))
+        self.known = found
 
 
 def _shown(value: JsonValue) -> JsonValue:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TypedDict
 
 from pydantic import Field, ValidationError
 
@@ -23,7 +25,7 @@ from skillsearch.skills.chunks import find_chunk, parse_chunks
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.versions import satisfies
 from skillsearch.text.safe_text import one_line, visible
-from skillsearch.types import Hit, JsonValue, Skill
+from skillsearch.types import Hit, JsonValue, Languages, Skill
 
 MAX_BODY_CHARS = 100_000
 """Some 25,000 tokens, five times what the specification advises; the rest is read as a file."""
@@ -32,9 +34,16 @@ MAX_PAGE_BYTES = 1 << 18
 _PAGE_BYTES = 1 << 16
 _MAX_NAME_CHARS = 256
 _MAX_PATH_CHARS = 1024
-_OPEN_LIBRARIES = 4
 
 _Record = dict[str, JsonValue]
+
+
+class LibraryOptions(TypedDict, total=False):
+    """Options of `SkillLibrary.from_roots`, for all that make a library of folders themselves."""
+
+    index_dir: str | Path | None
+    model: str
+    languages: Languages
 
 
 class SearchSkillsArgs(SearchArgs):
@@ -87,50 +96,56 @@ def library_tools(
 
     The threshold is for calls that give none; None means the library's default.
     """
-    over = _Over(library if callable(library) else lambda: library, threshold)
-    return (
-        Tool(
-            "search_skills",
-            "Find skills (proven instructions) for a task. Call it before any task that is not"
-            " trivial. No hit: no skill fits, go on without. Next: load_skill with the best name.",
-            SearchSkillsArgs,
-            over.search,
-        ),
-        Tool(
-            "load_skill",
-            "Read a skill's instructions; lists its files and chunks. Follow them, and read only"
-            " what they send you to.",
-            LoadSkillArgs,
-            over.load,
-        ),
-        Tool(
-            "read_skill_file",
-            "Read a file of a skill, in pages: text or base64. Not SKILL.md: that is load_skill.",
-            ReadSkillFileArgs,
-            over.read,
-        ),
-        Tool(
-            "list_skills",
-            "List all skills, in pages. Only to browse; for a task use search_skills.",
-            ListSkillsArgs,
-            over.list,
-        ),
-    )
+    return LibraryTools(library if callable(library) else lambda: library, threshold).tools()
 
 
 @dataclass(frozen=True, slots=True)
-class _Over:
-    """The tools' functions, over a library that may be opened late."""
+class LibraryTools:
+    """The default tools and their functions, over a library that may be opened late."""
 
     library: Callable[[], SkillLibrary]
     threshold: float | None
 
+    def tools(self) -> tuple[Tool, ...]:
+        """Return the tools."""
+        return (
+            Tool(
+                "search_skills",
+                "Find skills (proven instructions) for a task. Call it before any task that is not"
+                " trivial. No hit: no skill fits, go on without. Next: load_skill with the best"
+                " name.",
+                SearchSkillsArgs,
+                self.search,
+            ),
+            Tool(
+                "load_skill",
+                "Read a skill's instructions; lists its files and chunks. Follow them, and read"
+                " only what they send you to.",
+                LoadSkillArgs,
+                self.load,
+            ),
+            Tool(
+                "read_skill_file",
+                "Read a file of a skill, in pages: text or base64. Not SKILL.md: that is"
+                " load_skill.",
+                ReadSkillFileArgs,
+                self.read,
+            ),
+            Tool(
+                "list_skills",
+                "List all skills, in pages. Only to browse; for a task use search_skills.",
+                ListSkillsArgs,
+                self.list,
+            ),
+        )
+
     def search(self, args: SearchSkillsArgs) -> list[_Record]:
+        """Return name, description, score and path of each hit, best first."""
         library = self.library()
         cut = self.threshold if args.threshold is None else args.threshold
         rows: list[_Record] = []
         for hit in library.search(args.query, args.n, cut):
-            row = {**_overview(library, hit), "score": hit.score, "path": hit.path}
+            row = {**overview(library, hit), "score": hit.score, "path": hit.path}
             rows.append({**row, "chunk": hit.chunk} if hit.chunk else row)
         return rows
 
@@ -146,7 +161,7 @@ class _Over:
         else:
             body = visible(find_chunk(skill, args.chunk).content)
         record: _Record = {
-            **_overview(library, skill),
+            **overview(library, skill),
             "body": body[:MAX_BODY_CHARS],
             "directory": printable(loaded.folder),
             "files": list(loaded.files[:MAX_FILES]),
@@ -161,6 +176,7 @@ class _Over:
         return record | {key: value for key, value in optional.items() if value}
 
     def read(self, args: ReadSkillFileArgs) -> _Record:
+        """Return a page of a file."""
         page = self.library().read(args.name, args.path, offset=args.offset, limit=args.limit)
         return page.to_dict()
 
@@ -180,13 +196,14 @@ class _Over:
         page = documents[start : start + args.limit]
         is_last = start + args.limit >= len(documents)
         return {
-            "skills": [_overview(library, document) for document in page],
+            "skills": [overview(library, document) for document in page],
             "next_cursor": None if is_last else page[-1].doc_id,
             "total": len(documents),
         }
 
 
-def _overview(library: SkillLibrary, found: Document | Hit | Skill) -> _Record:
+def overview(library: SkillLibrary, found: Document | Hit | Skill) -> dict[str, str]:
+    """Return name and description of a skill as a model sees them, each on one line."""
     description = one_line(found.description, MAX_DESCRIPTION_CHARS)
     return {"name": library.handle(found), "description": description}
 
@@ -202,7 +219,7 @@ def search_skills(query: str, n: int = 5, threshold: float | None = None) -> lis
     except ValidationError as exc:
         problems = "; ".join(problems_of(exc))
         raise QueryError(f"search_skills cannot use its arguments: {problems}") from exc
-    return _configured().search(args)
+    return configured(_OPEN).search(args)
 
 
 def tool_specs(style: Style = "openai") -> list[_Record]:
@@ -215,15 +232,11 @@ def call(name: str, arguments: Mapping[str, JsonValue] | str | None = None) -> _
     return _TOOLSET.call(name, arguments)
 
 
-def _configured() -> _Over:
+def configured(opened: OpenIndexes[SkillLibrary]) -> LibraryTools:
+    """Return the tools over the index that the settings name, kept among those opened."""
     settings = load_settings()
-    return _Over(lambda: _OPEN.get(settings.index_dir.absolute()), settings.threshold)
+    return LibraryTools(lambda: opened.get(settings.index_dir.absolute()), settings.threshold)
 
 
-def _tools() -> tuple[Tool, ...]:
-    over = _configured()
-    return library_tools(over.library, threshold=over.threshold)
-
-
-_OPEN = OpenIndexes(SkillLibrary.open, most=_OPEN_LIBRARIES)
-_TOOLSET = Toolset(_tools)
+_OPEN = OpenIndexes(SkillLibrary.open, most=4)
+_TOOLSET = Toolset(lambda: configured(_OPEN).tools())

@@ -139,22 +139,22 @@ class Toolset:
         keys = {"openai": "parameters", "anthropic": "input_schema"}
         if style not in keys:
             raise ValueError(f"style is {style!r}; use 'openai' or 'anthropic'")
-        specs: list[dict[str, JsonValue]] = [
-            {
-                "name": tool.name,
-                "description": tool.description,
-                keys[style]: arguments_schema(tool.arguments),
-            }
-            for tool in self.tools()
-        ]
-        if style == "anthropic":
-            return specs
-        return [{"type": "function", "function": spec} for spec in specs]
+        specs: list[dict[str, JsonValue]] = []
+        for tool in self.tools():
+            schema = arguments_schema(tool.arguments)
+            spec = {"name": tool.name, "description": tool.description, keys[style]: schema}
+            specs.append(spec if style == "anthropic" else {"type": "function", "function": spec})
+        return specs
 
     def call(self, name: str, arguments: Arguments = None) -> Answer:
         """Call a tool as a model asks for it; returns valid JSON, whatever the model sends."""
         begun = self.begin(name, arguments)
         return self.finish(name, begun, begun.outcome()) if isinstance(begun, Deferred) else begun
+
+    def result(self, name: str, /, **arguments: JsonValue) -> JsonValue:
+        """Call a tool, and return its result or ``{"error": ...}``, as frameworks want it."""
+        answer = self.call(name, arguments)
+        return answer.get("result", answer)
 
     def begin(self, name: str, arguments: Arguments = None) -> Answer | Deferred:
         """Call a tool as `call` does, but return slow work instead of doing it, for `finish`."""

@@ -6,14 +6,16 @@ import logging
 import re
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import TypeAlias, Unpack
 
 from pydantic import Field
 
 from skillsearch.agents.session import SkillSession
 from skillsearch.agents.tools.failures import DiagnosticLog
+from skillsearch.agents.tools.library_tools import LibraryOptions
 from skillsearch.agents.tools.tool import Tool, ToolArguments, Toolset
 from skillsearch.errors import ChunkNotFoundError, ParseError, SkillNotFoundError
 from skillsearch.index.documents import Document
@@ -21,7 +23,7 @@ from skillsearch.index.names import read_skill
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.skills.chunks import Chunk, parse_chunks
 from skillsearch.text.safe_text import one_line, visible
-from skillsearch.types import Diagnostic, JsonValue, Languages, SearchResult, SkillMetadata
+from skillsearch.types import Diagnostic, JsonValue, SearchResult, SkillMetadata
 
 __all__ = ["LoadSkillChunkTool", "Skill", "SkillChunk", "SkillManager", "SkillMetadata"]
 
@@ -46,6 +48,13 @@ class Skill:
     chunks: Mapping[str, SkillChunk]
     active_chunks: frozenset[str] = frozenset()
 
+    @classmethod
+    def read(cls, document: Document) -> Skill:
+        """Read a skill as it is on disk now; `ParseError` if it is none any more."""
+        skill = read_skill(document)
+        body = parse_chunks(skill.body)
+        return cls(skill.metadata, body.core, MappingProxyType({c.id: c for c in body.chunks}))
+
     @property
     def available_chunks(self) -> tuple[SkillChunk, ...]:
         """The chunks that were not handed out yet."""
@@ -66,20 +75,14 @@ class SkillManager:
         variable: str = "skill_docs",
         session: SkillSession | None = None,
         library: SkillLibrary | None = None,
-        index_dir: str | Path | None = None,
-        model: str = "onnx",
-        languages: Languages = "auto",
+        **options: Unpack[LibraryOptions],
     ) -> None:
         """Create a manager, without skills if no library is given.
 
         Every call updates `variable`, the prompt of the skills, among the variables of the host's
         prompt template. By default a session that never ends keeps the active chunks.
         """
-        if library is None:
-            library = SkillLibrary.from_roots(
-                (), index_dir=index_dir, model=model, languages=languages
-            )
-        self.library = library
+        self.library = SkillLibrary.from_roots((), **options) if library is None else library
         self.session = SkillSession(lifetime="session") if session is None else session
         self._variables = variables
         self._variable = variable
@@ -172,7 +175,7 @@ class SkillManager:
         for document in documents:
             key = (document.doc_id, document.content_hash)
             try:
-                skill = parsed.get(key) or _read(document)
+                skill = parsed.get(key) or Skill.read(document)
             except ParseError as error:  # it was readable a moment ago
                 logger.warning("%s", one_line(f"{document.path}: {error}"))
             else:
@@ -237,38 +240,30 @@ def render_skills(skills: Mapping[str, Skill]) -> str:
     still invent a skill.
     """
     titles = frozenset(map(_folded, skills))
-    return "\n\n".join(
-        _section(name, skill, titles) for name, skill in skills.items() if not skill.metadata.hidden
-    )
+    sections = []
+    for name, skill in skills.items():
+        if skill.metadata.hidden:
+            continue
+        mark = partial(_marked, titles, _folded(name))
+        core = _OUR_LINE.sub(mark, visible(skill.core_content)).strip("\n")
+        lines = [f"## {name}", core] if core else [f"## {name}"]
+        if available := skill.available_chunks:
+            lines.append(_LIST_HEAD)
+            lines += [f"- {': '.join(filter(None, (c.id, c.description)))}" for c in available]
+        sections.append("\n".join(lines))
+    return "\n\n".join(sections)
 
 
-def _section(name: str, skill: Skill, titles: frozenset[str]) -> str:
-    """Render a skill among others of these titles."""
-    own = _folded(name)
-
-    def mark(line: re.Match[str]) -> str:
-        title = _folded(line["title"] or "")
-        is_ours = line["list"] or (title in titles and title != own)
-        return f"{line[1]}\\" if is_ours else line[1]
-
-    core = _OUR_LINE.sub(mark, visible(skill.core_content)).strip("\n")
-    lines = [f"## {name}", core] if core else [f"## {name}"]
-    if available := skill.available_chunks:
-        lines.append(_LIST_HEAD)
-        lines += [f"- {': '.join(filter(None, (c.id, c.description)))}" for c in available]
-    return "\n".join(lines)
+def _marked(titles: frozenset[str], own: str, line: re.Match[str]) -> str:
+    """Return the start of a line, with a backslash if it would pass for one of ours."""
+    title = _folded(line["title"] or "")
+    is_ours = line["list"] or (title in titles and title != own)
+    return f"{line[1]}\\" if is_ours else line[1]
 
 
 def _folded(title: str) -> str:
     """Return the words of a heading, without case and emphasis."""
     return one_line(title).strip("#*_`~ ").casefold()
-
-
-def _read(document: Document) -> Skill:
-    """Read a skill and separate its core from its chunks."""
-    skill = read_skill(document)
-    body = parse_chunks(skill.body)
-    return Skill(skill.metadata, body.core, MappingProxyType({c.id: c for c in body.chunks}))
 
 
 def _warning(found: Diagnostic) -> str | None:

@@ -8,25 +8,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from skillsearch.agents.prompt import fit_lines, skill_line
 from skillsearch.agents.tools.failures import MAX_MESSAGE_CHARS, DiagnosticLog, failure_of
-from skillsearch.agents.tools.library_tools import find_skill
+from skillsearch.agents.tools.library_tools import LibraryOptions, find_skill, overview
 from skillsearch.agents.tools.tool import Count, Query, Tool, ToolArguments, ToolResult, Toolset
 from skillsearch.errors import IndexingError, SkillError, SkillSearchError
 from skillsearch.index.build.changes import Changes
 from skillsearch.index.documents import Document
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
-from skillsearch.skills.parser import decode_skill_md
-from skillsearch.skills.resources import content_hash, read_skill_md
+from skillsearch.skills.parser import read_skill_text
 from skillsearch.text.safe_text import listed, one_line, visible
-from skillsearch.types import Hit, JsonValue, Languages, SearchResult
+from skillsearch.types import Hit, SearchResult
 
 SKILLS_ROOT = Path(".skills")
 MAX_PRELOADED = 1_000
@@ -103,10 +100,8 @@ class SkillsLoader:
         *,
         global_root: str | Path | None = None,
         library: SkillLibrary | None = None,
-        index_dir: str | Path | None = None,
-        model: str = "onnx",
-        languages: Languages = "auto",
         kept: int = KEPT,
+        **options: Unpack[LibraryOptions],
     ) -> None:
         """Read the metadata of all skills; a missing folder has none yet.
 
@@ -114,11 +109,7 @@ class SkillsLoader:
         ``~/.skills``; a given library is used instead of both. `kept` skills stay in memory.
         """
         roots = [root for root in (skills_root, global_root) if root is not None]
-        if library is None:
-            library = SkillLibrary.from_roots(
-                roots, index_dir=index_dir, model=model, languages=languages
-            )
-        self.library = library
+        self.library = SkillLibrary.from_roots(roots, **options) if library is None else library
         self._kept: dict[str, tuple[str, Skill]] = {}
         self._room = kept
         self._log = DiagnosticLog(
@@ -135,7 +126,7 @@ class SkillsLoader:
     def load_skill_metadata(self, skill_name: str) -> SkillMetadata | None:
         """Return the metadata of a skill, or None if there is no such skill."""
         self.reload()
-        return self._or_none(lambda: SkillMetadata.of(self.find(skill_name)))
+        return self._or_none(lambda: SkillMetadata.of(find_skill(self.library, skill_name)))
 
     def load_all_metadata(self) -> list[SkillMetadata]:
         """Return the metadata of all skills that models may be offered, by name."""
@@ -159,16 +150,11 @@ class SkillsLoader:
         self.reload()
         return tuple(name for name in wanted if self._load(name) is not None)
 
-    def find(self, skill_name: str, version: str | None = None) -> Document:
-        """Find a skill as of the last look at the disk, as `find_skill` does."""
-        return find_skill(self.library, skill_name, version or "")
-
     def read(self, document: Document) -> Skill:
-        """Read a skill that `find` found, unless it is kept; `ParseError` if it is unreadable."""
+        """Read a skill that was found, unless it is kept; `ParseError` if it is unreadable."""
         seen, skill = self._kept.pop(document.doc_id, ("", None))
         if skill is None or seen != document.content_hash:
-            data, _ = read_skill_md(Path(document.path))
-            seen, content = content_hash(data), decode_skill_md(data)[0]
+            content, seen = read_skill_text(Path(document.path))
             skill = Skill(**dict(SkillMetadata.of(document)), content=content)
         if seen == document.content_hash:  # else it changed just now
             self._kept[document.doc_id] = seen, skill
@@ -177,7 +163,7 @@ class SkillsLoader:
         return skill
 
     def _load(self, skill_name: str, version: str | None = None) -> Skill | None:
-        return self._or_none(lambda: self.read(self.find(skill_name, version)))
+        return self._or_none(lambda: self.read(find_skill(self.library, skill_name, version or "")))
 
     def _or_none(self, load: Callable[[], _T]) -> _T | None:
         """Load something, or log why it cannot be loaded."""
@@ -230,15 +216,17 @@ class SkillsManager:
 
     def get_metadata_summary(self) -> str:
         """Return a line for each skill; the last one says how many do not fit, and what to do."""
+        return self.listing(self._summary_chars)
+
+    def listing(self, room: int = MAX_LIST_CHARS) -> str:
+        """Return such lines of all skills, for another budget in characters."""
         self.reload()
-        return self.lines_of(self.library.list(), self._summary_chars)
+        return self.lines_of(self.library.list(), room)
 
     def lines_of(self, found: Sequence[Document | Hit], room: int) -> str:
-        """Return such lines of some skills, for another budget in characters."""
-        lines = (
-            skill_line(self.library.handle(each), one_line(each.description, MAX_DESCRIPTION_CHARS))
-            for each in found
-        )
+        """Return such lines of some skills."""
+        overviews = (overview(self.library, each) for each in found)
+        lines = (skill_line(each["name"], each["description"]) for each in overviews)
         return fit_lines(lines, len(found), room, _LEFT_OUT)[0]
 
 
@@ -291,15 +279,7 @@ class GetSkillArgs(ToolArguments):
 
 def list_skills(ctx: ToolContext, args: ListSkillsArgs) -> ToolResult:
     """List all skills, a line each; if there are very many, the first and the number of others."""
-
-    def list_all(manager: SkillsManager) -> str:
-        manager.reload()
-        return (
-            manager.lines_of(manager.library.list(), MAX_LIST_CHARS)
-            or "There are no skills; go on without."
-        )
-
-    return _answer(ctx, list_all)
+    return _answer(ctx, lambda manager: manager.listing() or "There are no skills; go on without.")
 
 
 def search_skills(ctx: ToolContext, args: SearchSkillsArgs) -> ToolResult:
@@ -320,7 +300,7 @@ def get_skill(ctx: ToolContext, args: GetSkillArgs) -> ToolResult:
 
     def get(manager: SkillsManager) -> str:
         manager.reload()
-        document = manager.loader.find(args.name)
+        document = find_skill(manager.library, args.name)
         content = visible(manager.loader.read(document).content)
         needs = _needs(manager.library, document, ctx.active_skills)
         name = manager.library.handle(document)
@@ -339,31 +319,34 @@ def skills_prompt(manager: SkillsManager | None) -> str:
 def toolset(ctx: ToolContext) -> Toolset:
     """Return the three tools over a context; each answers with a `ToolResult` as JSON."""
 
-    def answer(function: Callable[[ToolContext, Any], ToolResult], args: Any) -> JsonValue:
-        return function(ctx, args).model_dump(exclude_none=True)
+    def tool(
+        function: Callable[[ToolContext, Any], ToolResult], args: type[ToolArguments], about: str
+    ) -> Tool:
+        name = function.__name__
+        return Tool(name, about, args, lambda a: function(ctx, a).model_dump(exclude_none=True))
 
-    return Toolset([Tool(f.__name__, about, args, partial(answer, f)) for f, args, about in _TOOLS])
-
-
-_TOOLS = (
-    (
-        list_skills,
-        ListSkillsArgs,
-        "List all skills with what each is for. Only to browse; for a task use search_skills.",
-    ),
-    (
-        search_skills,
-        SearchSkillsArgs,
-        "Find skills for a task: name and description of each, best first. Then get_skill; if no"
-        " skill fits, go on without one.",
-    ),
-    (
-        get_skill,
-        GetSkillArgs,
-        "Get the full content of a skill and follow its instructions. If it names skills to get"
-        " first, get these before you follow it.",
-    ),
-)
+    return Toolset(
+        [
+            tool(
+                list_skills,
+                ListSkillsArgs,
+                "List all skills with what each is for. Only to browse; for a task use"
+                " search_skills.",
+            ),
+            tool(
+                search_skills,
+                SearchSkillsArgs,
+                "Find skills for a task: name and description of each, best first. Then get_skill;"
+                " if no skill fits, go on without one.",
+            ),
+            tool(
+                get_skill,
+                GetSkillArgs,
+                "Get the full content of a skill and follow its instructions. If it names skills to"
+                " get first, get these before you follow it.",
+            ),
+        ]
+    )
 
 
 def _answer(ctx: ToolContext, make: Callable[[SkillsManager], str]) -> ToolResult:

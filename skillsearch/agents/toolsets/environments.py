@@ -8,27 +8,199 @@ from __future__ import annotations
 import difflib
 import logging
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Unpack
 
-from skillsearch.agents.tools.library_tools import SearchSkillsArgs
-from skillsearch.agents.tools.tool import Tool, Toolset
-from skillsearch.agents.toolsets.environment_skills import (
-    DESCRIPTION_CHARS,
-    SkillChoice,
-    SkillInfo,
-    SkillLoader,
-)
+from pydantic import Field
+
+from skillsearch.agents.prompt import MAX_NAME_CHARS, fit_lines, skill_line
+from skillsearch.agents.tools.failures import DiagnosticLog, message_of
+from skillsearch.agents.tools.library_tools import LibraryOptions, SearchSkillsArgs
+from skillsearch.agents.tools.tool import Tool, ToolArguments, ToolResult, Toolset, with_names
 from skillsearch.config import Settings, load_settings
-from skillsearch.errors import EnvironmentNotFoundError
+from skillsearch.errors import EnvironmentNotFoundError, ParseError
+from skillsearch.files.paths import printable
+from skillsearch.index.documents import Document
+from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.setting_values import is_environment_name
-from skillsearch.types import Languages
+from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
+from skillsearch.skills.parser import read_sections, read_skill_text
+from skillsearch.text.safe_text import one_line, visible
+from skillsearch.types import Diagnostic, Hit
 
 DEFAULT_ENVIRONMENT = "default"
+DESCRIPTION_CHARS = 8000
+"""The length at which hosts cut a list of skills."""
+MIN_DESCRIPTION_CHARS = 128
+"""Room to say that nothing is listed."""
+MAX_ENUM = 256
+MAX_LISTED_IDS = 50
+"""Ids that an error lists; if there are more, it lists only the nearest."""
 
-_NEAREST_NAMES = 5
+_BASE = "Execute a skill."
+_HEAD = f"{_BASE} Available skills:\n"
+_CUT = "(showing {shown} of {total} skills; find the others with search_skills)"
+_NEAREST = 5
 _MAX_ASKED_CHARS = 200
+_LISTING_CODES = frozenset({"folder-unreadable", "too-many-folders"})
+_WARNINGS = {  # by what the code of an error begins with
+    "frontmatter-missing": "No frontmatter found in",
+    "description-missing": "Missing name or description in",
+    "frontmatter-": "Failed to parse frontmatter in",
+    "yaml-": "Failed to parse frontmatter in",
+}
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SkillInfo:
+    """A skill of an environment; its id is its folder, relative to the folder of all skills."""
+
+    id: str
+    name: str
+    description: str
+    path: str
+
+    @classmethod
+    def of(cls, found: Document | Hit) -> SkillInfo:
+        """Describe a skill that a library found; its id there is ``root:folder``."""
+        folder = found.doc_id.partition(":")[2]
+        return cls(folder, found.name, found.description, found.path)
+
+    def shown(self) -> dict[str, str]:
+        """Return id, name and description for a model, each on one safe line."""
+        return {
+            "id": one_line(self.id),
+            "name": one_line(self.name, MAX_NAME_CHARS),
+            "description": one_line(self.description, MAX_DESCRIPTION_CHARS),
+        }
+
+
+class SkillLoader:
+    """The skills below one folder that models may be offered; others are logged once."""
+
+    def __init__(self, skills_dir: str | Path, **options: Unpack[LibraryOptions]) -> None:
+        """Take a folder, which may not exist yet; nothing is read until skills are loaded."""
+        self.skills_dir = Path(skills_dir).expanduser().absolute()
+        self._options = options
+        self._skills: list[SkillInfo] | None = None
+        self._log = DiagnosticLog(logger, self._warning)
+
+    def load_all(self) -> list[SkillInfo]:
+        """Return the skills now in the folder, by id; unchanged files are not read again."""
+        library = self._library
+        if self._skills is None or library.refresh():
+            self._skills = sorted(map(SkillInfo.of, library.list()), key=lambda info: info.id)
+        self._log.update(library.diagnostics)
+        return list(self._skills)
+
+    def search(self, query: str, n: int = 5, threshold: float | None = None) -> list[SkillInfo]:
+        """Find the skills that fit a request, best first, among those that were last loaded."""
+        return [SkillInfo.of(hit) for hit in self._library.search(query, n, threshold)]
+
+    @cached_property
+    def _library(self) -> SkillLibrary:
+        return SkillLibrary.from_roots(self.skills_dir, **self._options)
+
+    def _warning(self, found: Diagnostic) -> str | None:
+        """Return what to log of a diagnostic: errors, and anything about the folder itself."""
+        is_error = found.severity == "error"
+        if found.path == printable(self.skills_dir) or (is_error and found.code in _LISTING_CODES):
+            return f"Failed to read skills directory: {found.path}: {found.message}"
+        if not is_error:
+            return None
+        for start, head in _WARNINGS.items():
+            if found.code.startswith(start):
+                return f"{head} {found.path}: {found.message}"
+        return f"Failed to load skill: {Path(found.path).parent.name}: {found.message}"
+
+
+class _SkillArguments(ToolArguments):
+    skill: str = Field(description="The skill ID to execute")
+
+
+class SkillChoice:
+    """The skills that a model chooses from, as they were at one time, and their `tool`.
+
+    `lines` lists those that the tool's description has room for; `is_whole` if these are all.
+    """
+
+    def __init__(self, skills: Sequence[SkillInfo], description_chars: int) -> None:
+        """Take skills with distinct ids, and the room that the tool's description has."""
+        if description_chars < MIN_DESCRIPTION_CHARS:
+            raise ValueError(
+                f"description_chars is {description_chars}; use {MIN_DESCRIPTION_CHARS} or more"
+            )
+        self.skills = list(skills)
+        self._by_id = {info.id: info for info in skills}
+        shown = (info.shown() for info in skills)
+        lines = (skill_line(info["name"], info["description"]) for info in shown)
+        room = description_chars - len(_HEAD)
+        self.lines, count = fit_lines(lines, len(skills), room, _CUT)
+        self.is_whole = count == len(skills)
+        self._ids = tuple(dict.fromkeys(one_line(info.id) for info in skills))
+        has_enum = self.is_whole and len(self._ids) <= MAX_ENUM
+        has_enum = has_enum and sum(map(len, self._ids)) <= description_chars
+        self.tool = Tool(
+            "skill",
+            _HEAD + self.lines if skills else _BASE,
+            with_names(_SkillArguments, self._ids if has_enum else None),
+            lambda args: self.execute(args.skill).model_dump(exclude_none=True),
+        )
+
+    def get(self, id: str) -> SkillInfo | None:
+        """Return the skill with an id, or the only one with it in another case or as its name."""
+        if id in self._by_id:
+            return self._by_id[id]
+        wanted = _folded(id)
+        found = [info for info in self.skills if _folded(info.id) == wanted]
+        found = found or [info for info in self.skills if _folded(info.name) == wanted]
+        return found[0] if len(found) == 1 else None
+
+    def execute(self, id: str) -> ToolResult:
+        """Return the instructions of a skill, found as in `get`, as they are on disk now."""
+        if info := self.get(id):
+            try:
+                body = read_sections(read_skill_text(Path(info.path))[0])[1]
+            except ParseError as exc:
+                return _failed(f"Failed to read skill content: {message_of(exc)}")
+            return ToolResult(success=True, output=visible(body).strip())
+        asked, shown, others = one_line(id[:_MAX_ASKED_CHARS]), self._ids, ""
+        if len(self._ids) > MAX_LISTED_IDS:
+            near = difflib.get_close_matches(asked, self._ids, n=_NEAREST, cutoff=0.3)
+            shown = tuple(near) or self._ids[:_NEAREST]
+            who = "the tool's description lists" if self.is_whole else "search_skills finds"
+            others = f" ({who} others)"
+        return _failed(f"Skill not found: {asked}. Available skills: {', '.join(shown)}{others}")
+
+
+def _failed(error: str) -> ToolResult:
+    return ToolResult(success=False, error=error)
+
+
+def _folded(text: str) -> str:
+    return one_line(text).casefold()
+
+
+base_skill_tool = Tool(
+    "skill", _BASE, _SkillArguments, lambda _args: _failed("Environment not available").model_dump()
+)
+"""The tool before there is an environment."""
+
+
+def create_skill_tool_with_description(
+    skills: Sequence[SkillInfo], *, description_chars: int = DESCRIPTION_CHARS
+) -> Tool:
+    """Return the tool that executes some skills, with these skills in its definition.
+
+    If the description has no room for all, it lists the first and says so. If it has, and there are
+    at most 256, the argument has an enum of their ids.
+    """
+    return SkillChoice(skills, description_chars).tool
 
 
 class Environment:
@@ -43,24 +215,18 @@ class Environment:
         name: str,
         skills_dir: str | Path | None = None,
         *,
-        index_dir: str | Path | None = None,
-        model: str = "onnx",
-        languages: Languages = "auto",
         threshold: float | None = None,
         description_chars: int = DESCRIPTION_CHARS,
+        **options: Unpack[LibraryOptions],
     ) -> None:
         """Create an environment whose skills are not loaded yet.
 
         The threshold is the lowest accepted score of a search; `description_chars` is the room in
-        the tool's description. The other arguments are those of `SkillLibrary.from_roots`.
+        the tool's description.
         """
         self.name = name
         self.skills_loaded = False
-        self._loader = None
-        if skills_dir is not None:
-            self._loader = SkillLoader(
-                skills_dir, index_dir=index_dir, model=model, languages=languages
-            )
+        self._loader = None if skills_dir is None else SkillLoader(skills_dir, **options)
         self._threshold = threshold
         self._description_chars = description_chars
         self._registered: dict[str, Tool] = {}
@@ -77,33 +243,28 @@ class Environment:
 
     def list_skills(self) -> list[SkillInfo]:
         """Return the loaded skills, by id."""
-        self._load_once()
-        return list(self._choice.skills)
+        return list(self._loaded().skills)
 
     def get_skill(self, id: str) -> SkillInfo | None:
         """Return a loaded skill by its id, or by id in another case or name if that is unique."""
-        self._load_once()
-        return self._choice.get(id)
+        return self._loaded().get(id)
 
     def get_skills_info_for_tool_description(self) -> str:
         """Return the lines in the tool's description that list the loaded skills."""
-        self._load_once()
-        return self._choice.lines
+        return self._loaded().lines
 
     def get_skills_directory(self) -> Path | None:
         """Return the folder of the skills, if there is one."""
-        self._load_once()
+        self._loaded()
         return None if self._loader is None else self._loader.skills_dir
 
     def search_skills(
         self, query: str, n: int = 5, threshold: float | None = None
     ) -> list[dict[str, str]]:
         """Find the skills that fit a request: id, name and description of each, best first."""
-        self._load_once()
-        if self._loader is None:
-            return []
+        self._loaded()
         cut = self._threshold if threshold is None else threshold
-        return [hit.shown() for hit in self._loader.search(query, n, cut)]
+        return [hit.shown() for hit in self._loader.search(query, n, cut)] if self._loader else []
 
     def register_tool(self, tool: Tool) -> None:
         """Offer another tool; it replaces a registered one of that name, but no tool for skills."""
@@ -111,29 +272,30 @@ class Environment:
 
     def list_tools(self) -> tuple[Tool, ...]:
         """Look at the folder, and return the tools for what is there now."""
-        if self.skills_loaded and self._loader is not None:
-            skills = self._loader.load_all()
-            if skills != list(self._choice.skills):
-                self._choice = SkillChoice(skills, self._description_chars)
-        self._load_once()
-        search = Tool(
-            "search_skills",
-            "Find skills for a task among all that there are: id, name and description of each,"
-            " best first, none if nothing fits. Then execute one with skill.",
-            SearchSkillsArgs,
-            lambda args: self.search_skills(args.query, args.n, args.threshold),
-        )
-        tools = (*self._registered.values(), self._choice.tool)
-        tools = tools if self._choice.is_whole else (*tools, search)
-        return tuple({tool.name: tool for tool in tools}.values())
+        if not self.skills_loaded:
+            self._loaded()
+        elif self._loader and (skills := self._loader.load_all()) != self._choice.skills:
+            self._choice = SkillChoice(skills, self._description_chars)
+        tools = self._registered | {"skill": self._choice.tool}
+        if not self._choice.is_whole:
+            tools["search_skills"] = Tool(
+                "search_skills",
+                "Find skills for a task among all that there are: id, name and description of each,"
+                " best first, none if nothing fits. Then execute one with skill.",
+                SearchSkillsArgs,
+                lambda args: self.search_skills(args.query, args.n, args.threshold),
+            )
+        return tuple(tools.values())
 
     def toolset(self) -> Toolset:
         """Return the tools for a host, which sees at every request what is there then."""
         return Toolset(self.list_tools)
 
-    def _load_once(self) -> None:
-        if not self.skills_loaded and self._loader is not None:
+    def _loaded(self) -> SkillChoice:
+        """Return the skills, loaded before or now."""
+        if not self.skills_loaded and self._loader:
             self.load_skills()
+        return self._choice
 
 
 class ServerEnvironment(Environment):
@@ -179,35 +341,30 @@ class ServerEnvironment(Environment):
         settings = self._settings()
         there = _environments(settings.environments)
         if name not in there:
-            nearest = difflib.get_close_matches(name[:_MAX_ASKED_CHARS], there, n=_NEAREST_NAMES)
+            nearest = difflib.get_close_matches(name[:_MAX_ASKED_CHARS], there, n=_NEAREST)
             raise EnvironmentNotFoundError(name, tuple(nearest), tuple(there))
         self._active = name
         self._enter(name, settings)
 
     reload = load_from_config
 
-    def _load_once(self) -> None:
+    def _loaded(self) -> SkillChoice:
         if not self.skills_loaded:
             self.load_from_config()
+        return self._choice
 
     def _settings(self) -> Settings:
         return load_settings(environments=self._folder, environment=self._active)
 
     def _enter(self, name: str, settings: Settings) -> None:
         """Use an environment and load its skills."""
-        is_inside = _is_inside(settings.environments, name)
-        if not is_inside:
+        self.name, self._loader, self._threshold = name, None, settings.threshold
+        if _is_inside(settings.environments, name):
+            folder = settings.environments / name / "skills"
+            self._loader = SkillLoader(folder, model=settings.model, languages=settings.languages)
+        else:
             logger.warning("Failed to read skills directory: %s leads out of its folder", name)
-        registered = self._registered
-        super().__init__(
-            name,
-            settings.environments / name / "skills" if is_inside else None,
-            model=settings.model,
-            languages=settings.languages,
-            threshold=settings.threshold,
-            description_chars=self._description_chars,
-        )
-        self._registered = registered
+            self._choice = SkillChoice((), self._description_chars)
         self.load_skills()
         self.skills_loaded = True
 

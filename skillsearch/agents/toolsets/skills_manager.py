@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Unpack
 
 from pydantic import Field
 
-from skillsearch.agents.tools.library_tools import find_skill
+from skillsearch.agents.tools.library_tools import LibraryOptions, find_skill
 from skillsearch.agents.tools.tool import SearchArgs, Tool, ToolArguments, Toolset
 from skillsearch.config import load_settings
 from skillsearch.errors import RootError, SkillError, SkillNotFoundError
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.roots.sources import place_of
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import Languages
 
 ASSET_FOLDERS = ("references", "assets", "scripts")
 """The only folders of a skill that the tools read."""
@@ -57,21 +57,16 @@ class SkillsManager:
         skills_root: str | Path | None = None,
         *,
         library: SkillLibrary | None = None,
-        index_dir: str | Path | None = None,
-        model: str = "onnx",
-        languages: Languages = "auto",
+        **options: Unpack[LibraryOptions],
     ) -> None:
         """Look at a folder, by default at the roots of the settings, or take a library."""
         if library is not None:
             self.roots = tuple(root.path for root in library.roots)
             self.library = library
             return
-        named: tuple[Path | str, ...] = (skills_root,) if skills_root is not None else ()
-        named = named or load_settings().roots or ("skills",)
-        self.roots = tuple(place_of(root) for root in named)
-        self.library = SkillLibrary.from_roots(
-            named, index_dir=index_dir, model=model, languages=languages
-        )
+        named = (load_settings().roots or ("skills",)) if skills_root is None else (skills_root,)
+        self.roots = tuple(map(place_of, named))
+        self.library = SkillLibrary.from_roots(named, **options)
 
     def create_root(self) -> Path:
         """Create the folder with a README, unless they exist; `RootError` if that fails."""
@@ -118,9 +113,7 @@ class SkillsManager:
 
     def get_skill_script_path(self, skill_name: str, script_name: str) -> str:
         """Return the absolute path of a file below a skill's ``scripts``, or why there is none."""
-        return self._text(
-            skill_name, lambda doc_id: str(self.library.script_path(doc_id, script_name))
-        )
+        return self._text(skill_name, lambda id: str(self.library.script_path(id, script_name)))
 
     def list_skill_assets(self, skill_name: str) -> list[str]:
         """Return the paths of a skill's files in `ASSET_FOLDERS`; none for an unknown skill."""

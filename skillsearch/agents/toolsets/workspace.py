@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
@@ -17,19 +18,19 @@ from uuid import uuid4
 from pydantic import Field
 
 from skillsearch import errors
-from skillsearch.agents.prompt import render_loaded
+from skillsearch.agents.prompt import LoadedPrompt, PromptSkill, render_available, render_loaded
 from skillsearch.agents.session import SkillSession
-from skillsearch.agents.session_state import StateDelta
+from skillsearch.agents.session_state import LoadedEntry, StateDelta
+from skillsearch.agents.tools.failures import message_of
 from skillsearch.agents.tools.library_tools import library_tools
 from skillsearch.agents.tools.run_tools import Name, OfSkillArgs, run_tool
 from skillsearch.agents.tools.tool import Deferred, Tool, Toolset, with_names
-from skillsearch.agents.toolsets import disclosure
-from skillsearch.agents.toolsets.disclosure import doc_paths
-from skillsearch.execution.types import ArtifactRef
+from skillsearch.config import MAX_QUERY_CHARS
+from skillsearch.index.documents import Document
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.setting_values import MAX_N
 from skillsearch.text.safe_text import listed, one_line
-from skillsearch.types import JsonValue
+from skillsearch.types import Hit, JsonValue
 
 if TYPE_CHECKING:
     from skillsearch.execution.runner import SkillRunner
@@ -47,6 +48,15 @@ write results below out/, and name them in output_files to get them back."""
 
 MAX_DOCS = 200
 """Documents that one call may name."""
+MAX_NAMED = 256
+"""Up to this many, the definitions of the tools name all skills, as in trpc-agent-go."""
+MAX_NAMED_CHARS = 16_384
+"""As many of the longest names that the specification allows, 64 characters."""
+DESCRIBED = 100
+FOUND = 5
+MAX_DOC_BYTES = 1 << 18
+MAX_DOCS_BYTES = 1 << 20
+"""For all documents of one skill together, with their paths."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 """When a skill was loaded if the state does not tell."""
 _MAX_SHOWN_CHARS = 200
@@ -147,15 +157,15 @@ class WorkspaceToolset:
         be searched for it.
         """
         self._refresh()
-        available = disclosure.describe_skills(self.library, query, self._overview)
+        available = describe_skills(self.library, query, self._overview)
         loaded = []
         for entry in sorted(self.session.loaded(), key=lambda entry: entry.since or _LONG_AGO):
             try:
-                loaded.append(disclosure.read_loaded(self.library, entry))
+                loaded.append(read_loaded(self.library, entry))
             except errors.SkillNotFoundError:
                 self._tell(self.session.unload(entry.name))
         parts = [available, self._guidance if available else "", render_loaded(loaded)]
-        return "\n\n".join(part for part in parts if part)
+        return "\n\n".join(filter(None, parts))
 
     def begin_turn(self) -> StateDelta:
         """Forget what was loaded for the previous turn, and return what that changed."""
@@ -166,9 +176,9 @@ class WorkspaceToolset:
         return self._tell(self.session.end_request())
 
     def _tools(self) -> Iterator[Tool]:
-        if len(self.library) <= disclosure.MAX_NAMED:
+        if len(self.library) <= MAX_NAMED:
             self._refresh()  # beyond that, no definition names a skill
-        names = disclosure.all_names(self.library)
+        names = all_names(self.library)
         find = " search_skills finds its name." if names is None else ""
         yield Tool(
             "skill_load",
@@ -196,7 +206,9 @@ class WorkspaceToolset:
                 self._runner,
                 self._place,
                 is_loaded=self.session.is_loaded,
-                on_saved=self._record,
+                on_saved=lambda saved: self._tell(
+                    self.session.record_artifacts(saved, self._call_id())
+                ),
                 session=self._run_session,
                 names=names,
             )
@@ -241,9 +253,6 @@ class WorkspaceToolset:
         name = self._find(asked)
         return name, Path(self.library.find(name).path).parent
 
-    def _record(self, saved: Sequence[ArtifactRef]) -> None:
-        self._tell(self.session.record_artifacts(saved, self._call_id()))
-
     def _find(self, asked: str) -> str:
         """Return the session's name for a skill that a call names."""
         if not asked.strip():
@@ -280,19 +289,104 @@ class WorkspaceToolset:
         if on_event is None:
             return tool
 
-        def told(args: Any, make: Callable[[], JsonValue | Deferred]) -> JsonValue | Deferred:
+        def told(args: Any, part: Callable[[Any], JsonValue | Deferred], given: Any) -> Any:
             """Do a part of a call; if it is the last one, tell the result."""
             self._in_call = StateDelta()
-            result = make()
+            result = part(given)
             if isinstance(result, Deferred):
-                finish = result.finish
-                return replace(result, finish=lambda got: told(args, lambda: finish(got)))
+                return replace(result, finish=partial(told, args, result.finish))
             skill = getattr(args, "skill", "")
             on_event(ToolEvent("tool.response", tool.name, skill, result, self._in_call))
             return result
 
-        return replace(tool, function=lambda args: told(args, lambda: tool.function(args)))
+        return replace(tool, function=lambda args: told(args, tool.function, args))
 
 
 def _joined(names: Iterable[str]) -> str:
     return listed((one_line(name, _MAX_SHOWN_CHARS) for name in names), _MAX_SHOWN_DOCS)
+
+
+def all_names(library: SkillLibrary, *, max_chars: int = MAX_NAMED_CHARS) -> tuple[str, ...] | None:
+    """Return the names that skills are loaded by; None if they are too many or too long."""
+    listed = library.list()
+    if len(listed) > MAX_NAMED:
+        return None
+    names = tuple(dict.fromkeys(library.handle(document) for document in listed))
+    return names if sum(map(len, names)) <= max_chars else None
+
+
+def describe_skills(
+    library: SkillLibrary, query: str | None = None, most: int | None = None
+) -> str:
+    """Render names and descriptions of the skills that an agent may load, with what is left out.
+
+    Given a request, the best skills for it are described, by default `FOUND`, else the first, by
+    default `DESCRIBED`. `SkillSearchError` if the skills cannot be searched.
+    """
+    listed = library.list()
+    if not listed:
+        return ""
+    names = all_names(library)
+    request = (query or "").strip()[:MAX_QUERY_CHARS]
+    is_complete = names is not None and not request
+    shown: Sequence[Document | Hit] = listed if is_complete else listed[: most or DESCRIBED]
+    if request:
+        shown = library.search(request, most or FOUND)
+    skills = [PromptSkill(library.handle(skill), skill.description) for skill in shown]
+    if is_complete:
+        return render_available(skills, most or DESCRIBED)
+    text = render_available(skills) or "Available skills: none seems to fit this request."
+    if len(shown) == len(listed):
+        return text
+    by_name = "skill_load takes any other by its name"
+    others = "find the others with search_skills" if names is None else by_name
+    return f"{text}\n(showing {len(shown):,} of {len(listed):,} skills; {others})"
+
+
+def doc_paths(library: SkillLibrary, name: str) -> dict[str, str]:
+    """Return the documents of a skill: for each path as a model sees it, the path to read."""
+    return {one_line(path): path for path in library.doc_files(name)}
+
+
+def read_loaded(
+    library: SkillLibrary, entry: LoadedEntry, *, room: int = MAX_DOCS_BYTES
+) -> LoadedPrompt:
+    """Read the body and the selected documents of a loaded skill that still exist.
+
+    Each document has at most `MAX_DOC_BYTES`, all of them `room`. `SkillNotFoundError` if the
+    library no longer has the skill.
+    """
+    try:
+        body = library.get(entry.name).body
+        there = doc_paths(library, entry.name)
+    except errors.SkillNotFoundError:
+        raise
+    except errors.SkillError as exc:
+        return LoadedPrompt(entry.name, f"[not shown: {message_of(exc)}]")
+    shown = list(there) if entry.include_all_docs else [doc for doc in entry.docs if doc in there]
+    docs = []
+    for number, path in enumerate(shown):
+        room -= len(path)
+        if room < 1:
+            left = len(shown) - number - 1
+            docs.append((path, f"[not shown: no room for this and {left:,} more]"))
+            break
+        content, used = _content(library, entry.name, there[path], min(room, MAX_DOC_BYTES))
+        room -= used
+        docs.append((path, content))
+    return LoadedPrompt(entry.name, body, docs)
+
+
+def _content(library: SkillLibrary, name: str, path: str, limit: int) -> tuple[str, int]:
+    """Return a document or its beginning, and the room it takes, which even binary data does."""
+    try:
+        page = library.read(name, path, limit=limit)
+    except errors.SkillError as exc:
+        note = f"[not shown: {message_of(exc)}]"
+        return note, len(note)
+    content = page.content
+    if page.encoding == "base64":
+        content = f"[not shown: {page.size:,} bytes that are not UTF-8 text]"
+    elif page.next_offset is not None:
+        content += f"\n[truncated: only the first {page.next_offset:,} of {page.size:,} bytes]"
+    return content, min(page.size, limit)

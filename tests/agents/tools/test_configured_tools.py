@@ -8,6 +8,7 @@ import pytest
 
 import skillsearch
 from skillsearch import SkillIndex
+from skillsearch.agents.tools import library_tools
 from skillsearch.agents.tools.library_tools import (
     MAX_DESCRIPTION_CHARS,
     SearchSkillsArgs,
@@ -16,6 +17,8 @@ from skillsearch.agents.tools.library_tools import (
     tool_specs,
 )
 from skillsearch.errors import IndexNotFoundError, QueryError, SkillSearchError
+from skillsearch.index.opening import OpenIndexes
+from skillsearch.library.skill_library import SkillLibrary
 
 
 @pytest.fixture
@@ -91,18 +94,22 @@ def test_descriptions_are_one_bounded_line_without_tricks(configured, drinks, ma
     assert text.endswith("…")
 
 
-def test_an_index_is_opened_once_for_each_generation(configured, drinks, make_skill, monkeypatch):
+def test_an_index_is_opened_once_for_each_generation(configured, drinks, index_dir, make_skill):
     """The second call reuses it; a newer generation on disk is picked up."""
     opened = []
-    read = SkillIndex.open
-    monkeypatch.setattr(SkillIndex, "open", lambda folder: opened.append(folder) or read(folder))
-    search_skills("tea")
-    search_skills("coffee")
-    assert len(opened) == 1
+    indexes = OpenIndexes(lambda folder: opened.append(folder) or SkillLibrary.open(folder))
+
+    def search(query):
+        return library_tools.configured(indexes).search(SearchSkillsArgs(query=query))
+
+    search("tea")
+    search("coffee")
+    assert opened == [index_dir]
     make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
     configured()
-    assert search_skills("mix cocktails")[0]["name"] == "mix-cocktails"
-    assert len(opened) == 2
+    assert search("mix cocktails")[0]["name"] == "mix-cocktails"
+    assert opened == [index_dir, index_dir]
+    assert search_skills("mix cocktails") == search("mix cocktails")
 
 
 @pytest.mark.parametrize(

@@ -411,3 +411,10 @@ def test_calls_wait_for_each_other():
     for thread in threads:
         thread.join()
     assert most == [1] * 8
+
+
+def test_frameworks_get_the_bare_result_or_the_error():
+    """Arguments by keyword, whatever they are called."""
+    toolset = Toolset([Tool("echo", "Echo.", NoArgs, lambda args: ["done"])])
+    assert toolset.result("echo") == ["done"]
+    assert toolset.result("echo", name=1, self=2)["error"]["code"] == "invalid-arguments"

@@ -372,7 +372,7 @@ def test_a_skill_that_changes_while_it_is_read_is_not_kept(manager, root):
     """Else what was there for a moment would stay."""
     path = root / "steep-tea" / "SKILL.md"
     text = path.read_text()
-    document = manager.loader.find("steep-tea")
+    document = manager.library.find("steep-tea")
     path.write_text(text.replace("green", "black"))
     assert "black" in manager.loader.read(document).content
     path.write_text(text)

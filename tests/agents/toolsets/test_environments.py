@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from skillsearch.agents.tools.tool import Tool, ToolArguments, ToolResult, Toolset, arguments_schema
-from skillsearch.agents.toolsets.environment_skills import (
+from skillsearch.agents.toolsets.environments import (
     MIN_DESCRIPTION_CHARS,
+    Environment,
     SkillInfo,
     SkillLoader,
     base_skill_tool,
     create_skill_tool_with_description,
 )
-from skillsearch.agents.toolsets.environments import Environment
 from skillsearch.errors import QueryError
 
 TEST = "This is a test skill for validating the skill loading mechanism"

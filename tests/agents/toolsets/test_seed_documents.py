@@ -16,13 +16,14 @@ from skillsearch.agents.session import SkillSession
 from skillsearch.agents.tools.tool import ToolResult, Toolset
 from skillsearch.agents.toolsets import chunks, context, skills_manager
 from skillsearch.agents.toolsets.chunks import LoadSkillChunkTool
-from skillsearch.agents.toolsets.environment_skills import (
+from skillsearch.agents.toolsets.environments import (
+    Environment,
+    ServerEnvironment,
     SkillInfo,
     SkillLoader,
     base_skill_tool,
     create_skill_tool_with_description,
 )
-from skillsearch.agents.toolsets.environments import Environment, ServerEnvironment
 from skillsearch.agents.toolsets.workspace import WorkspaceToolset
 from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.executors import select_executor
@@ -292,7 +293,8 @@ def arguments_of(function):
     return {
         parameter.name: parameter.default
         for parameter in parameters
-        if parameter.name != "self" and parameter.kind is not parameter.KEYWORD_ONLY
+        if parameter.name != "self"
+        and parameter.kind not in {parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD}
     }
 
 

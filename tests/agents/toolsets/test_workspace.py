@@ -10,8 +10,13 @@ from hypothesis import strategies as st
 
 from skillsearch.agents.session import SkillSession
 from skillsearch.agents.tools.tool import Toolset
-from skillsearch.agents.toolsets.disclosure import MAX_NAMED
-from skillsearch.agents.toolsets.workspace import GUIDANCE, MAX_DOCS, RUN_GUIDANCE, WorkspaceToolset
+from skillsearch.agents.toolsets.workspace import (
+    GUIDANCE,
+    MAX_DOCS,
+    MAX_NAMED,
+    RUN_GUIDANCE,
+    WorkspaceToolset,
+)
 from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.executors import select_executor
 from skillsearch.execution.runner import SkillRunner

@@ -6,7 +6,7 @@ import pytest
 
 from skillsearch.agents.prompt import LoadedPrompt
 from skillsearch.agents.session_state import LoadedEntry
-from skillsearch.agents.toolsets.disclosure import (
+from skillsearch.agents.toolsets.workspace import (
     MAX_DOC_BYTES,
     MAX_DOCS_BYTES,
     MAX_NAMED,
