@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, astuple, dataclass
 from statistics import median
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from skillsearch.agents.prompt import PromptSkill, render_available, render_overview
 from skillsearch.budget.hosts import HOSTS, ListedSkill, Listing, list_in
@@ -29,12 +29,8 @@ class Size:
         return Size(self.characters + other.characters, self.tokens + other.tokens)
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredSkill:
-    """A skill and the size of each of its levels; a hidden one has no overview.
-
-    ``xml`` is the overview as the specification's library writes it, with the location.
-    """
+class MeasuredSkill(NamedTuple):
+    """A skill and the size of each level; a hidden one has no overview, as lines or as XML."""
 
     skill: ListedSkill
     overview: Size
@@ -42,18 +38,12 @@ class MeasuredSkill:
     body: Size
     documents: Size
 
-    @property
-    def everything(self) -> Size:
-        """Body and documents."""
-        return self.body + self.documents
-
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The cost of one level of all skills: ``overview``, ``bodies`` or ``all``.
+    """The cost of ``overview``, ``bodies`` or ``all`` of some skills, as share of the last.
 
-    The share is of the tokens of ``all``, None if that is empty; the median is over the skills that
-    have the level, and the largest has most tokens.
+    The median is over the skills that have the level, and the largest has most tokens.
     """
 
     name: str
@@ -80,10 +70,7 @@ class SearchCost:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A promise about tokens, and the measured figure; None if there is nothing to compare.
-
-    The claimed figure is the lowest saving that was promised, or the highest share.
-    """
+    """The lowest saving, or highest share, that was promised, and the measured one, if any."""
 
     name: str
     compares: str
@@ -132,10 +119,7 @@ def report_budget(
     window: int | None,
     hosts: Sequence[str] = tuple(HOSTS),
 ) -> BudgetReport:
-    """Work out the budget of skills in order of precedence, then by name, for searches of n hits.
-
-    The context window is in tokens, None if unknown.
-    """
+    """Work out the budget of skills by precedence and name, for searches of n hits."""
     listed = [skill.skill for skill in skills]
     return BudgetReport(
         skills=len(skills),
@@ -174,26 +158,21 @@ def measure_levels(skills: Sequence[MeasuredSkill]) -> tuple[Level, Level, Level
     every SKILL.md without its frontmatter; ``all`` bodies and text documents, as scripts and assets
     are not read into a prompt.
     """
-    everything = sum((skill.everything for skill in skills), Size())
-    offered = [skill for skill in skills if not skill.skill.hidden]
-    return (
-        _level("overview", offered, [skill.overview for skill in offered], everything),
-        _level("bodies", skills, [skill.body for skill in skills], everything),
-        _level("all", skills, [skill.everything for skill in skills], everything),
-    )
+    whole = [(one.body + one.documents, one.skill.name) for one in skills]
+    of = sum(size.tokens for size, _ in whole)
+    offered = [(one.overview, one.skill.name) for one in skills if not one.skill.hidden]
+    bodies = [(one.body, one.skill.name) for one in skills]
+    return _level("overview", offered, of), _level("bodies", bodies, of), _level("all", whole, of)
 
 
-def _level(
-    name: str, skills: Sequence[MeasuredSkill], sizes: Sequence[Size], everything: Size
-) -> Level:
-    total = sum(sizes, Size())
-    share = _ratio(total.tokens, everything.tokens)
+def _level(name: str, sizes: Sequence[tuple[Size, str]], everything: int) -> Level:
+    total = sum((size for size, _ in sizes), Size())
+    share = _ratio(total.tokens, everything)
     if not sizes:
         return Level(name, total, share, Size(), Size(), "")
-    middle = (median(lengths) for lengths in zip(*map(astuple, sizes), strict=True))
-    largest = max(range(len(sizes)), key=lambda number: sizes[number].tokens)
-    most = sizes[largest], skills[largest].skill.name
-    return Level(name, total, share, Size(*map(round, middle)), *most)
+    lengths = zip(*(astuple(size) for size, _ in sizes), strict=True)
+    middle = Size(*(round(median(found)) for found in lengths))
+    return Level(name, total, share, middle, *max(sizes, key=lambda pair: pair[0].tokens))
 
 
 def measure_search(skills: Sequence[MeasuredSkill], n: int) -> SearchCost:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from skillsearch.types import JsonValue
@@ -46,11 +46,7 @@ OPENCLAW_DESCRIPTION = 32
 
 @dataclass(frozen=True, slots=True)
 class ListedSkill:
-    """What hosts put into their listings; every text is on one line.
-
-    ``path`` is the SKILL.md file and ``root`` the root it was found under, both absolute, with
-    ``/`` as separator; ``short_path`` has ``~`` for the home folder.
-    """
+    """What hosts put into their listings: texts on one line, POSIX paths, one with ``~``."""
 
     name: str
     description: str
@@ -69,8 +65,7 @@ _Kept: TypeAlias = list[int | None]
 class Listing:
     """What a host would show of some skills: their names by fate, in order.
 
-    ``characters each`` is a limit on every single description, and `needed` then the size of the
-    longest; else it is the size of the uncut listing. `order` says which skills come first.
+    `needed` is the size of the uncut listing, or of the longest description if each has a limit.
     """
 
     host: str
@@ -89,15 +84,11 @@ class Listing:
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form: counts of all fates, names of all but ``whole``."""
         names = {fate.replace(" ", "_"): list(self.fates[fate]) for fate in FATES}
-        return {
-            "host": self.host,
-            "unit": self.unit,
-            "limit": self.limit,
-            "needed": self.needed,
-            "order": self.order,
-            "counts": {fate: len(found) for fate, found in names.items()},
-            **{fate: found for fate, found in names.items() if fate != "whole"},
-        }
+        record = asdict(self)
+        del record["fates"]
+        counts = {fate: len(found) for fate, found in names.items()}
+        del names["whole"]
+        return {**record, "counts": counts, **names}
 
 
 def list_in(host: str, skills: Sequence[ListedSkill], window: int | None) -> Listing:
@@ -106,24 +97,27 @@ def list_in(host: str, skills: Sequence[ListedSkill], window: int | None) -> Lis
     The context window is in tokens, None if unknown.
     """
     rule = HOSTS[host]
-    offered = [skill for skill in skills if not (rule.hides and skill.hidden)]
+    fates: dict[Fate, list[str]] = {fate: [] for fate in FATES}
+    offered = []
+    for skill in skills:
+        if rule.hides and skill.hidden:
+            fates["hidden"].append(skill.name)
+        elif rule.with_when:
+            text = " - ".join(filter(None, (skill.description, skill.when_to_use)))
+            offered.append(replace(skill, description=text))
+        else:
+            offered.append(skill)
     if rule.by_name:
         offered.sort(key=lambda skill: skill.name.casefold())
-    if rule.with_when:
-        texts = [" - ".join(filter(None, (one.description, one.when_to_use))) for one in offered]
-        pairs = zip(offered, texts, strict=True)
-        offered = [replace(skill, description=text) for skill, text in pairs]
     unit, limit = rule.budget(window)
     needed, kept = rule.fit(offered, unit, limit)
-    fates: dict[Fate, list[str]] = {fate: [] for fate in FATES}
     for skill, chars in zip(offered, kept, strict=True):
+        fate: Fate = "shortened" if chars else "name only"
         if chars is None:
-            fates["omitted"].append(skill.name)
+            fate = "omitted"
         elif chars >= len(skill.description):
-            fates["whole"].append(skill.name)
-        else:
-            fates["shortened" if chars else "name only"].append(skill.name)
-    fates["hidden"] = [skill.name for skill in skills if rule.hides and skill.hidden]
+            fate = "whole"
+        fates[fate].append(skill.name)
     names = {fate: tuple(found) for fate, found in fates.items()}
     return Listing(host, unit, limit, needed, rule.order, names)
 
@@ -192,10 +186,7 @@ class _Line(NamedTuple):
     description: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Codex:
-    """How Codex counts, and deals out its budget."""
-
+class _Codex(NamedTuple):
     unit: Unit
 
     def weigh(self, text: str) -> int:
@@ -219,11 +210,10 @@ class _Codex:
         spare = limit - sum(line.cost for line in lines)
         if spare >= 0:
             return [*self.deal_evenly(lines, spare)]
-        kept: _Kept = []
-        for line in lines:
-            fits = line.cost <= limit
-            limit -= line.cost if fits else 0
-            kept.append(0 if fits else None)
+        kept: _Kept = [None] * len(lines)
+        for number, line in enumerate(lines):
+            if line.cost <= limit:
+                kept[number], limit = 0, limit - line.cost
         return kept
 
     def deal_evenly(self, lines: Sequence[_Line], spare: int) -> list[int]:
@@ -254,10 +244,7 @@ def codex_kept(skills: Sequence[ListedSkill], unit: Unit, limit: int) -> tuple[i
 
     If they are too long, all descriptions are cut to the same length but for the short ones; if
     even the names do not fit, the last skills are omitted. Paths are written below an alias of
-    their root if that leaves more room.
-
-    Returns the size of the uncut listing, and how many characters of each description are kept,
-    without the ellipsis; None for an omitted skill.
+    their root if that leaves more room. The size returned is of the uncut listing.
     """
     codex = _Codex(unit)
     lines = [codex.line(skill, skill.path) for skill in skills]
@@ -283,14 +270,10 @@ def codex_kept(skills: Sequence[ListedSkill], unit: Unit, limit: int) -> tuple[i
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """How a host lists skills.
+    """How a host lists skills: its order, and what is kept of each for a budget.
 
-    Attributes:
-        fit: Skills and a budget → the size of the uncut listing, and what is kept of each.
-        limit: Its budget if the context window is unknown, or does not matter.
-        of_window: What its budget counts, and hundredths of a token of the window.
-        hides: Whether it leaves out skills that ask for that.
-        with_when: Whether ``when_to_use`` follows the description.
+    The budget is `limit`, or so many hundredths of each token of a known window. It may leave out
+    skills that ask for that, sort by name, and put ``when_to_use`` behind the description.
     """
 
     order: str

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import compress
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,7 +26,6 @@ from skillsearch.evaluation.types import (
     Qrels,
     QueryExample,
     RankedDocument,
-    Ranking,
     ReliabilityBin,
     Report,
     SystemAnswers,
@@ -68,9 +68,8 @@ def assess(
     At most so many `examples` of the worst and of the best queries of a system are shown. The
     `notes` follow those of the collection.
     """
-    qrels = answerable_qrels(
-        {query.query_id: collection.qrels.get(query.query_id, {}) for query in collection.queries}
-    )
+    queries = [query.query_id for query in collection.queries]
+    qrels = answerable_qrels({key: collection.qrels.get(key, {}) for key in queries})
     if not qrels:
         raise EvaluationError(
             f"No query of the collection {collection.name!r} has a relevant document, so there "
@@ -90,10 +89,8 @@ def assess(
     reports = []
     for system in systems:
         own = values[system.name]
-        worst, best = (
-            _examples(collection, qrels, system, chosen[:examples])
-            for chosen in _extremes(system.name, values)
-        )
+        found = _examples(collection, qrels, system, values)
+        worst, best = (tuple(one[:examples]) for one in found)
         reports.append(
             SystemReport(
                 name=system.name,
@@ -118,35 +115,29 @@ def assess(
     )
 
 
-def _extremes(
-    system: str, values: Mapping[str, Mapping[str, PerQuery]]
-) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
-    """Return queries with values: lowest first, and furthest above the worst other or 0 first."""
-    own = values[system][MAIN_MEASURE]
-    others = [of[MAIN_MEASURE] for name, of in values.items() if name != system]
-    gains = {
-        query: value - min((other[query] for other in others), default=0.0)
-        for query, value in own.items()
-    }
-    gaining = [pair for pair in own.items() if gains[pair[0]] > TIE]
-    gaining.sort(key=lambda pair: gains[pair[0]], reverse=True)
-    return sorted(own.items(), key=lambda pair: pair[1]), gaining
-
-
 def _examples(
-    collection: Collection, qrels: Qrels, system: SystemAnswers, chosen: Sequence[tuple[str, float]]
-) -> tuple[QueryExample, ...]:
-    texts = {query.query_id: query.text for query in collection.queries}
+    collection: Collection,
+    qrels: Qrels,
+    system: SystemAnswers,
+    values: Mapping[str, Mapping[str, PerQuery]],
+) -> tuple[list[QueryExample], list[QueryExample]]:
+    """Return all queries, lowest first, and those above the worst other or 0, furthest first."""
+    own = values[system.name][MAIN_MEASURE]
+    others = [of[MAIN_MEASURE] for name, of in values.items() if name != system.name]
     names = {document.doc_id: document.name for document in collection.documents}
-    examples = []
-    for query, value in chosen:
-        relevant = tuple(document for document, grade in qrels[query].items() if grade > 0)
-        top = tuple(
-            RankedDocument(document, names.get(document, document), score, document in relevant)
-            for document, score in system.answers.get(query, ())[:_SHOWN]
-        )
-        examples.append(QueryExample(query, texts[query], value, relevant, top))
-    return tuple(examples)
+    gains = {}
+    examples = {}
+    for query, text in ((one.query_id, one.text) for one in collection.queries):
+        if query in qrels:
+            gains[query] = own[query] - min((other[query] for other in others), default=0.0)
+            relevant = tuple(document for document, grade in qrels[query].items() if grade > 0)
+            top = tuple(
+                RankedDocument(document, names.get(document, document), score, document in relevant)
+                for document, score in system.answers.get(query, ())[:_SHOWN]
+            )
+            examples[query] = QueryExample(query, text, own[query], relevant, top)
+    best = sorted((one for one in gains if gains[one] > TIE), key=lambda one: -gains[one])
+    return sorted(examples.values(), key=lambda one: one.value), [examples[one] for one in best]
 
 
 def assess_part(
@@ -157,10 +148,7 @@ def assess_part(
     *,
     examples: int = 5,
 ) -> Report:
-    """Measure systems as `assess` does on some queries of a collection, called `part`.
-
-    The notes of the collection are not repeated.
-    """
+    """Measure systems on some queries of a collection, called `part`, without its notes."""
     name = f"{collection.name}: {part}"
     chosen = replace(collection, name=name, queries=tuple(queries), notes=())
     return assess(chosen, systems, examples=examples)
@@ -208,10 +196,7 @@ def with_languages(
 
 def _pairs(collection: Collection, qrels: Qrels, asked: Mapping[str, str]) -> dict[str, str]:
     """Return for each query, given with its language, whether it crosses; empty if unknown."""
-    relevant = {
-        query_id: {doc_id for doc_id, grade in qrels[query_id].items() if grade > 0}
-        for query_id in asked
-    }
+    relevant = {key: [one for one, grade in qrels[key].items() if grade > 0] for key in asked}
     needed = set().union(*relevant.values())
     written = languages_of(
         {
@@ -242,7 +227,7 @@ def assess_abstention(system: SystemAnswers, qrels: Qrels) -> Abstention:
     errors: dict[str, float] = {}
     reliability: tuple[ReliabilityBin, ...] = ()
     if system.is_calibrated:
-        errors, reliability = _calibration(seen)
+        errors, reliability = seen.calibration()
     else:
         scores = np.concatenate([seen.top, seen.pooled])
         scores = scores[scores > _NONE]
@@ -268,15 +253,12 @@ def assess_abstention(system: SystemAnswers, qrels: Qrels) -> Abstention:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Observed:
+class _Observed(NamedTuple):
     """Scores that decide on abstention; a query without the hit has `_NONE`.
 
-    Attributes:
-        top: Score of the first hit of each answerable query.
-        is_right: Whether that hit is relevant.
-        kept_up_to: Best score of a relevant document in the answer to each.
-        unanswerable: Scores of the first hits by source, and `pooled` those of all sources.
+    For each answerable query these are the score of the first hit, whether that is relevant, and
+    the best score of a relevant document in the answer. For the unanswerable ones they are the
+    scores of the first hits by source, and pooled.
     """
 
     top: NDArray[np.float64]
@@ -291,41 +273,53 @@ class _Observed:
         top, is_right, kept_up_to = [], [], []
         for query, grades in answerable_qrels(qrels).items():
             ranking = system.answers.get(query, ())[:DEPTH]
-            scores = [score for document, score in ranking if grades.get(document, 0) > 0]
-            top.append(_top(ranking))
-            is_right.append(any(grades.get(document, 0) > 0 for document, _ in ranking[:1]))
-            kept_up_to.append(max(scores, default=_NONE))
+            relevant = [grades.get(document, 0) > 0 for document, _ in ranking]
+            scores = [score for _, score in ranking]
+            top.append(scores[0] if scores else _NONE)
+            is_right.append(any(relevant[:1]))
+            kept_up_to.append(max(compress(scores, relevant), default=_NONE))
         unanswerable = {
-            source: np.array([_top(ranking) for ranking in answers.values()])
+            source: np.array([ranking[0][1] if ranking else _NONE for ranking in answers.values()])
             for source, answers in system.unanswerable.items()
             if answers
         }
-        return cls(
-            np.array(top),
-            np.array(is_right, dtype=np.bool_),
-            np.array(kept_up_to),
-            unanswerable,
-            np.concatenate([np.empty(0), *unanswerable.values()]),
-        )
+        pooled = np.concatenate([np.empty(0), *unanswerable.values()])
+        right = np.array(is_right, dtype=np.bool_)
+        return cls(np.array(top), right, np.array(kept_up_to), unanswerable, pooled)
 
     def point(self, threshold: float) -> OperatingPoint:
         """Return the effect of a threshold."""
         answered = self.top >= threshold
         total = int(answered.sum()) + int((self.pooled >= threshold).sum())
         kept = self.kept_up_to >= threshold
-        return OperatingPoint(
-            threshold=float(threshold),
-            kept=float(kept.mean()) if len(kept) else 0.0,
-            false_answers={
-                source: float((scores >= threshold).mean())
-                for source, scores in self.unanswerable.items()
-            },
-            precision=int((answered & self.is_right).sum()) / total if total else None,
-        )
+        false = {
+            source: float((scores >= threshold).mean())
+            for source, scores in self.unanswerable.items()
+        }
+        precision = int((answered & self.is_right).sum()) / total if total else None
+        share = float(kept.mean()) if len(kept) else 0.0
+        return OperatingPoint(float(threshold), share, false, precision)
 
+    def calibration(self) -> tuple[dict[str, float], tuple[ReliabilityBin, ...]]:
+        """Compare the scores of first hits with what is relevant.
 
-def _top(ranking: Ranking) -> float:
-    return ranking[0][1] if ranking else _NONE
+        Over all queries the answerable and the unanswerable ones weigh the same, however many they
+        are: else the error would reflect how many of the other sort were asked.
+        """
+        has_hit = self.top > _NONE
+        scores, outcomes = self.top[has_hit], self.is_right[has_hit]
+        false = self.pooled[self.pooled > _NONE]
+        errors: dict[str, float] = {}
+        bins: tuple[ReliabilityBin, ...] = ()
+        if len(scores):
+            errors["answerable"], bins = expected_calibration_error(scores, outcomes)
+        if len(false):
+            counts = len(scores), len(false)
+            weights = np.repeat([1 / max(counts[0], 1), 1 / counts[1]], counts)
+            scores = np.concatenate([scores, false])
+            outcomes = np.concatenate([outcomes, np.zeros(len(false))])
+            errors["all"], bins = expected_calibration_error(scores, outcomes, weights=weights)
+        return errors, bins
 
 
 def auroc(answerable: ArrayLike, unanswerable: ArrayLike) -> float:
@@ -339,38 +333,14 @@ def auroc(answerable: ArrayLike, unanswerable: ArrayLike) -> float:
     return float(below + not_above) / (2 * len(upper) * len(lower))
 
 
-def _calibration(seen: _Observed) -> tuple[dict[str, float], tuple[ReliabilityBin, ...]]:
-    """Compare the scores of first hits with what is relevant.
-
-    Over all queries the answerable and the unanswerable ones weigh the same, however many they are:
-    else the error would reflect how many of the other sort were asked.
-    """
-    has_hit = seen.top > _NONE
-    scores, outcomes = seen.top[has_hit], seen.is_right[has_hit]
-    false = seen.pooled[seen.pooled > _NONE]
-    errors: dict[str, float] = {}
-    reliability: tuple[ReliabilityBin, ...] = ()
-    if len(scores):
-        errors["answerable"], reliability = expected_calibration_error(scores, outcomes)
-    if len(false):
-        weights = np.repeat([1 / max(len(scores), 1), 1 / len(false)], [len(scores), len(false)])
-        errors["all"], reliability = expected_calibration_error(
-            np.concatenate([scores, false]),
-            np.concatenate([outcomes, np.zeros(len(false))]),
-            weights=weights,
-        )
-    return errors, reliability
-
-
 def expected_calibration_error(
     scores: ArrayLike, outcomes: ArrayLike, *, bins: int = BINS, weights: ArrayLike | None = None
 ) -> tuple[float, tuple[ReliabilityBin, ...]]:
     """Return how far predicted probabilities are from the share of cases that come true.
 
     Guo et al., ICML 2017: the gap between mean score and share in bins of equal width, averaged by
-    the weight in them. A score on an edge lies in the bin above, 1 in the last. Returns the error,
-    0 to 1, and the bins that hold a case, by ascending score. Their means and shares are weighted,
-    their counts are not.
+    the weight in them. A score on an edge lies in the bin above, 1 in the last. Only the counts of
+    the bins, which hold a case each and ascend, are not weighted.
     """
     score = np.asarray(scores, dtype=np.float64)
     came_true = np.asarray(outcomes, dtype=np.float64)

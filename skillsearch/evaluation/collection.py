@@ -1,7 +1,6 @@
 """A folder ⇄ a judged collection: JSON lines and tab-separated judgments, in BEIR's form or ours.
 
-A file with an error is refused, with the line and the cure. Collections can be pooled, and copies
-of their documents and the languages of their queries told.
+A file with an error is refused, with the line and the cure.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -29,6 +28,7 @@ _Ids: TypeAlias = tuple[AbstractSet[str], AbstractSet[str]]
 """Ids of all queries and of all documents."""
 _QRELS = ("query-id", "corpus-id", "score")
 _IGNORE = _QRELS[:2]
+_KEYS = {"doc_id": "_id", "query_id": "_id", "language": "lang"}
 _FORM = (
     'A collection is a folder with corpus.jsonl ({"_id": …, "name": …, "description": …} a line), '
     'queries.jsonl ({"_id": …, "text": …} a line) and qrels.tsv (query-id, corpus-id and score '
@@ -39,11 +39,9 @@ _NOT_IN_AN_ID = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _GRADE = re.compile("[+-]?[0-9]{1,4}")
 """Up to 9999: trec_eval counts documents by grade, in an array as long as the highest."""
-_DIGEST_CHARS = 16
 _TAG = re.compile(r"([a-z]{2,3})(?:[-_].*)?", re.IGNORECASE | re.DOTALL)
 _LEAST_SHARE = 0.02
 """A language that no tag names is believed from this share of the texts on."""
-_POOL = "pool"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +93,6 @@ def _load(folder: Path, split: str) -> Collection:
     places: dict[str, str] = {}
     documents = _read(folder / "corpus.jsonl", _document, {})
     queries = _read(folder / "queries.jsonl", _query, places)
-    for name, found in (("corpus.jsonl", documents), ("queries.jsonl", queries)):
-        if not found:
-            raise EvaluationError(f"{folder / name} is empty. {_FORM}")
     path = folder / "negatives.jsonl"
     negatives = _read(path, _query, places) if path.exists() else {}
     ids = queries.keys(), documents.keys()
@@ -147,6 +142,8 @@ def _read(path: Path, build: Callable[[str, _Record], _T], places: dict[str, str
             raise record.error("_id", f"{places[key]} has it too; rename or remove one")
         places[key] = f"{path.name}:{number}"
         found[key] = build(key, record)
+    if not found and path.name != "negatives.jsonl":
+        raise EvaluationError(f"{path} is empty. {_FORM}")
     return found
 
 
@@ -215,21 +212,12 @@ def save_collection(collection: Collection, folder: Path) -> None:
 
     Raises EvaluationError if the folder is not empty or cannot be written, or an id has a tab.
     """
-    documents = (
-        {"_id": d.doc_id, "name": d.name, "description": d.description}
-        | {"body": d.body, "lang": d.language}
-        for d in collection.documents
-    )
-    queries, negatives = (
-        [{"_id": q.query_id, "text": q.text, "kind": q.kind, "lang": q.language} for q in asked]
-        for asked in (collection.queries, collection.negatives)
-    )
     graded = [(key, *pair) for key, row in collection.qrels.items() for pair in row.items()]
     ignored = [(key, doc_id) for key, ids in collection.ignored.items() for doc_id in sorted(ids)]
     content = {
-        "corpus.jsonl": _json_lines(documents),
-        "queries.jsonl": _json_lines(queries),
-        "negatives.jsonl": _json_lines(negatives),
+        "corpus.jsonl": _json_lines(collection.documents),
+        "queries.jsonl": _json_lines(collection.queries),
+        "negatives.jsonl": _json_lines(collection.negatives),
         "qrels.tsv": ["\t".join(map(str, row)) for row in (_QRELS, *graded) if graded],
         "ignore.tsv": ["\t".join(row) for row in (_IGNORE, *ignored) if ignored],
     }
@@ -245,13 +233,13 @@ def save_collection(collection: Collection, folder: Path) -> None:
         raise EvaluationError(f"{folder} cannot be written: {exc}") from exc
 
 
-def _json_lines(records: Iterable[Mapping[str, str]]) -> list[str]:
+def _json_lines(records: Iterable[JudgedDocument | JudgedQuery]) -> list[str]:
     """Write objects without their empty values; refuse an id that a table cannot hold."""
     lines = []
-    for record in records:
-        if _NOT_IN_AN_ID.search(key := record["_id"]):
+    for record in map(asdict, records):
+        filled = {_KEYS.get(name, name): value for name, value in record.items() if value}
+        if _NOT_IN_AN_ID.search(key := filled.get("_id", "")):
             raise EvaluationError(f"The id {shown(key)} has a control character; rename it.")
-        filled = {name: value for name, value in record.items() if value}
         lines.append(json.dumps(filled, ensure_ascii=False))
     return lines
 
@@ -259,10 +247,10 @@ def _json_lines(records: Iterable[Mapping[str, str]]) -> list[str]:
 def digest(documents: Sequence[JudgedDocument]) -> str:
     """Return a hash of the ids and texts of documents, in order: 16 hexadecimal digits."""
     state = hashlib.sha256()
-    for document in documents:
-        fields = [document.doc_id, document.name, document.description, document.body]
-        state.update(json.dumps(fields).encode() + b"\n")
-    return state.hexdigest()[:_DIGEST_CHARS]
+    for one in documents:
+        texts = [one.doc_id, one.name, one.description, one.body]
+        state.update(json.dumps(texts).encode() + b"\n")
+    return state.hexdigest()[:16]
 
 
 def pool_collections(collections: Sequence[Collection]) -> tuple[Collection, ...]:
@@ -273,10 +261,9 @@ def pool_collections(collections: Sequence[Collection]) -> tuple[Collection, ...
     stand for it in every judgment. Negatives are left out, for another collection may answer them.
     """
     documents: list[JudgedDocument] = []
-    held: dict[tuple[str, str, str], Sequence[str]] = {}
-    places: list[dict[str, Sequence[str]]] = []
+    held: dict[tuple[str, str, str], list[str]] = {}
+    places: dict[str, Sequence[str]] = {}
     for collection in collections:
-        own: dict[str, Sequence[str]] = {}
         new: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
         for document in collection.documents:
             texts = document.name, document.description, document.body
@@ -284,41 +271,37 @@ def pool_collections(collections: Sequence[Collection]) -> tuple[Collection, ...
             if texts not in held:
                 documents.append(replace(document, doc_id=doc_id))
                 new[texts].append(doc_id)
-            own[document.doc_id] = held.get(texts, (doc_id,))
-        held.update(new)
-        places.append(own)
-    asked_among = f"Asked among the {len(documents):,} documents of {len(collections):,}"
-    pooled = []
-    for collection, own in zip(collections, places, strict=True):
-        note = f"{asked_among} collections together."
-        if collection.negatives:
-            left = f"Its {len(collection.negatives):,} negatives were not asked"
-            note += f" {left}: another collection may answer them."
-        ignored = {
-            query_id: frozenset(place for doc_id in doc_ids for place in own[doc_id])
-            for query_id, doc_ids in collection.ignored.items()
-        }
-        pooled.append(
-            replace(
-                collection,
-                documents=tuple(documents),
-                qrels={key: _moved(grades, own) for key, grades in collection.qrels.items()},
-                ignored=ignored,
-                negatives=(),
-                notes=(*collection.notes, note),
-                pool=_POOL,
-            )
-        )
-    return tuple(pooled)
+            places[doc_id] = held.get(texts, (doc_id,))
+        held |= new
+    asked = f"Asked among the {len(documents):,} documents of {len(collections):,} collections"
+    return tuple(
+        _pooled(one, tuple(documents), places, f"{asked} together.") for one in collections
+    )
 
 
-def _moved(grades: Mapping[str, int], places: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """Return judgments by the ids in the pool; of several for one document the highest counts."""
-    moved: dict[str, int] = {}
-    for doc_id, grade in grades.items():
-        for place in places[doc_id]:
-            moved[place] = max(grade, moved.get(place, grade))
-    return moved
+def _pooled(
+    collection: Collection,
+    documents: tuple[JudgedDocument, ...],
+    places: Mapping[str, Sequence[str]],
+    note: str,
+) -> Collection:
+    if collection.negatives:
+        left = f"Its {len(collection.negatives):,} negatives were not asked"
+        note += f" {left}: another collection may answer them."
+    qrels: dict[str, dict[str, int]] = {}
+    for query_id, grades in collection.qrels.items():
+        moved = qrels.setdefault(query_id, {})
+        for doc_id, grade in grades.items():
+            for place in places[f"{collection.name}/{doc_id}"]:
+                # Of several judgments for one document the highest counts.
+                moved[place] = max(grade, moved.get(place, grade))
+    ignored = {
+        key: frozenset(place for one in ids for place in places[f"{collection.name}/{one}"])
+        for key, ids in collection.ignored.items()
+    }
+    notes = (*collection.notes, note)
+    pooled = replace(collection, documents=documents, qrels=qrels, ignored=ignored)
+    return replace(pooled, negatives=(), notes=notes, pool="pool")
 
 
 def copies(documents: Iterable[JudgedDocument]) -> dict[str, tuple[str, ...]]:

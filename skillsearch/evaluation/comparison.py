@@ -35,10 +35,9 @@ _ROUNDING = 1e-12
 
 
 def interval(values: ArrayLike, *, seed: int = 0, block: int = _BLOCK) -> tuple[float, float]:
-    """Return the 95 % interval of a mean by percentile bootstrap (Efron 1979).
+    """Return the 95 % interval of the mean of some values by percentile bootstrap (Efron 1979).
 
-    Needs at least one value; if all are equal, both ends are that value. So many random numbers are
-    held at a time.
+    So many random numbers are held at a time.
     """
     sample = np.asarray(values, dtype=np.float64)
     if sample.min() == sample.max():
@@ -88,32 +87,20 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def compare(systems: Sequence[tuple[str, Mapping[str, PerQuery]]]) -> tuple[Comparison, ...]:
-    """Compare every other system with the first, on every measure but Judged@10.
-
-    Systems are given by name and values of their measures, all of the same queries. Holm's
-    correction is over all comparisons.
-    """
+    """Compare every other system, a name and its measures, with the first, but on Judged@10."""
     found: list[Comparison] = []
     for name, values in systems[1:]:
         baseline, reference = systems[0]
         for measure in (one for one in reference if one not in NOT_COMPARED):
-            pairs = [(values[measure][query], old) for query, old in reference[measure].items()]
-            differences = np.array([new - old for new, old in pairs])
+            news = values[measure]
+            differences = np.array([news[query] - old for query, old in reference[measure].items()])
             differences[abs(differences) < TIE] = 0.0
             p_value = randomisation_test(differences)
-            comparison = Comparison(
-                system=name,
-                baseline=baseline,
-                measure=measure,
-                difference=float(differences.mean()),
-                interval=interval(differences),
-                p_value=p_value,
-                p_holm=p_value,
-                wins=int((differences > 0).sum()),
-                ties=int((differences == 0).sum()),
-                losses=int((differences < 0).sum()),
-            )
-            found.append(comparison)
+            signs = np.sign(differences)
+            wins, ties, losses = (int((signs == sign).sum()) for sign in (1, 0, -1))
+            mean, ends = float(differences.mean()), interval(differences)
+            about = name, baseline, measure, mean, ends, p_value, p_value
+            found.append(Comparison(*about, wins, ties, losses))
     corrected = holm([comparison.p_value for comparison in found])
     return tuple(replace(one, p_holm=p) for one, p in zip(found, corrected, strict=True))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from skillsearch.evaluation.collection import copies
-from skillsearch.evaluation.types import Answers, Collection, JudgedDocument, JudgedQuery
+from skillsearch.evaluation.types import Answers, Collection, JudgedDocument
 from skillsearch.text.tokenizer import terms as default_terms
 
 MAX_EXAMPLES = 3
@@ -46,13 +46,12 @@ class Confusion:
     """A document, the winner, that comes first for queries of another one, the loser.
 
     Attributes:
-        share: Share of the stolen queries in all for which the loser is right.
+        share: Of all queries for which the loser is right.
         lead: Mean of the winner's score minus the loser's; None if the loser is in no answer.
         unranked: Stolen queries whose answer lacks the loser.
-        words: Their words in the winner's name or description: those that the loser's lack come
-            first, then by how many queries contain them and how rare they are.
-        missing: Their words that the loser's name and description lack, those of its body first,
-            then by how many queries contain them: add these to the description.
+        words: Their words in the winner's name or description, those that the loser's lack first.
+        missing: Their words that the loser's name and description lack, those of its body first:
+            add these to the description.
     """
 
     loser: str
@@ -84,7 +83,7 @@ def confusables(
     """
     first = {doc_id: group[0] for doc_id, group in copies(collection.documents).items()}
     owned: Counter[str] = Counter()
-    thefts: dict[tuple[str, str], list[tuple[JudgedQuery, float | None]]] = defaultdict(list)
+    thefts: dict[tuple[str, str], list[tuple[str, float | None]]] = defaultdict(list)
     for query in collection.queries:
         grades = collection.qrels[query.query_id]
         right = {first[doc_id] for doc_id, grade in grades.items() if grade > 0}
@@ -93,15 +92,15 @@ def confusables(
         for doc_id, score in answers.get(query.query_id, ()):
             if doc_id in first:
                 scores.setdefault(first[doc_id], score)
-        winner = next(iter(scores), None)
-        if winner is None or winner in right:
-            continue
         for loser in right:
+            winner = next(iter(scores), loser)
+            if winner in right:
+                break
             lead = scores[winner] - scores[loser] if loser in scores else None
-            thefts[loser, winner].append((query, lead))
+            thefts[loser, winner].append((query.text, lead))
     vocabulary = _Vocabulary(collection.documents, terms)
     found = [
-        _confusion(pair, stolen, owned[pair[0]], pair[::-1] in thefts, vocabulary)
+        vocabulary.confusion(pair, stolen, owned[pair[0]], is_mutual=pair[::-1] in thefts)
         for pair, stolen in thefts.items()
         if len(stolen) >= least
     ]
@@ -138,45 +137,41 @@ class _Vocabulary:
                 spelled.setdefault(found[0], word.lower())
         places: dict[str, Place] = dict.fromkeys(self.terms(self.documents[loser].body), "body")
         places |= dict.fromkeys(self.metadata[loser], "description")
-        return {
-            term: ConfusingWord(
-                text=spelled.get(term, term),
-                queries=counts[term],
-                documents=self.frequency[term],
-                in_loser=places.get(term, "nowhere"),
-            )
-            for term in telling
-        }
+        words = {}
+        for term in telling:
+            place, held = places.get(term, "nowhere"), self.frequency[term]
+            words[term] = ConfusingWord(spelled.get(term, term), counts[term], held, place)
+        return words
 
-
-def _confusion(
-    pair: tuple[str, str],
-    stolen: Sequence[tuple[JudgedQuery, float | None]],
-    owned: int,
-    is_mutual: bool,
-    vocabulary: _Vocabulary,
-) -> Confusion:
-    """Sum up the queries, with their leads, that one document stole from another."""
-    loser, winner = (vocabulary.documents[doc_id] for doc_id in pair)
-    leads = [lead for _, lead in stolen if lead is not None]
-    texts = [query.text for query, _ in stolen]
-    words = vocabulary.words(texts, loser.doc_id)
-    theirs = vocabulary.metadata[winner.doc_id]
-    won = [word for term, word in words.items() if term in theirs]
-    won.sort(key=lambda word: word.in_loser == "description")
-    missing = [word for word in words.values() if word.in_loser != "description"]
-    missing.sort(key=lambda word: (word.in_loser == "nowhere", -word.queries))
-    return Confusion(
-        loser=loser.doc_id,
-        loser_name=loser.name,
-        winner=winner.doc_id,
-        winner_name=winner.name,
-        queries=len(stolen),
-        share=len(stolen) / owned,
-        lead=sum(leads) / len(leads) if leads else None,
-        unranked=len(stolen) - len(leads),
-        is_mutual=is_mutual,
-        examples=tuple(texts[:MAX_EXAMPLES]),
-        words=tuple(won[:MAX_WORDS]),
-        missing=tuple(missing[:MAX_WORDS]),
-    )
+    def confusion(
+        self,
+        pair: tuple[str, str],
+        stolen: Sequence[tuple[str, float | None]],
+        owned: int,
+        *,
+        is_mutual: bool,
+    ) -> Confusion:
+        """Sum up the queries, with their leads, that one document stole from another."""
+        loser, winner = (self.documents[doc_id] for doc_id in pair)
+        leads = [lead for _, lead in stolen if lead is not None]
+        texts = [text for text, _ in stolen]
+        words = self.words(texts, loser.doc_id)
+        theirs = self.metadata[winner.doc_id]
+        won = [word for term, word in words.items() if term in theirs]
+        won.sort(key=lambda word: word.in_loser == "description")
+        missing = [word for word in words.values() if word.in_loser != "description"]
+        missing.sort(key=lambda word: (word.in_loser == "nowhere", -word.queries))
+        return Confusion(
+            loser=loser.doc_id,
+            loser_name=loser.name,
+            winner=winner.doc_id,
+            winner_name=winner.name,
+            queries=len(stolen),
+            share=len(stolen) / owned,
+            lead=sum(leads) / len(leads) if leads else None,
+            unranked=len(stolen) - len(leads),
+            is_mutual=is_mutual,
+            examples=tuple(texts[:MAX_EXAMPLES]),
+            words=tuple(won[:MAX_WORDS]),
+            missing=tuple(missing[:MAX_WORDS]),
+        )

@@ -11,9 +11,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -95,13 +94,10 @@ _UNCLEAR = frozenset({"trigger", "edgecase", "edge", "boundary", "ambiguous"})
 _NOBODY = frozenset({"", "none", "null", "nobody"})
 
 
-@dataclass(frozen=True, slots=True)
-class EvalQuery:
-    """A query of an eval file.
+class EvalQuery(NamedTuple):
+    """A query of an eval file, for some skills or not for them; None if no field says which.
 
-    Attributes:
-        is_wanted: Whether it is for the skills or not for them; None if no field says it.
-        skills: Folded names (`str.casefold`) of these skills, each once, unknown ones left out.
+    The skills are given by folded names (`str.casefold`), each once, unknown ones left out.
     """
 
     text: str
@@ -119,10 +115,9 @@ class Evals(NamedTuple):
 
 
 def is_eval_file(relative_path: str) -> bool:
-    """Return whether the path of a file below a skill folder suggests queries that test the skill.
+    """Return whether a path below a skill folder is like ``evals/a.json``, ``trigger-evals.yaml``.
 
-    That is JSON, JSON lines or YAML in a folder like ``evals``, or named like
-    ``trigger-evals.json``; not what evals read and write (``evals/files/``, ``benchmark.json``).
+    Not what evals read and write (``evals/files/``, ``benchmark.json``).
     """
     path = PurePosixPath(relative_path.lower())
     folders = path.parent.parts
@@ -137,10 +132,9 @@ def read_eval_files(
 ) -> Evals:
     """Read the eval files of one skill; what cannot be read is a diagnostic, never an error.
 
-    A query is for that skill unless its file says otherwise. One for a skill that is not among the
-    folded names `known` is left out.
+    A query is for that skill unless its file says otherwise; `known` are the folded names of all.
     """
-    queries: list[EvalQuery] = []
+    queries: dict[bool, list[EvalQuery]] = {True: [], False: []}
     diagnostics: list[Diagnostic] = []
     for file, data in files:
         values, problem = _load(file, data)
@@ -148,7 +142,7 @@ def read_eval_files(
         problems: Counter[str] = Counter()
         for case in eval_queries(values, skill_name, known):
             code = ""
-            if len(queries) >= MAX_QUERIES:
+            if sum(map(len, queries.values())) >= MAX_QUERIES:
                 code = "eval-too-many"
             elif len(case.text) > MAX_QUERY_CHARS:
                 code = "eval-query-too-long"
@@ -159,18 +153,14 @@ def read_eval_files(
             else:
                 # Half a surrogate pair is valid JSON, but not valid text.
                 text = case.text.encode("utf-8", "replace").decode()
-                queries.append(replace(case, text=text))
+                queries[case.is_wanted].append(case._replace(text=text))
             problems[code] += 1
         if not problems and not problem:
             problems["eval-empty"] = 1
         del problems[""]
         for code, count in problems.items():
             diagnostics.append(Diagnostic(code, "note", _PROBLEMS[code].format(count), file))
-    return Evals(
-        tuple(query for query in queries if query.is_wanted),
-        tuple(query for query in queries if not query.is_wanted),
-        tuple(diagnostics),
-    )
+    return Evals(tuple(queries[True]), tuple(queries[False]), tuple(diagnostics))
 
 
 def _load(file: str, data: bytes) -> tuple[JsonValue, Diagnostic | None]:
@@ -219,45 +209,36 @@ def eval_queries(
 
     Nothing is found below 12 levels. The skill that the file lies in need not be known.
     """
-    finder = _Finder(skill_name.casefold(), known)
-    for case in finder.cases(values, finder.skill_name, None, 0):
-        is_wanted, skills, kind = _judge(case)
-        resolved = dict.fromkeys(filter(None, map(finder.resolve, skills)))
-        yield EvalQuery(case.text, kind, is_wanted, tuple(resolved))
+    own = skill_name.casefold()
+    yield from _Finder(known | {own}).cases(values, own, None, 0)
 
 
-class _Case(NamedTuple):
-    """A text with the fields beside it, the skill it is about, and the judgment above it."""
-
-    text: str
-    fields: Mapping[str, JsonValue]
-    owner: str
-    is_wanted: bool | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Finder:
-    skill_name: str
+class _Finder(NamedTuple):
     known: AbstractSet[str]
 
     def resolve(self, name: str) -> str | None:
         """Return the known skill that a file names, maybe as ``plugin:name`` or by its path."""
         plain = name.strip().casefold().removesuffix("/skill.md").lstrip("/$")
-        for folded in (name.casefold(), plain, re.split("[:/]", plain)[-1]):
-            if folded == self.skill_name or folded in self.known:
-                return folded
-        return None
+        meant = (name.casefold(), plain, re.split("[:/]", plain)[-1])
+        return next(filter(self.known.__contains__, meant), None)
+
+    def query(
+        self, text: str, fields: Mapping[str, JsonValue], owner: str, is_wanted: bool | None
+    ) -> EvalQuery:
+        is_wanted, skills, kind = _judge(fields, owner, is_wanted)
+        resolved = dict.fromkeys(filter(None, map(self.resolve, skills)))
+        return EvalQuery(text, kind, is_wanted, tuple(resolved))
 
     def cases(
         self, value: JsonValue, owner: str, is_wanted: bool | None, depth: int
-    ) -> Iterator[_Case]:
+    ) -> Iterator[EvalQuery]:
         """Yield the cases in a value, given what is said above it."""
         if depth > _MAX_DEPTH:
             return
         if isinstance(value, list):
             for item in value:
                 if is_wanted is not None and isinstance(item, str) and item.strip():
-                    yield _Case(item.strip(), {}, owner, is_wanted)
+                    yield self.query(item.strip(), {}, owner, is_wanted)
                 yield from self.cases(item, owner, is_wanted, depth + 1)
         elif isinstance(value, dict):
             fields = {_fold(key): inner for key, inner in value.items()}
@@ -267,14 +248,14 @@ class _Finder:
             is_judged = is_wanted is not None or not fields.keys().isdisjoint(_JUDGING_KEYS)
             keys = [*_TEXT_KEYS, *(_TEXT_KEYS_IF_JUDGED if is_judged else ())]
             if text := _first_text(fields, keys):
-                yield _Case(text, fields, owner, is_wanted)
+                yield self.query(text, fields, owner, is_wanted)
                 return
             for key, inner in value.items():
                 yield from self._cases_below(key, inner, owner, is_wanted, depth + 1)
 
     def _cases_below(
         self, key: str, value: JsonValue, owner: str, is_wanted: bool | None, depth: int
-    ) -> Iterator[_Case]:
+    ) -> Iterator[EvalQuery]:
         """Yield the cases below a key, which may judge them or name their skill."""
         word = _fold(key)
         if word in _NO_CASES:
@@ -290,38 +271,38 @@ class _Finder:
         yield from self.cases(value, owner, is_wanted, depth)
 
 
-def _judge(case: _Case) -> tuple[bool | None, tuple[str, ...], Kind]:
+def _judge(
+    fields: Mapping[str, JsonValue], owner: str, is_wanted: bool | None
+) -> tuple[bool | None, Sequence[str], Kind]:
     """Decide by the clearest sign: a flag, a skill, a kind, what stands above."""
-    owner = (case.owner,)
-    named = (_named_skills(case, key) for key in _RIGHT_KEYS if key in case.fields)
+    named = (_named_skills(key, fields[key], owner) for key in _RIGHT_KEYS if key in fields)
     right = next((names for names in named if names is not None), None)
     for key in _FLAG_KEYS:
-        if isinstance(flag := case.fields.get(key), bool):
-            return flag, right or owner, "trigger"
+        if isinstance(flag := fields.get(key), bool):
+            return flag, right or [owner], "trigger"
     if right is not None:
-        return bool(right), right or owner, "trigger"
-    words = {_fold(text) for key in _KIND_KEYS if isinstance(text := case.fields.get(key), str)}
+        return bool(right), right or [owner], "trigger"
+    words = {_fold(text) for key in _KIND_KEYS if isinstance(text := fields.get(key), str)}
     if words & (_YES | _NO):
-        return not words & _NO, owner, "trigger"
-    if case.is_wanted is not None or words & _UNCLEAR:
-        return case.is_wanted, owner, "trigger"
-    return True, owner, "task"
+        return not words & _NO, [owner], "trigger"
+    if is_wanted is not None or words & _UNCLEAR:
+        return is_wanted, [owner], "trigger"
+    return True, [owner], "task"
 
 
-def _named_skills(case: _Case, key: str) -> tuple[str, ...] | None:
-    """Return the skills that a field names, () for nobody; None if it means something else."""
-    value = case.fields[key]
+def _named_skills(key: str, value: JsonValue, owner: str) -> list[str] | None:
+    """Return the skills that a field names, none for nobody; None if it means something else."""
     if isinstance(value, dict):
         value = next((value[part] for part in ("route", "skill", "name") if part in value), 0)
     if value is None and key not in _FLAG_KEYS:
-        return ()
+        return []
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return None
     if key in _OUTPUT_TOO and any(len(name.split()) > 1 for name in names):
         return None
     meant = [(name, word) for name in names if (word := _fold(name)) not in _NO | _NOBODY]
-    return tuple(case.owner if word in _YES else name for name, word in meant)
+    return [owner if word in _YES else name for name, word in meant]
 
 
 def _first_text(fields: Mapping[str, JsonValue], keys: Iterable[str]) -> str:

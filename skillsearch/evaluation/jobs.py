@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Collection as AbstractCollection
 from dataclasses import dataclass, field, replace
-from itertools import count
+from functools import partial
+from itertools import count, islice
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -47,10 +47,7 @@ FOREIGN, DROPPED_GOLD = "foreign", "dropped gold"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A collection to evaluate, foreign queries, and the skill folders that it was made from.
-
-    Foreign queries are given by the name of their collection.
-    """
+    """A collection to evaluate, foreign queries by collection, and the folders it was made from."""
 
     collection: Collection
     foreign: Sequence[tuple[str, Sequence[JudgedQuery]]] = ()
@@ -74,21 +71,19 @@ def load_jobs(
     a pool that they are in. With `pool` the documents of all compete, see `pool_collections`.
     """
     others = list(zip(foreign, _load(foreign, split), strict=True))
-    collections = tuple(_load(places, split))
-
-    def job(collection: Collection, own: Sequence[Path]) -> Job:
-        folders = {folder.resolve() for folder in own}
-        named = ((one.name, one.queries) for path, one in others if path.resolve() not in folders)
-        return Job(collection, tuple(named))
-
-    if pool:
-        return tuple(job(collection, places) for collection in pool_collections(collections))
-    return tuple(job(one, [place]) for place, one in zip(places, collections, strict=True))
+    loaded: Sequence[Collection] = tuple(_load(places, split))
+    loaded = pool_collections(loaded) if pool else loaded
+    jobs = []
+    for place, collection in zip(places, loaded, strict=True):
+        own = {folder.resolve() for folder in (places if pool else [place])}
+        named = ((one.name, one.queries) for path, one in others if path.resolve() not in own)
+        jobs.append(Job(collection, tuple(named)))
+    return tuple(jobs)
 
 
 def make_own_job(
     roots: Sequence[Path],
-    kinds: AbstractCollection[str],
+    kinds: Sequence[str],
     *,
     foreign: Sequence[Path] = (),
     split: str = "test",
@@ -105,7 +100,7 @@ def _load(places: Sequence[Path], split: str) -> Iterator[Collection]:
         one = load_collection(place, split)
         seen[one.name] += 1
         number = seen[one.name]
-        yield one if number == 1 else replace(one, name=f"{one.name} ({number})")
+        yield replace(one, name=f"{one.name} ({number})") if number > 1 else one
 
 
 def evaluate(
@@ -120,18 +115,12 @@ def evaluate(
     """Let systems, the baseline first, answer the queries of collections, and measure them."""
     embedders = Embedders()
     pooled = [query for job in jobs if job.collection.pool for query in job.collection.queries]
+    ask = partial(answer_all, work=work, drop_gold=drop_gold, progress=progress)
     outcomes = []
     for job in jobs:
         collection = job.collection
-        systems, notes = answer_all(
-            job,
-            specs,
-            work=work,
-            asked=pooled if collection.pool else (),
-            drop_gold=drop_gold,
-            embedders=embedders,
-            progress=progress,
-        )
+        asked = pooled if collection.pool else ()
+        systems, notes = ask(job, specs, asked=asked, embedders=embedders)
         report = assess(collection, systems, notes=notes)
         outcomes.append(
             Outcome(
@@ -157,11 +146,9 @@ def answer_all(
 ) -> Answered:
     """Let every system answer the queries of a collection.
 
-    Skills and indexes stay in `work`: the next time only queries are embedded. Of each foreign
-    collection at most `MAX_FOREIGN` queries, evenly spaced, are asked. `asked` are all queries for
-    which these documents are indexed, if more than the collection has; see `Embedders.languages`.
-    With `drop_gold` each judged query is asked again, its relevant documents and their copies
-    hidden.
+    Skills and indexes stay in `work`: the next time only queries are embedded. `asked` are all
+    queries for which these documents are indexed, if more than the collection has. With `drop_gold`
+    each judged query is asked again, its relevant documents and their copies hidden.
     """
     collection, embedders = job.collection, embedders or Embedders()
     # Mistakes in the systems are found before anything takes long.
@@ -175,10 +162,8 @@ def answer_all(
     searched = [replace(spec, languages=embedders.languages(spec, asked)) for spec in searched]
     indexes: dict[tuple[str, str, Languages], JudgedIndex] = {}
     if searched:
-        is_own = bool(job.roots)
-        folders = (
-            use_skills(collection, job.roots, work) if is_own else write_skills(collection, work)
-        )
+        roots = job.roots
+        folders = use_skills(collection, roots, work) if roots else write_skills(collection, work)
         for spec in searched:
             key = spec.model, spec.fields, spec.languages
             if key not in indexes:
@@ -200,21 +185,16 @@ def answer_all(
         index = indexes[spec.model, spec.fields, spec.languages].with_calibration(calibration)
         asker = _Asker(spec, index, calibration.threshold, advance)
         answers[spec.name] = asker.answer(collection, foreign, drop_gold=drop_gold)
-        notes += index.notes
-        for query_id, reason in list(asker.refused.items())[:1]:
-            refused = f"{len(asker.refused):,}, such as {query_id!r}: {reason}"
-            said = f"Queries that {spec.name} refused, which count as without an answer"
-            notes.append(f"{said}: {refused}")
+        notes += (*index.notes, *asker.notes())
     return Answered(tuple(answers[spec.name] for spec in specs), tuple(dict.fromkeys(notes)))
 
 
 def _from_run(collection: Collection, spec: SystemSpec, path: Path) -> SystemAnswers:
     run = read_run(path, collection)
     answers: dict[str, Ranking] = {}
-    for query in collection.queries:
-        ignored = collection.ignored.get(query.query_id, ())
-        ranking = run.get(query.query_id, ())
-        answers[query.query_id] = tuple(pair for pair in ranking if pair[0] not in ignored)
+    for key in (query.query_id for query in collection.queries):
+        ignored = collection.ignored.get(key, ())
+        answers[key] = tuple(pair for pair in run.get(key, ()) if pair[0] not in ignored)
     negatives = {one.query_id: run.get(one.query_id, ()) for one in collection.negatives}
     # A run without any negative was most likely not asked any.
     unanswerable = {NEGATIVES: negatives} if any(negatives.values()) else {}
@@ -242,26 +222,26 @@ class _Asker:
     ) -> SystemAnswers:
         """Ask everything."""
         spec, index, queries = self.spec, self.index, collection.queries
-        ignored = {
-            query.query_id: index.hidden(collection.ignored.get(query.query_id, ()))
-            for query in queries
-        }
-        answers = self._ask(queries, DEPTH, ignored)
+        ignored = collection.ignored
+        hidden = {one.query_id: index.hidden(ignored.get(one.query_id, ())) for one in queries}
+        answers = self._ask(queries, DEPTH, hidden)
         unanswerable = {
             NEGATIVES: self._ask(collection.negatives, USUAL_DEPTH),
             FOREIGN: self._ask(foreign, USUAL_DEPTH),
         }
         if drop_gold:
-            hidden = {}
-            for query_id, left_out in ignored.items():
+            for query_id in hidden:
                 grades = collection.qrels[query_id].items()
                 gold = [doc_id for doc_id, grade in grades if grade > 0]
-                hidden[query_id] = left_out | index.hidden(gold, with_copies=True)
+                hidden[query_id] |= index.hidden(gold, with_copies=True)
             # Without any document left there is nothing to search.
             left = [one for one in queries if len(hidden[one.query_id]) < len(index)]
             unanswerable[DROPPED_GOLD] = self._ask(left, USUAL_DEPTH, hidden)
         is_calibrated = spec.system == "hybrid"
         usual = self.threshold if is_calibrated else None
+        answered = [query for query in queries if query.query_id not in self.refused]
+        timed = _evenly_spaced(answered, MAX_TIMED)
+        seconds = [index.rank(one.text, USUAL_DEPTH, system=spec.system)[1] for one in timed]
         return SystemAnswers(
             name=spec.name,
             settings=spec.settings,
@@ -269,8 +249,14 @@ class _Asker:
             unanswerable={source: of for source, of in unanswerable.items() if of},
             threshold=usual if spec.threshold is None else spec.threshold,
             is_calibrated=is_calibrated,
-            milliseconds=self._milliseconds(queries),
+            milliseconds=1000 * median(seconds) if seconds else None,
         )
+
+    def notes(self) -> Iterator[str]:
+        """Yield a remark if queries were refused."""
+        for query_id, reason in islice(self.refused.items(), 1):
+            said = f"Queries that {self.spec.name} refused, which count as without an answer"
+            yield f"{said}: {len(self.refused):,}, such as {query_id!r}: {reason}"
 
     def _ask(
         self, queries: Sequence[JudgedQuery], n: int, hidden: Mapping[str, frozenset[str]] = {}
@@ -279,20 +265,10 @@ class _Asker:
         answers: dict[str, Ranking] = {}
         for query in queries:
             self.advance()
-            left_out = hidden.get(query.query_id, frozenset())
+            key, system = query.query_id, self.spec.system
+            left_out = hidden.get(key, frozenset())
             try:
-                answers[query.query_id], _ = self.index.rank(
-                    query.text, n, system=self.spec.system, hidden=left_out
-                )
+                answers[key], _ = self.index.rank(query.text, n, system=system, hidden=left_out)
             except QueryError as exc:
-                self.refused[query.query_id] = str(exc)
-                answers[query.query_id] = ()
+                answers[key], self.refused[key] = (), str(exc)
         return answers
-
-    def _milliseconds(self, queries: Sequence[JudgedQuery]) -> float | None:
-        answered = [query for query in queries if query.query_id not in self.refused]
-        seconds = [
-            self.index.rank(query.text, USUAL_DEPTH, system=self.spec.system)[1]
-            for query in _evenly_spaced(answered, MAX_TIMED)
-        ]
-        return 1000 * median(seconds) if seconds else None

@@ -97,23 +97,21 @@ def write_skills(collection: Collection, work: Path) -> SkillFolders:
 
 def _skill_md(document: JudgedDocument) -> bytes:
     """Return a document as a SKILL.md, cut to what that can hold."""
-    name, description = map(
-        _as_yaml, (document.name, document.description.strip() or document.name)
-    )
-    body = document.body.encode("utf-8", "replace")
-    data = b"---\nname: %b\ndescription: %b\n---\n\n%b\n" % (name, description, body)
+    head = b""
+    description = document.description.strip() or document.name
+    for key, text in (("name", document.name), ("description", description)):
+        while len(data := _as_yaml(text)) > _MAX_FIELD_BYTES:
+            text = text[: len(text) * 9 // 10]
+        head += b"%b: %b\n" % (key.encode(), data)
+    data = b"---\n%b---\n\n%b\n" % (head, document.body.encode("utf-8", "replace"))
     return data[:MAX_SKILL_MD_BYTES].decode("utf-8", "ignore").encode()
 
 
 def _as_yaml(text: str) -> bytes:
-    """Return a text, cut if it is too long, as YAML, of which JSON is a part."""
-    while True:
-        plain = json.dumps(text, ensure_ascii=False)
-        escaped = _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", plain)
-        data = escaped.encode("utf-8", "replace")
-        if len(data) <= _MAX_FIELD_BYTES:
-            return data
-        text = text[: len(text) * 9 // 10]
+    """Return a text as YAML, of which JSON is a part."""
+    plain = json.dumps(text, ensure_ascii=False)
+    escaped = _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", plain)
+    return escaped.encode("utf-8", "replace")
 
 
 def use_skills(collection: Collection, roots: Sequence[Path], work: Path) -> SkillFolders:
@@ -135,7 +133,6 @@ class QueryEmbedder:
     """An embedder that remembers its vectors, how long each took, and the time that this saved."""
 
     def __init__(self, embedder: Embedder) -> None:
-        """Wrap an embedder."""
         self._embedder = embedder
         self.fingerprint, self.name = embedder.fingerprint, embedder.name
         self.dimensions, self.scripts = embedder.dimensions, embedder.scripts
@@ -162,7 +159,6 @@ class Embedders:
     """The embedders of an evaluation, each loaded once."""
 
     def __init__(self) -> None:
-        """Start with none."""
         self._loaded: dict[str, QueryEmbedder] = {}
 
     def load(self, model: str) -> QueryEmbedder:
@@ -174,8 +170,8 @@ class Embedders:
     def languages(self, spec: SystemSpec, queries: Iterable[JudgedQuery]) -> Languages:
         """Return the languages that the index of a system is made for.
 
-        They are what the system says. If it leaves that open, any query is in a language that its
-        model does not read, and the package for it is installed, they are ``all``.
+        If the system leaves them open, any query is in a language that its model does not read, and
+        the package for it is installed, they are ``all``.
         """
         models = possible_models(spec.model, self.load(spec.model).scripts, spec.languages)
         if spec.languages == "auto" and len(models) > 1:
@@ -224,14 +220,11 @@ class JudgedIndex:
         settings = [spec.model, spec.fields]
         settings += [] if spec.languages == "auto" else [spec.languages]
         place = folders.work / f"index-{_short_hash(settings)}"
-        request = IndexRequest(
-            folders.roots, spec.model, spec.fields == "full", languages=spec.languages
-        )
+        with_body = spec.fields == "full"
+        request = IndexRequest(folders.roots, spec.model, with_body, languages=spec.languages)
         built, _ = SkillIndex.build(request, place, progress=progress)
-        channels = {
-            channel.model: embedders.load(channel.model)
-            for channel in built.opened.settings.channels
-        }
+        models = [channel.model for channel in built.opened.settings.channels]
+        channels = {model: embedders.load(model) for model in models}
         index = SkillIndex(IndexFolder(built.folder), built.opened, channels)
         return cls(index, embedders, folders.ids)
 
@@ -259,8 +252,7 @@ class JudgedIndex:
     ) -> tuple[Ranking, float]:
         """Answer a query without a threshold: at most `n` hits, each followed by its copies.
 
-        `hidden` is a result of the method of that name. The seconds include the embedding of the
-        query. Raises QueryError if the query cannot be searched.
+        `hidden` is a result of the method of that name. The seconds include the embedding.
         """
         saved = self._embedders.saved_seconds()
         result = self._index.search(text, n, 0.0, system=system, exclude=hidden)

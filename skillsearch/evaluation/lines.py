@@ -30,9 +30,8 @@ _REPR.maxlevel = 1
 def numbered_lines(path: Path, hint: str = "") -> Iterator[tuple[int, str]]:
     r"""Yield the lines of a UTF-8 file that are not blank, with their numbers from 1.
 
-    Only ``\n`` and ``\r\n`` end a line, a byte order mark is skipped. `hint` is added to the error
-    if the file is missing. Raises EvaluationError if it is missing, not a file, too large, or not
-    UTF-8.
+    Only ``\n`` and ``\r\n`` end a line, a byte order mark is skipped. Raises EvaluationError for a
+    file that cannot be used; `hint` is added if it is missing.
     """
     if not path.is_file():
         raise EvaluationError(f"{path} is missing or not a file. {hint}".strip())

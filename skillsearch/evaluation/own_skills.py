@@ -13,31 +13,23 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Collection as AbstractCollection
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypeAlias
 
-from skillsearch.errors import EvaluationError, ParseError, SkillError
+from skillsearch.errors import EvaluationError, SkillError
 from skillsearch.evaluation.collection import copies
 from skillsearch.evaluation.eval_files import is_eval_file, read_eval_files
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 from skillsearch.files.paths import printable
+from skillsearch.index.build.reading import read_file as read_skill
 from skillsearch.index.documents import Document
 from skillsearch.index.names import find_shadowed
 from skillsearch.index.request import resolve_roots
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.skills.discovery import discover
-from skillsearch.skills.parser import parse_skill
-from skillsearch.skills.resources import list_files, read_file, read_skill_md
-from skillsearch.text.requests import (
-    blocks,
-    fold_blanks,
-    fold_words,
-    plain,
-    quoted,
-    requests,
-    section_headings,
-    words,
-)
+from skillsearch.skills.resources import list_files, read_file
+from skillsearch.text import requests
 from skillsearch.types import Diagnostic, Severity, Skill
 
 NAME = "own skills"
@@ -51,6 +43,10 @@ MAX_PER_KIND = 5
 _FROM_FILES, _FROM_TEXT = frozenset(KINDS[:2]), frozenset(KINDS[2:])
 _MAX_LISTED = 20_000
 """Files of a skill folder that are considered; it may contain all other skills."""
+_NOT_LISTED = (
+    "Not all files were checked for evals: there are too many, or a name contains hidden "
+    "characters. Move what is not part of the skill, and rename the rest."
+)
 _LEAST_WORDS, _MOST_WORDS = 3, 40
 _CODE = re.compile(r"`|https?:|\]\(|[<>{}$\\=|]|\[[^\]]+\]|^/|\w/\w+/")
 """Signs of commands, paths and placeholders, which no user says."""
@@ -74,7 +70,6 @@ class OwnFiles:
     """Reads the files of skills, and collects what is wrong with them."""
 
     def __init__(self) -> None:
-        """Start without diagnostics."""
         self.diagnostics: list[Diagnostic] = []
 
     def read_skills(self, paths: Sequence[Path]) -> list[Skill]:
@@ -84,14 +79,13 @@ class OwnFiles:
         """
         roots, _ = resolve_roots(paths)
         skills: dict[str, Skill] = {}
-        for file in discover(roots).files:
-            try:
-                data, _ = read_skill_md(file.path)
-                skills[file.doc_id], _ = parse_skill(
-                    data, doc_id=file.doc_id, path=file.path, root=file.root.path
+        for found in map(read_skill, discover(roots).files):
+            if found.skill:
+                skills[found.skill.doc_id] = found.skill
+            else:
+                self.diagnostics += (
+                    replace(one, path=printable(one.path)) for one in found.diagnostics
                 )
-            except ParseError as exc:
-                self._report(exc.code, "error", str(exc), file.path, exc.line)
         documents = DocumentStore.build([Document.listed(skills[key]) for key in sorted(skills)])
         for one in find_shadowed(documents, [str(root.path) for root in roots]):
             message = f"Not evaluated: its name means {one.by.doc_id}, so no search finds it."
@@ -108,21 +102,15 @@ class OwnFiles:
             self._report("eval-unreadable", "warning", str(exc), folder)
             return
         if is_cut:
-            message = (
-                "Not all files were checked for evals: there are too many, or a name contains "
-                "hidden characters. Move what is not part of the skill, and rename the rest."
-            )
-            self._report("eval-not-listed", "note", message, folder)
+            self._report("eval-not-listed", "note", _NOT_LISTED, folder)
         for file in filter(is_eval_file, files):
             try:
                 yield file, read_file(folder, file)
             except SkillError as exc:
                 self._report("eval-unreadable", "warning", str(exc), folder / file)
 
-    def _report(
-        self, code: str, severity: Severity, message: str, path: Path | str, line: int | None = None
-    ) -> None:
-        self.diagnostics.append(Diagnostic(code, severity, message, printable(str(path)), line))
+    def _report(self, code: str, severity: Severity, message: str, path: Path | str) -> None:
+        self.diagnostics.append(Diagnostic(code, severity, message, printable(str(path))))
 
 
 def read_own_collection(
@@ -152,9 +140,7 @@ def own_collection(
 
     A query is right with every skill that claims it, and with all copies of those. A query that is
     not for some skill is a negative only if no skill claims it. An eval file in the folder of a
-    skill inside another one counts for the inner skill alone. Returns the collection, its queries
-    by kind and then by skill, and what was odd about eval files. Raises EvaluationError if a kind
-    is not one of `KINDS`, or there is no query.
+    skill inside another one counts for the inner skill alone. Queries come by kind, then by skill.
     """
     if unknown := sorted(set(kinds) - set(KINDS)):
         raise EvaluationError(
@@ -167,16 +153,17 @@ def own_collection(
         diagnostics = _read_evals(skills, eval_files, claims, not_for)
     if _FROM_TEXT.intersection(kinds):
         common = common_headings(skills)
-        for skill in skills:
-            for item in known_item_queries(skill, common=common):
-                claims.append(_Claim(item.kind, skill.doc_id, item.text, (skill.doc_id,)))
-    claimed = {fold_blanks(claim.text) for claim in claims}
+        claims += (
+            _Claim(item.kind, skill.doc_id, item.text, [skill.doc_id])
+            for skill in skills
+            for item in known_item_queries(skill, common=common)
+        )
+    claimed = {requests.fold_blanks(claim.text) for claim in claims}
+    claims = [one for kind in KINDS for one in claims if one.kind == kind in kinds]
+    denied = [one for one in not_for if requests.fold_blanks(one.text) not in claimed]
     numbers: Counter[str] = Counter()
-    queries = _merge(
-        (one for kind in KINDS for one in claims if one.kind == kind in kinds), numbers
-    )
-    denied = (one for one in not_for if one.kind in kinds and fold_blanks(one.text) not in claimed)
-    negatives = _merge(denied, numbers)
+    queries = _merge(claims, numbers)
+    negatives = _merge([one for one in denied if one.kind in kinds], numbers)
     if not queries:
         raise EvaluationError(
             f"No query can be made from {len(skills)} skills and kinds"
@@ -189,25 +176,18 @@ def own_collection(
     )
     copied = copies(documents)
     qrels = {}
-    for query, same in queries.items():
-        right = (doc_id for claim in same for doc_id in claim.doc_ids)
-        qrels[query.query_id] = dict.fromkeys((copy for one in right for copy in copied[one]), 1)
+    for query, doc_ids in queries.items():
+        copied_too = (copy for doc_id in doc_ids for copy in copied[doc_id])
+        qrels[query.query_id] = dict.fromkeys(copied_too, 1)
+    notes = _notes(queries, len(negatives), len(skills) - len(set(copied.values())))
     collection = Collection(
-        name=NAME,
-        documents=documents,
-        queries=tuple(queries),
-        qrels=qrels,
-        negatives=tuple(negatives),
-        notes=tuple(_notes(queries, len(negatives), len(skills) - len(set(copied.values())))),
+        NAME, documents, tuple(queries), qrels, negatives=tuple(negatives), notes=tuple(notes)
     )
     return collection, tuple(diagnostics)
 
 
 def _read_evals(
-    skills: Sequence[Skill],
-    eval_files: EvalFiles,
-    claims: list[_Claim],
-    not_for: list[_Claim],
+    skills: Sequence[Skill], eval_files: EvalFiles, claims: list[_Claim], not_for: list[_Claim]
 ) -> list[Diagnostic]:
     """Add the queries that eval files have for skills, and not for them; return what is odd."""
     diagnostics: list[Diagnostic] = []
@@ -222,32 +202,29 @@ def _read_evals(
             inner = (folder / parent for parent in PurePosixPath(file).parents if parent.name)
             if folders.isdisjoint(inner):
                 files.append((file, data))
-        own = skill.name.casefold()
         evals = read_eval_files(files, skill.name, known=by_name.keys())
+        # Its own name means the skill itself, not others of that name.
+        meant = by_name | {skill.name.casefold(): [skill.doc_id]}
         for found, queries in ((claims, evals.positives), (not_for, evals.not_for)):
             for query in queries:
-                # Its own name means the skill itself, not others of that name.
-                ids = ([skill.doc_id] if name == own else by_name[name] for name in query.skills)
-                doc_ids = [one for of in ids for one in of]
+                doc_ids = [doc_id for name in query.skills for doc_id in meant[name]]
                 found.append(_Claim(query.kind, skill.doc_id, query.text, doc_ids))
-        diagnostics += (
-            replace(found, path=str(folder / found.path)) for found in evals.diagnostics
-        )
+        diagnostics += (replace(one, path=str(folder / one.path)) for one in evals.diagnostics)
     return diagnostics
 
 
-def _merge(claims: Iterable[_Claim], numbers: Counter[str]) -> dict[JudgedQuery, list[_Claim]]:
-    """Return a query for each text with all claims to it; ids continue from `numbers`."""
-    by_text: dict[str, list[_Claim]] = defaultdict(list)
+def _merge(claims: Iterable[_Claim], numbers: Counter[str]) -> dict[JudgedQuery, list[str]]:
+    """Return a query for each text with the ids claimed for it; its id continues `numbers`."""
+    queries: dict[str, JudgedQuery] = {}
+    claimed: dict[JudgedQuery, list[str]] = {}
     for claim in claims:
-        by_text[fold_blanks(claim.text)].append(claim)
-    queries = {}
-    for same in by_text.values():
-        source = f"{same[0].kind}:{same[0].source}"
-        query = JudgedQuery(f"{source}#{numbers[source]}", same[0].text, same[0].kind)
-        queries[query] = same
-        numbers[source] += 1
-    return queries
+        text, source = requests.fold_blanks(claim.text), f"{claim.kind}:{claim.source}"
+        if text not in queries:
+            query_id = f"{source}#{numbers[source]}"
+            queries[text] = JudgedQuery(query_id, claim.text, claim.kind)
+            numbers[source] += 1
+        claimed.setdefault(queries[text], []).extend(claim.doc_ids)
+    return claimed
 
 
 def _notes(queries: Iterable[JudgedQuery], negatives: int, copied: int) -> Iterator[str]:
@@ -279,44 +256,50 @@ def known_item_queries(
 ) -> tuple[JudgedQuery, ...]:
     """Make queries from the text of a skill, at most `MAX_PER_KIND` of each kind.
 
-    Of kind ``example`` are requests that the skill quotes or lists, of kind ``heading`` headings
-    that name a subject and are not among the `common_headings`. A text that contains the skill's
-    name is not a query.
+    An ``example`` is a request that the skill quotes or lists, a ``heading`` names a subject, and
+    is not among the `common_headings`. A text that contains the skill's name is not a query.
     """
-    body = list(blocks(skill.body))
+    body = list(requests.blocks(skill.body))
     said = (skill.description, skill.metadata.when_to_use, *skill.metadata.triggers)
-    headings = []
-    for text in section_headings(body):
-        folded = fold_words(text)
-        telling = " ".join(word for word in folded.split() if word not in _EMPTY_WORDS)
-        if _count_words(telling) >= _LEAST_WORDS and folded not in common:
-            headings.append(text)
     texts = {
-        "example": [*(phrase for text in said for phrase in quoted(text)), *requests(body)],
-        "heading": headings,
+        "example": [
+            *(phrase for text in said for phrase in requests.quoted(text)),
+            *requests.requests(body),
+        ],
+        "heading": [text for text in requests.section_headings(body) if _is_telling(text, common)],
     }
-    name = fold_words(skill.name)
+    name = requests.fold_words(skill.name)
     # In scripts without blanks a name may stand anywhere in a text, in others between blanks.
     blank = "" if _UNSPACED.search(name) else " "
     seen: set[str] = set()
     queries: list[JudgedQuery] = []
     for kind, found in texts.items():
-        number = 0
-        for text in map(plain, found):
-            folded = fold_words(text)
-            is_usable = _LEAST_WORDS <= _count_words(text) <= _MOST_WORDS and not _CODE.search(text)
+        usable: dict[str, str] = {}
+        for text in map(requests.plain, found):
+            folded = requests.fold_words(text)
             has_name = f"{blank}{name}{blank}" in f"{blank}{folded}{blank}"
-            if is_usable and not has_name and folded not in seen and number < MAX_PER_KIND:
-                seen.add(folded)
-                queries.append(JudgedQuery(f"{kind}:{skill.doc_id}#{number}", text, kind))
-                number += 1
+            is_usable = _LEAST_WORDS <= _count_words(text) <= _MOST_WORDS and not _CODE.search(text)
+            if is_usable and not has_name and folded not in seen:
+                usable.setdefault(folded, text)
+        for number, (folded, text) in enumerate(islice(usable.items(), MAX_PER_KIND)):
+            seen.add(folded)
+            queries.append(JudgedQuery(f"{kind}:{skill.doc_id}#{number}", text, kind))
     return tuple(queries)
+
+
+def _is_telling(heading: str, common: AbstractSet[str]) -> bool:
+    folded = requests.fold_words(heading)
+    telling = " ".join(word for word in folded.split() if word not in _EMPTY_WORDS)
+    return _count_words(telling) >= _LEAST_WORDS and folded not in common
 
 
 def common_headings(skills: Iterable[Skill]) -> frozenset[str]:
     """Return the headings, folded, that several different bodies have."""
     bodies = {skill.body for skill in skills}
-    headings = ({fold_words(text) for text in section_headings(blocks(body))} for body in bodies)
+    headings = (
+        {requests.fold_words(text) for text in requests.section_headings(requests.blocks(body))}
+        for body in bodies
+    )
     counts = Counter(heading for found in headings for heading in found)
     return frozenset(heading for heading, count in counts.items() if count > 1)
 
@@ -324,4 +307,4 @@ def common_headings(skills: Iterable[Skill]) -> frozenset[str]:
 def _count_words(text: str) -> int:
     """Count words; in scripts without blanks, two letters are one."""
     spaced, unspaced = _UNSPACED.subn(" ", text)
-    return len(words(spaced)) + unspaced // 2
+    return len(requests.words(spaced)) + unspaced // 2

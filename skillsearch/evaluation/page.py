@@ -34,8 +34,6 @@ _MAX_RELEVANT = 5
 """Relevant documents named of a query."""
 _NAMED = 3
 """Collections named in the title; more are counted."""
-_GROUPS = {"default": "at its own threshold"}
-"""Titles of thresholds; another one is for example to keep 90 % of the right answers."""
 _MEANS_CAPTION = "Means in percent with their 95 % intervals"
 _MEASURES_CAPTION = (
     "Dots are means, lines their intervals. If the lines of two systems overlap, see the table of "
@@ -120,12 +118,9 @@ def _collection(report: Report, place: int) -> Iterator[str]:
     if report.notes:
         yield f"<ul>{''.join(f'<li>{text(note)}</li>' for note in report.notes)}</ul>"
     yield from _measures(report)
-    if report.comparisons:
-        yield from _comparisons(report)
     yield from language_section(report)
     yield _overview_figures(report, place)
-    if any(system.abstention.top_scores for system in report.systems):
-        yield from _abstention(report, place)
+    yield from _abstention(report, place)
     if any(system.worst or system.best for system in report.systems):
         yield "<h3>Worst and best queries</h3>"
         yield from (_examples(report, system) for system in report.systems)
@@ -143,20 +138,16 @@ def _measures(report: Report) -> Iterator[str]:
     yield table(_MEANS_CAPTION, ["system", *names], [("", rows)])
     settings = definitions((text(one.name), text(one.settings)) for one in report.systems)
     yield details("Settings of the systems", settings)
-
-
-def _comparisons(report: Report) -> Iterator[str]:
+    if not report.comparisons:
+        return
     groups: dict[str, list[tuple[str, list[str]]]] = {}
     for one in report.comparisons:
-        cells = [
-            words.points(one.difference),
-            " to ".join(map(words.points, one.interval)),
-            words.probability(one.p_value),
-            words.probability(one.p_holm),
-            f"{one.wins} / {one.ties} / {one.losses}",
-            words.VERDICTS[words.verdict(one)],
-        ]
-        groups.setdefault(one.system, []).append((one.measure, cells))
+        ends = " to ".join(map(words.points, one.interval))
+        chances = map(words.probability, (one.p_value, one.p_holm))
+        queries = f"{one.wins} / {one.ties} / {one.losses}"
+        verdict = words.VERDICTS[words.verdict(one)]
+        figures = [words.points(one.difference), ends, *chances, queries, verdict]
+        groups.setdefault(one.system, []).append((one.measure, figures))
     heads = ["measure", "points", "95 % interval", "p", "Holm p", "queries", "verdict"]
     yield f"<h3>Differences from {text(report.systems[0].name)}</h3>"
     caption = "Difference in percentage points; queries on which it is better / equal / worse"
@@ -197,6 +188,8 @@ def _overview_figures(report: Report, place: int) -> str:
 
 def _abstention(report: Report, place: int) -> Iterator[str]:
     systems = [system for system in report.systems if system.abstention.top_scores]
+    if not systems:
+        return
     yield "<h3>When nothing fits</h3>"
     heads = ["", *(system.name for system in systems)]
     yield table("Shares in percent", heads, _abstention_groups(report, systems))
@@ -223,26 +216,21 @@ def _abstention_groups(report: Report, systems: Sequence[SystemReport]) -> Itera
         for source in sources:
             cells = [percent(at.false_answers.get(source) if at else None) for at in chosen]
             rows.append((f"false answers, {source}", cells))
-        if name == "default":
-            rows.append(("kept", [percent(at.kept if at else None) for at in chosen]))
-            rows.append(("precision", [percent(at.precision if at else None) for at in chosen]))
-        yield _GROUPS.get(name, f"to {name} of its right answers"), rows
+        for share in ("kept", "precision") if name == "default" else ():
+            rows.append((share, [percent(getattr(at, share, None)) for at in chosen]))
+        title = "at its own threshold" if name == "default" else f"to {name} of its right answers"
+        yield title, rows
     errors = [one.calibration_error for one in known]
     if kinds := dict.fromkeys(kind for of in errors for kind in of):
-        rows = [
-            (f"{kind} queries", [words.decimals(of.get(kind)) for of in errors]) for kind in kinds
-        ]
-        yield "calibration error", rows
+        cells_of = {kind: [words.decimals(of.get(kind)) for of in errors] for kind in kinds}
+        yield "calibration error", [(f"{kind} queries", cells_of[kind]) for kind in kinds]
 
 
 def _examples(report: Report, system: SystemReport) -> str:
-    groups = {
-        f"Worst by {MAIN_MEASURE}": system.worst,
-        "Furthest above another system" if report.comparisons else "Best": system.best,
-    }
+    best = "Furthest above another system" if report.comparisons else "Best"
     shown = [
         f'<h4>{title}</h4>\n<div class="examples">\n{"".join(map(_example, examples))}</div>'
-        for title, examples in groups.items()
+        for title, examples in ((f"Worst by {MAIN_MEASURE}", system.worst), (best, system.best))
         if examples
     ]
     return details(f"Queries of {text(system.name)}", "\n".join(shown)) if shown else ""
@@ -260,13 +248,11 @@ def _example(example: QueryExample) -> str:
     shown = {hit.doc_id for hit in example.top}
     missing = [text(doc_id) for doc_id in example.relevant if doc_id not in shown]
     value = f"{MAIN_MEASURE} {percent(example.value)}"
-    lines = [
-        f"<article>\n{asked}\n<p>{value}, query {text(example.query_id, _QUERY_CHARS)}</p>",
-        f"<ol>{hits}</ol>" if hits else "<p>It gave no answer.</p>",
-        f"<p>Relevant, but not above: {listed(missing, _MAX_RELEVANT)}</p>" if missing else "",
-        "</article>\n",
-    ]
-    return "\n".join(filter(None, lines))
+    below = f"<p>Relevant, but not above: {listed(missing, _MAX_RELEVANT)}</p>\n" if missing else ""
+    return (
+        f"<article>\n{asked}\n<p>{value}, query {text(example.query_id, _QUERY_CHARS)}</p>\n"
+        f"{f'<ol>{hits}</ol>' if hits else '<p>It gave no answer.</p>'}\n{below}</article>\n"
+    )
 
 
 def text(value: str, limit: int = MAX_CHARS) -> str:
@@ -324,9 +310,6 @@ def definitions(pairs: Iterable[tuple[str, str]]) -> str:
 
 def figures(pairs: Iterable[tuple[str | None, str]]) -> str:
     """Return plots with captions side by side; those that are None are left out."""
-    shown = [
-        f"<figure>\n{svg}\n<figcaption>{caption}</figcaption>\n</figure>"
-        for svg, caption in pairs
-        if svg
-    ]
-    return '<div class="figures">\n' + "\n".join(shown) + "\n</div>" if shown else ""
+    kept = ((svg, f"<figcaption>{caption}</figcaption>") for svg, caption in pairs if svg)
+    shown = "\n".join(f"<figure>\n{svg}\n{caption}\n</figure>" for svg, caption in kept)
+    return f'<div class="figures">\n{shown}\n</div>' if shown else ""

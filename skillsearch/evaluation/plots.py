@@ -14,7 +14,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -111,27 +111,18 @@ def plot_queries(
         return None
     largest = max(pairs.values())
     dots = sorted(pairs.items(), key=lambda item: (-item[1], item[0]))
+    areas = [max(count * min(22.0, _MAX_AREA / largest), 4.0) for _, count in dots]
+    xs, ys = zip(*(pair for pair, _ in dots), strict=True)
+    names = [f"{comparison.measure} of {_name(one.name)}" for one in (baseline, system)]
+    counts = f"{comparison.wins} better, {comparison.ties} equal, {comparison.losses} worse"
     with _figure(4.4) as figure:
         axes = figure.subplots()
-        axes.plot([0, 1], [0, 1], color=_GREY, linewidth=1, linestyle=_DASHES[1])
-        axes.scatter(
-            [x for (x, _), _ in dots],
-            [y for (_, y), _ in dots],
-            [max(count * min(22.0, _MAX_AREA / largest), 4.0) for _, count in dots],
-            color=_COLOURS[0],
-            alpha=0.6,
-            edgecolors="white",
-            linewidths=0.6,
-            clip_on=False,
-            zorder=3,
-        )
+        _diagonal(axes)
+        edge: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.6, "clip_on": False}
+        axes.scatter(xs, ys, areas, color=_COLOURS[0], alpha=0.6, zorder=3, **edge)
         axes.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), aspect="equal")
-        axes.set_xlabel(f"{comparison.measure} of {_name(baseline.name)}")
-        axes.set_ylabel(f"{comparison.measure} of {_name(system.name)}")
-        axes.set_title(
-            f"{comparison.wins} better, {comparison.ties} equal, {comparison.losses} worse\n"
-            f"largest dot: {_count(largest)}"
-        )
+        axes.set(xlabel=names[0], ylabel=names[1])
+        axes.set_title(f"{counts}\nlargest dot: {_count(largest)}")
         return _svg(figure, prefix, "Values by query of two systems")
 
 
@@ -169,7 +160,7 @@ def plot_reliability(system: SystemReport, *, prefix: str) -> str | None:
         return None
     with _figure(4.4) as figure:
         axes, below = figure.subplots(2, sharex=True, height_ratios=[4, 1])
-        axes.plot([0, 1], [0, 1], color=_GREY, linewidth=1, linestyle=_DASHES[1])
+        _diagonal(axes)
         scores, shares = [bin_.score for bin_ in bins], [bin_.relevant for bin_ in bins]
         axes.vlines(scores, scores, shares, color=_COLOURS[1], linewidth=2)
         axes.plot(scores, shares, "-o", color=_COLOURS[0], markersize=6, clip_on=False)
@@ -177,12 +168,8 @@ def plot_reliability(system: SystemReport, *, prefix: str) -> str | None:
         for kind, error in list(system.abstention.calibration_error.items())[-1:]:
             axes.set_title(f"expected calibration error {error:.3f}\nof {kind} queries")
         for bin_ in bins:
-            below.bar(
-                (bin_.low + bin_.high) / 2,
-                bin_.count,
-                0.97 * (bin_.high - bin_.low),
-                color=_COLOURS[0],
-            )
+            middle, width = (bin_.low + bin_.high) / 2, 0.97 * (bin_.high - bin_.low)
+            below.bar(middle, bin_.count, width, color=_COLOURS[0])
         below.set(xlabel="score of the first hit", ylabel="queries")
         return _svg(figure, prefix, "Reliability of scores")
 
@@ -197,9 +184,8 @@ def plot_thresholds(system: SystemReport, *, prefix: str) -> str | None:
         "precision": [math.nan if point.precision is None else point.precision for point in curve],
     }
     for source in curve[0].false_answers:
-        lines[f"false answers: {_name(source)}"] = [
-            point.false_answers.get(source, math.nan) for point in curve
-        ]
+        shares = [point.false_answers.get(source, math.nan) for point in curve]
+        lines[f"false answers: {_name(source)}"] = shares
     thresholds = [_finite(point.threshold) for point in curve]
     with _figure(3.6 + 0.2 * math.ceil(len(lines) / 2)) as figure:
         axes = figure.subplots()
@@ -234,6 +220,10 @@ def _figure(height: float) -> Iterator[Figure]:
         yield Figure(figsize=(_WIDTH, height), layout="constrained")
 
 
+def _diagonal(axes: Axes) -> None:
+    axes.plot([0, 1], [0, 1], color=_GREY, linewidth=1, linestyle=_DASHES[1])
+
+
 def _svg(figure: Figure, prefix: str, label: str) -> str:
     file = io.StringIO()
     figure.savefig(file, format="svg", metadata=_NO_METADATA)
@@ -243,8 +233,8 @@ def _svg(figure: Figure, prefix: str, label: str) -> str:
 def inline_svg(document: str, *, prefix: str, label: str) -> str:
     """Return an SVG document of matplotlib as an element to stand beside others in a page.
 
-    Ids that nothing refers to are dropped, the others get the prefix. The stylesheet, which would
-    hold for the whole page, becomes two inherited attributes. The label is for screen readers.
+    The stylesheet, which would hold for the whole page, becomes two inherited attributes. The label
+    is for screen readers.
     """
     root = ElementTree.fromstring(document)
     for defs in root.findall(f"{_SVG}defs"):
@@ -310,8 +300,7 @@ def _finite(score: float) -> float:
 
 def _name(text: str) -> str:
     """Return the name of a system or source, short and safe in XML."""
-    limit = _NAME_CHARS if text.isascii() else _WIDE_CHARS
-    return one_line(text, limit)
+    return one_line(text, _NAME_CHARS if text.isascii() else _WIDE_CHARS)
 
 
 def _count(queries: int) -> str:

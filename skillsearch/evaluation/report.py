@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import fmean
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from skillsearch.evaluation.comparison import NOT_COMPARED
 from skillsearch.evaluation.confusables import Confusion
@@ -62,8 +62,8 @@ _ROUNDING = 1e-9
 class Outcome:
     """The result of an evaluation of one collection, also by kind of query if there are several.
 
-    `confusions`, under the first system, are None if not asked for; `diagnostics` are problems of
-    the skills that the collection was made from, and of their eval files.
+    `confusions`, under the first system, are None if not asked for; `diagnostics` are about the
+    skills that the collection was made from, and their eval files.
     """
 
     report: Report
@@ -89,32 +89,28 @@ class Outcome:
 
 
 def report_dict(report: Report) -> dict[str, JsonValue]:
-    """Return the JSON form of a report, with values of systems by their names.
-
-    Numbers are rounded to 6 decimals, None stands for a missing one.
-    """
-    systems = {system.name: system for system in report.systems}
-    record = {
+    """Return the JSON form of a report, its numbers rounded, None for a missing one."""
+    systems = {system.name: asdict(system) for system in report.systems}
+    record: dict[str, Any] = {
         "collection": report.collection,
         "documents": report.documents,
         "queries": report.queries,
         "unanswerable": report.unanswerable,
-        "systems": {name: one.means for name, one in systems.items()},
-        "intervals": {name: one.intervals for name, one in systems.items()},
-        "settings": {name: one.settings for name, one in systems.items()},
-        "milliseconds": {name: one.milliseconds for name, one in systems.items()},
+        "systems": {name: one["means"] for name, one in systems.items()},
+        "intervals": {name: one["intervals"] for name, one in systems.items()},
+        "settings": {name: one["settings"] for name, one in systems.items()},
+        "milliseconds": {name: one["milliseconds"] for name, one in systems.items()},
         "comparisons": [asdict(comparison) for comparison in report.comparisons],
-        "abstention": {name: _abstention_dict(one.abstention) for name, one in systems.items()},
+        "abstention": {name: one["abstention"] for name, one in systems.items()},
         "examples": {
-            name: {
-                "worst": [asdict(example) for example in one.worst],
-                "best": [asdict(example) for example in one.best],
-            }
-            for name, one in systems.items()
+            name: {"worst": one["worst"], "best": one["best"]} for name, one in systems.items()
         },
-        "per_query": {name: one.per_query for name, one in systems.items()},
+        "per_query": {name: one["per_query"] for name, one in systems.items()},
         "notes": report.notes,
     }
+    for known in record["abstention"].values():
+        del known["top_scores"]
+        known["keeping"] = {f"{share:.2f}": point for share, point in known["keeping"].items()}
     return {key: _plain(value) for key, value in record.items()}
 
 
@@ -122,14 +118,6 @@ def _parts_dict(parts: Mapping[str, Report], *more: str) -> dict[str, JsonValue]
     keys = ("queries", "systems", "intervals", *more)
     records = {name: report_dict(report) for name, report in parts.items()}
     return {name: {key: record[key] for key in keys} for name, record in records.items()}
-
-
-def _abstention_dict(abstention: Abstention) -> dict[str, JsonValue]:
-    """Return the JSON form, without the scores of all queries."""
-    record = asdict(abstention)
-    del record["top_scores"]
-    record["keeping"] = {f"{share:.2f}": point for share, point in record["keeping"].items()}
-    return record
 
 
 def _plain(value: JsonValue) -> JsonValue:
@@ -193,20 +181,12 @@ def measure_names(report: Report) -> list[str]:
 def mean_rows(report: Report, measures: Sequence[str]) -> list[Row]:
     """Return a row for each system with its means in percent."""
     best = {name: best_systems(name, system_means(report)) for name in measures}
-    return [
-        (
-            system.name,
-            [
-                Cell(
-                    percent(system.means.get(name)),
-                    spread(system.intervals.get(name)),
-                    system.name in best[name],
-                )
-                for name in measures
-            ],
-        )
-        for system in report.systems
-    ]
+    rows: list[Row] = []
+    for one in report.systems:
+        shown = [(percent(one.means.get(of)), spread(one.intervals.get(of))) for of in measures]
+        pairs = zip(measures, shown, strict=True)
+        rows.append((one.name, [Cell(*texts, one.name in best[of]) for of, texts in pairs]))
+    return rows
 
 
 def summary_rows(reports: Sequence[Report], *, mean: str) -> tuple[list[str], list[Row]]:
@@ -267,10 +247,7 @@ def score_digits(score: float | None) -> str:
 
 
 def verdict(comparison: Comparison) -> str:
-    """Return ``better``, ``worse``, ``may be chance`` or ``equal``.
-
-    It is better or worse only if the corrected p-value is below `SIGNIFICANT`.
-    """
+    """Return one of `VERDICTS`: ``may be chance`` unless the corrected p-value is significant."""
     if not comparison.wins and not comparison.losses:
         return "equal"
     if comparison.p_holm >= SIGNIFICANT:
@@ -282,10 +259,13 @@ def against_baseline(report: Report, system: str) -> str:
     """Return a main difference such as ``+3.2, better``; empty for the baseline."""
     if system == report.systems[0].name:
         return ""
-    for one in report.comparisons:
-        if (one.system, one.measure) == (system, MAIN_MEASURE):
-            return f"{points(one.difference)}, {verdict(one)}"
-    return "too few queries"
+    compared = _main_comparison(report, system)
+    return f"{points(compared.difference)}, {verdict(compared)}" if compared else "too few queries"
+
+
+def _main_comparison(report: Report, system: str) -> Comparison | None:
+    main = (one for one in report.comparisons if one.measure == MAIN_MEASURE)
+    return next((one for one in main if one.system == system), None)
 
 
 def best_systems(measure: str, means: Mapping[str, Mapping[str, float]]) -> frozenset[str]:
@@ -306,9 +286,6 @@ def headline(report: Report) -> str:
         return ""
     top = max(known, key=lambda system: system.means[MAIN_MEASURE])
     said = f"{top.name} has the highest {MAIN_MEASURE}, {percent(top.means[MAIN_MEASURE])}"
-    for one in report.comparisons:
-        if one.system == top.name and one.measure == MAIN_MEASURE:
-            said += (
-                f", {points(one.difference)} points from {one.baseline}: {VERDICTS[verdict(one)]}"
-            )
+    if one := _main_comparison(report, top.name):
+        said += f", {points(one.difference)} points from {one.baseline}: {VERDICTS[verdict(one)]}"
     return f"{said}."

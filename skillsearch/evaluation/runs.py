@@ -10,24 +10,17 @@ import math
 import re
 import struct
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 import numpy as np
 
 from skillsearch.errors import EvaluationError, MissingDependencyError
-from skillsearch.evaluation.lines import (
-    file_name,
-    line_error,
-    numbered_lines,
-    replace_file,
-    shown,
-    unknown_id,
-)
+from skillsearch.evaluation import lines
 from skillsearch.evaluation.types import NEGATIVES, Answers, Collection, Qrels, Ranking
 
 if TYPE_CHECKING:
@@ -39,8 +32,6 @@ MEASURES = ("nDCG@10", "R@5", "R@10", "Success@1", "Success@5", "RR@10", "Judged
 MAX_GRADE = 9_999
 """trec_eval allocates memory by the highest grade, and crashes on a huge one."""
 
-_COLUMNS = 6
-_FLOAT32 = struct.Struct("<f")
 _PARTS_WORDS = re.compile(r"[\s\ufeff]")
 """White space separates the columns of a line; a leading byte order mark may vanish."""
 _PERCENT_ENCODED = re.compile(r"[\s\ufeff%]")
@@ -54,11 +45,9 @@ def answerable_qrels(qrels: Qrels) -> dict[str, Mapping[str, int]]:
 def measure(
     qrels: Qrels, answers: Answers, measures: Sequence[str] = MEASURES
 ) -> dict[str, dict[str, float]]:
-    """Measure the answers to the queries that have a relevant document.
+    """Return measure → query id → value from 0 to 1, for queries that have a relevant document.
 
     A ranking counts in the order given, whatever its scores; a query without an answer is 0.
-    Returns measure → query id → value from 0 to 1, both in the order given. Raises EvaluationError
-    if a measure is not one of `MEASURES`, or a grade is too high.
     """
     for name in set(measures).difference(MEASURES):
         problem = f"There is no measure {name[:80]!r}; use one of: {', '.join(MEASURES)}"
@@ -73,7 +62,10 @@ def measure(
                 )
     ranked = as_run({query: answers[query] for query in judged if answers.get(query)})
     values = {name: dict.fromkeys(judged, 0.0) for name in measures}
-    library = _ir_measures()
+    try:
+        import ir_measures as library  # type: ignore[import-untyped, unused-ignore]
+    except ImportError as exc:
+        raise MissingDependencyError("ir_measures", "eval", "Measuring") from exc
     # Ids do not survive C unchanged: a NUL cuts one, and a lone surrogate is a crash.
     number = defaultdict[str, str](map(str, count()).__next__)
     queries = {number[query]: query for query in judged}
@@ -87,19 +79,8 @@ def measure(
     return values
 
 
-def _ir_measures() -> Any:
-    try:
-        import ir_measures
-    except ImportError as exc:
-        raise MissingDependencyError("ir_measures", "eval", "Measuring") from exc
-    return ir_measures
-
-
 def parse_minimum(text: str) -> tuple[str, float]:
-    """Read the least mean that a system must reach, such as ``nDCG@10=0.8``.
-
-    Raises EvaluationError if it is not a measure of `MEASURES` and a number from 0 to 1.
-    """
+    """Read the least mean that a system must reach, such as ``nDCG@10=0.8``."""
     name, _, number = text.partition("=")
     try:
         value = float(number)
@@ -125,34 +106,38 @@ def read_run(path: Path, collection: Collection) -> dict[str, Ranking]:
     known = asked | collection.unjudged
     runs: dict[str, dict[str, float]] = {}
     try:
-        for number, line in numbered_lines(path):
+        for number, line in lines.numbered_lines(path):
             try:
-                _add_line(runs, line, known, documents)
+                query_id, doc_id, score = _read_line(line, known, documents)
+                if doc_id in runs.setdefault(query_id, {}):
+                    found = (
+                        f"{lines.shown(doc_id)} answers {lines.shown(query_id)} in a line above too"
+                    )
+                    raise ValueError(f"{found}; remove one of the two")
+                runs[query_id][doc_id] = score
             except ValueError as exc:
-                raise line_error(path, number, str(exc)) from exc
+                raise lines.line_error(path, number, str(exc)) from exc
     except OSError as exc:
         raise EvaluationError(f"{path} cannot be read: {exc}") from exc
-    return {key: _ranking(scores) for key, scores in runs.items() if key in asked}
+
+    def by_score(item: tuple[str, float]) -> tuple[float, str]:
+        return _as_float32(item[1]), item[0]
+
+    return {
+        key: tuple(sorted(scores.items(), key=by_score, reverse=True))
+        for key, scores in runs.items()
+        if key in asked
+    }
 
 
-def _ranking(scores: dict[str, float]) -> Ranking:
-    ranked = sorted(scores.items(), key=lambda item: (_as_float32(item[1]), item[0]), reverse=True)
-    return tuple(ranked)
-
-
-def _add_line(
-    runs: dict[str, dict[str, float]],
-    line: str,
-    queries: AbstractSet[str],
-    documents: AbstractSet[str],
-) -> None:
-    """Add the score of a line; raise ValueError if it is unusable."""
+def _read_line(
+    line: str, queries: AbstractSet[str], documents: AbstractSet[str]
+) -> tuple[str, str, float]:
+    """Return ids of a query and a document, and the score; raise ValueError if unusable."""
     words = line.split()
-    if len(words) != _COLUMNS:
-        raise ValueError(
-            f"{shown(line)} has {len(words)} columns, not {_COLUMNS}; "
-            "write: query Q0 document rank score tag"
-        )
+    if len(words) != 6:
+        expected = "not 6; write: query Q0 document rank score tag"
+        raise ValueError(f"{lines.shown(line)} has {len(words)} columns, {expected}")
     query_id = _meant(words[0], queries, "queries.jsonl or negatives.jsonl")
     doc_id = _meant(words[2], documents, "corpus.jsonl")
     try:
@@ -161,25 +146,23 @@ def _add_line(
     except (ValueError, OverflowError):
         is_usable = False
     if not is_usable:
-        problem = f"the score is {shown(words[4])}; it must be a number between -3.4e38 and 3.4e38"
+        problem = (
+            f"the score is {lines.shown(words[4])}; it must be a number between -3.4e38 and 3.4e38"
+        )
         raise ValueError(problem)
-    scores = runs.setdefault(query_id, {})
-    if doc_id in scores:
-        found = f"{shown(doc_id)} answers {shown(query_id)} in a line above too"
-        raise ValueError(f"{found}; remove one of the two")
-    scores[doc_id] = score
+    return query_id, doc_id, score
 
 
 def _meant(word: str, ids: AbstractSet[str], place: str) -> str:
     for meant in (word, unquote(word)):
         if meant in ids:
             return meant
-    raise ValueError(f"{unknown_id(word, ids, place)}; is this a run of this collection?")
+    raise ValueError(f"{lines.unknown_id(word, ids, place)}; is this a run of this collection?")
 
 
 def _as_float32(score: float) -> float:
     """Round to a 32-bit float; raise OverflowError beyond the largest."""
-    value: float = _FLOAT32.unpack(_FLOAT32.pack(score))[0]
+    value: float = struct.unpack("<f", struct.pack("<f", score))[0]
     return value
 
 
@@ -188,13 +171,10 @@ def write_run(path: Path, answers: Answers, tag: str) -> None:
 
     A score that is not below the one before it becomes the next smaller 32-bit float. In an id with
     white space that, and its percent signs, are percent-encoded. An existing file is replaced in
-    one step. `tag` names the system. Raises EvaluationError if the file cannot be written, or a
-    score is not finite.
+    one step. `tag` names the system.
     """
     try:
-        word = _word(tag) or "-"
-        rankings = answers.items()
-        replace_file(path, (line for key, ranked in rankings for line in _lines(key, ranked, word)))
+        lines.replace_file(path, _lines(answers, _word(tag) or "-"))
     except (OSError, ValueError) as exc:
         raise EvaluationError(f"{path} cannot be written: {exc}") from exc
 
@@ -208,7 +188,7 @@ def save_runs(outcomes: Sequence[Outcome], folder: Path) -> None:
     taken: set[str] = set()
     for outcome in outcomes:
         for system in outcome.answers:
-            stem = f"{file_name(outcome.report.collection)}.{file_name(system.name)}"
+            stem = f"{lines.file_name(outcome.report.collection)}.{lines.file_name(system.name)}"
             names = (stem if number == 1 else f"{stem}-{number}" for number in count(1))
             name = next(name for name in names if name.casefold() not in taken)
             taken.add(name.casefold())
@@ -229,19 +209,17 @@ def as_run(answers: Answers) -> dict[str, dict[str, float]]:
     return run
 
 
-def _lines(query_id: str, ranking: Ranking, tag: str) -> list[str]:
-    lines = []
-    lowest = np.float32(-np.inf)
-    value = np.float32(np.inf)
-    with np.errstate(over="ignore"):
+def _lines(answers: Answers, tag: str) -> Iterator[str]:
+    for query_id, ranking in answers.items():
+        value = np.float32(np.inf)
         for rank, (doc_id, score) in enumerate(ranking, start=1):
-            value = min(np.float32(score), np.nextafter(value, lowest))
+            with np.errstate(over="ignore"):
+                value = min(np.float32(score), np.nextafter(value, np.float32(-np.inf)))
             if not np.isfinite(value):
-                problem = f"{shown(doc_id)} scores {score} for {shown(query_id)}"
+                problem = f"{lines.shown(doc_id)} scores {score} for {lines.shown(query_id)}"
                 raise EvaluationError(f"{problem}, which no run can hold; give it a finite score.")
             # str gives the shortest digits of a 32-bit float; format would print it as a double.
-            lines.append(f"{_word(query_id)} Q0 {_word(doc_id)} {rank} {value!s} {tag}\n")
-    return lines
+            yield f"{_word(query_id)} Q0 {_word(doc_id)} {rank} {value!s} {tag}\n"
 
 
 def _word(text: str) -> str:

@@ -37,11 +37,7 @@ def parse_systems(
     fields: str = "full",
     languages: Languages = "auto",
 ) -> tuple[SystemSpec, ...]:
-    """Read the systems to compare, those of `DEFAULT_SYSTEMS` if there are no texts.
-
-    Model, fields and languages hold for systems that do not give their own. Raises EvaluationError
-    if one cannot be read, or two have the same name.
-    """
+    """Read the systems to compare, each with another name; without texts `DEFAULT_SYSTEMS`."""
     specs: dict[str, SystemSpec] = {}
     for text in list(texts) or DEFAULT_SYSTEMS:
         spec = parse_system(text, model=model, fields=fields, languages=languages)
@@ -70,16 +66,8 @@ def parse_system(
         if rest == "@":
             raise _error(text, "there is no file name after the @")
         return SystemSpec(name, run=Path(rest[1:]))
-    given: dict[str, Any] = {"model": model, "fields": fields, "languages": languages}
-    given |= _settings(text, rest) if equals else {}
-    if name in SYSTEMS and given.setdefault("system", name) != name:
-        raise _error(text, f"{name} is the name of another way to search; choose another name")
-    return SystemSpec(name, **given)
-
-
-def _settings(text: str, rest: str) -> dict[str, Any]:
     settings: dict[str, Any] = {}
-    for piece in rest.split(","):
+    for piece in rest.split(",") if equals else ():
         key, colon, value = piece.partition(":")
         if not colon or key not in _KEYS:
             problem = f"{shown(piece)} is not a setting; use key:value with one of the keys"
@@ -90,7 +78,10 @@ def _settings(text: str, rest: str) -> dict[str, Any]:
             settings[key] = _value(key, value)
         except ValueError as exc:
             raise _error(text, f"{key} is {shown(value)}; {exc}") from exc
-    return settings
+    if name in SYSTEMS and settings.setdefault("system", name) != name:
+        raise _error(text, f"{name} is the name of another way to search; choose another name")
+    defaults = {"model": model, "fields": fields, "languages": languages}
+    return SystemSpec(name, **{**defaults, **settings})
 
 
 def _value(key: str, value: str) -> str | float | Path:

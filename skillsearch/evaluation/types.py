@@ -44,13 +44,11 @@ class JudgedQuery:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """Documents, queries with a relevant document, and judgments.
+    """Documents, queries with a relevant document, negatives that have none, and judgments.
 
-    Attributes:
-        ignored: Documents to drop from the ranking of a query before it is measured.
-        negatives: Queries that no document of the collection answers.
-        unjudged: Ids of the queries left out because they have no relevant document.
-        pool: Name of the pool that the documents are shared in; empty without one.
+    `ignored` documents are dropped from the ranking of a query before it is measured; `unjudged`
+    are ids of queries left out for want of a relevant document; `pool` names the pool in which the
+    documents are shared, if any.
     """
 
     name: str
@@ -66,13 +64,9 @@ class Collection:
 
 @dataclass(frozen=True, slots=True)
 class SystemSpec:
-    """A system to measure.
+    """A way to search with its settings, or a run file with answers, which has no other setting.
 
-    Attributes:
-        fields: Indexed fields: ``full``, or ``metadata`` for names and descriptions only.
-        threshold: Lowest score that it answers with; None for the default.
-        calibration: File with the calibration; None for the packaged one.
-        run: Run file with its answers; nothing is searched then, and other settings are unused.
+    Its fields are ``full`` or ``metadata``; without threshold or calibration it has the default.
     """
 
     name: str
@@ -100,12 +94,10 @@ class SystemSpec:
 class SystemAnswers:
     """All answers of one system on a collection, without ignored documents.
 
-    Attributes:
-        unanswerable: Rankings of queries that nothing answers, by source: ``negatives``,
-            ``foreign``, ``dropped gold``.
-        threshold: Lowest score that it returns by default; None if scores carry no meaning.
-        is_calibrated: Whether scores claim to be probabilities of relevance.
-        milliseconds: Median wall time of a query; None for a run file.
+    `unanswerable` are answers to queries that nothing answers, by source: ``negatives``,
+    ``foreign``, ``dropped gold``. The threshold is None if scores carry no meaning; they are
+    calibrated if they claim to be probabilities. The time is the median of a query, None for a run
+    file.
     """
 
     name: str
@@ -121,10 +113,8 @@ class SystemAnswers:
 class Comparison:
     """One system minus the baseline, on one measure; the interval is of 95 %, by bootstrap.
 
-    Attributes:
-        p_value: Two-sided paired randomisation test.
-        p_holm: The same after Holm's correction over all comparisons of the collection.
-        wins: Queries on which the system is better; on `losses` the baseline is.
+    The p-value is of a two-sided paired randomisation test, and then corrected over all comparisons
+    of the collection by Holm's method. Wins are queries on which the system is better.
     """
 
     system: str
@@ -162,13 +152,10 @@ class QueryExample:
 
 @dataclass(frozen=True, slots=True)
 class OperatingPoint:
-    """The effect of a threshold, the lowest accepted score.
+    """The effect of a threshold, the lowest accepted score, as shares.
 
-    Attributes:
-        kept: Share of the answerable queries whose answer holds a relevant document.
-        false_answers: Share of the unanswerable queries that are answered, by source.
-        precision: Share of all answered queries, answerable or not, whose first hit is relevant;
-            None if nothing is answered.
+    `kept` is of the answerable queries those whose answer holds a relevant document, `precision` of
+    all answered queries, if any, those whose first hit is relevant.
     """
 
     threshold: float
@@ -193,14 +180,11 @@ class Abstention:
     """How well a system knows when nothing fits.
 
     Attributes:
-        auroc: Chance that the first hit of an answerable query scores above the first hit of an
-            unanswerable one, by source; ties count half.
         curve: Operating points by ascending threshold.
-        default: The operating point at the system's own threshold; None if it has none.
+        default: The point at the system's own threshold, if it has one.
         keeping: Share kept of the answers with a relevant document → the highest such threshold.
-        calibration_error: Expected calibration error of the first hits of ``answerable`` and of
-            ``all`` queries; empty if scores are not probabilities.
-        reliability: The bins of that error over all queries.
+        calibration_error: Of the first hits of ``answerable`` and of ``all`` queries; empty if
+            scores are not probabilities. `reliability` are its bins over all queries.
         top_scores: Scores of the first hits, 0 without one: ``answerable`` and by source.
     """
 
@@ -217,10 +201,7 @@ class Abstention:
 class SystemReport:
     """Measurements of one system on one collection; intervals are of 95 %, by bootstrap.
 
-    Attributes:
-        worst: Queries with the lowest nDCG@10, lowest first.
-        best: Queries on which it is furthest above the worst other system.
-        milliseconds: Median wall time of a query; None for a run file.
+    The worst queries have the lowest nDCG@10; on the best it is furthest above another system.
     """
 
     name: str
@@ -236,14 +217,11 @@ class SystemReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Measurements on one collection, the baseline first.
+    """Measurements on one collection, the baseline first, with counts of unanswerable queries.
 
-    Attributes:
-        unanswerable: Number of unanswerable queries by source.
-        languages: The queries of each language by themselves, most first; empty if all queries and
-            their documents are in one language.
-        crossing: Then ``same language`` and ``cross-language``: queries with a relevant document in
-            their own language, and those with such documents in other languages only.
+    Unless all queries and documents are in one language, the queries of each language are measured
+    by themselves, most first, and those of the ``same language`` as a relevant document apart from
+    the ``cross-language`` ones.
     """
 
     collection: str

@@ -44,14 +44,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    """A file or folder in the cache that is removed as a whole or not at all.
+    """A file or folder in the cache that is removed as a whole, if nothing needs it.
 
-    Attributes:
-        kind: ``index``, ``archive``, ``model``, ``evaluation``, ``library``; ``leftover`` of an
-            interrupted removal; ``kept`` if it is never removed here, ``other`` if it is not ours.
-        about: Its origin in words.
-        used: Time of the last use, in seconds since 1970.
-        used_by: What needs it; it is removed only if this is empty.
+    Its kind is ``index``, ``archive``, ``model``, ``evaluation``, ``library``, ``leftover`` of a
+    removal that was cut short, ``kept`` if it is never removed here, ``other`` if it is not ours.
     """
 
     kind: str
@@ -131,41 +127,36 @@ def _entries(path: Path, in_use: Mapping[Path, str] = {}) -> Iterator[CacheEntry
         yield _entry("leftover", path, "of an interrupted removal")
     elif path.name in _SHARED:
         yield _entry("library", path, f"{path.name}: {_SHARED[path.name]}")
-    elif request := _request(path):
-        sources = request.sources or tuple(map(str, request.roots))
-        yield _entry("index", path, ", ".join(map(shown, sources)), _users(path, in_use))
-    elif _is_folder(path / "generations"):
-        yield _entry("index", path, "unfinished", _users(path, in_use))
     else:
-        yield _entry("other", path, "not of skillsearch", _users(path, in_use))
+        kind, about = "other", "not of skillsearch"
+        if request := _request(path):
+            sources = request.sources or tuple(map(str, request.roots))
+            kind, about = "index", ", ".join(map(shown, sources))
+        elif _is_folder(path / "generations"):
+            kind, about = "index", "unfinished"
+        users = [user for folder, user in in_use.items() if folder.is_relative_to(path)]
+        yield _entry(kind, path, about, users)
 
 
 def _member(path: Path, kind: str) -> CacheEntry:
     if path.is_symlink():
         return _entry("other", path, "a link")
     if kind == "archive":
-        return _archive(path)
+        source = source_in(path)
+        users = [index for index in indexes_over(path) if _is_over(index, path)]
+        return _entry(kind, path, shown(source) if source else "unfinished", users)
     is_ours = _is_folder(path) == (kind == "evaluation")
     about = path.stem if kind == "model" else path.name
     return _entry(kind if is_ours else "other", path, about)
 
 
-def _users(path: Path, in_use: Mapping[Path, str]) -> list[str]:
-    return [user for folder, user in in_use.items() if folder.is_relative_to(path)]
-
-
-def _archive(path: Path) -> CacheEntry:
-    users = []
-    for index in indexes_over(path):
-        request = _request(Path(index)) if index.startswith("/") else None
-        if request:
-            is_over = any(root.parent.name == path.name for root in request.roots)  # a digest
-        else:
-            # Of an index elsewhere, or one that cannot be read, nothing is known.
-            is_over = not index.startswith("/") or _is_folder(Path(index))
-        users += [index] if is_over else []
-    source = source_in(path)
-    return _entry("archive", path, shown(source) if source else "unfinished", users)
+def _is_over(index: str, archive: Path) -> bool:
+    """Return whether an index holds skills of an archive, as far as anybody knows."""
+    if not index.startswith("/"):
+        return True
+    if request := _request(Path(index)):
+        return any(root.parent.name == archive.name for root in request.roots)  # a digest
+    return _is_folder(Path(index))
 
 
 def _request(folder: Path) -> IndexRequest | None:

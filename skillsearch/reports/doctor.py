@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
 from typing import Literal
@@ -36,7 +36,7 @@ from skillsearch.reports.status import describe_root
 from skillsearch.roots.sources import is_bundle, shown, source_of
 from skillsearch.skills.discovery import make_roots
 from skillsearch.text.safe_text import listed
-from skillsearch.types import JsonValue
+from skillsearch.types import Record
 
 PACKAGES = tuple(
     "click faiss-cpu filelock numpy onnxruntime packaging platformdirs pydantic PyStemmer PyYAML"
@@ -56,12 +56,13 @@ EXTRAS = {
 }
 """Each extra of the package, and the module it installs."""
 _MAX_NAMED = 10
+_UNCHANGED: tuple[Verdict, str] = ("ok", "nothing was added, changed or removed")
 
 Verdict = Literal["ok", "warning", "error"]
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Check(Record):
     """One thing that was checked, what was found, and what to do about it.
 
     It is a ``warning`` if it works but needs attention, an ``error`` if it does not work.
@@ -70,10 +71,6 @@ class Check:
     name: str
     verdict: Verdict
     detail: str
-
-    def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form."""
-        return asdict(self)
 
 
 def doctor(index_dir: Path | None = None) -> tuple[Check, ...]:
@@ -90,7 +87,12 @@ def doctor(index_dir: Path | None = None) -> tuple[Check, ...]:
         settings = Settings(index_dir=index_dir or config.default_index_dir())
     checks += _check_models(settings)
     checks.append(Check("index folder", *_check_folder(settings.index_dir)))
-    return (*checks, *check_index(settings), *_check_executors(), *_check_extras())
+    checks += check_index(settings)
+    for found in describe_executors():
+        isolation = found.capabilities.isolation
+        detail = f"works, isolation: {isolation}" if found.available else found.reason
+        checks.append(Check("executor", "ok", f"{found.name}: {detail}"))
+    return (*checks, *_check_extras())
 
 
 def _check_installation() -> Iterator[Check]:
@@ -137,13 +139,6 @@ def _check_models(settings: Settings) -> Iterator[Check]:
             yield Check("model", "error", f"{spec}: {exc}")
 
 
-def _check_executors() -> Iterator[Check]:
-    for found in describe_executors():
-        isolation = found.capabilities.isolation
-        detail = f"works, isolation: {isolation}" if found.available else found.reason
-        yield Check("executor", "ok", f"{found.name}: {detail}")
-
-
 def _check_extras() -> Iterator[Check]:
     for extra, module in EXTRAS.items():
         verdict: Verdict = "ok"
@@ -165,8 +160,8 @@ def _check_folder(folder: Path) -> tuple[Verdict, str]:
         return "ok", f"{folder} does not exist yet and can be created"
     status = folder.stat()
     if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
-        warning = f"{folder} belongs to another user, who decides what you find; choose your own"
-        return "warning", warning
+        whose = "another user, who decides what you find; choose your own"
+        return "warning", f"{folder} belongs to {whose}"
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return "warning", f"{folder} can be written by other users: chmod go-w {folder}"
     return "ok", f"{folder}, writable"
@@ -182,22 +177,21 @@ def check_index(settings: Settings) -> Iterator[Check]:
     damaged = folder.damage(everything=True)
     opened = None if damaged else open_current(folder)
     if opened is None:
+        found: tuple[Verdict, str] = "warning", config.no_index(folder.path, settings)
         if damaged:
-            yield Check("index", "error", describe_damage(folder.path, damaged))
+            found = "error", describe_damage(folder.path, damaged)
         elif folder.exists():
-            yield Check("index", "error", "of another version; the next index or query rebuilds it")
-        else:
-            yield Check("index", "warning", config.no_index(folder.path, settings))
+            found = "error", "of another version; the next index or query rebuilds it"
+        yield Check("index", *found)
         yield from _check_wanted_roots(settings, folder)
         return
     index = SkillIndex(folder, opened)
     yield Check("index", "ok", f"{len(index)} skills, checksums good, generation {opened.name}")
-    yield Check("saved vectors", *_check_vectors(index))
+    yield _check_vectors(index)
     yield from _check_roots([root.path for root in opened.settings.roots])
-    if len(differences := index.differences()):
-        yield Check("index = disk", "warning", f"{differences}; run: skillsearch index")
-    else:
-        yield Check("index = disk", "ok", "nothing was added, changed or removed")
+    changed = index.differences()
+    found = ("warning", f"{changed}; run: skillsearch index") if len(changed) else _UNCHANGED
+    yield Check("index = disk", *found)
     counts, problem = in_words(count_languages(index)) or "no skills", advice(index)
     if index.lacks_channel():
         problem = f"the channel for other languages cannot be asked: {install_line()}"
@@ -207,18 +201,18 @@ def check_index(settings: Settings) -> Iterator[Check]:
     yield from _check_library(SkillLibrary.of_index(index))
 
 
-def _check_vectors(index: SkillIndex) -> tuple[Verdict, str]:
+def _check_vectors(index: SkillIndex) -> Check:
     """Read the cached vectors of all texts, which no search needs but the next indexing does."""
+    verdict: Verdict = "ok"
+    detail = "those of all skills are good"
     try:
-        count = count_lost(index.opened, index.folder)
+        if count := count_lost(index.opened, index.folder):
+            lost = f"{count:,} skills have none, or a damaged one, in the embedding cache"
+            command = f"`skillsearch index --verify --index-dir {index.folder}`"
+            verdict, detail = "warning", f"{lost}; the index is intact. To fix: run {command}"
     except OSError as exc:
-        return "error", f"{exc.filename} cannot be read: {exc.strerror}"
-    if not count:
-        return "ok", "those of all skills are good"
-    return "warning", (
-        f"{count:,} skills have none, or a damaged one, in the embedding cache; the index is "
-        f"intact. To fix: run `skillsearch index --verify --index-dir {index.folder}`"
-    )
+        verdict, detail = "error", f"{exc.filename} cannot be read: {exc.strerror}"
+    return Check("saved vectors", verdict, detail)
 
 
 def _check_wanted_roots(settings: Settings, folder: IndexFolder) -> Iterator[Check]:
@@ -276,7 +270,6 @@ def _check_library(library: SkillLibrary) -> Iterator[Check]:
         yield Check("required skills", "ok", "all there")
     detail, unfit = describe_publication(library)
     if unfit:
-        more = f"{detail}. To publish more (`skillsearch validate FOLDER` lists all): "
-        yield Check("skills over MCP", "warning", more + listed(unfit, _MAX_NAMED))
-    else:
-        yield Check("skills over MCP", "ok", detail)
+        detail += ". To publish more (`skillsearch validate FOLDER` lists all): "
+        detail += listed(unfit, _MAX_NAMED)
+    yield Check("skills over MCP", "warning" if unfit else "ok", detail)

@@ -27,10 +27,9 @@ _NAMES[MULTILINGUAL] = MULTILINGUAL_NAME
 
 @dataclass(frozen=True, slots=True)
 class ChannelStatus:
-    """A dense channel of an index: the spec of its embedder, its name, and its vectors.
+    """A dense channel of an index: its embedder's spec and name, and what it is asked about.
 
-    ``asked_about`` says in words which queries and skills it votes on; it is not ``usable`` if its
-    library is not installed.
+    It is not usable if its library is not installed.
     """
 
     model: str
@@ -43,15 +42,10 @@ class ChannelStatus:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """An index, and how it differs from the disk.
+    """An index, and how it differs from the disk, every file hashed.
 
-    Attributes:
-        model: The spec of its first embedder.
-        fields: ``full``, or ``metadata`` for an index without bodies.
-        languages: One of `skillsearch.types.LANGUAGES`, as the user asked.
-        advice: What to do about skills in languages that no channel knows; empty for nothing.
-        skipped: SKILL.md files that could not be indexed.
-        differences: What has changed since, every file hashed.
+    The model is of its first embedder; its fields are ``full`` or ``metadata``; advice is about
+    skills in languages that no channel knows; skipped are files that could not be indexed.
     """
 
     index_dir: Path
@@ -111,24 +105,16 @@ def status(index: SkillIndex) -> Status:
 def _channel(index: SkillIndex, number: int) -> ChannelStatus:
     settings, corpus = index.opened.settings, index.opened.corpus
     channel = settings.channels[number]
-    if number:
-        asked_about = "all other languages"
-    elif len(settings.channels) > 1:
-        asked_about = "English"
-    elif channel.scripts is None:
-        asked_about = "all languages"
-    else:
-        asked_about = f"texts in {', '.join(sorted(channel.scripts))} letters"
+    asked_about = "all other languages" if number else "English"
+    if len(settings.channels) == 1:
+        letters = ", ".join(sorted(channel.scripts or ()))
+        asked_about = f"texts in {letters} letters" if channel.scripts else "all languages"
     fields = 1 + embeds_body(number, with_body=settings.with_body)
     chunks = 0 if number else sum(len(part.vectors) for part in corpus.chunks if part)
-    return ChannelStatus(
-        channel.model,
-        _NAMES.get(channel.model, channel.model),
-        channel.dimensions,
-        fields * len(corpus.documents) + chunks,
-        asked_about,
-        usable=not number or multilingual_is_installed(),
-    )
+    vectors = fields * len(corpus.documents) + chunks
+    name = _NAMES.get(channel.model, channel.model)
+    usable = not number or multilingual_is_installed()
+    return ChannelStatus(channel.model, name, channel.dimensions, vectors, asked_about, usable)
 
 
 def describe_root(root: Root) -> str:
@@ -138,10 +124,9 @@ def describe_root(root: Root) -> str:
 
 
 def validate_paths(paths: Sequence[Path]) -> tuple[int, tuple[Diagnostic, ...]]:
-    """Check skills against the specification.
+    """Check skills against the specification; returns their number and all problems in order.
 
-    Each path is a skill folder, a SKILL.md, or a folder with skills anywhere below it. Returns how
-    many skills were checked, and all problems in the order of the paths.
+    Each path is a skill folder, a SKILL.md, or a folder with skills anywhere below it.
     """
     checked = 0
     problems: list[Diagnostic] = []

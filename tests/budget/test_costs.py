@@ -40,7 +40,8 @@ def test_the_levels_of_a_skill_are_measured_in_the_forms_that_prompts_have():
     )
     assert skill.overview == Size(len(line), 6)
     assert skill.xml == Size(len(xml), count_words(xml))
-    assert (skill.body, skill.everything) == (Size(9, 3), Size(16, 5))
+    assert (skill.body, skill.documents) == (Size(9, 3), Size(7, 2))
+    assert measure_levels([skill])[2].total == Size(16, 5)
 
 
 def test_a_hidden_skill_has_no_overview():
