@@ -95,8 +95,8 @@ def cli(tmp_path, monkeypatch):
     work.mkdir()
     monkeypatch.chdir(work)
 
-    def run(*args, stdin=None):
-        result = CliRunner().invoke(app, [str(arg) for arg in args], input=stdin)
+    def run(*args, stdin=None, **given):
+        result = CliRunner().invoke(app, [str(arg) for arg in args], input=stdin, **given)
         assert result.exception is None or isinstance(result.exception, SystemExit), result
         assert "Traceback" not in result.stderr
         return result
@@ -153,7 +153,6 @@ def extra(monkeypatch):
 
     No model is loaded: ``hashing`` reads Latin letters alone, ``multilingual`` all.
     """
-    from skillsearch.daemon import answers
     from skillsearch.embedders.embedding import HashingEmbedder
     from skillsearch.embedders.multilingual import source
     from skillsearch.index.build import builder
@@ -167,7 +166,7 @@ def extra(monkeypatch):
             return HashingEmbedder(256)
         return latin
 
-    for module in (builder, channels, answers):
+    for module in (builder, channels):
         monkeypatch.setattr(module, "load_embedder", load)
     monkeypatch.setattr(source, "looks_known", lambda path: path == Path("known"))
 
@@ -204,10 +203,10 @@ def serve(runtime):
 
     def start(idle=60.0, package=server.PACKAGE, version=skillsearch.__version__, **limits):
         listener, lock = server.listen(runtime)
-        limits = server.Limits(**{"tick_seconds": 0.1, **limits})
         path = runtime / "daemon.sock"
         answers = Answers(version=version)
-        daemon = server.Daemon(listener, path, idle, answers, limits=limits, package=package)
+        limits = {"tick_seconds": 0.1, **limits}
+        daemon = server.Daemon(listener, path, idle, answers, package, **limits)
         reasons = []
         thread = threading.Thread(target=lambda: reasons.append(daemon.run()))
         thread.start()

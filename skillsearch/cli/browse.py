@@ -80,7 +80,6 @@ def show_command(asked: options.Asked) -> None:
 
 
 def _show_part(skill: Skill, asked: options.Asked) -> None:
-    """Print a file of a skill or a chunk of its body; anything but text only as JSON."""
     from skillsearch.skills.chunks import find_chunk
 
     record: dict[str, JsonValue] = {"name": skill.name}
@@ -108,7 +107,6 @@ def _show_part(skill: Skill, asked: options.Asked) -> None:
 
 
 def _show_skill(skill: Skill, document: Document, asked: options.Asked) -> None:
-    """Print what a skill is, its body, or the names of its files."""
     # `list` parses no skill: the parser and its YAML are imported only here.
     from skillsearch.skills.chunks import parse_chunks
 

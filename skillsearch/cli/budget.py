@@ -103,7 +103,6 @@ def budget_command(asked: options.Asked) -> None:
 
 
 def _show(report: BudgetReport) -> None:
-    """Print a report: as tables on a terminal, else as rows whose first cell names the table."""
     words = {True: "yes", False: "no", None: "nothing to compare"}
     cuts = [
         (each.host, fate, *names)
@@ -142,7 +141,6 @@ def _show(report: BudgetReport) -> None:
 
 
 def _level_rows(report: BudgetReport) -> Iterator[tuple[_Cell, ...]]:
-    """Yield a row for each level and for each part of a search."""
     for level in report.levels:
         total, median, most = level.total, level.median.tokens, level.largest.tokens
         name = level.largest_skill

@@ -11,16 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from skillsearch._version import __version__
-from skillsearch.cli import options
+from skillsearch.cli import options, output
 from skillsearch.cli.index import choose_request
-from skillsearch.cli.output import (
-    emit_json,
-    emit_rows,
-    is_terminal,
-    progress_bars,
-    say,
-    show_diagnostics,
-)
 from skillsearch.config import cache_dir, load_settings
 from skillsearch.errors import MissingDependencyError
 
@@ -100,7 +92,7 @@ def eval_command(asked: options.Asked) -> int:
     _check(asked)
     minima = [parse_minimum(text) for text in asked.minimum]
     specs, jobs = _load(asked)
-    with progress_bars() as progress:
+    with output.progress_bars() as progress:
         outcomes = evaluate(
             jobs,
             specs,
@@ -117,14 +109,14 @@ def eval_command(asked: options.Asked) -> int:
     _show_outcomes(outcomes, as_json=asked.as_json)
     missed = shortfalls(outcomes, minima)
     for shortfall in missed:
-        say(str(shortfall))
+        output.say(str(shortfall))
     return 1 if missed else 0
 
 
 def _check(asked: options.Asked) -> None:
     """Refuse what is bound to fail before anything is read or indexed."""
     folder = asked.html.absolute().parent if asked.html else Path()
-    conflicts = [
+    options.refuse(
         (
             not asked.places and not asked.own and not asked.example,
             "Name a collection: skillsearch eval FOLDER, or look at the one of the package: "
@@ -145,10 +137,7 @@ def _check(asked: options.Asked) -> None:
         (asked.kinds is not None and not asked.own, "--kinds goes with --self only."),
         (asked.save_collection and not asked.own, "--save-collection goes with --self only."),
         (not folder.is_dir(), f"The folder of --html {asked.html} does not exist; create it."),
-    ]
-    for is_wrong, message in conflicts:
-        if is_wrong:
-            raise click.UsageError(message)
+    )
     needed = {"ir_measures": "Measuring"} | ({"matplotlib": "--html"} if asked.html else {})
     for module, purpose in needed.items():
         if util.find_spec(module) is None:
@@ -158,7 +147,6 @@ def _check(asked: options.Asked) -> None:
 
 
 def _load(asked: options.Asked) -> tuple[tuple[SystemSpec, ...], tuple[Job, ...]]:
-    """Load the systems and the named collections, or make one of the user's own skills."""
     from skillsearch.evaluation.collection import save_collection
     from skillsearch.evaluation.jobs import EXAMPLE, load_jobs, make_own_job
     from skillsearch.evaluation.own_skills import KINDS
@@ -171,35 +159,34 @@ def _load(asked: options.Asked) -> tuple[tuple[SystemSpec, ...], tuple[Job, ...]
         model, fields, languages = settings.model, settings.fields, settings.languages
         specs = parse_systems(asked.system, model=model, fields=fields, languages=languages)
         return specs, load_jobs(places, pool=asked.pool, **how)
-    request = choose_request(asked.places, settings, apart=bool(asked.places))
+    request = choose_request(asked.places, settings, "apart" if asked.places else "add")
     model, fields = request.model, "full" if request.with_body else "metadata"
     specs = parse_systems(asked.system, model=model, fields=fields, languages=request.languages)
     kinds = KINDS if asked.kinds is None else [kind.strip() for kind in asked.kinds.split(",")]
     job = make_own_job(request.roots, kinds, **how)
     if asked.save_collection:
         save_collection(job.collection, asked.save_collection)
-    show_diagnostics(job.diagnostics)
+    output.show_diagnostics(job.diagnostics)
     return specs, (job,)
 
 
 def _show_outcomes(outcomes: Sequence[Outcome], *, as_json: bool) -> None:
-    """Print the results: as JSON, as tables for a person, or as rows for other programs."""
     if as_json:
         from skillsearch.evaluation.report import mean_systems
 
         records = [outcome.to_dict() for outcome in outcomes]
         mean = mean_systems([outcome.report for outcome in outcomes])
-        emit_json({"collections": records, "mean": mean} if len(records) > 1 else records[0])
+        output.emit_json({"collections": records, "mean": mean} if len(records) > 1 else records[0])
         return
     from skillsearch.cli.eval_tables import emit_outcomes, print_outcomes
 
-    if is_terminal():
+    if output.is_terminal():
         print_outcomes(outcomes)
         return
     emit_outcomes(outcomes)
     for report in (outcome.report for outcome in outcomes):
         for note in report.notes:
-            say(f"note: {report.collection}: {note}")
+            output.say(f"note: {report.collection}: {note}")
 
 
 @options.command("tune")
@@ -251,7 +238,7 @@ def tune_command(asked: options.Asked) -> None:
     """
     from skillsearch.training.tuning import TuneOptions, tune
 
-    request = choose_request(asked.roots, asked.settings, apart=bool(asked.roots))
+    request = choose_request(asked.roots, asked.settings, "apart" if asked.roots else "add")
     wishes = TuneOptions(
         roots=request.roots,
         out=asked.out.absolute(),
@@ -263,27 +250,33 @@ def tune_command(asked: options.Asked) -> None:
         languages=request.languages,
         keep=asked.keep,
     )
-    with progress_bars() as progress:
-        tuned = tune(wishes, progress=progress or (lambda _stage, _done, _total: None), tell=say)
+    # A caller that runs us in its own process may bring another way to tune.
+    run = click.get_current_context().obj or tune
+    with output.progress_bars() as progress:
+        tuned = run(
+            wishes, progress=progress or (lambda _stage, _done, _total: None), tell=output.say
+        )
     if asked.as_json:
-        emit_json(tuned.to_dict())
+        output.emit_json(tuned.to_dict())
     else:
         _show_tuned(tuned)
 
 
 def _show_tuned(tuned: Tuned) -> None:
     for name, measured in tuned.measured.items():
-        if is_terminal():
+        if output.is_terminal():
             click.echo(f"{measured.queries:,} {_NAMES[name]}, among {measured.documents:,} skills")
             _print_gains(measured)
             click.echo()
-        else:
-            for system, change in measured.changes.items():
-                for measure, mean in change.before.items():
-                    after = f"{change.after[measure]:.6f}"
-                    emit_rows([(name, system, measure, f"{mean:.6f}", after)])
+            continue
+        for system, change in measured.changes.items():
+            after = change.after
+            means = [
+                (key, f"{mean:.6f}", f"{after[key]:.6f}") for key, mean in change.before.items()
+            ]
+            output.emit_rows((name, system, *mean) for mean in means)
     for note in tuned.notes:
-        say(f"note: {note}")
+        output.say(f"note: {note}")
     how = f"{tuned.steps:,} steps on {tuned.skills:,} skills, {tuned.seconds / 60:.0f} minutes"
     if tuned.is_better:
         click.echo(f"Better ({how}). Use it: skillsearch index --model {tuned.folder}")

@@ -6,6 +6,7 @@ Texts are `rich.text.Text`, never markup, so a collection cannot style what is p
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import click
@@ -27,23 +28,20 @@ if TYPE_CHECKING:
 _COMPARED = (MAIN_MEASURE, "Success@1")
 """Measures whose differences are shown; the HTML page shows all."""
 _PART_MEASURES = (MAIN_MEASURE, "Success@1", "R@5")
-_INTERVAL = {MAIN_MEASURE: ("95 %",)}
-"""The column behind a measure."""
-_PART_HEADS = ("queries", "system", MAIN_MEASURE, "95 %", *_PART_MEASURES[1:])
 _TEXTS = frozenset({"", "system"})
 """Heads of columns that hold no numbers, as do those that say what systems differ from."""
 _WORST = 3
 """Queries shown, of the best system."""
 _MAX_PAIRS = 20
 """Confusable pairs shown on a terminal; --json has all."""
-_NAME_CHARS = 24
-_WIDE_NAME_CHARS = 32
 _EXAMPLE_CHARS = 120
 _QUERY_CHARS = 160
 _Row: TypeAlias = Sequence[str | Text]
 _Table: TypeAlias = tuple[str, Sequence[str], Iterable[_Row]]
 """Title, heads and rows."""
 _STYLES = {"better": "bold green", "worse": "bold red"}
+_short = partial(one_line, limit=24)
+_name = partial(one_line, limit=32)
 
 
 def print_outcomes(outcomes: Sequence[Outcome]) -> None:
@@ -102,15 +100,15 @@ def print_summary(reports: Sequence[Report], console: Console | None = None) -> 
 
 def print_kinds(kinds: Mapping[str, Report], console: Console | None = None) -> None:
     """Print the main measures of the queries of each kind separately."""
-    heads = ["kind", *_PART_HEADS]
+    heads = ["kind", "queries", "system", *_heads(_PART_MEASURES)]
     _print("By kind of query, in percent", heads, _part_rows(kinds), console)
 
 
 def print_languages(report: Report, console: Console | None = None) -> None:
     """Print the main measures by the language of queries, then of those that cross languages."""
-    heads = ["language", *_PART_HEADS]
+    heads = ["language", "queries", "system", *_heads(_PART_MEASURES)]
     if len(report.systems) > 1:
-        heads.append(f"from {one_line(report.systems[0].name, _WIDE_NAME_CHARS)}")
+        heads.append(f"from {_name(report.systems[0].name)}")
     rows = [*_part_rows(report.languages), *([()] if report.crossing else [])]
     rows += _part_rows(report.crossing)
     _print("By language of the query, in percent", heads, rows, console)
@@ -122,21 +120,21 @@ def emit_report(report: Report) -> None:
     Means come first, then differences from the baseline and their p, then abstention. The ends
     are empty if no interval is known.
     """
-    rows = []
-    for system, what, *values in _figures(report):
-        figures = [f"{value:.6f}" for value in values]
-        rows.append((report.collection, system, what, *figures, *[""] * (3 - len(figures))))
-    emit_rows(rows)
+    _emit_figures(report.collection, _figures(report))
 
 
 def emit_summary(reports: Sequence[Report]) -> None:
     """Print a row for each mean over all collections, in the form of `emit_report`."""
     means = words.mean_systems(reports).items()
-    emit_rows(
-        ("mean", name, measure, f"{value:.6f}", "", "")
-        for name, values in means
-        for measure, value in values.items()
-    )
+    _emit_figures("mean", ((name, *mean) for name, of in means for mean in of.items()))
+
+
+def _emit_figures(where: str, figures: Iterable[tuple[str, str, *tuple[float, ...]]]) -> None:
+    rows = []
+    for system, what, *values in figures:
+        cells = [f"{value:.6f}" for value in values]
+        rows.append((where, system, what, *cells, *[""] * (3 - len(cells))))
+    emit_rows(rows)
 
 
 def _figures(report: Report) -> Iterator[tuple[str, str, *tuple[float, ...]]]:
@@ -171,8 +169,9 @@ def _print(title: str, heads: Sequence[str], rows: Iterable[_Row], console: Cons
     print_rows(shown, heads, title=title, numbers=numbers, console=console)
 
 
-def _short(name: str) -> str:
-    return one_line(name, _NAME_CHARS)
+def _heads(measures: Iterable[str]) -> list[str]:
+    """Return heads of columns, with one for its interval behind the main measure."""
+    return [h for m in measures for h in ((m, "95 %") if m == MAIN_MEASURE else (m,))]
 
 
 def _text(cell: Cell) -> Text:
@@ -180,7 +179,6 @@ def _text(cell: Cell) -> Text:
 
 
 def _means(cells: Sequence[Cell], measures: Iterable[str]) -> Iterator[Text]:
-    """Yield cells, the interval of the main measure behind it."""
     for cell, measure in zip(cells, measures, strict=True):
         yield _text(cell)
         if measure == MAIN_MEASURE:
@@ -189,16 +187,14 @@ def _means(cells: Sequence[Cell], measures: Iterable[str]) -> Iterator[Text]:
 
 def _measures(report: Report) -> _Table:
     names = words.measure_names(report)
-    heads = [head for name in names for head in (name, *_INTERVAL.get(name, ()))]
     times = {one.name: words.milliseconds(one.milliseconds) for one in report.systems}
     rows: list[_Row] = []
     for name, cells in words.mean_rows(report, names):
         rows.append((_short(name), *_means(cells, names), times[name]))
-    return "Means in percent", ["system", *heads, "ms"], rows
+    return "Means in percent", ["system", *_heads(names), "ms"], rows
 
 
 def _differences(report: Report) -> Iterator[_Table]:
-    """Yield each system against the baseline, a table for each of some measures."""
     heads = ["system", "points", "95 %", "Holm p", "won/tied/lost", "verdict"]
     for measure in _COMPARED:
         rows: list[_Row] = []
@@ -228,20 +224,15 @@ def _abstentions(report: Report) -> Iterator[_Table]:
 
 
 def _part_rows(parts: Mapping[str, Report]) -> Iterator[_Row]:
-    """Yield a row for each part and system; the difference from the baseline is the last cell."""
     for part, report in parts.items():
         heads = (one_line(part), f"{report.queries:,}")
         for system, cells in words.mean_rows(report, _PART_MEASURES):
-            name, against = (
-                one_line(system, _WIDE_NAME_CHARS),
-                words.against_baseline(report, system),
-            )
-            yield *heads, name, *_means(cells, _PART_MEASURES), against
+            against = words.against_baseline(report, system)
+            yield *heads, _name(system), *_means(cells, _PART_MEASURES), against
             heads = ("", "")
 
 
 def _remarks(report: Report) -> Iterator[Text]:
-    """Yield the calibration of each system, the worst queries of the best one, and notes."""
     for system in report.systems:
         errors = system.abstention.calibration_error.items()
         if said := ", ".join(f"{error:.3f} ({kind} queries)" for kind, error in errors):
@@ -279,40 +270,32 @@ def print_confusions(
 ) -> None:
     """Print which skills steal queries from which, how often, and by which words."""
     console = console or make_console()
-    name = one_line(system, _WIDE_NAME_CHARS)
     if not confusions:
-        console.print(Text(f"Under {name} no skill steals several queries from another one."))
+        said = f"Under {_name(system)} no skill steals several queries from another one."
+        console.print(Text(said))
         return
-    console.print(Text(f"Skills that lose queries to others under {name}", style="bold"))
+    console.print(Text(f"Skills that lose queries to others under {_name(system)}", style="bold"))
     for one in confusions[:_MAX_PAIRS]:
-        console.print(_head(one))
-        for label, text in _reasons(one):
+        said = f": {one.queries:,} queries, {percent(one.share)} % of its own"
+        said += "" if one.lead is None else f", lead {score_digits(one.lead)}"
+        said += f", not found at all for {one.unranked:,}" if one.unranked else ""
+        said += ", and the other way round" if one.is_mutual else ""
+        loser, winner = _name(one.loser_name), _name(one.winner_name)
+        console.print(Text.assemble((loser, "bold"), " loses to ", (winner, "bold"), said))
+        missing = {
+            place: [word for word in one.missing if word.in_loser == place]
+            for place in ("body", "nowhere")
+        }
+        lists = {"won by": one.words, "only in its body": missing["body"]}
+        lists["nowhere in it"] = missing["nowhere"]
+        reasons = [(name, ", ".join(word.text for word in of)) for name, of in lists.items() if of]
+        for example in one.examples[:1]:
+            reasons.append(("query", one_line(example, _EXAMPLE_CHARS)))
+        for label, text in reasons:
             line = Text.assemble((f"{label}: ", "dim"), one_line(text))
             console.print(Padding(line, (0, 0, 0, 2)))
     if len(confusions) > _MAX_PAIRS:
         console.print(Text(f"and {len(confusions) - _MAX_PAIRS:,} more pairs (--json lists all)"))
-
-
-def _head(one: Confusion) -> Text:
-    loser, winner = (one_line(name, _WIDE_NAME_CHARS) for name in (one.loser_name, one.winner_name))
-    said = f": {one.queries:,} queries, {percent(one.share)} % of its own"
-    said += "" if one.lead is None else f", lead {score_digits(one.lead)}"
-    said += f", not found at all for {one.unranked:,}" if one.unranked else ""
-    said += ", and the other way round" if one.is_mutual else ""
-    return Text.assemble((loser, "bold"), " loses to ", (winner, "bold"), said)
-
-
-def _reasons(one: Confusion) -> Iterator[tuple[str, str]]:
-    said = {
-        "won by": one.words,
-        "only in its body": [word for word in one.missing if word.in_loser == "body"],
-        "nowhere in it": [word for word in one.missing if word.in_loser == "nowhere"],
-    }
-    for label, found in said.items():
-        if found:
-            yield label, ", ".join(word.text for word in found)
-    for example in one.examples[:1]:
-        yield "query", one_line(example, _EXAMPLE_CHARS)
 
 
 def emit_confusions(collection: str, confusions: Sequence[Confusion]) -> None:

@@ -61,17 +61,28 @@ def parse(arguments: list[str]) -> dict[str, str | None] | None:
     return values if is_plain else None
 
 
-def run(client: str | None, index_dir: str | None) -> None:
+class _Clock:
+    """The time that a prompt may still wait."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    def left(self) -> float:
+        return self._end - time.monotonic()
+
+
+def run(client: str | None, index_dir: str | None, seconds: float = SECONDS) -> None:
     """Answer the event on stdin; an error is a line on stderr and never blocks the prompt.
 
     Without a client of `CLIENTS`, the name of the event decides on the form of the answer.
     """
-    deadline = time.monotonic() + SECONDS
+    clock = _Clock(seconds)
     event = None
     try:
-        event = _read_event(deadline)
+        event = _read_event(clock)
         prompt = event["prompt"][:MAX_PROMPT_CHARS]
-        if prompt.strip() and (text := _overview(prompt, index_dir, deadline)):
+        if prompt.strip() and (text := _overview(prompt, index_dir, clock)):
             text = f"{INTRODUCTION}\n{text}"
             name = event.get("hook_event_name") if client is None else EVENTS.get(client)
             known = name if name in EVENTS.values() else "UserPromptSubmit"
@@ -125,8 +136,8 @@ def _mark_of(folder: Path) -> Path:
     return cache_dir() / "told" / digest[:16]
 
 
-def _read_event(deadline: float) -> dict[str, JsonValue]:
-    data = _read_stdin(deadline)
+def _read_event(clock: _Clock) -> dict[str, JsonValue]:
+    data = _read_stdin(clock)
     if len(data) > MAX_EVENT_BYTES:
         raise SkillSearchError(f"the event on stdin has more than {MAX_EVENT_BYTES:,} bytes")
     try:
@@ -138,7 +149,7 @@ def _read_event(deadline: float) -> dict[str, JsonValue]:
     return event
 
 
-def _read_stdin(deadline: float) -> bytes:
+def _read_stdin(clock: _Clock) -> bytes:
     """Read stdin, which a host may forget to close, up to one byte over the limit."""
     if sys.stdin is None:
         raise SkillSearchError("stdin is closed; the host writes its event there")
@@ -150,9 +161,8 @@ def _read_stdin(deadline: float) -> bytes:
         return sys.stdin.buffer.read(MAX_EVENT_BYTES + 1)
     data = bytearray()
     while len(data) <= MAX_EVENT_BYTES:
-        ready, _, _ = select.select([stream], [], [], max(0.0, deadline - time.monotonic()))
-        if not ready:
-            raise SkillSearchError(f"stdin was not closed within {SECONDS:g} s")
+        if not select.select([stream], [], [], max(0.0, clock.left()))[0]:
+            raise SkillSearchError(f"stdin was not closed within {clock.seconds:g} s")
         block = os.read(stream, 1 << 16)
         if not block:
             break
@@ -160,39 +170,35 @@ def _read_stdin(deadline: float) -> bytes:
     return bytes(data)
 
 
-def _overview(prompt: str, index_dir: str | None, deadline: float) -> str:
-    """Return the skills that fit a prompt: from the daemon, or else from a new process."""
+def _overview(prompt: str, index_dir: str | None, clock: _Clock) -> str:
+    """Return the skills that fit a prompt: from the daemon, or else from a new process.
+
+    The daemon is started now if necessary, unless the settings turn it off.
+    """
+    given = variables()
+    folder = os.getcwd()  # noqa: PTH109  # pathlib is slow to import
+    asked = {"prompt": prompt, "n": N, "folder": folder, "index_dir": index_dir, "variables": given}
+    answer = None
     try:
-        answer = _ask_daemon(prompt, index_dir, deadline)
+        if given.get("SKILLSEARCH_DAEMON") != "off":
+            answer = client.ask("overview", seconds=clock.left(), **asked)
+            if answer is None:
+                from skillsearch.config import load_settings
+
+                if load_settings(index_dir=index_dir).daemon != "off":
+                    client.start(seconds=clock.left())
+                    answer = client.ask("overview", seconds=clock.left(), **asked)
     except DaemonError as exc:
         if exc.is_final:
             raise
-        answer = None
     if answer is None:
-        return _search(prompt, index_dir, deadline)
+        return _search(prompt, index_dir, clock)
     for note in answer["notes"]:
         _warn(note)
     return str(answer["text"])
 
 
-def _ask_daemon(prompt: str, index_dir: str | None, deadline: float) -> dict[str, JsonValue] | None:
-    """Ask the daemon, started now if necessary; None if the settings turn it off."""
-    given = variables()
-    if given.get("SKILLSEARCH_DAEMON") == "off":
-        return None
-    folder = os.getcwd()  # noqa: PTH109  # pathlib is slow to import
-    asked = {"prompt": prompt, "n": N, "folder": folder, "index_dir": index_dir, "variables": given}
-    answer = client.ask("overview", seconds=deadline - time.monotonic(), **asked)
-    if answer is None:
-        from skillsearch.config import load_settings
-
-        if load_settings(index_dir=index_dir).daemon != "off":
-            client.start(seconds=deadline - time.monotonic())
-            answer = client.ask("overview", seconds=deadline - time.monotonic(), **asked)
-    return answer
-
-
-def _search(prompt: str, index_dir: str | None, deadline: float) -> str:
+def _search(prompt: str, index_dir: str | None, clock: _Clock) -> str:
     """Search in a process that can be killed when the time is up."""
     import subprocess
 
@@ -202,12 +208,12 @@ def _search(prompt: str, index_dir: str | None, deadline: float) -> str:
             [sys.executable, "-P", "-m", "skillsearch", "prompt", "-", "-n", str(N), *place],
             input=prompt.encode("utf-8", "replace"),
             capture_output=True,
-            timeout=max(0.0, deadline - time.monotonic()),
+            timeout=max(0.0, clock.left()),
             check=False,
         )
     except subprocess.TimeoutExpired:
         raise SkillSearchError(
-            f"timed out after {SECONDS:g} s; continuing without skills"
+            f"timed out after {clock.seconds:g} s; continuing without skills"
         ) from None
     if done.returncode:
         lines = done.stderr.decode("utf-8", "replace").strip().split("\n")
@@ -227,7 +233,6 @@ def _emit(text: str) -> None:
 
 
 def _warn(message: str) -> None:
-    """Print one line on stderr."""
     from skillsearch.text.safe_text import one_line
 
     line = f"skillsearch hook: {one_line(message, 500)}\n"

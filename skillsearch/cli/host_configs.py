@@ -75,7 +75,7 @@ def server_config(client: str, server: Sequence[str] | str) -> HostConfig:
     the host would not get the arguments as they are.
     """
     _check(client, [server] if isinstance(server, str) else server)
-    entry = _running(client, server) if isinstance(server, str) else _started(client, server)
+    entry = _entry(client, server)
     texts = {
         "codex": f"[mcp_servers.{NAME}]\n" + _lines(entry, "{} = {}\n"),
         "vscode": _json({"servers": {NAME: entry}}),
@@ -86,24 +86,20 @@ def server_config(client: str, server: Sequence[str] | str) -> HostConfig:
     return HostConfig(text, CLIENTS[client], shlex.join(_adding(client, server, entry)))
 
 
-def _running(client: str, url: str) -> dict[str, JsonValue]:
-    """Return what a host is told of a server that runs."""
+def _entry(client: str, server: Sequence[str] | str) -> dict[str, JsonValue]:
     named = {"name": NAME, "enabled": True, "timeout": 300}
-    forms: dict[str, dict[str, JsonValue]] = {
-        "codex": {"url": url},
-        "gemini": {"httpUrl": url},
-        "opencode": {"type": "remote", "url": url, "enabled": True},
-        "goose": {**named, "type": "streamable_http", "uri": url},
-    }
-    return forms.get(client, {"type": "http", "url": url})
-
-
-def _started(client: str, command: Sequence[str]) -> dict[str, JsonValue]:
-    """Return what a host is told of a server that it starts."""
-    program, *args = command
-    named = {"name": NAME, "enabled": True, "timeout": 300}
+    forms: dict[str, dict[str, JsonValue]]
+    if isinstance(server, str):
+        forms = {
+            "codex": {"url": server},
+            "gemini": {"httpUrl": server},
+            "opencode": {"type": "remote", "url": server, "enabled": True},
+            "goose": {**named, "type": "streamable_http", "uri": server},
+        }
+        return forms.get(client, {"type": "http", "url": server})
+    program, *args = server
     plain = {"command": program, "args": args}
-    forms: dict[str, dict[str, JsonValue]] = {
+    forms = {
         "codex": plain,
         "gemini": plain,
         "opencode": {"type": "local", "command": [program, *args], "enabled": True},
@@ -149,7 +145,6 @@ def hook_config(client: str, command: Sequence[str]) -> HostConfig:
 
 
 def _check(client: str, arguments: Sequence[str]) -> None:
-    """Refuse what a host would read differently."""
     for argument in arguments:
         if not is_utf8(argument):
             raise ConfigError(
@@ -182,7 +177,4 @@ def _value(value: JsonValue) -> str:
 
 
 def _escaped(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    if match[0] in '"\\':
-        return f"\\{match[0]}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return f"\\{match[0]}" if match[0] in '"\\' else f"\\U{ord(match[0]):08x}"

@@ -7,9 +7,10 @@ import shlex
 import signal
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
 
     Built = tuple[IndexReport, dict[str, JsonValue], list[str]]
     """The report of indexing, the present content of the index, and notes for the user."""
+Use = Literal["add", "replace", "same", "apart"]
+"""What to index beside the roots that a user names: what was indexed before too; nothing else, nor
+the roots of the settings if there are any; only what was indexed before, if anything was; or
+nothing at all, as they are not for the index."""
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 _SHOWN_ROOTS = 10
@@ -87,70 +92,61 @@ def index_command(asked: options.Asked) -> None:
     if asked.replace and asked.only:
         raise click.UsageError("--only updates part of the index, --replace all; use one of them.")
     settings = asked.settings
-    request = choose_request(
-        asked.roots, settings, examples=asked.examples, replace=asked.replace, same=bool(asked.only)
-    )
-    paths = [path.absolute() for path in asked.only]
+    how: Use = "replace" if asked.replace else "same" if asked.only else "add"
+    request = choose_request(asked.roots, settings, how, examples=asked.examples)
+    build = _build_in_milvus if settings.backend == "milvus" else _build
     with progress_bars() as bars:
-        how = {"device": asked.flags["device"], "progress": bars}
-        if settings.backend == "milvus":
-            report, held, notes = _build_in_milvus(request, settings, **how)
-        else:
-            how |= {"verify": asked.verify, "only": paths}
-            report, held, notes = _build(
-                request, settings, asked.roots, replaces=asked.replace, **how
-            )
+        report, held, notes = build(request, asked, device=asked.flags["device"], progress=bars)
     if asked.as_json:
         emit_json({**report.to_dict(), **held})
     else:
         _show(report, held)
     prune_archives(config.cache_dir())
-    for note in notes:
+    for note in filter(None, notes):
         say(f"note: {note}")
 
 
-def _build(
-    request: IndexRequest,
-    settings: Settings,
-    given: Sequence[Root],
-    *,
-    replaces: bool,
-    **how: Any,
-) -> Built:
+def _build(request: IndexRequest, asked: options.Asked, **how: Any) -> Built:
     from skillsearch.index.corpus import open_current
     from skillsearch.index.languages import advice
     from skillsearch.index.skill_index import SkillIndex
 
+    settings = asked.settings
     folder = IndexFolder(settings.index_dir.absolute())
-    before = open_current(folder) if replaces else None
+    before = open_current(folder) if asked.replace else None
     generation = folder.current()
-    index, report = SkillIndex.build(request, folder.path, **how)
+    only = [path.absolute() for path in asked.only]
+    index, report = SkillIndex.build(request, folder.path, verify=asked.verify, only=only, **how)
     forget_told(folder.path)
     roots = [str(root.path) for root in index.opened.settings.roots]
     paths = {document.path for document in index.documents()} if before else set()
     lost = [d.root for d in before.corpus.documents if d.path not in paths] if before else []
-    names = [sources.unpacked_from(Path(root)) or root for root in roots]
-    left = dict(Counter(root for root in lost if root not in roots))
-    notes = [advice(index)] if report.generation != generation else []
+    held = {
+        "index_dir": str(folder.path),
+        "roots": [sources.unpacked_from(Path(root)) or root for root in roots],
+        "left": dict(Counter(root for root in lost if root not in roots)),
+    }
+    notes = []
     if settings.is_project_index:
         file = settings.sources["index_dir"]
-        outside = [root for root in given if not Path(root).is_relative_to(Path(file).parent)]
+        outside = [root for root in asked.roots if not Path(root).is_relative_to(Path(file).parent)]
         named = " ".join(shlex.quote(str(root)) for root in outside)
         own = shlex.quote(str(config.user_index_dir()))
-        note = (
-            f"this is the index of the project, which {file} names. To add to your own instead: "
-            f"skillsearch index {named} --index-dir {own}"
-        )
-        notes = [note if outside else "", *notes]
-    held = {"index_dir": str(folder.path), "roots": names, "left": left}
-    return report, held, list(filter(None, notes))
+        if outside:
+            notes.append(
+                f"this is the index of the project, which {file} names. To add to your own "
+                f"instead: skillsearch index {named} --index-dir {own}"
+            )
+    if report.generation != generation:
+        notes.append(advice(index))
+    return report, held, notes
 
 
-def _build_in_milvus(request: IndexRequest, settings: Settings, **how: Any) -> Built:
+def _build_in_milvus(request: IndexRequest, asked: options.Asked, **how: Any) -> Built:
     from skillsearch.remote.remote_index import RemoteIndex
 
-    collection = settings.collection
-    index, report = RemoteIndex.build(request, _uri(settings), collection=collection, **how)
+    collection = asked.settings.collection
+    index, report = RemoteIndex.build(request, _uri(asked.settings), collection=collection, **how)
     index.close()
     names = [sources.shown(str(root)) for root in request.named]
     return report, {"collection": collection, "roots": names}, []
@@ -207,10 +203,9 @@ def watch_command(asked: options.Asked) -> None:
     stop = Event()
 
     def refresh(changed: frozenset[Path] | None) -> None:
-        """Bring the index up to date; report a new generation."""
         before = index.generation
         if changed or not index.is_current():
-            report = index.refresh(only=sorted(changed or ()), progress=_until(stop))
+            report = index.refresh(only=sorted(changed or ()), progress=partial(_go_on, stop, None))
             if index.generation != before:
                 _show_pass(report, as_json=asked.as_json)
 
@@ -218,7 +213,7 @@ def watch_command(asked: options.Asked) -> None:
     try:
         with progress_bars() as bars:
             folder = settings.index_dir.absolute()
-            index, report = SkillIndex.build(request, folder, progress=_until(stop, bars))
+            index, report = SkillIndex.build(request, folder, progress=partial(_go_on, stop, bars))
         forget_told(index.folder)
         _show_pass(report, as_json=asked.as_json)
         try:
@@ -230,17 +225,12 @@ def watch_command(asked: options.Asked) -> None:
         signal.signal(signal.SIGTERM, handler)
 
 
-def _until(stop: Event, bars: Progress | None = None) -> Progress:
-    """Return a progress that ends the program between two steps of indexing."""
-
-    def update(stage: str, done: int, total: int) -> None:
-        """Move the bar, or end; embedded texts are kept."""
-        if stop.is_set():
-            raise click.exceptions.Exit(0)
-        if bars:
-            bars(stage, done, total)
-
-    return update
+def _go_on(stop: Event, bars: Progress | None, stage: str, done: int, total: int) -> None:
+    """End the program between two steps of indexing, or move the bar; embedded texts are kept."""
+    if stop.is_set():
+        raise click.exceptions.Exit(0)
+    if bars:
+        bars(stage, done, total)
 
 
 def _show_pass(report: IndexReport, *, as_json: bool) -> None:
@@ -254,34 +244,21 @@ def _show_pass(report: IndexReport, *, as_json: bool) -> None:
 
 
 def choose_request(
-    given: Sequence[Root],
-    settings: Settings,
-    *,
-    examples: bool = False,
-    replace: bool = False,
-    same: bool = False,
-    apart: bool = False,
+    given: Sequence[Root], settings: Settings, how: Use = "add", *, examples: bool = False
 ) -> IndexRequest:
     """Decide what to index: the roots of the settings, those indexed before, and those given.
 
-    Model, fields and languages are those of before, unless the settings name others. A root that
-    cannot be indexed raises RootError, which says what to type instead.
-
-    Args:
-        given: Roots that the user named.
-        settings: The settings in effect.
-        examples: Add the example skills, which always come last.
-        replace: Leave out what was indexed before, and, if roots are given, those of the settings.
-        same: Take what was indexed before, if anything was, and nothing else.
-        apart: Take the roots given and nothing else: they are not for the index.
+    Model, fields and languages are those of before, unless the settings name others. The examples
+    always come last. A root that cannot be indexed raises RootError, which says what to type
+    instead.
     """
-    before = None if apart else _request_before(settings, adds=bool(given) or examples)
-    earlier = before.named if before and not replace else ()
+    before = None if how == "apart" else _request_before(settings, adds=bool(given) or examples)
+    earlier = before.named if before and how != "replace" else ()
     others = [root for root in earlier if str(root) != str(EXAMPLES)]
     last = [EXAMPLES] if examples or len(others) < len(earlier) else []
     usual = () if given or others else settings.roots or config.standard_roots()
-    first = () if replace or apart else (*settings.index_roots, *others)
-    named = join_roots(earlier if same and earlier else (*first, *usual, *given, *last))
+    first = (*settings.index_roots, *others) if how in ("add", "same") else ()
+    named = join_roots(earlier if how == "same" and earlier else (*first, *usual, *given, *last))
     if not named:
         raise click.UsageError(
             "There is nothing to index. Name a folder (skillsearch index FOLDER), set roots in "
@@ -295,7 +272,7 @@ def choose_request(
         "with_body": settings.fields == "full",
         "languages": settings.languages,
     }
-    for key, name in (("model", "model"), ("fields", "with_body"), ("languages", "languages")):
+    for key, name in zip(("model", "fields", "languages"), tuple(kept), strict=True):
         if before and key not in settings.sources:
             kept[name] = getattr(before, name)
     return IndexRequest(roots, sources=origins, **kept)
@@ -328,7 +305,6 @@ def _request_before(settings: Settings, *, adds: bool) -> IndexRequest | None:
 def _folders(
     named: Sequence[Root], given: Sequence[Root], earlier: Sequence[Root], settings: Settings
 ) -> tuple[Path, ...]:
-    """Return the folders of roots; if one cannot be indexed, say what to type instead."""
     folders: list[Path] = []
     problems: dict[Root, RootError] = {}
     for root in named:
@@ -342,7 +318,16 @@ def _folders(
     root = min(problems, key=lambda root: root not in given)
     usable = [other for other in named if other not in problems]
     if root in earlier:
-        command = replace_command(usable, _index_option(settings))
+        if settings.backend == "milvus":
+            values = {"backend": "milvus", "uri": "URI", "collection": settings.collection}
+            option = "".join(
+                f" --{key} {value}"
+                for key, value in values.items()
+                if settings.sources.get(key) == "flag"
+            )
+        else:
+            option = config.index_option(settings.index_dir.absolute(), settings)
+        command = replace_command(usable, option)
         hint = f"It was indexed before: bring it back, or leave its skills out: {command}"
     elif root not in given:
         hint = f"It is a root of the settings ({settings.sources.get('roots', 'default')})."
@@ -352,11 +337,3 @@ def _folders(
         others = " ".join(shlex.quote(str(other)) for other in given if other in usable)
         hint = f"Without it: skillsearch index {others}" if others else ""
     raise RootError(f"{problems[root]} {hint}") from problems[root]
-
-
-def _index_option(settings: Settings) -> str:
-    if settings.backend != "milvus":
-        return config.index_option(settings.index_dir.absolute(), settings)
-    named = {"backend": "milvus", "uri": "URI", "collection": settings.collection}
-    given = (key for key in named if settings.sources.get(key) == "flag")
-    return "".join(f" --{key} {named[key]}" for key in given)

@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +17,6 @@ import click
 
 from skillsearch.cli import host_configs, options
 from skillsearch.cli.interrupts import INTERRUPTED
-from skillsearch.cli.options import Root
 from skillsearch.cli.output import say
 from skillsearch.config import cache_dir, load_settings, mcp_token, no_index
 from skillsearch.environ import install_extra
@@ -75,7 +73,14 @@ def mcp_command(asked: options.Asked) -> None:
     from skillsearch.mcp_server.served_library import ServedLibrary
 
     served = ServedLibrary(asked.roots, asked.settings, asked.flags["index_dir"])
-    runner = _runner(asked) if asked.allow_run else None
+    runner = None
+    if asked.allow_run:
+        chosen = select_executor(asked.executor or "auto")
+        for sentence in chosen.capabilities().not_isolated:
+            logger.info("Commands run by the executor %s: %s", chosen.name, sentence)
+        policy = CommandPolicy(asked.settings.allowed_commands, asked.settings.denied_commands)
+        artifacts = FolderArtifacts(cache_dir() / "artifacts")
+        runner = SkillRunner(chosen, artifacts=artifacts, policy=policy)
     tools = SessionTools(asked.toolset, served, runner)
     listener = None if asked.address is None else _listen(asked)
     with runner or nullcontext():
@@ -84,17 +89,19 @@ def mcp_command(asked: options.Asked) -> None:
 
 
 def _check(asked: options.Asked) -> None:
-    """Refuse what contradicts itself or lacks a library, before doing any work."""
     languages, index_dir = asked.flags["languages"], asked.flags["index_dir"]
-    if asked.address is None and (asked.allow_remote or asked.token_file):
-        raise click.UsageError("--allow-remote and --token-file are for a server with --http.")
-    if asked.executor and not asked.allow_run:
-        raise click.UsageError("--executor is for a server with --allow-run.")
-    if languages and not asked.roots:
-        raise click.UsageError(
+    options.refuse(
+        (
+            asked.address is None and (asked.allow_remote or asked.token_file),
+            "--allow-remote and --token-file are for a server with --http.",
+        ),
+        (asked.executor and not asked.allow_run, "--executor is for a server with --allow-run."),
+        (
+            languages and not asked.roots,
             "--languages is for a server with ROOTs; an existing index keeps its languages. To "
-            f"change them: skillsearch index --languages {languages}"
-        )
+            f"change them: skillsearch index --languages {languages}",
+        ),
+    )
     if importlib.util.find_spec("mcp") is None:
         raise MissingDependencyError("mcp", "mcp", "The MCP server")
     if asked.watch:
@@ -104,32 +111,17 @@ def _check(asked: options.Asked) -> None:
 
         require_weights()
     if asked.roots and index_dir is not None:
-        _check_same_roots(asked.roots, index_dir.absolute())
-
-
-def _check_same_roots(roots: Sequence[Root], folder: Path) -> None:
-    request = IndexRequest.load(folder)
-    held = request.named if request else ()
-    if len(join_roots(roots, held)) > len(join_roots(roots)):
-        raise ConfigError(
-            f"The index in {folder} holds other folders, which these would replace. Leave out "
-            "--index-dir to serve these from a separate index, or ROOT to serve that index."
-        )
-
-
-def _runner(asked: options.Asked) -> SkillRunner:
-    """Return what runs commands of skills, and log what it does not isolate them from."""
-    chosen = select_executor(asked.executor or "auto")
-    for sentence in chosen.capabilities().not_isolated:
-        logger.info("Commands run by the executor %s: %s", chosen.name, sentence)
-    settings = asked.settings
-    policy = CommandPolicy(settings.allowed_commands, settings.denied_commands)
-    artifacts = FolderArtifacts(cache_dir() / "artifacts")
-    return SkillRunner(chosen, artifacts=artifacts, policy=policy)
+        request = IndexRequest.load(index_dir.absolute())
+        held = request.named if request else ()
+        if len(join_roots(asked.roots, held)) > len(join_roots(asked.roots)):
+            raise ConfigError(
+                f"The index in {index_dir.absolute()} holds other folders, which these would "
+                "replace. Leave out --index-dir to serve these from a separate index, or ROOT to "
+                "serve that index."
+            )
 
 
 def _listen(asked: options.Asked) -> Listener:
-    """Listen on an address, and print its URL."""
     from skillsearch.mcp_server.listening import Address, listen
 
     token = mcp_token(asked.token_file)
@@ -148,7 +140,6 @@ def _listen(asked: options.Asked) -> Listener:
 def _serve(
     served: ServedLibrary, tools: SessionTools, listener: Listener | None, *, watch: bool
 ) -> int:
-    """Serve until the end, and return the exit code."""
     signal.signal(signal.SIGTERM, lambda _number, _frame: _leave(0))
     signal.signal(signal.SIGINT, lambda _number, _frame: _leave(INTERRUPTED))
     from skillsearch.mcp_server.listening import run_server, take_streams
@@ -164,7 +155,6 @@ def _serve(
     server = SkillServer(thread, served, tools, tells_changes=watch)
 
     async def serve(stop: anyio.Event) -> None:
-        """Serve over HTTP or stdio."""
         with LibraryWatch(thread, served, server.tell_changed) if watch else nullcontext():
             if listener is not None:
                 from skillsearch.mcp_server.http import serve_http
@@ -196,12 +186,29 @@ def _leave(code: int) -> NoReturn:
     os._exit(code)
 
 
+def _check_url(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
+    if not url:
+        return None
+    try:
+        parts = urlsplit(url)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if is_usable and url.isprintable() and " " not in url:
+        return url
+    raise click.BadParameter(
+        f"{url!r} is not the URL of a server; write it as http://127.0.0.1:8765/mcp"
+    )
+
+
 @options.command("mcp-config")
 @click.argument("client", type=click.Choice(host_configs.CLIENTS), metavar="CLIENT")
 @options.roots(must_exist=True)
 @options.index_dir
 @options.languages
-@options.option("--http url URL", "URL of a running server: see skillsearch mcp --http.")
+@options.option(
+    "--http url URL", "URL of a running server: see skillsearch mcp --http.", callback=_check_url
+)
 @options.option("--toolset", "Which tools the server offers.", type=click.Choice(TOOLSETS))
 @options.flag("--watch", "Let the server follow changes of the folders.")
 @options.flag("--allow-run", "Let the host run commands of skills.")
@@ -222,19 +229,34 @@ def mcp_config_command(asked: options.Asked) -> None:
     given += ["--watch"] * asked.watch + ["--allow-run"] * asked.allow_run
     found = shutil.which("skillsearch")
     ours = [str(Path(found).absolute())] if found else [sys.executable, "-P", "-m", "skillsearch"]
-    if given and (asked.hook or asked.url):
-        raise click.UsageError(f"{given[0]} is for a server that the host starts itself.")
-    if languages and not asked.roots:
-        raise click.UsageError("--languages is for a server that is given ROOTs to index.")
+    options.refuse(
+        (
+            given and (asked.hook or asked.url),
+            f"{(given or [''])[0]} is for a server that the host starts itself.",
+        ),
+        (
+            languages and not asked.roots,
+            "--languages is for a server that is given ROOTs to index.",
+        ),
+        (
+            asked.hook and (asked.roots or asked.url),
+            "A hook asks an index: make it with skillsearch index, and name it by --index-dir.",
+        ),
+        (
+            asked.hook and asked.client not in host_configs.HOOK_CLIENTS,
+            f"{asked.client} has no known prompt hook; hosts with one: "
+            f"{', '.join(host_configs.HOOK_CLIENTS)}. Use the server: "
+            f"skillsearch mcp-config {asked.client}",
+        ),
+        (
+            asked.url and (asked.roots or index_dir is not None),
+            "With --http, ROOT and --index-dir are for the running server.",
+        ),
+    )
     if asked.hook:
-        _check_hook(asked.client, is_served=bool(asked.roots or asked.url))
-        config = host_configs.hook_config(
-            asked.client, [*ours, "hook", "--client", asked.client, *place]
-        )
+        command = [*ours, "hook", "--client", asked.client, *place]
+        config = host_configs.hook_config(asked.client, command)
     elif asked.url:
-        if asked.roots or index_dir is not None:
-            raise click.UsageError("With --http, ROOT and --index-dir are for the running server.")
-        _check_url(asked.url)
         config = host_configs.server_config(asked.client, asked.url)
     else:
         started = [*ours, "mcp", *map(str, asked.roots), *place, *given]
@@ -248,30 +270,3 @@ def mcp_config_command(asked: options.Asked) -> None:
     if config.add_command:
         # Not by `say`, which would change blanks in a path.
         click.echo(f"Or run: {visible(config.add_command)}", err=True)
-
-
-def _check_hook(client: str, *, is_served: bool) -> None:
-    if is_served:
-        raise click.UsageError(
-            "A hook asks an index: make it with skillsearch index, and name it by --index-dir."
-        )
-    if client not in host_configs.HOOK_CLIENTS:
-        raise click.UsageError(
-            f"{client} has no known prompt hook; hosts with one: "
-            f"{', '.join(host_configs.HOOK_CLIENTS)}. Use the server: "
-            f"skillsearch mcp-config {client}"
-        )
-
-
-def _check_url(url: str) -> None:
-    """Refuse a URL that a host cannot connect to."""
-    try:
-        parts = urlsplit(url)
-        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_usable = False
-    if not is_usable or not url.isprintable() or " " in url:
-        raise click.BadParameter(
-            f"{url!r} is not the URL of a server; write it as http://127.0.0.1:8765/mcp",
-            param_hint="--http",
-        )

@@ -89,17 +89,12 @@ def setting_flag(names: str, value: Any, text: str) -> Callable[[Decorated], Dec
     )
 
 
-def _raise_verbosity(_context: click.Context, _option: click.Parameter, value: bool) -> None:
-    """Show everything the package logs, until the group restores the level."""
-    if value:
-        LOGGER.setLevel(logging.DEBUG)
-
-
 verbose = flag(
     "-v --verbose",
     "Report progress on stderr; after an unexpected error, show where it happened.",
     expose_value=False,
-    callback=_raise_verbosity,
+    # Everything the package logs, until the group restores the level.
+    callback=lambda _context, _option, on: LOGGER.setLevel(logging.DEBUG) if on else None,
 )
 as_json = flag("--json as_json", "Print one JSON object.")
 index_dir = setting(
@@ -136,10 +131,11 @@ def roots(*, must_exist: bool = False) -> Callable[[Decorated], Decorated]:
     def read(
         _context: click.Context, _argument: click.Parameter, given: tuple[str, ...]
     ) -> tuple[Root, ...]:
-        """Keep URLs as they are, and make paths absolute."""
         from skillsearch.roots.sources import is_bundle
 
-        found = tuple(text if is_url(text) else _absolute(text) for text in given)
+        paths = [text if is_url(text) else Path(text).absolute() for text in given]
+        # A path must mean the same from any folder, even if the one before a .. goes.
+        found = tuple(p.resolve() if isinstance(p, Path) and ".." in p.parts else p for p in paths)
         for path in (root for root in found if must_exist and isinstance(root, Path)):
             if not (path.is_file() and is_bundle(path)) and not path.is_dir():
                 raise click.BadParameter(f"There is no folder or archive {str(path)!r}.")
@@ -149,23 +145,14 @@ def roots(*, must_exist: bool = False) -> Callable[[Decorated], Decorated]:
     return click.argument("roots", nargs=-1, metavar="[ROOT]...", type=kind, callback=read)
 
 
-def _absolute(path: str) -> Path:
-    """Return a path that means the same from any folder, even if the one before a .. goes."""
-    found = Path(path).absolute()
-    return found.resolve() if ".." in found.parts else found
-
-
 def command(
     name: str, kind: type[click.Command] = click.Command
 ) -> Callable[[Callable[[Asked], int | None]], click.Command]:
     """Make a command with ``-h`` and ``--verbose`` of a function that returns the exit code."""
 
     def decorate(function: Callable[[Asked], int | None]) -> click.Command:
-        """Wrap the function, and list ``--verbose`` after its own options."""
-
         @functools.wraps(function)
         def call(**values: Any) -> None:
-            """Call the function with its flags gathered."""
             flags = {key: values.pop(key) for key in settings}
             if code := function(Asked(**values, flags=flags)):
                 click.get_current_context().exit(code)
@@ -176,6 +163,13 @@ def command(
         return made
 
     return decorate
+
+
+def refuse(*conflicts: tuple[object, str]) -> None:
+    """Raise the message of the first conflict that there is as wrong usage."""
+    for is_wrong, message in conflicts:
+        if is_wrong:
+            raise click.UsageError(message)
 
 
 def request_text(words: Sequence[str]) -> str:

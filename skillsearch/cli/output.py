@@ -165,7 +165,6 @@ def progress_bars() -> Iterator[Progress | None]:
         tasks = {stage: bars.add_task(text, visible=False) for stage, text in _STAGES.items()}
 
         def update(stage: str, done: int, total: int) -> None:
-            """Move the bar of one stage."""
             bars.update(tasks[stage], completed=done, total=total, visible=True)
 
         yield update

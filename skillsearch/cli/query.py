@@ -1,14 +1,14 @@
-"""``skillsearch query``."""
+"""``skillsearch query`` and ``prompt``, and the full command line of ``skillsearch hook``."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from skillsearch.cli import options
+from skillsearch.cli import hook, options
 from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say, show_rows
 from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.daemon import client
@@ -18,13 +18,17 @@ from skillsearch.types import SYSTEMS, JsonValue
 
 if TYPE_CHECKING:
     from skillsearch.config import Settings
-    from skillsearch.types import SearchResult
+    from skillsearch.index.documents import Document
+    from skillsearch.library.skill_library import SkillLibrary
+    from skillsearch.types import Hit, SearchResult
 
 Query = tuple[str | int | None, str]
 """Id and text of a query."""
 _NEAR_CUTOFF = 0.75
 """Minimum similarity of a name that a misspelt one is taken for; two letters of ten may differ."""
 _SHOWN_PROBLEMS = 10
+FORMATS = ("xml", "markdown", "json")
+"""Of an overview; repeated here, so that ``query`` does not import what renders them."""
 _FORM = '{"_id": "1", "text": "what is to be done"}'
 
 
@@ -59,28 +63,28 @@ def query_command(asked: options.Asked) -> int:
         raise click.UsageError(
             'Say what to do: skillsearch query "fill in a PDF form", or use --batch FILE, not both.'
         )
-    queries: list[Query] = [] if asked.batch else [(None, options.request_text(asked.words))]
-    problems = _read_batch(asked.batch, queries) if asked.batch else []
     how = {"n": settings.n, "threshold": settings.threshold}
     how |= {"system": asked.system, "explain": asked.explain}
-    texts = [text for _, text in queries]
-    warm = None if asked.batch else ask_daemon(texts[0], settings, how)
-    found = False
-    results = _search(texts, settings, how) if warm is None else iter([warm])
-    for (key, _), result in zip(queries, results, strict=True):
-        found = found or bool(result)
-        if asked.batch:
-            emit_json({"_id": key, **result.to_dict()})
-        else:
-            near = () if result else _near_names(result.query, settings)
-            _show(result, near, as_json=asked.as_json)
-    return 1 if problems or (asked.exit_code and not found) else 0
+    if asked.batch:
+        queries, problems = _read_batch(asked.batch)
+        results = _search([text for _, text in queries], settings, how)
+        found = False
+        for (key, _), answer in zip(queries, results, strict=True):
+            found = found or bool(answer)
+            emit_json({"_id": key, **answer.to_dict()})
+        return 1 if problems or (asked.exit_code and not found) else 0
+    text = options.request_text(asked.words)
+    result = ask_daemon(text, settings, how)
+    if result is None:
+        (result,) = _search([text], settings, how)
+    _show(result, () if result else _near_names(text, settings), as_json=asked.as_json)
+    return 1 if asked.exit_code and not result else 0
 
 
-def _read_batch(file: BinaryIO, queries: list[Query]) -> list[str]:
-    """Add the queries of a file, all checked before the first is asked; return what is wrong."""
+def _read_batch(file: BinaryIO) -> tuple[list[Query], int]:
+    """Read the queries of a file, all before the first is asked; count the lines that are none."""
     name = str(getattr(file, "name", "<stdin>"))
-    problems = []
+    queries, problems = [], []
     for number, line in enumerate(file, start=1):
         if line.strip():
             try:
@@ -93,7 +97,7 @@ def _read_batch(file: BinaryIO, queries: list[Query]) -> list[str]:
         say(f"warning: not asked: {problem}")
     if len(problems) > _SHOWN_PROBLEMS:
         say(f"warning: {len(problems) - _SHOWN_PROBLEMS:,} more lines were not asked")
-    return problems
+    return queries, len(problems)
 
 
 def _parse_query(line: bytes) -> Query:
@@ -141,7 +145,6 @@ def ask_daemon(
 def _search(
     texts: Sequence[str], settings: Settings, how: dict[str, JsonValue]
 ) -> Iterator[SearchResult]:
-    """Search in Milvus or in this process."""
     if settings.backend == "milvus":
         from skillsearch.cli.index import open_in_milvus
 
@@ -156,12 +159,11 @@ def _near_names(query: str, settings: Settings) -> tuple[str, ...]:
     """Return names that a query of one word may be a misspelling of; none in a large index."""
     from skillsearch.index.names import nearest_names
 
-    if len(query.split()) > 1 or settings.backend == "milvus":
-        return ()
-    index = open_index(settings)
-    if len(index) > MAX_CHECKED_SKILLS:
-        return ()
-    return nearest_names(query, index.documents(), cutoff=_NEAR_CUTOFF)
+    if len(query.split()) == 1 and settings.backend != "milvus":
+        index = open_index(settings)
+        if len(index) <= MAX_CHECKED_SKILLS:
+            return nearest_names(query, index.documents(), cutoff=_NEAR_CUTOFF)
+    return ()
 
 
 def _show(result: SearchResult, near: Sequence[str], *, as_json: bool) -> None:
@@ -197,3 +199,118 @@ def _show(result: SearchResult, near: Sequence[str], *, as_json: bool) -> None:
                 from skillsearch.cli.tables import explanation
 
                 emit_rows(("", *pair) for pair in explanation(hit.explain))
+
+
+@options.command("prompt")
+@click.argument("words", nargs=-1, metavar="TEXT|-")
+@options.n
+@options.threshold
+@options.flag("--all everything", "List every skill, whatever the request.")
+@options.repeatable("--load names NAME", "Add the body of a skill. Repeatable.")
+@options.flag("--required", "With --load: add the skills they require, before them.")
+@options.option(
+    "--format form",
+    "Format of the overview.",
+    type=click.Choice(FORMATS),
+    default="xml",
+)
+@options.index_dir
+@options.no_refresh
+@options.as_json
+def prompt_command(asked: options.Asked) -> None:
+    """Print the fitting skills as part of a prompt.
+
+    It offers the skills that fit TEXT. It has their names, descriptions and locations; if none
+    fits, it is empty. With --load it also has the bodies of the loaded skills. All of it is safe to
+    put into a prompt: nothing in a skill can hide in it or close its element.
+    """
+    from skillsearch.agents import prompt as prompts
+    from skillsearch.library.skill_library import SkillLibrary
+
+    if (asked.everything and asked.words) or not (asked.words or asked.everything or asked.names):
+        raise click.UsageError(
+            'Say what to do: skillsearch prompt "fill in a PDF form", or use --all, or --load NAME.'
+        )
+    settings = asked.settings
+    index = open_index(settings)
+    text = options.request_text(asked.words)
+    results = answer_queries(
+        index,
+        [text] if asked.words else [],
+        say,
+        refresh=settings.refresh,
+        n=settings.n,
+        threshold=settings.threshold,
+        include_hidden=False,
+    )
+    hits = [hit for result in results for hit in result]
+    library = SkillLibrary.of_index(index)
+    found: Sequence[Document | Hit] = library.list() if asked.everything else hits
+    skills = [prompts.PromptSkill(library.handle(d), d.description, d.path) for d in found]
+    names = asked.names
+    if asked.required:
+        order = library.load_order([library.find(name).doc_id for name in names])
+        for missing in order.missing:
+            say(f"warning: {missing.needed_by} requires {missing.requirement}, which is not there")
+        for cycle in order.cycles:
+            say(f"warning: these require each other: {' -> '.join((*cycle, cycle[0]))}")
+        names = [document.doc_id for document in order.order]
+    parts = [prompts.render_overview(skills, asked.form)] if skills or not names else []
+    parts += [_body(library, name) for name in names]
+    prompt = "\n\n".join(filter(None, parts))
+    if asked.as_json:
+        emit_json({"query": text, "skills": [skill.name for skill in skills], "prompt": prompt})
+    elif prompt:
+        click.echo(prompt)
+    if text and not skills:
+        say("No skill reaches the threshold, so none is offered. See: skillsearch query")
+
+
+def _body(library: SkillLibrary, name: str) -> str:
+    from skillsearch.agents import prompt as prompts
+    from skillsearch.skills.chunks import parse_chunks
+
+    loaded = library.load(name)
+    body = parse_chunks(loaded.skill.body)
+    text = prompts.render_body(
+        loaded.skill.name,
+        body.core,
+        directory=str(loaded.folder),
+        files=loaded.files,
+        files_truncated=loaded.files_truncated,
+    )
+    chunks = prompts.render_chunks([(chunk.id, chunk.description) for chunk in body.chunks])
+    return f"{text}\n{chunks}" if chunks else text
+
+
+class NeverBlocking(click.Command):
+    """A command that exits with 1 on wrong usage: hosts take 2 for "block the prompt"."""
+
+    def make_context(self, *args: Any, **given: Any) -> click.Context:
+        """Read the arguments."""
+        try:
+            return super().make_context(*args, **given)
+        except click.UsageError as exc:
+            exc.exit_code = 1  # type: ignore[misc]  # click declares it for the class
+            raise
+
+
+@options.command("hook", NeverBlocking)
+@options.option(
+    "--client",
+    "The host to answer. [default: by the name of its event]",
+    type=click.Choice(hook.CLIENTS),
+)
+@options.index_dir
+def hook_command(asked: options.Asked) -> None:
+    """Answer a host's prompt hook with fitting skills.
+
+    Reads the host's event from stdin, JSON with a "prompt", and prints up to three skills in the
+    form that the host adds to the prompt; nothing if none fits. Errors are a line on stderr: a
+    prompt waits two seconds at most and is never blocked. Starts the daemon, so that the next
+    prompt waits only a tenth of a second.
+    """
+    folder = asked.flags["index_dir"]
+    # A caller that runs us in its own process may grant more time, or less.
+    seconds = click.get_current_context().obj or hook.SECONDS
+    hook.run(asked.client, str(folder) if folder else None, seconds)

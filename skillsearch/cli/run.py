@@ -17,24 +17,15 @@ from skillsearch.cli.browse import complete_name
 from skillsearch.cli.interrupts import INTERRUPTED
 from skillsearch.cli.output import emit_json, say
 from skillsearch.errors import ExecutionError, IndexNotFoundError, RootError, SkillSearchError
+from skillsearch.execution import types
 from skillsearch.execution.commands import CommandPolicy
 from skillsearch.execution.executors import EXECUTORS, executor_statuses, select_executor
 from skillsearch.execution.runner import SkillRunner
-from skillsearch.execution.types import (
-    CEILINGS,
-    DEFAULT_TIMEOUT,
-    MAX_TIMEOUT,
-    InputSpec,
-    Limits,
-    OutputSpec,
-    RunRequest,
-)
 from skillsearch.index.opening import open_index
 from skillsearch.text.safe_text import one_line
 
 if TYPE_CHECKING:
     from skillsearch.config import Settings
-    from skillsearch.execution.types import RunResult
     from skillsearch.library.skill_library import SkillLibrary
 
 TIMED_OUT = 124
@@ -69,10 +60,9 @@ def _read_variables(
 
 
 def _read_timeout(_context: click.Context, _option: click.Parameter, seconds: float) -> float:
-    """Check a time to wait; ``nan`` is none."""
-    if 0 < seconds <= MAX_TIMEOUT:
+    if 0 < seconds <= types.MAX_TIMEOUT:
         return seconds
-    raise click.BadParameter(f"{seconds:g} is not above 0 and at most {MAX_TIMEOUT:g}.")
+    raise click.BadParameter(f"{seconds:g} is not above 0 and at most {types.MAX_TIMEOUT:g}.")
 
 
 @options.command("run", _Command)
@@ -111,10 +101,10 @@ def _read_timeout(_context: click.Context, _option: click.Parameter, seconds: fl
 @options.flag("--force", "Let --output overwrite files.")
 @options.option(
     "--timeout SECONDS",
-    f"Time limit, at most {MAX_TIMEOUT:.0f}. [default: {DEFAULT_TIMEOUT:.0f}]",
+    f"Time limit, at most {types.MAX_TIMEOUT:.0f}. [default: {types.DEFAULT_TIMEOUT:.0f}]",
     type=float,
     callback=_read_timeout,
-    default=DEFAULT_TIMEOUT,
+    default=types.DEFAULT_TIMEOUT,
 )
 @options.option(
     "--executor",
@@ -170,7 +160,6 @@ def run_command(asked: options.Asked) -> int:
 
 
 def _check(asked: options.Asked) -> None:
-    """Refuse a command quoted for a shell, and options without those they belong to."""
     if asked.name is None or asked.misplaced or not asked.words:
         raise click.UsageError("Say what to run: skillsearch run NAME -- COMMAND...")
     first = asked.words[0]
@@ -185,8 +174,7 @@ def _check(asked: options.Asked) -> None:
         raise click.UsageError("--output-dir and --force are for what --output GLOB keeps.")
 
 
-def _run(asked: options.Asked) -> tuple[RunResult, run_results.Kept, list[str]]:
-    """Run the command and keep its files; return hints too, if it failed."""
+def _run(asked: options.Asked) -> tuple[types.RunResult, run_results.Kept, list[str]]:
     inputs, folders = _read_inputs(asked.inputs)
     settings = asked.settings
     library = _library(asked.roots, settings)
@@ -196,9 +184,11 @@ def _run(asked: options.Asked) -> tuple[RunResult, run_results.Kept, list[str]]:
     )
     kept_in = _output_dir(asked.output_dir) if asked.globs else Path()
     # As much as possible; hidden files, which configure shells and git, only if a glob has the dot.
-    ceilings = {key: CEILINGS[key] for key in ("max_files", "max_file_bytes", "max_total_bytes")}
-    outputs = {"inline": asked.as_json, "save": True, "hidden": False, **ceilings}
-    request = RunRequest(
+    outputs = {"inline": asked.as_json, "save": True, "hidden": False}
+    outputs |= {
+        key: types.CEILINGS[key] for key in ("max_files", "max_file_bytes", "max_total_bytes")
+    }
+    request = types.RunRequest(
         skill=library.handle(document),
         folder=Path(document.path).parent,
         command=asked.words,
@@ -207,7 +197,7 @@ def _run(asked: options.Asked) -> tuple[RunResult, run_results.Kept, list[str]]:
         stdin=read_stdin() if asked.takes_stdin else "",
         timeout=asked.timeout,
         inputs=inputs,
-        outputs=OutputSpec(asked.globs, **outputs) if asked.globs else None,
+        outputs=types.OutputSpec(asked.globs, **outputs) if asked.globs else None,
     )
     collected = run_results.Collected()
     runner = SkillRunner(
@@ -216,7 +206,7 @@ def _run(asked: options.Asked) -> tuple[RunResult, run_results.Kept, list[str]]:
         host_folders=folders,
         skill_folder=lambda name: Path(library.find(name).path).parent,
         policy=CommandPolicy(settings.allowed_commands, settings.denied_commands),
-        limits=Limits(output_bytes=MAX_STREAM_BYTES),
+        limits=types.Limits(output_bytes=MAX_STREAM_BYTES),
     )
     with closing(runner):
         result = runner.run(request)
@@ -224,7 +214,7 @@ def _run(asked: options.Asked) -> tuple[RunResult, run_results.Kept, list[str]]:
     return result, kept, run_results.find_hints(result, request, executor.capabilities())
 
 
-def _read_inputs(texts: Sequence[str]) -> tuple[tuple[InputSpec, ...], tuple[Path, ...]]:
+def _read_inputs(texts: Sequence[str]) -> tuple[tuple[types.InputSpec, ...], tuple[Path, ...]]:
     """Read ``FROM[=TO]``, split at the last ``=``: the inputs, and the folders they lie in."""
     specs, folders = [], []
     for text in texts:
@@ -244,7 +234,7 @@ def _read_inputs(texts: Sequence[str]) -> tuple[tuple[InputSpec, ...], tuple[Pat
                 )
             folders.append(path.parent)  # what a user names may be read
             source = f"{_HOST}{path}"
-        specs.append(InputSpec(source, to if equals else ""))
+        specs.append(types.InputSpec(source, to if equals else ""))
     return tuple(specs), tuple(folders)
 
 

@@ -24,7 +24,7 @@ from skillsearch.execution.types import LINKS, ArtifactRef, Capabilities, RunReq
 from skillsearch.files.openat import CREATE_FLAGS, open_folder, using
 from skillsearch.text.safe_text import one_line
 
-_REPLACE_FLAGS = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FORCE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _UNSTARTED = (-1, 126, 127)
 """Exit codes if a program cannot be started: ours, and those of a shell."""
 _LAST_CHARS = 4000
@@ -188,27 +188,15 @@ def _keep(folder: Path, name: str, data: bytes, *, force: bool) -> None:
         raise PermissionError(f"its path leads out of {folder}")
     folder.mkdir(parents=True, exist_ok=True)
     with using(open_folder(folder, parts[:-1], make=True)) as inner:
+        temporary = f".{secrets.token_hex(8)}.temporary"
+        fd = os.open(temporary, CREATE_FLAGS, 0o666, dir_fd=inner)
         try:
-            _write_new(inner, parts[-1], data)
-        except FileExistsError:
-            if not force:
-                raise
-            os.close(os.open(parts[-1], _REPLACE_FLAGS, dir_fd=inner))  # neither link nor folder
-            temporary = f".{secrets.token_hex(8)}.temporary"
-            _write_new(inner, temporary, data)
-            try:
-                os.replace(temporary, parts[-1], src_dir_fd=inner, dst_dir_fd=inner)
-            except OSError:
-                os.unlink(temporary, dir_fd=inner)
-                raise
-
-
-def _write_new(folder: int, name: str, data: bytes) -> None:
-    """Create a file, completely or not at all."""
-    fd = os.open(name, CREATE_FLAGS, 0o666, dir_fd=folder)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-    except BaseException:
-        os.unlink(name, dir_fd=folder)
-        raise
+            with os.fdopen(fd, "wb") as file:
+                file.write(data)
+            # What is replaced is an empty file of ours, or with force neither link nor folder.
+            flags = _FORCE_FLAGS if force else CREATE_FLAGS
+            os.close(os.open(parts[-1], flags, 0o666, dir_fd=inner))
+            os.replace(temporary, parts[-1], src_dir_fd=inner, dst_dir_fd=inner)
+        except BaseException:
+            os.unlink(temporary, dir_fd=inner)
+            raise

@@ -8,8 +8,9 @@ from __future__ import annotations
 import os.path
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice, zip_longest
+from operator import itemgetter
 from pathlib import Path
 from typing import Literal
 
@@ -110,7 +111,6 @@ def print_rows(
 
 
 def _cell(cell: object, place: int, limit: int | None) -> Text:
-    """Return a cell on one line; words in the first column are bold or have a colour."""
     if isinstance(cell, Text):
         return cell
     text = one_line(str(cell), limit)
@@ -122,15 +122,30 @@ def _fit(columns: Sequence[list[Text]], width: int) -> tuple[int, list[int]]:
 
     If there is little room, heads, which come first in each column, are broken before an @.
     """
-    if sum(map(_widest, columns)) + 2 * (len(columns) - 1) > width:
+    gaps = len(columns) - 1
+    if sum(_widest(cells, 0) for cells in columns) + 2 * gaps > width:
         for cells in columns:
             cells[0] = Text(cells[0].plain.replace("@", "\n@"), style=cells[0].style)
-    whole, parts = (
-        [max(_longest(str(cell), depth) for cell in cells) for cells in columns] for depth in (0, 2)
-    )
-    gaps = len(columns) - 1
-    gap = 1 if sum(whole) + gaps <= width < sum(whole) + 2 * gaps else 2
-    return gap, _shared(width - gap * gaps, parts, whole, list(map(_widest, columns)))
+    # Each column gets what its longest part of a word needs, then its longest word, then all.
+    wishes = [[_widest(cells, depth) for cells in columns] for depth in (3, 1, 0)]
+    needed = sum(wishes[1]) + gaps
+    gap = 1 if needed <= width < needed + gaps else 2
+    widths = [1] * len(columns)
+    for wish in wishes:
+        lacks = [most - has for most, has in zip(wish, widths, strict=True)]
+        while max(lacks) > 0 and sum(widths) < width - gap * gaps:
+            place = lacks.index(max(lacks))
+            widths[place] += 1
+            lacks[place] -= 1
+    return gap, widths
+
+
+def _widest(cells: Iterable[Text], depth: int) -> int:
+    """Return the width of the widest line of a column, or of its pieces at some depth."""
+    pieces = [line for cell in cells for line in cell.plain.split("\n")]
+    for breaks in _BREAKS[:depth]:
+        pieces = [part for piece in pieces for part in breaks.findall(piece)]
+    return max((cell_len(piece.rstrip()) for piece in pieces), default=0)
 
 
 def wrapped(text: Text, width: int) -> Text:
@@ -143,15 +158,14 @@ def wrapped(text: Text, width: int) -> Text:
     for line in text.plain.splitlines(keepends=True):
         used = 0
         for word in _BREAKS[0].findall(line):
-            is_first = True
+            whole = word  # begins a line if it does not fit, even in pieces
             for piece in _pieces(word, width, 1):
-                needed = cell_len((word if is_first else piece).rstrip())
-                if used and used + needed > width:
+                if used and used + cell_len((whole or piece).rstrip()) > width:
                     cuts.append(at)
                     used = 0
                 used += cell_len(piece.rstrip("\n"))
                 at += len(piece)
-                is_first = False
+                whole = ""
     if not cuts:
         return text
     lines = text.divide(cuts)
@@ -172,37 +186,7 @@ def _pieces(text: str, width: int, depth: int) -> Iterator[str]:
         yield from _pieces(piece, width, depth + 1)
 
 
-def _longest(text: str, depth: int) -> int:
-    """Return the width of the widest piece of a text, broken down to some depth."""
-    pieces = [text]
-    for breaks in _BREAKS[: depth + 1]:
-        pieces = [part for piece in pieces for part in breaks.findall(piece)]
-    return max((cell_len(piece.rstrip()) for piece in pieces), default=0)
-
-
-def _shared(room: int, *wishes: Sequence[int]) -> list[int]:
-    """Share room among columns: the best wishes there is room for, and part of the next."""
-    widths = [max(wide, 1) for wide in wishes[0]]
-    while sum(widths) > room and max(widths) > 1:
-        widths[widths.index(max(widths))] -= 1
-    for wish in wishes:
-        wants = [max(more - has, 0) for has, more in zip(widths, wish, strict=True)]
-        left = min(room - sum(widths), sum(wants))
-        if left <= 0:
-            continue
-        shares = [left * want // sum(wants) for want in wants]
-        for place in sorted(range(len(wants)), key=lambda place: shares[place] - wants[place]):
-            shares[place] += min(left - sum(shares), wants[place] - shares[place])
-        widths = [has + share for has, share in zip(widths, shares, strict=True)]
-    return widths
-
-
-def _widest(cells: Iterable[Text]) -> int:
-    return max(cell_len(line) for cell in cells for line in cell.plain.split("\n"))
-
-
 def _hit_lines(hit: Hit, console: Console, *, is_twin: bool) -> list[Text]:
-    """Return the text beside rank and score, with the id if another hit has the same name."""
     room = max(console.width - _HIT_INDENT, 20)
     name = Text(one_line(hit.name), style="bold")
     if is_twin:
@@ -229,23 +213,18 @@ def explanation(explain: Explanation) -> list[tuple[str, str]]:
     They are: features by what they add to the ranking sum, evidence for the best hit by what it
     adds to the log-odds, matched terms by field, and the best section of the body.
     """
+    added, odds = (
+        sorted(parts.items(), key=itemgetter(1), reverse=True)
+        for parts in (explain.contributions, explain.confidence)
+    )
     values = explain.features
-    added = [
-        f"{name} {values[name]:.2f} adds {part:.2f}"
-        for name, part in _largest_first(explain.contributions)
-        if part
-    ]
-    odds = _largest_first(explain.confidence)
+    reasons = [f"{name} {values[name]:.2f} adds {part:.2f}" for name, part in added if part]
     evidence = [f"{name} {part:+.2f}" for name, part in odds if round(part, 2)]
     if round(explain.behind, 2):
         evidence.append(f"behind the best {-explain.behind:+.2f}")
-    lines = [("why", ", ".join(added)), ("confidence", ", ".join(evidence))]
+    lines = [("why", ", ".join(reasons)), ("confidence", ", ".join(evidence))]
     fields = explain.matched_terms.items()
     lines += [(f"in {field}", ", ".join(terms)) for field, terms in fields if terms]
     if explain.section or explain.snippet:
         lines.append(("section", f"{explain.section or '(top)'}: {explain.snippet}"))
     return lines
-
-
-def _largest_first(parts: Mapping[str, float]) -> list[tuple[str, float]]:
-    return sorted(parts.items(), key=lambda item: -item[1])

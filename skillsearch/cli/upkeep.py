@@ -184,7 +184,6 @@ def cache_command(asked: options.Asked) -> None:
 
 
 def _in_use() -> dict[Path, str]:
-    """Return the indexes that are needed, and what needs them."""
     in_use = {default_index_dir(): "the default", load_settings().index_dir: "the settings"}
     try:
         status = client.ask("status", seconds=client.QUERY_SECONDS)
@@ -196,7 +195,6 @@ def _in_use() -> dict[Path, str]:
 
 
 def _show_entries(entries: Sequence[Sized], folder: Path) -> None:
-    """Print entries, the largest first; with paths below the folder on a terminal."""
     rows: list[tuple[object, ...]] = []
     for entry, size in sorted(entries, key=lambda pair: (-pair[1], pair[0].path)):
         used = f"{datetime.fromtimestamp(entry.used).astimezone():%Y-%m-%d}"
@@ -259,7 +257,6 @@ def _start(idle: float) -> None:
 
 
 def _stop() -> None:
-    """Stop the daemon, and wait until its process is gone."""
     stopped = client.ask("stop", seconds=client.QUERY_SECONDS)
     if stopped is None:
         say("No daemon is running.")

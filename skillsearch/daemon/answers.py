@@ -6,22 +6,21 @@ import logging
 import os
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from skillsearch import errors
 from skillsearch._version import __version__
 from skillsearch.agents.prompt import PromptSkill, render_overview
 from skillsearch.config import load_settings
-from skillsearch.embedders.embedder import load_embedder, model_identity, multilingual_is_installed
+from skillsearch.embedders.embedder import model_identity, multilingual_is_installed
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.environ import PLACES, variables
-from skillsearch.errors import DaemonError, EmbedderError, IndexNotFoundError, SkillSearchError
 from skillsearch.index.corpus import open_current
-from skillsearch.index.dense.channels import MULTILINGUAL
-from skillsearch.index.opening import answer_queries, bring_up_to_date
+from skillsearch.index.dense.channels import QueryEmbedders
+from skillsearch.index.opening import OpenIndexes, answer_queries, bring_up_to_date
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
@@ -62,101 +61,70 @@ class WarmIndex:
     """An open index, and the same skills by name, for what agents are offered.
 
     Attributes:
-        embedders: Those of its usable dense channels, by the identity of the files they came from.
+        embedders: The loaded ones, by model spec and the identity of its files.
         lacks_library: Whether the library of a channel was not installed.
-        stamp: Changes whenever the index is written, even if only to repair it.
     """
 
     index: SkillIndex
     library: SkillLibrary
-    embedders: Mapping[str, Embedder]
+    embedders: Mapping[tuple[str, str], Embedder]
     lacks_library: bool
-    stamp: tuple[int, ...]
 
 
-class WarmIndexes:
-    """The most recently used indexes; not thread-safe."""
+class WarmIndexes(OpenIndexes[WarmIndex]):
+    """The most recently used indexes; not thread-safe.
+
+    Nothing is built here: clients do by themselves what takes long, and tell their user. So an
+    index that has to be rebuilt raises `DaemonError`.
+    """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Path, WarmIndex] = OrderedDict()
+        super().__init__(
+            self._open,
+            MAX_INDEXES,
+            is_outdated=lambda warm: warm.lacks_library and multilingual_is_installed(),
+        )
 
-    def get(self, folder: Path) -> WarmIndex:
-        """Return an index at its current generation, opening it if need be.
-
-        Nothing is built here: clients do by themselves what takes long, and tell their user. So an
-        index that has to be rebuilt raises `DaemonError`.
-        """
-        place = IndexFolder(folder)
-        kept = self._kept.get(folder)
-        came = kept is not None and kept.lacks_library and multilingual_is_installed()
-        if kept is None or came or kept.stamp != place.stamp():
-            kept = self._kept[folder] = self._open(place)
-        self._kept.move_to_end(folder)
-        while len(self._kept) > MAX_INDEXES:
-            self._kept.popitem(last=False)
-        return kept
-
-    def describe(self) -> list[JsonValue]:
-        """Describe each open index, the most recently used one last."""
-        return [
-            {
-                "index_dir": str(folder),
-                "generation": kept.index.generation,
-                "skills": len(kept.index),
-            }
-            for folder, kept in self._kept.items()
-        ]
-
-    def _open(self, place: IndexFolder) -> WarmIndex:
+    def _open(self, folder: Path) -> WarmIndex:
         """Open an index; an embedder that another index has is not loaded again."""
-        stamp = place.stamp()
+        place = IndexFolder(folder)
         opened = open_current(place)
         if opened is None and not place.exists():
             raise place.not_found()
         if opened is None:
-            raise DaemonError(f"The index in {place.path} has to be rebuilt.")
-        loaded = {key: each for kept in self._kept.values() for key, each in kept.embedders.items()}
-        embedders, named, lacks_library = {}, {}, False
+            raise errors.DaemonError(f"The index in {folder} has to be rebuilt.")
+        loaded = {key: one for warm in self for key, one in warm.embedders.items()}
+        embedders = {}
         for channel in opened.settings.channels:
-            if channel.model == MULTILINGUAL and not multilingual_is_installed():
-                lacks_library = True
-                continue
-            identity = model_identity(channel.model)
-            try:
-                embedder = loaded.get(identity) or load_embedder(channel.model)
-            except EmbedderError:
-                if channel.model != MULTILINGUAL:
-                    raise
-                continue
-            if embedder.fingerprint != channel.fingerprint:
-                raise DaemonError(f"The index in {place.path} was made with another embedder.")
-            embedders[identity] = named[channel.model] = embedder
-        index = SkillIndex(place, opened, named)
-        return WarmIndex(index, SkillLibrary.of_index(index), embedders, lacks_library, stamp)
+            key = channel.model, model_identity(channel.model)
+            # A search reports a first embedder that cannot be loaded, and does without a second.
+            with suppress(errors.EmbedderError, errors.MissingDependencyError):
+                embedder = loaded.get(key) or QueryEmbedders().embedder_of(channel)
+                if embedder.fingerprint != channel.fingerprint:
+                    raise errors.DaemonError(
+                        f"The index in {folder} was made with another embedder."
+                    )
+                embedders[key] = embedder
+        index = SkillIndex(place, opened, {model: one for (model, _), one in embedders.items()})
+        lacks_library = len(opened.settings.channels) > 1 and not multilingual_is_installed()
+        return WarmIndex(index, SkillLibrary.of_index(index), embedders, lacks_library)
 
 
+@dataclass(kw_only=True)
 class Answers:
     """Answers questions about skills, one at a time, from any thread."""
 
-    def __init__(
-        self,
-        *,
-        busy_seconds: float = BUSY_SECONDS,
-        max_checked_first: int = MAX_CHECKED_FIRST,
-        check_seconds: float = CHECK_SECONDS,
-        version: str = __version__,
-    ) -> None:
-        self.version = version
-        self._busy_seconds = busy_seconds
-        self._max_checked_first = max_checked_first
-        self._check_seconds = check_seconds
-        self._warm = WarmIndexes()
-        self._turn = threading.Lock()
-        self._started = time.monotonic()
-        self._answered = 0
-        self._described: list[JsonValue] = []
-        self._unchecked: set[Path] = set()
-        self._checked: dict[Path, float] = {}
+    busy_seconds: float = BUSY_SECONDS
+    max_checked_first: int = MAX_CHECKED_FIRST
+    check_seconds: float = CHECK_SECONDS
+    version: str = __version__
+    _answered: int = field(default=0, init=False)
+    _started: float = field(default_factory=time.monotonic, init=False)
+    _turn: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _warm: WarmIndexes = field(default_factory=WarmIndexes, init=False)
+    _described: list[JsonValue] = field(default_factory=list, init=False)
+    _unchecked: set[Path] = field(default_factory=set, init=False)
+    _checked: dict[Path, float] = field(default_factory=dict, init=False)
 
     def search(self, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """Search an index; returns the ``result``, and ``notes`` for the user.
@@ -180,21 +148,21 @@ class Answers:
         asked = _check(arguments, _OVERVIEW)
         theirs, ours = asked["variables"], variables()
         if any(theirs.get(name) != ours.get(name) for name in PLACES):
-            raise DaemonError("The daemon runs with another home folder.")
+            raise errors.DaemonError("The daemon runs with another home folder.")
         settings = load_settings(
             _absolute(asked["folder"]),
             variables={str(name): str(value) for name, value in theirs.items()},
             index_dir=asked["index_dir"],
         )
         if settings.daemon == "off":
-            raise DaemonError("The settings turn the daemon off.")
+            raise errors.DaemonError("The settings turn the daemon off.")
         notes: list[str] = []
         with self._my_turn():
             try:
                 warm = self._warm.get(settings.index_dir)
-            except IndexNotFoundError:
+            except errors.IndexNotFoundError:
                 raise IndexFolder(settings.index_dir).not_found(settings) from None
-            is_checked = len(warm.index) <= self._max_checked_first
+            is_checked = len(warm.index) <= self.max_checked_first
             if settings.refresh and not is_checked:
                 self._unchecked.add(settings.index_dir)
             (found,) = answer_queries(
@@ -214,14 +182,14 @@ class Answers:
         """Check the indexes that were too large to be checked before an answer."""
         for folder in tuple(self._unchecked):
             self._unchecked.discard(folder)
-            since = time.monotonic() - self._checked.get(folder, -self._check_seconds)
-            if since < self._check_seconds:
+            since = time.monotonic() - self._checked.get(folder, -self.check_seconds)
+            if since < self.check_seconds:
                 continue
             try:
                 with self._my_turn(counts=False):
                     note = bring_up_to_date(self._warm.get(folder).index)
                 logger.info("%s: %s", folder, note or "unchanged")
-            except SkillSearchError as exc:
+            except errors.SkillSearchError as exc:
                 logger.info("%s was not checked: %s", folder, exc)
             self._checked[folder] = time.monotonic()
 
@@ -238,12 +206,19 @@ class Answers:
     @contextmanager
     def _my_turn(self, *, counts: bool = True) -> Iterator[None]:
         """Wait for earlier questions, but not for long; count what is answered."""
-        if not self._turn.acquire(timeout=self._busy_seconds):
-            raise DaemonError("The daemon is busy.")
+        if not self._turn.acquire(timeout=self.busy_seconds):
+            raise errors.DaemonError("The daemon is busy.")
         try:
             yield
             self._answered += counts
-            self._described = self._warm.describe()
+            self._described = [
+                {
+                    "index_dir": str(warm.index.folder),
+                    "generation": warm.index.generation,
+                    "skills": len(warm.index),
+                }
+                for warm in self._warm
+            ]
         finally:
             self._turn.release()
 
@@ -251,15 +226,15 @@ class Answers:
 def _check(arguments: Mapping[str, JsonValue], types: _Types) -> dict[str, JsonValue]:
     """Return a copy of arguments; refuse those that are missing, unknown or of the wrong type."""
     for name in types.keys() ^ arguments.keys():
-        raise DaemonError(f"The argument {name[:80]!r} is missing or unknown.")
+        raise errors.DaemonError(f"The argument {name[:80]!r} is missing or unknown.")
     for name, allowed in types.items():
         if type(arguments[name]) not in allowed:
-            raise DaemonError(f"The argument {name!r} has the wrong type.")
+            raise errors.DaemonError(f"The argument {name!r} has the wrong type.")
     return dict(arguments)
 
 
 def _absolute(path: str) -> Path:
     """Refuse paths relative to a working folder, which is not the client's."""
     if not path.startswith("/") or "\0" in path:
-        raise DaemonError(f"{path[:200]!r} is not an absolute path.")
+        raise errors.DaemonError(f"{path[:200]!r} is not an absolute path.")
     return Path(path)

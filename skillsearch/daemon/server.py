@@ -40,16 +40,25 @@ FINAL = (errors.QueryError, errors.ConfigError, errors.IndexNotFoundError)
 PACKAGE = Path(skillsearch.__file__)
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits on what clients take of the daemon.
+logger = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class Daemon:
+    """Serves a listening socket until there is a reason to end.
 
     Attributes:
+        idle: It ends after so many seconds without a question.
         connections: Clients served side by side; more are turned away and do without.
         tick_seconds: How often to look for a reason to end.
         end_seconds: How long questions still being answered may delay the end.
     """
 
+    listener: socket.socket
+    path: Path
+    idle: float
+    answers: Answers
+    package: Path = PACKAGE
     connections: int = MAX_CONNECTIONS
     read_seconds: float = 2.0
     write_seconds: float = 5.0
@@ -57,32 +66,9 @@ class Limits:
     tick_seconds: float = 1.0
     end_seconds: float = 5.0
 
-
-logger = logging.getLogger(__name__)
-
-
-class Daemon:
-    """Serves one socket until there is a reason to end."""
-
-    def __init__(
-        self,
-        listener: socket.socket,
-        path: Path,
-        idle: float,
-        answers: Answers,
-        *,
-        limits: Limits = Limits(),
-        package: Path = PACKAGE,
-    ) -> None:
-        """Take a listening socket and its path; end after `idle` seconds without a question."""
-        self._listener = listener
-        self._path = path
-        self._idle = idle
-        self._answers = answers
-        self._limits = limits
-        self._package = package
-        self._identities = _identity(path), _identity(package)
-        self._free = threading.BoundedSemaphore(limits.connections)
+    def __post_init__(self) -> None:
+        self._identities = _identity(self.path), _identity(self.package)
+        self._free = threading.BoundedSemaphore(self.connections)
         self._last_used = time.monotonic()
         self._woken, self._waker = socket.socketpair()
         self._asked_to_end = ""
@@ -101,24 +87,25 @@ class Daemon:
         """Serve, and return the reason for the end."""
         reason = ""
         while not reason:
-            left = self._last_used + self._idle - time.monotonic()
-            wait = min(self._limits.tick_seconds, max(0.0, left))
-            ready, _, _ = select.select([self._listener, self._woken], [], [], wait)
-            if self._listener in ready:
+            left = self._last_used + self.idle - time.monotonic()
+            wait = min(self.tick_seconds, max(0.0, left))
+            ready, _, _ = select.select([self.listener, self._woken], [], [], wait)
+            if self.listener in ready:
                 with contextlib.suppress(OSError):  # the client is gone already
-                    connection, _ = self._listener.accept()
+                    connection, _ = self.listener.accept()
                     if self._free.acquire(blocking=False):
-                        threading.Thread(
+                        serve = threading.Thread(
                             target=self._serve, args=(connection,), daemon=True
-                        ).start()
+                        )
+                        serve.start()
                     else:
                         connection.close()
             reason = self._reason_to_end()
-        self._listener.close()
-        if _identity(self._path) == self._identities[0]:
-            self._path.unlink()
-        deadline = time.monotonic() + self._limits.end_seconds
-        for _ in range(self._limits.connections):  # until every connection is done
+        self.listener.close()
+        if _identity(self.path) == self._identities[0]:
+            self.path.unlink()
+        deadline = time.monotonic() + self.end_seconds
+        for _ in range(self.connections):  # until every connection is done
             self._free.acquire(timeout=max(0.0, deadline - time.monotonic()))
         return reason
 
@@ -127,11 +114,11 @@ class Daemon:
         socket_file, package = self._identities
         if self._asked_to_end:
             return self._asked_to_end
-        if _identity(self._path) != socket_file:
+        if _identity(self.path) != socket_file:
             return "the socket was replaced"
-        if _identity(self._package) != package:
+        if _identity(self.package) != package:
             return "the package was replaced"
-        return "idle" if time.monotonic() - self._last_used >= self._idle else ""
+        return "idle" if time.monotonic() - self._last_used >= self.idle else ""
 
     def _serve(self, connection: socket.socket) -> None:
         """Answer one client; whatever it does, others are served."""
@@ -139,9 +126,9 @@ class Daemon:
             with connection:
                 protocol.peer_of(connection)
                 response = self._response(connection)
-                connection.settimeout(self._limits.write_seconds)
+                connection.settimeout(self.write_seconds)
                 connection.sendall(response)
-            self._answers.catch_up()
+            self.answers.catch_up()
         except (OSError, DaemonError) as exc:
             logger.info("a client was dropped: %s", exc)
         finally:
@@ -149,12 +136,12 @@ class Daemon:
 
     def _response(self, connection: socket.socket) -> bytes:
         try:
-            deadline = time.monotonic() + self._limits.read_seconds
+            deadline = time.monotonic() + self.read_seconds
             request = protocol.receive(connection, protocol.MAX_REQUEST_BYTES, deadline)
             response = protocol.message(result=self._result(request))
-            if len(response) <= self._limits.response_bytes:
+            if len(response) <= self.response_bytes:
                 return response
-            raise DaemonError(f"The answer is longer than {self._limits.response_bytes:,} bytes.")
+            raise DaemonError(f"The answer is longer than {self.response_bytes:,} bytes.")
         except SkillSearchError as exc:
             is_final = isinstance(exc, FINAL)
             return protocol.message(error={"message": str(exc), "final": is_final})
@@ -168,16 +155,16 @@ class Daemon:
     def _result(self, request: dict[str, JsonValue]) -> dict[str, JsonValue]:
         method, arguments = request.get("method"), request.get("arguments")
         if method == "status":
-            return self._answers.status()
+            return self.answers.status()
         if method == "stop":
             self.end("it was asked to")
             return {"pid": os.getpid()}
-        if request.get("version") != self._answers.version:
-            raise DaemonError(f"The daemon has version {self._answers.version}.")
+        if request.get("version") != self.answers.version:
+            raise DaemonError(f"The daemon has version {self.answers.version}.")
         if method not in ("search", "overview") or not isinstance(arguments, dict):
             raise DaemonError("There is no such method.")
         self._last_used = time.monotonic()
-        answer = self._answers.search if method == "search" else self._answers.overview
+        answer = self.answers.search if method == "search" else self.answers.overview
         try:
             return answer(arguments)
         finally:
@@ -185,10 +172,9 @@ class Daemon:
 
 
 def listen(folder: Path) -> tuple[socket.socket, int] | None:
-    """Become the user's daemon, with socket, lock and log in a folder.
+    """Become the user's daemon in a folder that others cannot enter; None if there is one already.
 
-    Returns the listening socket and the lock, which has to stay open as long as the socket; None
-    if another daemon holds the lock. A folder that others can enter raises `DaemonError`.
+    Returns the listening socket, and the lock that has to stay open as long as it.
     """
     path = protocol.socket_path()
     if len(os.fsencode(path)) > protocol.MAX_PATH_BYTES:
@@ -238,22 +224,19 @@ def main() -> None:
     package_logger.addHandler(handler)
     package_logger.setLevel(logging.INFO)
     try:
-        _run(taken[0], float(sys.argv[1]))
+        use_one_blas_thread()
+        # Clients may already be waiting while we import.
+        from skillsearch.daemon.answers import Answers
+
+        idle = float(sys.argv[1])
+        daemon = Daemon(taken[0], Path(protocol.socket_path()), idle, Answers())
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda given, _frame: daemon.end(signal.Signals(given).name))
+        logger.info("serving version %s, until idle for %g s", skillsearch.__version__, idle)
+        logger.info("ending: %s", daemon.run())
     except Exception:
         logger.exception("the daemon failed")
         raise
-
-
-def _run(listener: socket.socket, idle: float) -> None:
-    """Serve until there is a reason to end; clients may already be waiting while we import."""
-    use_one_blas_thread()
-    from skillsearch.daemon.answers import Answers
-
-    daemon = Daemon(listener, Path(protocol.socket_path()), idle, Answers())
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda given, _frame: daemon.end(signal.Signals(given).name))
-    logger.info("serving version %s, until idle for %g s", skillsearch.__version__, idle)
-    logger.info("ending: %s", daemon.run())
 
 
 def _identity(path: Path) -> tuple[int, int, int] | None:

@@ -30,18 +30,29 @@ _T = TypeVar("_T")
 class OpenIndexes(Generic[_T]):
     """What was made of the `most` recently used index folders, again after each new generation."""
 
-    def __init__(self, make: Callable[[Path], _T], most: int = 1) -> None:
+    def __init__(
+        self,
+        make: Callable[[Path], _T],
+        most: int = 1,
+        *,
+        is_outdated: Callable[[_T], bool] = lambda _made: False,
+    ) -> None:
         self._make = make
         self._most = most
+        self._is_outdated = is_outdated
         self._kept: OrderedDict[Path, tuple[tuple[int, ...], _T]] = OrderedDict()
+
+    def __iter__(self) -> Iterator[_T]:
+        """Yield what is kept, the most recently used last."""
+        return (made for _, made in self._kept.values())
 
     def get(self, folder: Path) -> _T:
         """Return what belongs to the newest generation of an index."""
         stamp = _stamp(folder)
-        kept = self._kept.pop(folder, None)
-        if kept is None or kept[0] != stamp:
-            kept = stamp, self._make(folder)
-        self._kept[folder] = kept
+        kept = self._kept.get(folder)
+        if kept is None or kept[0] != stamp or self._is_outdated(kept[1]):
+            kept = self._kept[folder] = stamp, self._make(folder)
+        self._kept.move_to_end(folder)
         while len(self._kept) > self._most:
             self._kept.popitem(last=False)
         return kept[1]

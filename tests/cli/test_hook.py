@@ -18,12 +18,6 @@ PROGRAM = [sys.executable, "-m", "skillsearch", "hook"]
 SLOW_MACHINE = 20.0
 
 
-@pytest.fixture(autouse=True)
-def patience(monkeypatch):
-    """Give a busy machine more time than a user would give, where the test runs in this process."""
-    monkeypatch.setattr(prompt_hook, "SECONDS", SLOW_MACHINE)
-
-
 @pytest.fixture
 def here(indexed, index_dir, runtime, monkeypatch):
     """Let the settings name the index of drinks, and keep the daemon of this test apart."""
@@ -35,9 +29,15 @@ def here(indexed, index_dir, runtime, monkeypatch):
 def hook(cli, here):
     """Run the hook on an event and return what it printed."""
 
-    def run(prompt="brew filter coffee", *args, event="UserPromptSubmit", **fields):
+    def run(
+        prompt="brew filter coffee",
+        *args,
+        event="UserPromptSubmit",
+        seconds=SLOW_MACHINE,
+        **fields,
+    ):
         given = {"hook_event_name": event, "prompt": prompt, "cwd": "/", **fields}
-        result = cli("hook", *args, stdin=json.dumps(given))
+        result = cli("hook", *args, stdin=json.dumps(given), obj=seconds)
         assert result.exit_code == 0
         return result
 
@@ -198,7 +198,7 @@ def test_a_daemon_that_cannot_be_used_costs_only_time(hook, runtime, serve, monk
 )
 def test_an_event_that_cannot_be_read_is_a_line_on_stderr(cli, here, without_daemon, stdin, reason):
     """And an exit code of 0, so that the prompt goes on."""
-    result = cli("hook", stdin=stdin)
+    result = cli("hook", stdin=stdin, obj=SLOW_MACHINE)
     assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (0, "", 1)
     assert result.stderr.startswith("skillsearch hook: ")
     assert reason in result.stderr
@@ -248,9 +248,8 @@ def test_a_host_that_takes_plain_text_gets_none_of_it(hook, without_daemon):
 
 def test_what_else_goes_wrong_is_not_taken_for_a_missing_index(hook, monkeypatch):
     """The person would be told a command that helps nothing."""
-    monkeypatch.setattr(prompt_hook, "SECONDS", 0.05)
     monkeypatch.setenv("SKILLSEARCH_DAEMON", "off")
-    assert hook("tea").stdout == ""
+    assert hook("tea", seconds=0.05).stdout == ""
 
 
 @pytest.mark.parametrize("daemon", ["auto", "off"])
@@ -265,10 +264,9 @@ def test_a_bad_setting_is_a_line_on_stderr(hook, monkeypatch, daemon):
 
 def test_when_the_time_is_up_the_prompt_goes_on(hook, monkeypatch):
     """Whatever keeps the answer."""
-    monkeypatch.setattr(prompt_hook, "SECONDS", 0.05)
     monkeypatch.setenv("SKILLSEARCH_DAEMON", "off")
     started = time.monotonic()
-    result = hook()
+    result = hook(seconds=0.05)
     assert time.monotonic() - started < 5
     assert (result.stdout, result.stderr) == (
         "",
@@ -276,15 +274,14 @@ def test_when_the_time_is_up_the_prompt_goes_on(hook, monkeypatch):
     )
 
 
-def test_a_daemon_that_hangs_keeps_no_prompt(hook, monkeypatch):
+def test_a_daemon_that_hangs_keeps_no_prompt(hook):
     """Its two seconds are all that it gets."""
     client.start()
     pid = client.ask("status", seconds=30)["pid"]
     os.kill(pid, signal.SIGSTOP)
     try:
-        monkeypatch.setattr(prompt_hook, "SECONDS", 0.3)
         started = time.monotonic()
-        result = hook()
+        result = hook(seconds=0.3)
         assert time.monotonic() - started < 5
     finally:
         os.kill(pid, signal.SIGKILL)
@@ -294,7 +291,7 @@ def test_a_daemon_that_hangs_keeps_no_prompt(hook, monkeypatch):
 @pytest.mark.parametrize("args", [["--client", "emacs"], ["--nonsense"], ["--client"], ["extra"]])
 def test_wrong_usage_is_told_and_blocks_no_prompt(cli, args):
     """Hosts take an exit code of 2, which it has everywhere else, for a prompt to be blocked."""
-    result = cli("hook", *args, stdin="{}")
+    result = cli("hook", *args, stdin="{}", obj=SLOW_MACHINE)
     assert (result.exit_code, result.stdout) == (1, "")
     assert "Error: " in result.stderr
 

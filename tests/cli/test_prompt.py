@@ -5,6 +5,9 @@ import json
 import pytest
 from skills_ref.prompt import to_prompt
 
+from skillsearch.agents.prompt import OVERVIEW_FORMATS
+from skillsearch.cli.query import FORMATS
+
 
 def test_the_overview_is_what_the_reference_library_writes(indexed, drinks):
     """The skills that fit, best first, in the form of skills-ref."""
@@ -153,3 +156,8 @@ def test_without_an_index_it_says_how_to_make_one(cli, tmp_path):
     result = cli("prompt", "tea", "--index-dir", tmp_path / "none")
     assert result.exit_code == 4
     assert "skillsearch index" in result.stderr
+
+
+def test_the_option_has_the_formats_that_are_rendered():
+    """They are written down twice, so that a query does not import what renders them."""
+    assert FORMATS == OVERVIEW_FORMATS

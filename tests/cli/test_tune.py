@@ -5,7 +5,6 @@ import json
 import pytest
 
 from skillsearch.evaluation.types import Comparison
-from skillsearch.training import tuning
 from skillsearch.training.measuring import Change, Measured
 from skillsearch.training.tuning import Tuned
 
@@ -29,7 +28,7 @@ def tuned():
 
 
 @pytest.fixture
-def run(cli, drinks, tmp_path, tuned, monkeypatch):
+def run(cli, drinks, tmp_path, tuned):
     """Run the command with a tuning that is done at once, and note what it was asked for."""
     asked = []
 
@@ -40,8 +39,7 @@ def run(cli, drinks, tmp_path, tuned, monkeypatch):
             tell("Tuning on 500 skills.")
             return tuned(wishes.out if gains else None)
 
-        monkeypatch.setattr(tuning, "tune", tune)
-        return cli("tune", drinks, "--out", tmp_path / "out", *args)
+        return cli("tune", drinks, "--out", tmp_path / "out", *args, obj=tune)
 
     run.asked = asked
     return run

@@ -8,7 +8,6 @@ import pytest
 
 from skillsearch.agents.prompt import PromptSkill, render_overview
 from skillsearch.config import cache_dir
-from skillsearch.daemon import answers as answers_module
 from skillsearch.daemon.answers import MAX_INDEXES, Answers, WarmIndexes
 from skillsearch.daemon.client import read_search
 from skillsearch.embedders.embedding import HashingEmbedder
@@ -241,14 +240,23 @@ def test_an_index_with_a_damaged_channel_stays_open(cli, mixed, extra, tmp_path,
             raise EmbedderError("its weights are damaged")
         return HashingEmbedder(512, frozenset({"Latin"}))
 
-    for module in (answers_module, channels):
-        monkeypatch.setattr(module, "load_embedder", load)
+    monkeypatch.setattr(channels, "load_embedder", load)
     indexes = WarmIndexes()
     first = indexes.get(tmp_path / "one")
     first.index.search("회의 녹음", 1, 0.0)
     assert first.index.lacks_channel()
     assert first.index.search("brew filter coffee", 1)[0].name == "brew-coffee"
     assert indexes.get(tmp_path / "one") is first
+
+
+def test_an_index_of_another_embedder_is_left_to_the_client(
+    cli, mixed, extra, tmp_path, monkeypatch
+):
+    """It embeds the skills anew, which takes too long here, and tells its user."""
+    cli("index", mixed, "--index-dir", tmp_path / "one", "--model", "hashing")
+    monkeypatch.setattr(channels, "load_embedder", lambda spec, **options: HashingEmbedder(64))
+    with pytest.raises(DaemonError, match="another embedder"):
+        WarmIndexes().get(tmp_path / "one")
 
 
 def test_what_a_query_lacks_for_its_language_is_told_once(extra, answers, question):

@@ -152,7 +152,7 @@ def test_errors_say_whether_they_are_final(serve, question):
 def test_an_answer_that_fails_unexpectedly_is_an_error_too(serve, question, monkeypatch):
     """The client does without, and the daemon goes on."""
     daemon, _ = serve()
-    monkeypatch.setattr(daemon._answers, "search", lambda _arguments: 1 / 0)
+    monkeypatch.setattr(daemon.answers, "search", lambda _arguments: 1 / 0)
     with pytest.raises(DaemonError, match="ZeroDivisionError"):
         client.ask("search", seconds=5, **question())
     assert client.ask("status", seconds=5)["answered"] == 0
@@ -256,13 +256,13 @@ def test_it_ends_when_the_package_is_replaced(serve, tmp_path):
 def test_a_question_that_is_being_answered_is_answered_to_the_end(serve, question, monkeypatch):
     """Asked to end, the daemon waits for it."""
     daemon, reason = serve()
-    search = daemon._answers.search
+    search = daemon.answers.search
 
     def slow(arguments):
         time.sleep(0.5)
         return search(arguments)
 
-    monkeypatch.setattr(daemon._answers, "search", slow)
+    monkeypatch.setattr(daemon.answers, "search", slow)
     answers = []
     asking = threading.Thread(
         target=lambda: answers.append(client.ask("search", seconds=10, **question()))

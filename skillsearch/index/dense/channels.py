@@ -141,6 +141,12 @@ class QueryEmbedders:
                 )
         return 2 if self._has_second else 1
 
+    def embedder_of(self, channel: ChannelSettings) -> Embedder:
+        """Return the embedder that a channel names, whether it made its vectors or not."""
+        if channel.model not in self.loaded:
+            self.loaded[channel.model] = load_embedder(channel.model, device=self._device)
+        return self.loaded[channel.model]
+
     def matching(self, channels: Sequence[ChannelSettings], number: int) -> Embedder | None:
         """Return the embedder that made the vectors of a channel.
 
@@ -149,9 +155,7 @@ class QueryEmbedders:
         """
         channel = channels[number]
         try:
-            if channel.model not in self.loaded:
-                self.loaded[channel.model] = load_embedder(channel.model, device=self._device)
-            embedder = self.loaded[channel.model]
+            embedder = self.embedder_of(channel)
             if embedder.fingerprint == channel.fingerprint:
                 return embedder
             raise EmbedderError(
