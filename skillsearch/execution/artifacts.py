@@ -17,13 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from skillsearch.errors import ArtifactNotFoundError, WorkspaceError
-from skillsearch.execution.files import (
-    chunks_of,
-    open_plain,
-    reason,
-    relative_parts,
-    temporary_name,
-)
+from skillsearch.execution import files
 from skillsearch.execution.types import ArtifactRef
 from skillsearch.files.openat import FOLDER_FLAGS, using
 from skillsearch.files.paths import shown
@@ -52,28 +46,24 @@ class Artifact:
 
 
 class ArtifactStore(Protocol):
-    """Keeps artifacts. Calls may come from several threads, and names are not trusted."""
+    """Keeps artifacts. Calls may come from several threads, and names are not trusted.
+
+    What is refused, damaged or cannot be written raises a `WorkspaceError`, and what does not exist
+    an `ArtifactNotFoundError`.
+    """
 
     def save(self, name: str, data: bytes, media_type: str) -> ArtifactRef:
-        """Keep a new version of an artifact, and return its normalized name and version.
-
-        Raises a `WorkspaceError` if the name, a relative path, or the size is refused, or it
-        cannot be written.
-        """
+        """Keep a new version of an artifact, and return its normalized name and version."""
 
     def load(self, name: str, version: int | None) -> Artifact:
-        """Return a version of an artifact, the newest if `version` is None.
-
-        Raises an `ArtifactNotFoundError` if it does not exist, and a `WorkspaceError` if the name
-        is refused or the version is damaged.
-        """
+        """Return a version of an artifact, the newest if `version` is None."""
 
 
 class FolderArtifacts:
     """Artifacts in a folder of this machine. Several processes may save to it."""
 
     def __init__(self, folder: Path, *, max_bytes: int = MAX_ARTIFACT_BYTES) -> None:
-        """Take a trusted folder, made with the first artifact, and the size of the largest one."""
+        """Take a trusted folder, which the first artifact makes, and the size of the largest."""
         self._folder = folder
         self._max_bytes = max_bytes
 
@@ -104,22 +94,22 @@ class FolderArtifacts:
             raise ArtifactNotFoundError(
                 f"No artifact is named {shown(name)}. There are: {there_are}."
             )
-        if version is not None and version not in versions:
+        chosen = versions[-1] if version is None else version
+        if chosen not in versions:
             known = ", ".join(map(str, versions[-_MAX_NAMED:]))
             if len(versions) == versions[-1] - versions[0] + 1 > 1:
                 known = f"{versions[0]} to {versions[-1]}"
             raise ArtifactNotFoundError(
                 f"The artifact {shown(name)} has no version {version}; it has {known}."
             )
-        chosen = versions[-1] if version is None else version
         folder = self._folder / _key(name) / str(chosen)
         try:
             about = _read_about(folder)
             data = _read(folder, _DATA, self._max_bytes)
             if about["name"] != name or about["sha256"] != hashlib.sha256(data).hexdigest():
                 raise ValueError("its bytes are not those that were saved")
-        except (OSError, ValueError) as error:
-            why = reason(error) if isinstance(error, OSError) else one_line(str(error), 200)
+        except (OSError, ValueError, RecursionError) as error:
+            why = files.reason(error) if isinstance(error, OSError) else one_line(str(error), 200)
             raise WorkspaceError(
                 f"Version {chosen} of the artifact {shown(name)} in {shown(folder)} is damaged"
                 f" ({why}); save it again."
@@ -127,11 +117,11 @@ class FolderArtifacts:
         return Artifact(ArtifactRef(name, chosen), data, about["media_type"])
 
     def list(self) -> tuple[str, ...]:
-        """Return the names of all artifacts, sorted; damaged ones are left out."""
+        """Return the names of all artifacts but damaged ones, sorted."""
         names: list[str] = []
         for key in filter(_KEY.fullmatch, _entries(self._folder)):
             for version in reversed(_versions(self._folder / key)):
-                with suppress(OSError, ValueError):
+                with suppress(OSError, ValueError, RecursionError):
                     name = _read_about(self._folder / key / str(version))["name"]
                     names += [name] if _key(name) == key else []
                     break
@@ -141,8 +131,7 @@ class FolderArtifacts:
 def parse_ref(ref: str) -> tuple[str, int | None]:
     """Split ``artifact://name`` or ``artifact://name@version`` into normalized name and version.
 
-    An ``@`` without a number after it is part of the name. Raises a `WorkspaceError` if it does not
-    begin so, or the name is refused.
+    An ``@`` without a number after it is part of the name.
     """
     name = ref.removeprefix(_SCHEME)
     if name == ref:
@@ -152,18 +141,17 @@ def parse_ref(ref: str) -> tuple[str, int | None]:
 
 
 def _plain(name: str) -> str:
-    return "/".join(relative_parts(name, "The artifact name"))
+    return "/".join(files.relative_parts(name, "The artifact name"))
 
 
 def _key(name: str) -> str:
-    """Return the name of the folder of an artifact."""
     return hashlib.sha256(name.encode()).hexdigest()
 
 
 def _publish(folder: Path, about: dict[str, str], data: bytes) -> int:
     """Write a version beside the others, then give it the first free number."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    new = folder / temporary_name()
+    new = folder / files.temporary_name()
     new.mkdir(mode=0o700)
     try:
         for name, content in ((_DATA, data), (_ABOUT, json.dumps(about).encode())):
@@ -185,7 +173,6 @@ def _publish(folder: Path, about: dict[str, str], data: bytes) -> int:
 
 
 def _entries(folder: Path) -> list[str]:
-    """Return the names in a folder; none if it is missing or cannot be read."""
     try:
         return os.listdir(folder)  # noqa: PTH208
     except OSError:
@@ -197,10 +184,7 @@ def _versions(folder: Path) -> list[int]:
 
 
 def _read_about(folder: Path) -> dict[str, str]:
-    try:
-        about = json.loads(_read(folder, _ABOUT, _MAX_ABOUT_BYTES))
-    except RecursionError as error:
-        raise ValueError(f"{_ABOUT} is nested too deeply") from error
+    about = json.loads(_read(folder, _ABOUT, _MAX_ABOUT_BYTES))
     if not isinstance(about, dict) or not all(isinstance(about.get(k), str) for k in _ABOUT_KEYS):
         raise ValueError(f"{_ABOUT} is incomplete")
     return about
@@ -209,9 +193,9 @@ def _read_about(folder: Path) -> dict[str, str]:
 def _read(folder: Path, name: str, limit: int) -> bytes:
     with (
         using(os.open(folder, FOLDER_FLAGS | os.O_NOFOLLOW)) as top,
-        using(open_plain(top, (name,), os.fstat(top).st_uid)) as fd,
+        using(files.open_plain(top, (name,), os.fstat(top).st_uid)) as fd,
     ):
-        data = b"".join(chunks_of(fd, limit + 1))
+        data = b"".join(files.chunks_of(fd, limit + 1))
     if len(data) > limit:
         raise ValueError(f"{name} is larger than {limit:,} bytes")
     return data

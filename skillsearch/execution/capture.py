@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import selectors
 import socket
@@ -36,8 +37,7 @@ _REASONS = {
     "lost": "Its supervisor was killed or stopped; how the program itself ended is unknown.",
 }
 _LEFT = "Processes that it left running were ended: {killed}."
-_CONTINUATION = range(0x80, 0xC0)
-_MAX_CHARACTER_BYTES = 4
+_CONTINUATION = bytes(range(0x80, 0xC0))
 
 
 class Kept:
@@ -67,21 +67,14 @@ class Kept:
 
 
 def stream_text(data: bytes, dropped: int) -> str:
-    """Return the output of a command as text that is safe to show.
-
-    If bytes were dropped, the first half of the data is the beginning of the output and the rest
-    its end, and a line between them counts the missing bytes.
-    """
+    """Return output from `Kept` as text that is safe to show; a line counts the missing bytes."""
     if not dropped:
         return visible_text(data)
     middle = len(data) // 2
     head, tail = whole_characters(data[:middle]), data[middle:]
-    start = 0  # of the first whole character
-    while start < min(_MAX_CHARACTER_BYTES - 1, len(tail)) and tail[start] in _CONTINUATION:
-        start += 1
-    left_out = dropped + len(data) - len(head) - len(tail[start:])
-    end = visible_text(tail[start:])
-    return f"{visible_text(head)}\n[... {left_out:,} bytes left out ...]\n{end}"
+    tail = tail[:3].lstrip(_CONTINUATION) + tail[3:]  # from the first whole character on
+    left_out = dropped + len(data) - len(head) - len(tail)
+    return f"{visible_text(head)}\n[... {left_out:,} bytes left out ...]\n{visible_text(tail)}"
 
 
 def visible_text(data: bytes) -> str:
@@ -91,12 +84,9 @@ def visible_text(data: bytes) -> str:
 
 def whole_characters(data: bytes) -> bytes:
     """Return the beginning of a UTF-8 text without a character that was cut at its end."""
-    for length in range(1, min(_MAX_CHARACTER_BYTES, len(data) + 1)):
-        byte = data[-length]
-        if byte not in _CONTINUATION:
-            expected = 1 + (byte >= 0xC0) + (byte >= 0xE0) + (byte >= 0xF0)
-            return data[:-length] if length < expected else data
-    return data
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    decoder.decode(data)
+    return data.removesuffix(decoder.getstate()[0])
 
 
 def run_supervised(
@@ -112,11 +102,9 @@ def run_supervised(
     Raises an `ExecutorError` if no supervisor can be started.
 
     Args:
-        argv: The command to start for ``program.argv``, such as one that encloses it. A name
-            without a slash is looked up on the ``PATH`` of the program's environment.
-        program: Folder, environment, input and limits of the command.
-        limited: Whether all limits apply; a client that has the program run elsewhere gets only
-            the time and output limits.
+        argv: The command to start for ``program.argv``, such as one that encloses it.
+        limited: Whether limits other than of time and output apply; not to a client that has the
+            program run elsewhere.
         descriptors: Open files that it inherits besides its streams.
         late: Seconds to wait for a supervisor that does not answer.
     """
@@ -151,7 +139,7 @@ def run_supervised(
 
 
 def _orders(argv: Sequence[str], program: Program) -> bytes:
-    """Return the supervisor's orders, or raise ValueError for those that no program can get."""
+    """Return the supervisor's orders, or raise ValueError if no program can get these."""
     if not argv or not argv[0]:
         raise ValueError("it has no name")
     if unusable := [name for name in program.env if not name or "=" in name]:
@@ -167,10 +155,9 @@ def _start(
     numbers: tuple[float, ...], descriptors: Sequence[int], has_input: bool
 ) -> subprocess.Popen[bytes]:
     """Start the supervisor without our environment, controlled by the first number's descriptor."""
-    command = [sys.executable, "-I", "-S", str(SUPERVISOR), *map(str, numbers)]
     try:
         return subprocess.Popen(
-            command,
+            [sys.executable, "-I", "-S", str(SUPERVISOR), *map(str, numbers)],
             stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -1,7 +1,6 @@
 """Decides which commands may run, and how: by a shell, or by name if there are lists.
 
-A list governs what is started, not what that starts in turn: an allowed script of a skill can do
-everything that the executor lets it do.
+A list governs what is started, not what that starts in turn.
 """
 
 from __future__ import annotations
@@ -43,7 +42,6 @@ _PIECE = re.compile(
 """A part of a command; ``special`` means something to a shell at the beginning of a word."""
 _ESCAPED = re.compile(r'\\([$`"\\])')
 _VERSION = re.compile(r"[\d.]+$")
-
 _ASSIGNMENT = re.compile(r"\w+\+?=", re.ASCII)
 _MAX_SHOWN = 20
 _EMPTY = "The command is empty; name a program."
@@ -54,9 +52,8 @@ _OPEN_QUOTE = "a quote that does not end, or $ or ` in double quotes"
 class CommandPolicy:
     """Lists of allowed and denied commands; without any, everything may run, and by a shell.
 
-    An entry is a name, which means the program that ``PATH`` finds; a path, absolute or below the
-    skill; or a whole command, its words separated by single blanks. Only the allowed may run, if
-    there are any; the denied may not, not even under another path or with more arguments.
+    An entry is a name, a path, absolute or below the skill, or a whole command. Only the allowed
+    may run, if there are any; the denied may not, not even by another path or with more arguments.
     """
 
     allowed: tuple[str, ...] = ()
@@ -65,10 +62,9 @@ class CommandPolicy:
     def argv(self, command: str | tuple[str, ...], *, skill: Path | None = None) -> tuple[str, ...]:
         """Return the program and arguments to start for a command.
 
-        Text is read by a login shell if there are no lists; a program with its arguments never is.
-        Pass the folder of the skill only if the command runs there: elsewhere a relative path would
-        name something unchecked. Raises a `CommandRefusedError` if the lists forbid the command,
-        or it is empty, too long, or holds something that only a shell could interpret.
+        Text is read by a login shell if there are no lists. Pass the folder of the skill only if
+        the command runs there: elsewhere a relative path would name something unchecked. Raises a
+        `CommandRefusedError` for what is forbidden, empty, too long, or needs a shell.
         """
         words = (command,) if isinstance(command, str) else command
         if not any(word.strip() for word in words):
@@ -99,7 +95,12 @@ class CommandPolicy:
         target = _inside(program, skill) if "/" in program else None
         names = {PurePath(program).name, *((target.name,) if target else ())}
         is_elsewhere = "/" in program and not program.startswith("/") and target is None
-        is_listed = not is_elsewhere and self._is_allowed(words, target, skill)
+        is_listed = not is_elsewhere and any(
+            entry == program
+            or tuple(entry.split()) == words
+            or (target is not None and "/" in entry and _inside(entry, skill) == target)
+            for entry in self.allowed
+        )
         if self._is_denied(words, names):
             raise CommandRefusedError(f"The command {shown(program)} is denied.")
         if self.allowed and not is_listed:
@@ -117,41 +118,25 @@ class CommandPolicy:
                 " the skill with it, or have it allowed."
             )
 
-    def _is_allowed(self, words: tuple[str, ...], target: Path | None, skill: Path | None) -> bool:
-        """Return whether an entry is the command, its program, or the same file of the skill."""
-        return any(
-            tuple(entry.split()) == words
-            or entry == words[0]
-            or (target is not None and "/" in entry and _inside(entry, skill) == target)
-            for entry in self.allowed
-        )
-
     def _is_denied(self, words: tuple[str, ...], names: set[str]) -> bool:
         """Return whether an entry is the beginning of the command, or a name of its program."""
-        for entry in self.denied:
-            parts = tuple(entry.split())
-            if parts and parts == words[: len(parts)]:
-                return True
-            if len(parts) == 1 and PurePath(entry).name in names:
-                return True
-        return False
+        entries = [tuple(entry.split()) for entry in self.denied]
+        return any(
+            entry == words[: len(entry)] or (len(entry) == 1 and PurePath(entry[0]).name in names)
+            for entry in filter(None, entries)
+        )
 
 
 def shell_argv(command: str) -> tuple[str, ...]:
-    """Return the program and arguments that run a text by a login shell: bash, else sh.
+    """Return what runs a text by a login shell, with the ``PATH`` from before its profile.
 
-    The login profile may replace ``PATH`` (Debian's does); that of the run is restored. The shell
-    is looked up where the program runs, so this works in a container too.
+    The shell, bash or else sh, is looked up where the program runs, so in a container too.
     """
     return ("sh", "-c", _SHELL, _KEEP_PATH + command)
 
 
 def split_words(command: str) -> tuple[str, ...]:
-    """Split a text into words as a shell does, quotes and backslashes included.
-
-    Raises a `CommandRefusedError` if a shell would do more with it (start a second program,
-    redirect, expand, ignore a comment), or if a quote does not end.
-    """
+    """Split a text into words as a shell does, or raise if a shell would do more with it."""
     text = command.strip("\r\n")
     words: list[str] = []
     word: str | None = None

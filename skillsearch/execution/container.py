@@ -29,8 +29,7 @@ from skillsearch.text.safe_text import one_line
 
 ENGINES = ("docker", "podman")
 IMAGE = "python:3.11-slim"
-NOBODY = 65534
-"""The user that programs of root run as."""
+NOBODY = 65534  # as whom programs of root run
 CPUS = 2
 TMP_BYTES = 256 << 20
 WORKSPACE = "/skill-run"
@@ -40,8 +39,7 @@ SKILLS_ROOT = "/skill-root"
 _ASK_SECONDS = 10.0
 _REMOVE_SECONDS = 15.0
 _MAX_DEPTH = 100
-_CONTROLS = {"cpu": "CpuCfsQuota", "memory": "MemoryLimit", "pids": "PidsLimit"}
-"""The control groups of our limits, and their names in docker's ``info``."""
+_CONTROLS = {"cpu": "CpuCfsQuota", "memory": "MemoryLimit", "pids": "PidsLimit"}  # of docker's info
 _REMOVE = 'cat >/dev/null; "$@"; sleep 1; exec "$@"'
 """For ``sh``; the second try removes a container that was still being made at the first."""
 _VARIABLE = re.compile(r"[^\s=#\0][^\s=\0]*")
@@ -70,8 +68,8 @@ class ContainerExecutor:
     ) -> None:
         """Choose an engine or its path, and an image, which is never pulled.
 
-        The default engine is the first that answers and has the image. Programs may read the folder
-        ``skills_root``, by default ``SKILLS_ROOT``, if it exists.
+        The default engine is the first that answers and has the image. Programs may read
+        ``skills_root``, by default the folder that ``SKILLS_ROOT`` names.
         """
         if engine is not None and Path(engine).name not in ENGINES:
             raise ExecutorError(f"The engine {engine!r} is not one of: {', '.join(ENGINES)}.")
@@ -105,11 +103,9 @@ class ContainerExecutor:
         )
 
     def run(self, program: Program) -> Finished:
-        """Run a program in a container; see `Executor`.
+        """Run a program in a container, with its workspace at `WORKSPACE` and the image's ``PATH``.
 
-        Its workspace is mounted at `WORKSPACE`, also in its arguments and variables. The image's
-        ``PATH`` replaces that of the program, and ``memory_bytes`` limits all its processes
-        together.
+        ``memory_bytes`` limits all its processes together.
         """
         engine, problem = self._choose()
         if problem:
@@ -223,22 +219,19 @@ def _env_file(env: Mapping[str, str]) -> Iterator[int]:
     """Yield the descriptor of an in-memory file of variables, for the engine to inherit.
 
     On its command line every user of this machine could read them, and in its environment they
-    would affect the engine. A rootless engine cannot open a path below our own ``/proc``.
+    would affect the engine.
     """
-    lines = []
-    for name, value in env.items():
-        if name == "PATH":
-            continue
+    passed = {name: value for name, value in env.items() if name != "PATH"}
+    for name, value in passed.items():
         if not _VARIABLE.fullmatch(name) or re.search(r"[\r\n\0]", value):
             raise ExecutorError(
                 f"The variable {name!r} cannot be passed to a container engine, because of a line"
                 " break or a blank in it; put the value into a file instead."
             )
-        lines.append(f"{name}={value}\n")
     fd = os.memfd_create("variables", os.MFD_CLOEXEC)
     try:
         with open(fd, "wb", closefd=False) as file:
-            file.write(os.fsencode("".join(lines)))
+            file.writelines(os.fsencode(f"{name}={value}\n") for name, value in passed.items())
         yield fd
     finally:
         os.close(fd)
@@ -267,15 +260,13 @@ def _removed(engine: str, name: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _hand_over(workspace: Path) -> None:
-    """Give a workspace of root to the user that its programs run as, without following links.
-
-    What that user already owns is left alone: its ctime tells which run made it.
-    """
+    """Give a workspace of root to the user that its programs run as, without following links."""
     above = len(workspace.parts)
     os.chown(workspace, NOBODY, NOBODY, follow_symlinks=False)
     for path, folders, files, folder in os.fwalk(workspace):
         for name in (*folders, *files):
             with suppress(OSError):
+                # A file already theirs keeps its ctime, which tells the run that made it.
                 if os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid != NOBODY:
                     os.chown(name, NOBODY, NOBODY, dir_fd=folder, follow_symlinks=False)
         if len(Path(path).parts) - above >= _MAX_DEPTH:

@@ -1,9 +1,8 @@
 """Runs a command in new namespaces, as bubblewrap does; or serves as init in bubblewrap's.
 
 A standalone script, started as ``python -I -S enclose.py PROCESSES OPTION... -- COMMAND...``. It
-runs before every command, so it imports next to nothing: `pathlib` alone would take longer than all
-of it. Its options are those of ``bwrap`` that make up a view of the file system, in the order in
-which they are applied. Everything else that ``bwrap`` has to be asked for is always done: new
+runs before every command, so it imports next to nothing. Its options are those of ``bwrap`` that
+make up a view of the file system, in the order in which they are applied. Always done: new
 namespaces of every kind, a new session, no capabilities, no new privileges, no user namespaces
 inside (if the kernel lets one forbid them), no file descriptors beyond 0 to 2, no network but a
 loopback device, and an end with the parent. A ``/proc`` that may not be mounted stays empty.
@@ -35,20 +34,16 @@ _NAMESPACES = 0x10000000 | 0x00020000 | 0x20000000 | 0x40000000 | 0x08000000 | 0
 _CLONE_NEWCGROUP = 0x02000000
 _MS_BIND, _MS_REC, _MS_PRIVATE, _MNT_DETACH = 0x1000, 0x4000, 0x40000, 2
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8
-_RDONLY, _NOSUID, _NODEV = 1, 2, 4
-"""MOUNT_ATTR_..., for mount_setattr."""
+_RDONLY, _NOSUID, _NODEV = 1, 2, 4  # MOUNT_ATTR_..., for mount_setattr
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _SYS_CLOSE_RANGE, _SYS_MOUNT_SETATTR = 436, 442
-_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41}
-"""Number of the system call, for which libc has no function, by type of machine."""
+_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41}  # libc has no function for it
 _CAPABILITY_VERSION_3 = 0x20080522
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 4, 24, 38
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 _SIGKILL, _SIGPIPE, _SIGXFSZ = 9, 13, 25
-_RESERVED_PIDS = 300
-"""Process ids below are not reused."""
-_OLD, _NEW = "/old", "/new"
-"""Places of the old root and of the new one while it is made."""
+_RESERVED_PIDS = 300  # ids below are not reused
+_OLD, _NEW = "/old", "/new"  # the roots while the new one is made
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _LINKS = {"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"}
 _OPERANDS = {
@@ -99,7 +94,10 @@ def _enclose(options: Sequence[Sequence[str]], uid: str, gid: str, processes: in
     if not os.read(receiver, 1):  # the parent ended before it could be noticed
         os._exit(1)
     os.close(receiver)
-    _turn_loopback_on()
+    socket = _LIBC.socket(2, 2, 0)  # AF_INET, SOCK_DGRAM
+    request = b"lo".ljust(16, b"\0") + _IFF_UP.to_bytes(2, sys.byteorder)
+    _call("ioctl", socket, _SIOCSIFFLAGS, request.ljust(40, b"\0"))  # 127.0.0.1 works inside
+    os.close(socket)
     _make_root(options, processes)
 
 
@@ -180,10 +178,7 @@ def _make_devices(place: str) -> None:
 
 
 def _limit_kernel(settings: str, processes: int) -> None:
-    """Forbid user namespaces, and bound the processes of root, for whom there is no other limit.
-
-    Has no effect if settings are read-only, as in a container.
-    """
+    """Forbid user namespaces and bound root's processes, unless settings are read-only."""
     if not os.path.isdir(settings):
         settings = f"{_OLD}/proc/sys"
     release = os.uname().release.replace("-", ".").split(".")
@@ -235,14 +230,6 @@ def _die_with_parent() -> None:
     _call("prctl", _PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
 
 
-def _turn_loopback_on() -> None:
-    """Let programs inside reach each other at 127.0.0.1, as bubblewrap does."""
-    socket = _LIBC.socket(2, 2, 0)  # AF_INET, SOCK_DGRAM
-    request = b"lo".ljust(16, b"\0") + _IFF_UP.to_bytes(2, sys.byteorder)
-    _call("ioctl", socket, _SIOCSIFFLAGS, request.ljust(40, b"\0"))
-    os.close(socket)
-
-
 def _mount(
     source: str | None, place: str, kind: str | None, flags: int, data: str | None = None
 ) -> None:
@@ -257,11 +244,8 @@ def _restrict(place: str, attributes: int, flags: int) -> None:
 
 
 def _write(path: str, text: str) -> None:
-    fd = os.open(path, os.O_WRONLY)
-    try:
-        os.write(fd, text.encode())
-    finally:
-        os.close(fd)
+    with open(path, "wb", buffering=0) as file:
+        file.write(text.encode())
 
 
 def _syscall(name: str, number: int, *arguments: object) -> None:

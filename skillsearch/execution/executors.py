@@ -1,8 +1,7 @@
 """The executors ``local`` and ``namespace``, and the choice among all: a named one or the safest.
 
-``namespace`` gives each program a private root folder, processes and network, on Linux only. It is
-done by bubblewrap if that is installed and works, else by our own `skillsearch.execution.enclose`.
-Both get the same options, so a program sees the same.
+``namespace`` gives each program a private root folder, processes and network, by bubblewrap if that
+works, else by our own `skillsearch.execution.enclose`. Both get the same options.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -39,8 +38,7 @@ _BWRAP_ALWAYS = (
     *("--cap-drop", "ALL", "--as-pid-1"),
 )
 """What `enclose` always does. It is the init of both, because bubblewrap's own can be stopped."""
-_INIT = "/etc/skillsearch-init.py"
-"""The place of `enclose` inside bubblewrap's namespaces."""
+_INIT = "/etc/skillsearch-init.py"  # `enclose` inside bubblewrap's namespaces
 _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt"),
     *("/nix/store", "/gnu/store"),
@@ -59,8 +57,7 @@ _PREFIX_PARTS = ("bin", "lib", "lib64", "libexec", "ssl", "pyvenv.cfg")
 _MAX_LINKS = 40
 _STEERS_LIBC = ("LD_", "GLIBC_", "GCONV_", "LOCPATH", "MALLOC_", "NLSPATH")
 """Prefixes of variables that would load code into the enclosing program, outside of it."""
-_OWN_PROCESSES = 2
-"""Processes of either backend: one outside, and the init."""
+_OWN_PROCESSES = 2  # of either backend: one outside, and the init
 _UNSTARTED = re.compile(rb"bwrap: |enclose: ")
 
 logger = logging.getLogger(__name__)
@@ -99,12 +96,8 @@ class NamespaceExecutor:
 
     name = "namespace"
 
-    def __init__(self, readable: Sequence[Path] = (), *, backend: Backend | None = None) -> None:
-        """Choose the backend, by default the first that works.
-
-        Absolute paths in `readable` are visible to programs too.
-        """
-        self._readable = tuple(readable)
+    def __init__(self, *, backend: Backend | None = None) -> None:
+        """Choose the backend, by default the first that works."""
         release = [int(number) for number in re.findall(r"\d+", os.uname().release)[:2]]
         in_order = BACKENDS[::-1] if os.getuid() == 0 and release >= [6, 14] else BACKENDS
         self._backends = in_order if backend is None else (backend,)
@@ -136,15 +129,13 @@ class NamespaceExecutor:
 
     def run(self, program: Program) -> Finished:
         """Run a program enclosed; see `Executor`."""
-        backend = self._working()
-        if backend is None:
+        if (backend := self._working()) is None:
             raise ExecutorError(self.reason())
         steering = {name for name in program.env if name.startswith(_STEERS_LIBC)}
         inherited = {name: program.env[name] for name in program.env.keys() - steering}
-        argv = enclosed(program, backend, self._readable)
-        most = program.limits.processes + _OWN_PROCESSES
-        limits = replace(program.limits, processes=most)
-        finished = run_supervised(argv, replace(program, env=inherited, limits=limits))
+        limits = replace(program.limits, processes=program.limits.processes + _OWN_PROCESSES)
+        enclosing = replace(program, env=inherited, limits=limits)
+        finished = run_supervised(enclosed(program, backend), enclosing)
         if finished.exit_code in (1, 126, 127) and _UNSTARTED.match(finished.stderr):
             return replace(finished, exit_code=-1)
         return finished
@@ -167,8 +158,7 @@ def select_executor(
 ) -> Executor:
     """Return an executor that works on this machine, or raise an `ExecutorError`.
 
-    ``auto`` takes ``namespace`` if that works, else ``local`` with a warning. Raises an
-    `IsolationError` if isolation is required and not available.
+    ``auto`` takes ``namespace`` if that works, else ``local`` with a warning.
     """
     if name not in EXECUTORS:
         raise ConfigError(f"No executor is named {name!r}; there are: {', '.join(EXECUTORS)}.")
@@ -180,8 +170,7 @@ def select_executor(
     if name == "local":
         return LocalExecutor()
     chosen = ContainerExecutor(image=image or IMAGE) if name == "container" else NamespaceExecutor()
-    reason = chosen.reason()
-    if not reason:
+    if not (reason := chosen.reason()):
         return chosen
     if require_isolation:
         raise IsolationError(f"Isolation is required but not available. {reason}")
@@ -200,28 +189,29 @@ def executor_statuses() -> list[ExecutorStatus]:
     return statuses
 
 
-def enclosed(program: Program, backend: Backend, readable: Sequence[Path] = ()) -> tuple[str, ...]:
+def enclosed(program: Program, backend: Backend) -> tuple[str, ...]:
     """Return the command that encloses a program, with its view in the order of the mounts.
 
-    It must inherit the program's environment, except for variables that would affect the command
-    itself.
+    It inherits the program's environment, except for variables that would affect it itself.
     """
     own = [(name, value) for name, value in program.env.items() if name.startswith(_STEERS_LIBC)]
     variables = [word for item in own for word in ("--setenv", *item)]
     if "LC_CTYPE" not in program.env:  # which Python sets if it finds no locale
         variables += ("--unsetenv", "LC_CTYPE")
-    shown = [(str(path), str(path)) for path in readable]
-    enclose, start = str(_ENCLOSE), []
+    enclose, start, shown = str(_ENCLOSE), list[str](), list[str]()
     if backend == "bwrap":
-        shown.append((enclose, _INIT))
-        enclose, start = _INIT, [shutil.which("bwrap") or "bwrap", *_BWRAP_ALWAYS]
+        start, shown = (
+            [shutil.which("bwrap") or "bwrap", *_BWRAP_ALWAYS],
+            ["--ro-bind", enclose, _INIT],
+        )
+        enclose = _INIT
     init = (sys.executable, "-I", "-S", enclose, str(program.limits.processes + _OWN_PROCESSES))
     view = (
         *("--uid", str(os.getuid() or NOBODY), "--gid", str(os.getgid() or NOBODY)),
         *("--hostname", "skill"),
         *("--size", str(TMP_BYTES), "--tmpfs", "/tmp"),
         *_system_view(),
-        *(word for source, target in shown for word in ("--ro-bind", source, target)),
+        *shown,
         # Root outside may write to much of /proc without any capability.
         *("--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"),
         *("--size", str(SHM_BYTES), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),

@@ -9,7 +9,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,10 +18,8 @@ from skillsearch.errors import UnsafePathError, WorkspaceError
 from skillsearch.files.openat import CREATE_FLAGS, FOLDER_FLAGS, open_file, using
 from skillsearch.files.paths import confine, is_utf8, shown
 
-MAX_LINES = 20
-"""Warnings of one kind of work that are shown in full."""
-TEMPORARY = ".skillsearch-"
-"""Prefix of our temporary files and folders."""
+MAX_LINES = 20  # warnings of one kind of work that are shown in full
+TEMPORARY = ".skillsearch-"  # begins the names of our temporary files and folders
 
 _CHUNK = 1 << 20
 _INFO_BYTES = 512
@@ -32,6 +30,14 @@ _REASONS = {
     errno.ENOENT: "it does not exist",
     errno.ENOTDIR: "a part of it is a link or not a folder",
     errno.ENXIO: "it is not a plain file",
+}
+_REFUSALS = {
+    "depth": "{path} lies more than {limit} folders deep; make an archive of it.",
+    "entries": "There are more than {limit:,} files and folders to copy, up to {path}; leave some"
+    " out, or make an archive of them.",
+    "file_bytes": "{path} is larger than {limit:,} bytes; split it up.",
+    "total_bytes": "The files up to {path} are larger than {limit:,} bytes together; leave some"
+    " out.",
 }
 
 
@@ -49,21 +55,17 @@ COPY_LIMITS = CopyLimits()
 
 @dataclass(slots=True)
 class Budget:
-    """What may still be copied; going over a limit raises its `refusals` with path and limit."""
+    """What was copied; going over a limit raises a `WorkspaceError`."""
 
-    limits: CopyLimits
-    refusals: Mapping[str, str]
+    limits: CopyLimits = COPY_LIMITS
     entries: int = 0
     total_bytes: int = 0
 
-    def read(self, fd: int, path: str) -> Iterator[bytes]:
-        """Yield the contents of an open file; see `taken`."""
-        return self.taken(chunks_of(fd, self.limits.file_bytes + 1), path)
-
-    def taken(self, chunks: Iterable[bytes], path: str) -> Iterator[bytes]:
-        """Yield the contents of a file as far as they may be copied."""
+    def taken(self, file: int | bytes, path: str) -> Iterator[bytes]:
+        """Yield the contents of a file, given or open, as far as they may be copied."""
         size = 0
-        for chunk in chunks:
+        most = self.limits.file_bytes + 1
+        for chunk in (file,) if isinstance(file, bytes) else chunks_of(file, most):
             size += len(chunk)
             self.total_bytes += len(chunk)
             self.check("file_bytes", size, path)
@@ -74,15 +76,14 @@ class Budget:
         """Raise the message of a limit if more is used."""
         limit: int = getattr(self.limits, name)
         if used > limit:
-            message = self.refusals[name]
-            raise WorkspaceError(message.format(path=shown(path), limit=limit, mib=limit >> 20))
+            raise WorkspaceError(_REFUSALS[name].format(path=shown(path), limit=limit))
 
 
 def open_plain(folder: int, parts: Sequence[str], owner: int) -> int:
-    """Open a plain file below an open folder; the parts must have been checked for ``..``.
+    """Open a plain file below an open folder, never through a link; the parts have no ``..``.
 
-    Raises an `OSError` if that would follow a link, if it is not a plain file, or if it is a hard
-    link to a file of another user than the owner: nothing else tells it from one of the folder.
+    A hard link to a file of another user than the owner raises an `OSError` too: nothing else tells
+    it from a file of the folder.
     """
     fd = open_file(folder, parts)
     status = os.fstat(fd)
@@ -107,15 +108,12 @@ def chunks_of(fd: int, limit: int) -> Iterator[bytes]:
 
 
 def temporary_name() -> str:
-    """Return a recognizable name that is not taken."""
+    """Return a name that is not taken."""
     return f"{TEMPORARY}{secrets.token_hex(8)}"
 
 
 def replace_file(folder: int, name: str, chunks: Iterable[bytes], mode: int) -> int:
-    """Write a file in place of a file or link of an open folder, atomically; return its size.
-
-    Raises an `OSError` if it cannot be written or a folder has that name.
-    """
+    """Write a file in place of a file or link of an open folder, atomically; return its size."""
     with _replacing(folder, name) as temporary:
         fd = os.open(temporary, CREATE_FLAGS, 0o600, dir_fd=folder)
         with open(fd, "wb") as file:  # noqa: PTH123
@@ -144,10 +142,9 @@ def _replacing(folder: int, name: str) -> Iterator[str]:
 
 
 def relative_parts(path: str, what: str) -> tuple[str, ...]:
-    """Return the parts of an untrusted relative path, without empty ones and ``.``.
+    """Return the parts of an untrusted relative path, without empty ones and ``.``, not decoded.
 
-    Nothing in it is decoded. A `WorkspaceError` that begins with `what` refuses what `confine`
-    does, and invalid Unicode.
+    A `WorkspaceError` that begins with `what` refuses what `confine` does, and invalid Unicode.
     """
     try:
         if not is_utf8(path):
@@ -202,7 +199,11 @@ def open_owned(parent: int, name: str) -> int:
     try:
         fd = os.open(name, flags, dir_fd=parent)
     except PermissionError:
-        _unlock(parent, name)
+        if hasattr(os, "O_PATH"):  # Linux changes no mode without following links but like this
+            with using(os.open(name, os.O_PATH | flags, dir_fd=parent)) as handle:
+                os.chmod(f"/proc/self/fd/{handle}", 0o700)  # noqa: PTH101
+        else:
+            os.chmod(name, 0o700, dir_fd=parent, follow_symlinks=False)
         fd = os.open(name, flags, dir_fd=parent)
     try:
         if _mount(fd) != _mount(parent):
@@ -222,16 +223,6 @@ def _mount(fd: int) -> bytes | int:
         return os.fstat(fd).st_dev  # not on Linux
     with using(info):
         return os.read(info, _INFO_BYTES).partition(b"mnt_id:")[2].partition(b"\n")[0]
-
-
-def _unlock(parent: int, name: str) -> None:
-    """Let the owner into a folder that cannot be opened, and never into one behind a link."""
-    if not hasattr(os, "O_PATH"):
-        os.chmod(name, 0o700, dir_fd=parent, follow_symlinks=False)
-        return
-    # Linux changes no mode without following links, except through a handle on the folder.
-    with using(os.open(name, os.O_PATH | FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=parent)) as handle:
-        os.chmod(f"/proc/self/fd/{handle}", 0o700)  # noqa: PTH101
 
 
 def _remove_files(folder: int) -> list[str]:

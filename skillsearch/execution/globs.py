@@ -1,8 +1,7 @@
 """Paths that a caller names in a workspace: patterns of the Go library doublestar, and folders.
 
-``{a,b}`` stands for two patterns, and ``**`` as a whole part for any number of folders. Patterns
-are hostile: the cost of one is bounded by its length times the length of the path. No library
-matches name by name, which is needed to enter only those folders that can hold a match.
+Patterns are hostile: the cost of one is bounded by its length times the length of the path. No
+library matches name by name, as needed to enter only those folders that can hold a match.
 """
 
 from __future__ import annotations
@@ -24,15 +23,12 @@ FOLDERS: Mapping[str, str] = MappingProxyType(
     {"OUTPUT_DIR": "out", "SKILLS_DIR": "skills", "WORKSPACE_DIR": ".", "WORK_DIR": "work"}
 )
 """The variables of every run that name a folder, and the folder below the workspace."""
-MAX_PATTERNS = 100
-MAX_PATTERN_CHARS = 1024
-MAX_EXPANDED = 256
-"""How many patterns there may be once all braces are expanded, with so many characters:"""
-MAX_EXPANDED_CHARS = 8192
+MAX_PATTERNS, MAX_PATTERN_CHARS = 100, 1024
+MAX_EXPANDED, MAX_EXPANDED_CHARS = 256, 8192
+"""The same once all braces are expanded, but characters in all."""
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))(?=/|\Z)", re.ASCII)
-_TOP = ("skills", "work", "out", "runs")
-"""The folders that an absolute ``cwd`` may begin with."""
+_TOP = ("skills", "work", "out", "runs")  # what an absolute ``cwd`` may begin with
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _TOKEN = re.compile(r"[{},]|(?:\[[!^]?[^\]]*\]|[^{},\[])+|\[")
 _CLASS = re.compile(r"\[([!^]?)([^\]]*)\]")
@@ -43,18 +39,13 @@ _TOO_MUCH = (
     f" {MAX_EXPANDED_CHARS} characters are allowed; use '*' instead"
 )
 
-_Segment = str | re.Pattern[str] | None
-"""One part of a pattern: a plain name, an expression for names, or None for ``**``."""
-_State = tuple[int, int]
-"""A pattern, and how many of its parts are behind us."""
+_Segment = str | re.Pattern[str] | None  # a plain name, an expression for names, or ``**``
+_State = tuple[int, int]  # a pattern, and how many of its parts are behind us
 
 
 @dataclass(frozen=True, slots=True)
 class Matcher:
-    """Patterns, and how far a path has come in each; begins at the workspace itself.
-
-    If `hidden`, ``**`` matches folders and files whose names begin with a dot.
-    """
+    """Patterns, and how far a path has come in each; begins at the workspace itself."""
 
     patterns: tuple[tuple[_Segment, ...], ...]
     states: frozenset[_State]
@@ -83,23 +74,20 @@ class Matcher:
         reached: set[_State] = set()
         for which, at in self.states:
             pattern = self.patterns[which]
-            if at == len(pattern):
-                continue
-            segment = pattern[at]
+            segment = pattern[at] if at < len(pattern) else ""
             if segment is None:
-                if self.hidden or not name.startswith("."):
-                    reached |= _arrive(pattern, which, at)
+                is_hidden = name.startswith(".") and not self.hidden
+                reached |= set() if is_hidden else _arrive(pattern, which, at)
             elif segment == name if isinstance(segment, str) else segment.match(name):
                 reached |= _arrive(pattern, which, at + 1)
         return Matcher(self.patterns, frozenset(reached), self.hidden)
 
 
 def normalize(pattern: str, variables: Mapping[str, str] = FOLDERS) -> str:
-    """Return an untrusted pattern relative to the workspace; its braces stay.
+    """Return an untrusted pattern relative to the workspace, with its braces.
 
-    A variable at the beginning becomes its folder, empty and ``.`` parts are dropped, and a ``/``
-    at the end means everything below. A `WorkspaceError` refuses patterns that are empty, absolute
-    or too long, have ``..``, a backslash or control characters, or an unknown variable.
+    A variable at the beginning becomes its folder, and a ``/`` at the end means everything below.
+    A `WorkspaceError` refuses what leads outside or no name should have.
     """
     if len(pattern) > MAX_PATTERN_CHARS:
         raise _refused(pattern, f"has more than {MAX_PATTERN_CHARS} characters; shorten it")
@@ -115,8 +103,8 @@ def matcher(
 ) -> Matcher:
     """Compile patterns to a matcher that stands at the workspace.
 
-    If `hidden` is False, wildcards do not match a dot at the beginning of a name, as in shells.
-    A `WorkspaceError` refuses what `normalize` does, malformed patterns, and too many of them.
+    If `hidden` is False, wildcards do not match a dot at the beginning of a name, as in shells. A
+    `WorkspaceError` refuses what `normalize` does, malformed patterns, and too many.
     """
     if len(patterns) > MAX_PATTERNS:
         raise WorkspaceError(
@@ -140,10 +128,7 @@ def matcher(
 
 
 def substitute(path: str, variables: Mapping[str, str] = FOLDERS) -> str:
-    """Return a path or pattern with the variable that it begins with replaced by its folder.
-
-    An unknown variable raises a `WorkspaceError`.
-    """
+    """Return a path or pattern with the variable that it begins with replaced by its folder."""
     if not path.startswith("$"):
         return path
     found = take_variable(path, variables)
@@ -164,11 +149,10 @@ def take_variable(path: str, variables: Mapping[str, str]) -> tuple[str, str] | 
 
 
 def working_folder(cwd: str, skill: str, variables: Mapping[str, str]) -> PurePosixPath | None:
-    """Return the folder of a workspace that a ``cwd`` means, whether or not it exists.
+    """Return the folder of a workspace that a ``cwd`` means; None if it leads elsewhere.
 
     Relative paths lie below the skill's own folder, or that of the variable that they begin with;
-    absolute ones begin at the workspace. The result has no ``..``, and no links of a staged skill;
-    it is None if the path leads elsewhere, or cannot be the name of a folder.
+    absolute ones begin at the workspace. The result has no ``..``, and no links of a staged skill.
     """
     if not cwd.isprintable():
         return None

@@ -1,7 +1,7 @@
 """Puts the inputs of a command into its workspace, from artifacts, this machine or a skill.
 
-Sources are chosen by a model, so they are not trusted: each is opened below the one folder that
-its scheme allows, part by part and never through a link.
+Sources are not trusted: each is opened below the one folder that its scheme allows, never through
+a link.
 """
 
 from __future__ import annotations
@@ -26,19 +26,10 @@ from skillsearch.files.paths import shown
 
 MAX_INPUTS = 100
 FOLDER_TYPE = "inode/directory"
+_READ = "read: {reason}; name an existing file or folder that is not a link."
+_PUT = "put to {target}: {reason}; give it another 'to', or remove what is in the way."
 TARGETS = ("work", "out", "runs")
-"""The folders of a workspace that an input may be put into."""
-
-_INPUTS = ("work", "inputs")
 _SOURCES = "artifact://name, host:///absolute/path, skill://name/path or workspace://path"
-_REFUSALS = {
-    "depth": "{path} lies more than {limit} folders deep; make an archive of it, or ask for less.",
-    "entries": "There are more than {limit:,} files and folders to copy, up to {path}; make an"
-    " archive of them, or ask for less.",
-    "file_bytes": "{path} is larger than {limit:,} bytes; split it up.",
-    "total_bytes": "The inputs up to {path} are larger than {limit:,} bytes together; ask for"
-    " less.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +50,8 @@ class InputStager:
         """Put inputs into a workspace, and return these and warnings.
 
         A file or link in the way is replaced, and a folder is merged into. Only what stays inside
-        the workspace is linked; everything else is copied. Targets may begin with one of the
-        variables. A `WorkspaceError` is raised if an input is refused, cannot be read or written,
-        or is too large; those before it stay.
+        the workspace is linked. A `WorkspaceError` is raised if an input is refused, cannot be read
+        or written, or is too large; those before it stay.
         """
         if len(specs) > MAX_INPUTS:
             raise WorkspaceError(
@@ -76,7 +66,7 @@ class InputStager:
                     f"The inputs {other.source} and {plan.source} both go to"
                     f" {shown(plan.target)}; give one of them another 'to'."
                 )
-        budget, notes = files.Budget(self.limits, _REFUSALS), list[str]()
+        budget, notes = files.Budget(self.limits), list[str]()
         with workspace.guard:
             staged = tuple(self._stage(workspace, plan, budget, notes) for plan in plans.values())
         return staged, files.bounded(notes)
@@ -92,11 +82,11 @@ class InputStager:
         if found is not None:
             size, kind = _put_link(workspace, plan, found)
         else:
-            with _readable(plan):
+            with _explained(plan, _READ):
                 base, parts = self._base(workspace, plan)
                 with using(base):
-                    fd = _open_any(base, parts)
-            with using(fd), _target(workspace, plan) as folder:
+                    fd = _open(base, parts)
+            with using(fd), _explained(plan, _PUT), using(plan.open_target(workspace)) as folder:
                 size, kind = _put_copy(plan, budget, notes, fd, folder)
         return StagedInput(plan.target, plan.spec.source, size, kind)
 
@@ -107,22 +97,20 @@ class InputStager:
                 " from workspace:// or host://."
             )
         before = workspace.inputs.get(plan.to)
-        is_known = before is not None and before.name == plan.place
-        version = plan.version
-        if version is None and plan.spec.pin and before and is_known:
-            version = before.version
-        artifact = self.artifacts.load(plan.place, version)
-        with _target(workspace, plan) as folder:
-            chunks = budget.taken((artifact.data,), plan.spec.source)
+        known = before if before and before.name == plan.place else None
+        pinned = known.version if known and plan.spec.pin else None
+        artifact = self.artifacts.load(plan.place, pinned if plan.version is None else plan.version)
+        with _explained(plan, _PUT), using(plan.open_target(workspace)) as folder:
+            chunks = budget.taken(artifact.data, plan.spec.source)
             files.replace_file(folder, plan.to[-1], chunks, 0o644)
-        if not is_known:
+        if known is None:
             workspace.inputs[plan.to] = artifact.ref
         return StagedInput(
             plan.target, plan.spec.source, len(artifact.data), artifact.media_type, artifact.ref
         )
 
     def _base(self, workspace: Workspace, plan: _Plan) -> tuple[int, Parts]:
-        """Open the folder that an input must lie below, and return the path from there."""
+        """Open the folder that an input must lie below; return it and the path from there."""
         if plan.scheme == "workspace":
             return workspace.open(), plan.parts
         if plan.scheme == "skill":
@@ -157,6 +145,9 @@ class _Plan:
     def target(self) -> str:
         return "/".join(self.to)
 
+    def open_target(self, workspace: Workspace) -> int:
+        return workspace.open(*self.to[:-1], make=True)
+
 
 def _plan(spec: InputSpec, variables: Mapping[str, str]) -> _Plan:
     if spec.mode not in {"copy", "link"}:
@@ -174,7 +165,7 @@ def _plan(spec: InputSpec, variables: Mapping[str, str]) -> _Plan:
 
 
 def _parse_source(source: str) -> tuple[str, str, Parts, int | None]:
-    """Return the scheme of a source, the name in it, its path, and its version."""
+    """Return scheme, name, path and version of a source."""
     scheme, _, rest = source.partition("://")
     if scheme == "artifact":
         name, version = parse_ref(source)
@@ -192,23 +183,21 @@ def _parse_source(source: str) -> tuple[str, str, Parts, int | None]:
 
 def _parse_target(to: str, name: str) -> Parts:
     """Return the target of an input; `name` is its own name."""
-    if not to:
-        return (*_INPUTS, name)
+    to = to or "inputs/"
     parts = files.relative_parts(to, "The target of an input")
-    if to.endswith("/"):
-        parts = (*parts, name)
+    parts = (*parts, name) if to.endswith("/") else parts
     if parts[0] == "inputs":
         parts = ("work", *parts)
-    if parts[0] not in TARGETS or len(parts) == 1:
-        allowed = ", ".join(f"{folder}/" for folder in TARGETS)
-        raise WorkspaceError(
-            f"The target {shown(to)} of an input is not below {allowed}; write one such as"
-            " 'work/inputs/data.csv'."
-        )
-    return parts
+    if parts[0] in TARGETS and len(parts) > 1:
+        return parts
+    allowed = ", ".join(f"{folder}/" for folder in TARGETS)
+    raise WorkspaceError(
+        f"The target {shown(to)} of an input is not below {allowed}; write one such as"
+        " 'work/inputs/data.csv'."
+    )
 
 
-def _open_any(base: int, parts: Parts) -> int:
+def _open(base: int, parts: Parts) -> int:
     if not parts:
         return os.dup(base)
     fd = open_file(base, parts)
@@ -225,14 +214,14 @@ def _put_copy(
     if not stat.S_ISDIR(os.fstat(fd).st_mode):
         size = _copy(budget, fd, folder, name, source)
         return size, media_type(name, os.pread(fd, HEAD_BYTES, 0))
-    with _readable(plan):
-        tree = list_tree(fd, budget, source, is_skill=False)
+    with _explained(plan, _READ):
+        tree = list_tree(fd, budget, (source,))
     notes += tree.notes
     size = 0
     with using(open_folder(folder, (name,), make=True)) as into:
         for parts in tree.folders:
             os.close(open_folder(into, parts, make=True))
-        for parts, file in open_files(fd, tree, notes, source):
+        for parts, file in open_files(fd, tree, notes, (source,)):
             with using(open_folder(into, parts[:-1])) as inner:
                 size += _copy(budget, file, inner, parts[-1], "/".join((source, *parts)))
     return size, FOLDER_TYPE
@@ -240,50 +229,37 @@ def _put_copy(
 
 def _copy(budget: files.Budget, fd: int, folder: int, name: str, path: str) -> int:
     mode = 0o755 if os.fstat(fd).st_mode & stat.S_IXUSR else 0o644
-    return files.replace_file(folder, name, budget.read(fd, path), mode)
+    return files.replace_file(folder, name, budget.taken(fd, path), mode)
 
 
 def _link_target(workspace: Workspace, plan: _Plan) -> Parts | None:
     """Return the path below the workspace that an input can link to, if there is one."""
-    if plan.scheme == "workspace":
-        return plan.parts
-    if plan.scheme != "skill":
-        return None
     staged = (SKILLS, folder_name(plan.place))
-    return (*staged, *plan.parts) if workspace.has_folder(*staged) else None
+    if plan.scheme == "skill" and workspace.has_folder(*staged):
+        return (*staged, *plan.parts)
+    return plan.parts if plan.scheme == "workspace" else None
 
 
 def _put_link(workspace: Workspace, plan: _Plan, found: Parts) -> tuple[int, str]:
-    with _readable(plan), using(workspace.open()) as top, using(_open_any(top, found)) as fd:
+    with (
+        _explained(plan, _READ),
+        using(workspace.open()) as top,
+        using(_open(top, found)) as fd,
+    ):
         status = os.fstat(fd)
         is_folder = stat.S_ISDIR(status.st_mode)
         head = b"" if is_folder else os.read(fd, HEAD_BYTES)
     from_target = "/".join((*[".."] * (len(plan.to) - 1), *found))
-    with _target(workspace, plan) as folder:
+    with _explained(plan, _PUT), using(plan.open_target(workspace)) as folder:
         files.replace_link(folder, plan.to[-1], from_target)
     return (0, FOLDER_TYPE) if is_folder else (status.st_size, media_type(plan.to[-1], head))
 
 
 @contextmanager
-def _target(workspace: Workspace, plan: _Plan) -> Iterator[int]:
-    """Open the folder that an input goes to, making it if it is missing."""
-    try:
-        with using(workspace.open(*plan.to[:-1], make=True)) as folder:
-            yield folder
-    except OSError as error:
-        raise WorkspaceError(
-            f"The input {plan.source} cannot be put to {shown(plan.target)}:"
-            f" {files.reason(error)}; give it another 'to', or remove what is in the way."
-        ) from error
-
-
-@contextmanager
-def _readable(plan: _Plan) -> Iterator[None]:
-    """Turn an `OSError` into the error that says which input cannot be read."""
+def _explained(plan: _Plan, problem: str) -> Iterator[None]:
+    """Turn an `OSError` into the error that says which input cannot be used, and why."""
     try:
         yield
     except OSError as error:
-        raise WorkspaceError(
-            f"The input {plan.source} cannot be read: {files.reason(error)}; name an existing file"
-            " or folder that is not a link."
-        ) from error
+        why = problem.format(target=shown(plan.target), reason=files.reason(error))
+        raise WorkspaceError(f"The input {plan.source} cannot be {why}") from error

@@ -1,8 +1,7 @@
 """Finds, reads, keeps and describes the files that a run left in its workspace.
 
-A program may have left anything, and may still be changing it: links to secrets, FIFOs, 10^5 files,
-a file that never ends. No link is followed, everything is bounded, and whatever is not taken is
-reported in a warning.
+A program may have left anything, and may still be changing it. No link is followed, everything is
+bounded, and whatever is not taken is reported in a warning.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import stat
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from skillsearch.errors import SkillSearchError, WorkspaceError
 from skillsearch.execution import types
@@ -28,16 +28,12 @@ from skillsearch.files.paths import is_utf8, shown
 from skillsearch.text.safe_text import listed
 
 MAX_ENTRIES = 20_000
-"""Files, folders and others that one collection looks at."""
 MAX_DEPTH = 32
-MAX_SECONDS = 30.0
-"""Time limit of the search for files; patterns and names made to match slowly reach it."""
-MAX_AUTOMATIC = 20
-"""Files that are collected if nothing was asked for."""
+MAX_SECONDS = 30.0  # patterns and names made to match slowly reach it
 
-_AUTOMATIC = types.OutputSpec(globs=("out/**",), max_files=MAX_AUTOMATIC, only_new=True)
-_NAMED = 5
-"""Files that a warning names."""
+_AUTOMATIC = types.OutputSpec(globs=("out/**",), max_files=20, only_new=True)
+"""What is collected if nothing was asked for."""
+_NAMED = 5  # files in a warning
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +48,16 @@ class CollectedFile:
     is_new: bool = True
 
 
+_Files = Sequence[CollectedFile]
+
+
 @dataclass(frozen=True, slots=True)
 class Collected:
     """The files of a collection by name, bounded warnings, and whether a limit cut it short."""
 
-    files: tuple[CollectedFile, ...] = ()
+    files: _Files = ()
     warnings: tuple[str, ...] = ()
     limits_hit: bool = False
-
-
-_Files = Sequence[CollectedFile]
 
 
 class Gathering:
@@ -71,7 +67,7 @@ class Gathering:
     """
 
     def __init__(self, run: PreparedRun, store: ArtifactStore | None) -> None:
-        """Begin with nothing."""
+        """Begin with nothing; without a store, no file is kept."""
         self.files: dict[str, types.OutputFile] = {}
         self.texts: list[types.OutputFile] = []
         self.artifacts: list[types.ArtifactRef] = []
@@ -84,11 +80,7 @@ class Gathering:
         """Collect the outputs of the run, and keep those that are to be kept."""
         specs = output_specs(request)
         for spec in specs:
-            collected = self._collect(spec)
-            files: _Files = collected.files
-            if failed:
-                files, notes = without_empty(files)
-                self.warnings += notes
+            files, limits_hit = self._collect(spec, failed)
             saved = self._save(files, spec) if spec.save else {}
             self._describe(files, spec, saved if request.omit_inline_content else ())
             self.artifacts += saved.values()
@@ -96,7 +88,7 @@ class Gathering:
                 "globs": spec.globs,
                 "saved_as": [ref.name for ref in saved.values()],
                 "versions": [ref.version for ref in saved.values()],
-                "limits_hit": collected.limits_hit,
+                "limits_hit": limits_hit,
             }
             try:
                 self._run.workspace.record("outputs", record)
@@ -109,7 +101,7 @@ class Gathering:
         if request.omit_inline_content and not any(spec.save for spec in specs):
             self.warnings.append("omit_inline_content has no effect: nothing is to be saved.")
 
-    def _collect(self, spec: types.OutputSpec) -> Collected:
+    def _collect(self, spec: types.OutputSpec, failed: bool) -> tuple[_Files, bool]:
         run, patterns = self._run, ", ".join(spec.globs)
         try:
             with span("workspace.collect", exec_id=self._exec_id, patterns=patterns) as tell:
@@ -117,13 +109,12 @@ class Gathering:
                 tell(count=len(collected.files))
         except SkillSearchError as error:
             self.warnings.append(f"Outputs were not collected: {error}")
-            return Collected()
-        self.warnings += collected.warnings
-        return collected
+            return (), False
+        files, notes = without_empty(collected.files) if failed else (collected.files, [])
+        self.warnings += (*collected.warnings, *notes)
+        return files, collected.limits_hit
 
-    def _save(
-        self, files: Sequence[CollectedFile], spec: types.OutputSpec
-    ) -> dict[str, types.ArtifactRef]:
+    def _save(self, files: _Files, spec: types.OutputSpec) -> dict[str, types.ArtifactRef]:
         """Keep files as artifacts; return those that are kept, by the name of the file."""
         if self._store is None:
             self.warnings.append("There is no artifact store; the outputs are not kept.")
@@ -172,22 +163,17 @@ def primary_output(files: Sequence[types.OutputFile]) -> types.OutputFile | None
 
 
 def output_file(file: CollectedFile, *, inline: bool) -> types.OutputFile:
-    """Return the description of a collected file, with its content if that is wanted and text.
-
-    The text is made safe to show; its exact bytes stay in the workspace and in the artifact.
-    """
+    """Return the description of a collected file, with its content if that is wanted and text."""
     data = whole_characters(file.data) if file.truncated else file.data
     content = visible_text(data) if inline and is_text(file.media_type, data) else None
     return types.OutputFile(file.name, file.media_type, file.size, content, file.truncated)
 
 
-def without_empty(files: _Files) -> tuple[list[CollectedFile], list[str]]:
+def without_empty(files: _Files) -> tuple[_Files, list[str]]:
     """Drop the empty files of a failed run, which were begun and never written, with a warning."""
     full = [file for file in files if file.size]
-    if len(full) == len(files):
-        return full, []
     names = listed((shown(file.name) for file in files if not file.size), _NAMED)
-    return full, [f"The command failed, so empty files are left out: {names}."]
+    return full, [f"The command failed, so empty files are left out: {names}."] if names else []
 
 
 def collect(
@@ -199,10 +185,9 @@ def collect(
     max_entries: int = MAX_ENTRIES,
     max_seconds: float = MAX_SECONDS,
 ) -> Collected:
-    """Read the matching files of a workspace.
+    """Read the matching files of a workspace: each once, and none of its machinery.
 
-    A file that has several names is taken once; machinery of the workspace is left out. Raises a
-    `WorkspaceError` if a pattern or limit cannot be used, or the workspace is gone.
+    Raises a `WorkspaceError` if a pattern or limit cannot be used, or the workspace is gone.
     """
     patterns = matcher(spec.globs, variables, hidden=spec.hidden)
     for name, ceiling in types.CEILINGS.items():
@@ -229,14 +214,11 @@ class _Collection:
         self.files: list[CollectedFile] = []
         self.limits: list[str] = []
         self.warnings: list[str] = []
-        self.limits_hit = False
-        self._spec = spec
-        self._since_ns = since_ns
+        self.limits_hit = self._is_stopped = False
+        self._spec, self._since_ns = spec, since_ns
         self._found: list[types.Parts] = []
         self._max_entries = self._entries_left = max_entries
-        self._max_seconds = max_seconds
-        self._deadline = time.monotonic() + max_seconds
-        self._is_stopped = False
+        self._max_seconds, self._deadline = max_seconds, time.monotonic() + max_seconds
         self._read: dict[tuple[int, int], str] = {}
 
     def add_folder(self, fd: int, above: types.Parts, patterns: Matcher) -> None:
@@ -254,14 +236,11 @@ class _Collection:
         """Return the names in an open folder; of too many the first."""
         if patterns.next_names is not None:
             return patterns.next_names  # found even among more than can be looked at
-        names: list[str] = []
         with os.scandir(fd) as entries:
-            for entry in entries:
-                if self._entries_left <= 0:
-                    self._stop(f"Only {self._max_entries:,} files and folders were looked at")
-                    break
-                self._entries_left -= 1
-                names.append(entry.name)
+            names = [entry.name for entry in islice(entries, self._entries_left)]
+            self._entries_left -= len(names)
+            if self._entries_left == 0 and next(entries, None):
+                self._stop(f"Only {self._max_entries:,} files and folders were looked at")
         return names
 
     def _add(self, folder: int, parts: types.Parts, patterns: Matcher) -> None:

@@ -1,7 +1,4 @@
-"""Prepares a run: stages skill and inputs, and makes the program with its environment and folder.
-
-The environment is made from nothing, so that it holds no secret of this process.
-"""
+"""Prepares a run: stages skill and inputs, and makes its program and environment from nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +25,6 @@ from skillsearch.text.safe_text import one_line
 from skillsearch.types import JsonValue
 
 EDITORS = ("EDITOR", "VISUAL")
-"""Variables that name the editor of a command."""
 MAX_VARIABLES, MAX_BYTES = 100, 64 << 10
 """Of the caller: names and values together."""
 
@@ -80,12 +76,9 @@ cat -- "${{0%/*}}/{_EDITOR_TEXT}" > "$file"
 
 @dataclass(frozen=True, slots=True)
 class PreparedRun:
-    """A run that can begin.
+    """A run that can begin, and when it did by the clock of the workspace's disk.
 
-    Attributes:
-        cwd: The folder of the program, from the workspace.
-        variables: Names that patterns may begin with, and their folders.
-        since_ns: When it began, by the clock of the workspace's disk.
+    Patterns may begin with the variables, which name folders.
     """
 
     workspace: Workspace
@@ -143,25 +136,20 @@ def prepare_run(
 
 
 def _record(spec: InputSpec, staged: StagedInput) -> dict[str, JsonValue]:
-    found = staged.artifact
-    return {
-        "from": spec.source,
-        "to": staged.name,
-        "resolved": found.ref if found else spec.source,
-        "version": found.version if found else None,
-        "mode": spec.mode,
-    }
+    record: dict[str, JsonValue] = {"from": spec.source, "to": staged.name, "mode": spec.mode}
+    if found := staged.artifact:
+        return record | {"resolved": found.ref, "version": found.version}
+    return record | {"resolved": spec.source, "version": None}
 
 
 def clean_environment(
     workspace: Workspace, run_dir: Path, skill: str, given: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return all variables of a run.
+    """Return all variables of a run, of which a caller, maybe a model, gives harmless ones.
 
-    Nothing comes from this process but the folder of its Python, which is first in ``PATH``.
-    The run's folder is also its home and its folder of temporary files: what earlier commands left
-    (.bash_profile, .gitconfig) starts nothing in this one. A caller, who may be a model, can
-    override only ``LANG`` and ``TERM``; a `WorkspaceError` refuses variables that start code.
+    Nothing comes from this process but the folder of its Python, which is first in ``PATH``. The
+    run's folder is its home: what earlier commands left (.bash_profile, .gitconfig) starts nothing
+    in this one. A `WorkspaceError` refuses variables that start code.
     """
     python = str(Path(sys.executable).parent)
     has_python = python.startswith("/") and ":" not in python
@@ -186,21 +174,19 @@ def clean_environment(
             f"{MAX_BYTES >> 10} KiB; write them to a file."
         )
     for name, value in given.items():
-        if reason := _refusal(name, value, fixed):
-            raise WorkspaceError(f"The variable {name[:100]!r} {reason}.")
+        rules = {
+            "has an impossible name; use letters, digits and '_'": not _NAME.fullmatch(name),
+            "is set for every run; use another name": name in fixed,
+            "can make programs load or start other code; leave it out": (
+                _REFUSED.fullmatch(name) and not _HARMLESS.fullmatch(name)
+            ),
+            "holds characters that no variable should; write them to a file": (
+                "\0" in value or not is_utf8(value)
+            ),
+        }
+        if broken := [rule for rule, is_broken in rules.items() if is_broken]:
+            raise WorkspaceError(f"The variable {name[:100]!r} {broken[0]}.")
     return {**_DEFAULTS, **given, **fixed}
-
-
-def _refusal(name: str, value: str, fixed: Mapping[str, str]) -> str | None:
-    if not _NAME.fullmatch(name):
-        return "has an impossible name; use letters, digits and '_'"
-    if name in fixed:
-        return "is set for every run; use another name"
-    if _REFUSED.fullmatch(name) and not _HARMLESS.fullmatch(name):
-        return "can make programs load or start other code; leave it out"
-    if "\0" in value or not is_utf8(value):
-        return "holds characters that no variable should; write them to a file"
-    return None
 
 
 def write_editor(workspace: Workspace, text: str, search_path: str) -> dict[str, str]:

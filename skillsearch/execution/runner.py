@@ -41,14 +41,10 @@ class SkillRunner:
         """Choose who runs commands, and what these may use.
 
         Args:
-            executor: The executor of all commands.
             workspaces: The workspaces, closed with the runner; None for the default folder.
-            artifacts: The store for outputs and of inputs, if there is one.
             host_folders: Folders of this machine that inputs may come from.
             skill_folder: Returns the folder of a skill that an input names, or raises a
                 `SkillSearchError`; None to know only the skills that this runner has run.
-            policy: Which commands may be run; None for all.
-            limits: Limits of each run.
         """
         self._executor = executor
         self._workspaces = workspaces or Workspaces()
@@ -62,10 +58,9 @@ class SkillRunner:
     def run(self, request: types.RunRequest, session: str = "") -> types.RunResult:
         """Run a command, and collect its outputs.
 
-        Files that earlier runs of the session left are collected too if a pattern of the request
-        matches them; without patterns, and for the primary output, only files that this run made
-        or changed count. A failed or timed-out command is a result, not an error; an
-        `ExecutionError` tells what prevented the start.
+        Patterns collect files of earlier runs of the session too; without patterns, and for the
+        primary output, only what this run made or changed counts. A failed or timed-out command is
+        a result; an `ExecutionError` tells what prevented the start.
         """
         seconds = self._limits.timeout if request.timeout is None else request.timeout
         if not seconds > 0:
@@ -125,14 +120,13 @@ class SkillRunner:
         with span("workspace.create") as tell:
             workspace = self._workspaces.of(session)
             tell(exec_id=workspace.path.name, path=str(workspace.path))
-        limits = replace(self._limits, timeout=timeout)
+        how = (self._policy, replace(self._limits, timeout=timeout), self._stager)
         try:
-            return prepare_run(workspace, request, self._policy, limits, self._stager)
+            return prepare_run(workspace, request, *how)
         except ExecutionError:
             if workspace.exists() or self._is_closed:
                 raise
-            workspace = self._workspaces.of(session)
-            return prepare_run(workspace, request, self._policy, limits, self._stager)
+            return prepare_run(self._workspaces.of(session), request, *how)
 
     def _execute(self, request: types.RunRequest, prepared: PreparedRun) -> types.Finished:
         exec_id, cmd = prepared.workspace.path.name, command_name(request.command)
@@ -144,7 +138,7 @@ class SkillRunner:
                     f"The executor {self._executor.name!r} cannot be used: {exc.strerror}."
                 ) from exc
             tell(exit_code=finished.exit_code, timed_out=finished.timed_out)
-        return finished
+            return finished
 
 
 def run_warnings(finished: types.Finished) -> list[str]:

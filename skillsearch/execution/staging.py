@@ -34,14 +34,6 @@ _GONE = {
     *(errno.EACCES, errno.EPERM),
 }
 """Errors of an entry that has gone, has changed its kind, or is not for us to read."""
-_REFUSALS = {
-    "depth": "{path} lies more than {limit} folders deep; make the skill flatter.",
-    "entries": "The skill has more than {limit:,} files and folders; move what no command needs out"
-    " of it.",
-    "file_bytes": "{path} is larger than {mib} MiB, too large for a file of a skill; give it to the"
-    " command as an input.",
-    "total_bytes": "The skill is larger than {mib} MiB; give large files to the command as inputs.",
-}
 
 
 def stage_skill(
@@ -52,19 +44,17 @@ def stage_skill(
     limits: files.CopyLimits = files.COPY_LIMITS,
     racy_ns: int = RACY_NS,
 ) -> StagedSkill:
-    """Ensure that a workspace holds a skill as it is now.
+    """Ensure that a workspace holds a skill as it is now, read-only and with `LINKS`.
 
-    Files have mode 0444 or 0555 and folders 0555, with `LINKS` to the workspace. Nothing is copied
-    if neither the skill nor the copy has changed since this process made it. The folder itself is
-    trusted, its contents are not. Raises a `WorkspaceError` if the skill cannot be read or copied,
-    or is too large.
+    The folder itself is trusted, its contents are not. Raises a `WorkspaceError` if the skill
+    cannot be read or copied, or is too large.
     """
     stager = _Stager(workspace, folder_name(name), limits, racy_ns)
     with workspace.guard:
         try:
             with using(open_folder(folder)) as source:
                 known = workspace.staged.get(name)
-                tree = list_tree(source, skill_budget(limits))
+                tree = list_tree(source, files.Budget(limits))
                 kept = known and stager.updated(known, source, tree)
                 staged = kept or stager.copy(source, tree)
         except OSError as exc:
@@ -97,16 +87,17 @@ class _Stager:
 
     def updated(self, known: StagedSkill, source: int, tree: Tree) -> StagedSkill | None:
         """Return an updated record of a copy; None if it has to be made anew."""
-        if (tree.files, tree.notes) != (known.source.files, known.source.notes):
-            return None
-        if not self._is_same(source, tree, known.source, known.digest):
+        before = known.source
+        if (tree.files, tree.notes) != (before.files, before.notes) or not self._is_same(
+            source, tree, before, known.digest
+        ):
             return None
         try:
             with using(self.workspace.open(SKILLS, self.folder)) as folder:
-                copy = list_tree(folder, skill_budget(self.limits))
-                if copy.state != known.copy.state:
-                    return None
-                is_same = self._is_same(folder, copy, known.copy, known.digest)
+                copy = list_tree(folder, files.Budget(self.limits))
+                is_same = copy.state == known.copy.state and self._is_same(
+                    folder, copy, known.copy, known.digest
+                )
         except (OSError, WorkspaceError):
             return None  # whatever lies there, we did not leave it
         return replace(known, source=tree, copy=copy, is_new=False) if is_same else None
@@ -117,7 +108,7 @@ class _Stager:
         newest = min(before.newest_ns, before.seen_ns)
         if tree.state == before.state and not is_racy(newest, before.seen_ns, self.racy_ns):
             return True
-        return digest_tree(folder, tree, skill_budget(self.limits))[0] == digest
+        return digest_tree(folder, tree, files.Budget(self.limits))[0] == digest
 
     def copy(self, source: int, tree: Tree) -> StagedSkill:
         """Copy the skill to a temporary name first, so that nobody ever sees half of it."""
@@ -127,7 +118,7 @@ class _Stager:
                 with using(open_folder(skills, (temporary,), make=True)) as copy:
                     for parts in tree.folders:
                         os.close(open_folder(copy, parts, make=True))
-                    digest, notes = digest_tree(source, tree, skill_budget(self.limits), copy)
+                    digest, notes = digest_tree(source, tree, files.Budget(self.limits), copy)
                     for name, target in LINKS.items():
                         os.symlink(target, name, dir_fd=copy)
                     for parts in (*tree.folders, ()):
@@ -138,33 +129,27 @@ class _Stager:
                             f"{shown(path)} cannot be removed; close the workspace."
                         )
                     os.rename(temporary, self.folder, src_dir_fd=skills, dst_dir_fd=skills)
-                    left = list_tree(copy, skill_budget(self.limits))
+                    left = list_tree(copy, files.Budget(self.limits))
             finally:
                 files.remove_tree(skills, temporary)
         rel_path, all_notes = f"{SKILLS}/{self.folder}", files.bounded([*tree.notes, *notes])
         return StagedSkill(path, rel_path, digest, tree, left, all_notes, is_new=True)
 
 
-def skill_budget(limits: files.CopyLimits = files.COPY_LIMITS) -> files.Budget:
-    """Return what one reading of a skill may take."""
-    return files.Budget(limits, _REFUSALS)
+def list_tree(folder: int, budget: files.Budget, root: Parts = ()) -> Tree:
+    """List an open folder: of an input, whose paths in messages begin with `root`, or of a skill.
 
-
-def list_tree(folder: int, budget: files.Budget, root: str = "", *, is_skill: bool = True) -> Tree:
-    """List an open folder; paths in messages begin with `root`.
-
-    Of a skill, `VERSION_CONTROL` and entries at the top named as `LINKS` are left out. Raises an
-    `OSError` if the folder cannot be read.
+    Of a skill, `VERSION_CONTROL` and entries at the top named as `LINKS` are left out.
     """
     tree = Tree(time.time_ns())
-    _Listing(tree, budget, root, is_skill).add_folder(folder, ())
+    _Listing(tree, budget, root).add_folder(folder, ())
     tree.files = {parts: tree.files[parts] for parts in sorted(tree.files, key=_on_disk)}
     tree.notes.sort()
     return tree
 
 
 def open_files(
-    folder: int, tree: Tree, notes: list[str], root: str = ""
+    folder: int, tree: Tree, notes: list[str], root: Parts = ()
 ) -> Iterator[tuple[Parts, int]]:
     """Yield the listed files of an open folder, each open until the next; note what is left out."""
     owner = os.fstat(folder).st_uid
@@ -172,7 +157,7 @@ def open_files(
         try:
             fd = files.open_plain(folder, parts, owner)
         except OSError as exc:
-            notes.append(_left_out(_path(root, parts), exc))
+            notes.append(_left_out("/".join((*root, *parts)), exc))
             continue
         with using(fd):
             yield parts, fd
@@ -183,14 +168,13 @@ def digest_tree(
 ) -> tuple[str, list[str]]:
     """Hash the listed files of an open folder, and copy them into the same folders elsewhere.
 
-    Returns the sha256 of each path and the bytes of its file, both followed by a NUL, and notes on
-    files that are left out.
+    Returns the sha256 of all paths and bytes, and notes on files that are left out.
     """
     digest = hashlib.sha256()
     notes: list[str] = []
     for parts, fd in open_files(folder, tree, notes):
         digest.update(_on_disk(parts) + b"\0")
-        chunks = budget.read(fd, "/".join(parts))
+        chunks = budget.taken(fd, "/".join(parts))
         for chunk in chunks if into is None else _copied(chunks, fd, into, parts):
             digest.update(chunk)
         digest.update(b"\0")
@@ -209,26 +193,24 @@ def _copied(chunks: Iterator[bytes], fd: int, into: int, parts: Parts) -> Iterat
 class _Listing:
     tree: Tree
     budget: files.Budget
-    root: str
-    is_skill: bool
+    root: Parts
 
     def add_folder(self, fd: int, above: Parts) -> None:
         """Add an open folder and everything below it."""
-        self.budget.check("depth", len(above), _path(self.root, above))
+        self.budget.check("depth", len(above), "/".join((*self.root, *above)))
         self._add_state(above, os.fstat(fd))
         inner: list[Parts] = []
         with os.scandir(fd) as entries:
             for entry in entries:
                 parts = (*above, entry.name)
-                if self.is_skill and entry.name in VERSION_CONTROL:
-                    continue
-                if self._is_folder(fd, parts):
+                is_left_out = not self.root and entry.name in VERSION_CONTROL
+                if not is_left_out and self._is_folder(fd, parts):
                     inner.append(parts)
         for parts in inner:
             try:
                 folder = os.open(parts[-1], FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=fd)
             except OSError as exc:
-                self.tree.notes.append(_left_out(_path(self.root, parts), exc))
+                self.tree.notes.append(_left_out("/".join((*self.root, *parts)), exc))
                 continue
             with using(folder):
                 self.tree.folders.append(parts)
@@ -244,19 +226,18 @@ class _Listing:
                 raise
             return False
         self._add_state(parts, status, target)
-        path = _path(self.root, parts)
-        if self.is_skill and len(parts) == 1 and parts[0] in LINKS:
-            if target != LINKS[parts[0]]:
-                note = f"{shown(path)} gives way to a folder of the workspace."
-                self.tree.notes.append(note)
+        path = "/".join((*self.root, *parts))
+        if path in LINKS:
+            if target != LINKS[path]:
+                self.tree.notes.append(f"{shown(path)} gives way to a folder of the workspace.")
             return False
         self.budget.entries += 1
         self.budget.check("entries", self.budget.entries, path)
         if stat.S_ISREG(status.st_mode):
             self.tree.files[parts] = bool(status.st_mode & 0o111)
         elif not stat.S_ISDIR(status.st_mode):
-            kind = errno.ELOOP if target else errno.ENXIO
-            self.tree.notes.append(_left_out(path, OSError(kind, "")))
+            error = OSError(errno.ELOOP if target else errno.ENXIO, "")
+            self.tree.notes.append(_left_out(path, error))
         return stat.S_ISDIR(status.st_mode)
 
     def _add_state(self, parts: Parts, status: os.stat_result, target: str = "") -> None:
@@ -264,10 +245,6 @@ class _Listing:
         times = status.st_mtime_ns, status.st_ctime_ns
         self.tree.state[parts] = (status.st_mode, status.st_ino, status.st_size, *times, target)
         self.tree.newest_ns = max(self.tree.newest_ns, status.st_ctime_ns)
-
-
-def _path(root: str, parts: Parts) -> str:
-    return "/".join((root, *parts) if root else parts)
 
 
 def _on_disk(parts: Parts) -> bytes:

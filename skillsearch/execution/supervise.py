@@ -1,11 +1,9 @@
 """Runs one program under limits, and ends it with everything it started. Linux only.
 
 A script, started by `capture` with the streams of the program. A socket brings the orders and takes
-the report; when its other end closes, the run is cancelled.
-
-It consists of two processes. The inner one starts and watches the program, and the outer one
-watches the inner: whatever a program daemonises becomes a child of the inner one, or of the outer
-one once the inner is gone. So a program that kills or stops one of them is ended by the other.
+the report; when its other end closes, the run is cancelled. An inner process starts and watches the
+program, and the outer one watches the inner: whatever a program daemonises becomes a child of one
+of them, and a program that kills or stops one is ended by the other.
 
 Starting Python is most of the cost of a run; `signal`, `typing`, `contextlib`, `pathlib` and `json`
 would each add half of that again.
@@ -22,8 +20,7 @@ THREADS = 256
 """Threads allowed beyond the processes; the kernel stops a fork bomb there, except for root's."""
 GRACE = 0.2
 """Seconds that other processes have once the program has ended: a ``tee`` may still write."""
-TICK = 0.02
-"""Longest pause between two checks, in seconds."""
+TICK = 0.02  # longest pause between two checks, in seconds
 ENOENT, ENOMEM = 2, 12
 SIGKILL, SIGCONT, LAST_SIGNAL, SIG_SETMASK = 9, 18, 64, 2
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
@@ -31,7 +28,6 @@ KEYCTL, JOIN_SESSION_KEYRING = {"x86_64": 250, "aarch64": 219, "riscv64": 219}, 
 """A system call for which libc has no function: its number by type of machine, and operation."""
 
 HAS_LISTS = os.access(f"/proc/{os.getpid()}/task/{os.getpid()}/children", os.R_OK)
-"""Whether the kernel lists the children of a process; else all processes are searched."""
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -40,7 +36,7 @@ class Orders:
     """The command, its folder, and `Limits` by their names: all of them 0 for a client."""
 
     def __init__(self, control: int, words: list[str]) -> None:
-        """Read the folder, arguments and ``NAME=value`` variables, separated by NUL, from a socket.
+        """Read folder, arguments and ``NAME=value`` variables, separated by NUL, from a socket.
 
         The words are numbers: bytes on the socket, arguments among them, and the limits.
         """
@@ -76,8 +72,7 @@ class Children:
     def end_all(self) -> int:
         """Kill them and all their descendants until none is left, and return how many there were.
 
-        The dead are reaped only once all that can be found are dead: until then they occupy the
-        process slots of the user or the machine that a fork bomb needs to go on.
+        The dead are reaped last: until then they occupy the slots that a fork bomb needs.
         """
         killed, pause = 0, 0.001
         while self.is_any_left():
@@ -224,7 +219,7 @@ def descendants(enough: int) -> list[int]:
 
 
 def children(pid: int, *, has_lists: bool = HAS_LISTS) -> list[int]:
-    """Return the children of a process; none if it is gone."""
+    """Return the children of a process, from its lists if the kernel keeps them, else from all."""
     if has_lists:
         lists = (f"/proc/{pid}/task/{thread}/children" for thread in names(f"/proc/{pid}/task"))
         return [int(child) for path in lists for child in read(path).split()]

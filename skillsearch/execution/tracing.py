@@ -1,7 +1,4 @@
-"""Spans of a run through the OpenTelemetry API if that is installed; else nothing.
-
-Tracing never affects a run: any fault in the API or in an exporter is dropped.
-"""
+"""Spans of a run through the OpenTelemetry API if that is installed; no fault of it matters."""
 
 from __future__ import annotations
 
@@ -11,28 +8,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-Tell = Callable[..., None]
-"""Adds attributes, given by keyword, to the open span."""
+Tell = Callable[..., None]  # adds attributes, given by keyword, to the open span
 
 _PROGRAM = re.compile(r"[\w./+-]{1,100}")
 
 
 def command_name(command: str | tuple[str, ...]) -> str:
-    """Return the part of a command that a span may hold: the program that it begins with.
-
-    The rest may hold secrets. So may a beginning such as ``KEY=value``, which yields an empty text.
-    """
+    """Return the part of a command that can hold no secret: the program that it begins with."""
     words = command.split(None, 1) if isinstance(command, str) else command
     return words[0] if words and _PROGRAM.fullmatch(words[0]) else ""
 
 
 @contextmanager
 def span(name: str, **attributes: str | int | bool) -> Iterator[Tell]:
-    """Record a step of a run as a child of the caller's own span.
-
-    An error inside sets the status to the name of its type, because its message may hold paths
-    and values of the run. The error itself passes through.
-    """
+    """Record a step of a run; of an error inside only the type, as its message may hold secrets."""
     api = _api()
     manager: Any = None
     opened: Any = None

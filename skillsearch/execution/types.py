@@ -17,17 +17,13 @@ MAX_FILE_BYTES = 4 << 20
 MAX_TOTAL_BYTES = 64 << 20
 CEILINGS = {"max_files": 1_000, "max_file_bytes": 64 << 20, "max_total_bytes": 256 << 20}
 """How far a caller may raise these limits of a collection."""
-MAX_COMMAND_BYTES = 32 << 10
-MAX_PRIMARY_BYTES = 32 << 10
-"""Size of the largest file that can be the primary output."""
+MAX_COMMAND_BYTES = MAX_PRIMARY_BYTES = 32 << 10
 DEFAULT_TIMEOUT, MAX_TIMEOUT = 300.0, 3600.0
-"""Seconds that a skill's command may take."""
 
 LINKS = {"out": "../../out", "work": "../../work", "inputs": "../../work/inputs"}
 """Links at the top of a staged skill, in place of its own entries of these names."""
 
-Parts = tuple[str, ...]
-"""The names on a path."""
+Parts = tuple[str, ...]  # the names on a path
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +47,6 @@ class OutputSpec:
     """Which files to collect after the run, and what to do with them.
 
     Attributes:
-        globs: Patterns below the workspace, with ``**``; ``$OUTPUT_DIR/x`` is ``out/x``.
         save: Whether to keep the files as artifacts, whose names begin with ``name_template``.
         hidden: Whether wildcards match names that begin with a dot.
         only_new: Whether to skip files that this run did not change.
@@ -74,7 +69,6 @@ class RunRequest:
 
     Attributes:
         command: Shell text for ``bash -lc``, or a program with its arguments, run without a shell.
-        cwd: Where to run: below the skill, or one of the folders of the workspace.
         editor_text: Text that an editor opened by the command writes; None for no editor.
         output_files: Patterns to collect in the older way, with the options below it.
         omit_inline_content: Whether to return only the names of saved files.
@@ -119,7 +113,7 @@ class Record:
 class OutputFile(Record):
     """A collected file; its content is None if it is binary or was not asked for."""
 
-    OPTIONAL: ClassVar[tuple[str, ...]] = ("content",)
+    OPTIONAL = ("content",)
     name: str
     mime_type: str
     size_bytes: int
@@ -156,12 +150,8 @@ class StagedInput(Record):
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form."""
-        return {
-            "name": self.name,
-            "original_name": self.source,
-            "mime_type": self.mime_type,
-            "size_bytes": self.size_bytes,
-        }
+        sizes = {"mime_type": self.mime_type, "size_bytes": self.size_bytes}
+        return {"name": self.name, "original_name": self.source, **sizes}
 
 
 @dataclass(slots=True)
@@ -172,7 +162,6 @@ class Tree:
         seen_ns: When they were listed; the latest of them changed at ``newest_ns``.
         files: Plain files in the order of their paths' bytes, and whether each is executable.
         folders: Folders, parents first.
-        state: Kind, permissions, inode, size and times of everything.
         notes: What is left out, one sentence each.
     """
 
@@ -186,13 +175,12 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class StagedSkill:
-    """A skill in a workspace, as this process left it.
+    """A skill in a workspace, as this process left it; new if it was copied just now.
 
     Attributes:
         rel_path: Its folder from the workspace, such as ``skills/tea-timer``.
         source: The skill's own folder when it was last compared, and so for the copy.
         notes: What is missing from the copy, one sentence each.
-        is_new: Whether it was copied just now.
     """
 
     path: Path
@@ -211,9 +199,7 @@ class RunResult(Record):
     The primary output is the first of the collected files with a short text of this run.
     """
 
-    OPTIONAL: ClassVar[tuple[str, ...]] = (
-        *("primary_output", "artifact_files", "staged_inputs", "warnings"),
-    )
+    OPTIONAL = ("primary_output", "artifact_files", "staged_inputs", "warnings")
     stdout: str
     stderr: str
     exit_code: int
@@ -246,8 +232,7 @@ class Limits:
 class Program:
     """A program as an executor runs it, without a shell and with these variables alone.
 
-    It may write to the workspace only. Paths are those of this machine; an executor that mounts the
-    workspace elsewhere rewrites them in arguments and variables.
+    An executor that mounts the workspace elsewhere rewrites its path in arguments and variables.
     """
 
     argv: tuple[str, ...]
@@ -264,8 +249,7 @@ class Finished:
 
     Attributes:
         stdout_dropped: Bytes dropped from the middle of ``stdout``.
-        exit_code: As in a shell: 128 plus the number of the signal that ended it; -1 if it could
-            not be started, and ``stderr`` says why.
+        exit_code: As in a shell; -1 if it could not be started, and ``stderr`` says why.
         problems: Why it was ended, and the like: one line each.
     """
 

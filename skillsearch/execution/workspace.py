@@ -1,8 +1,7 @@
 """Workspaces: the one folder that the commands of a session write to, one per session.
 
-A lock file beside each, made before and removed after it, is released when its process ends,
-however that ends. So a folder without a lock is not ours and is never touched, and one whose lock
-is free was left by a process that has ended. A program inside cannot reach the lock.
+A lock file beside each, made before and removed after it, is released when its process ends. So a
+folder without a lock is not ours and is never touched, and one whose lock is free was left behind.
 """
 
 from __future__ import annotations
@@ -32,15 +31,11 @@ from skillsearch.files.openat import open_folder, using
 from skillsearch.files.paths import shown
 
 FOLDERS = (("skills",), ("work",), ("work", "inputs"), ("runs",), ("out",))
-"""Contents of every workspace, besides `METADATA`."""
 METADATA = "metadata.json"
 METADATA_VERSION = 1
-MAX_RECORDS = 100
-"""The latest of each kind that are kept."""
-MAX_WORKSPACES = 64
+MAX_RECORDS, MAX_WORKSPACES = 100, 64
 
 _MAX_SAME_TIME = 1_000
-"""Runs of a workspace that may begin in the same millisecond, or claim to."""
 _SUFFIX = ".lock"
 _LOCK_NAME = re.compile(r"ws_[A-Za-z0-9_-]{1,49}_[0-9a-f]{16}\.lock")
 _MAX_ID_CHARS = 40
@@ -52,11 +47,10 @@ logger = logging.getLogger(__name__)
 class Workspace:
     """The folder of one session, and this process's knowledge of it.
 
-    Its contents are untrusted: a command may have replaced anything in it by anything. So
-    metadata.json, for people and other tools, is never read back: each save replaces it.
+    A command may have replaced anything in it by anything. So metadata.json, for people and other
+    tools, is never read back: each save replaces it.
 
     Attributes:
-        path: The folder, absolute and without links; the next four are below it.
         guard: To be held while skills or inputs are put into it.
         staged: The staged skills by name.
         inputs: The artifacts that were first put there, by their paths.
@@ -91,25 +85,21 @@ class Workspace:
                 workspace = cls(base / name, lock)
                 workspace.restore()
                 workspace._save()
+                return workspace
         except WorkspaceError:
             _remove(base, name, lock)
             raise
-        return workspace
 
     def exists(self) -> bool:
         """Return whether the folder is still there, and still the one that was made."""
-        try:
-            status = self.path.lstat()
-        except OSError:
-            return False
-        return self._lock is not None and os.path.samestat(status, self._status)
+        with suppress(OSError):
+            return self._lock is not None and os.path.samestat(self.path.lstat(), self._status)
+        return False
 
     def open(self, *parts: str, make: bool = False) -> int:
-        """Open a folder of the workspace without following any link, and return its descriptor.
+        """Open a folder of the workspace without following any link; the parts have no ``..``.
 
-        The parts must have been checked for ``..``. Raises an `OSError` if one of them is missing
-        (unless it is to be made), a link, or not a folder, and a `WorkspaceError` if the workspace
-        itself is gone.
+        Raises a `WorkspaceError` if the workspace itself is gone.
         """
         if not self.exists():
             raise WorkspaceError(
@@ -126,11 +116,10 @@ class Workspace:
 
     def has_folder(self, *parts: str) -> bool:
         """Return whether `open` finds a folder."""
-        try:
+        with suppress(OSError):
             os.close(self.open(*parts))
-        except OSError:
-            return False
-        return True
+            return True
+        return False
 
     def restore(self) -> None:
         """Recreate those of its own folders that a command removed, replaced or locked."""
@@ -147,8 +136,7 @@ class Workspace:
     def new_run_dir(self, *, same_time: int = _MAX_SAME_TIME) -> Path:
         """Make a folder for one run, named by the time: ``runs/run_20260824T121314.567``.
 
-        If the name is taken, the next millisecond counts. Undoes what a command did to the
-        workspace's own folders and to metadata.json.
+        Undoes what a command did to the workspace's own folders and to metadata.json.
         """
         self.restore()
         at = datetime.now(UTC)
@@ -209,10 +197,7 @@ class Workspaces:
     """The workspaces of a process, one per session. Calls may come from several threads."""
 
     def __init__(self, base: Path | None = None, *, limit: int = MAX_WORKSPACES) -> None:
-        """Choose the folder, by default in the user's cache folder, and how many to keep.
-
-        The least recently used workspaces of sessions that are not `held` are closed.
-        """
+        """Choose the folder, by default in the cache, and how many sessions not `held` to keep."""
         self._base = base
         self._limit = limit
         self._guard = threading.Lock()
@@ -221,10 +206,7 @@ class Workspaces:
         self._turns: WeakValueDictionary[str, threading.RLock] = WeakValueDictionary()
 
     def of(self, session: str) -> Workspace:
-        """Return the workspace of a session, made anew if it is missing or its folder vanished.
-
-        The first call also removes the workspaces of processes that have ended.
-        """
+        """Return the workspace of a session, made anew if it is missing or its folder vanished."""
         with self._guard:
             workspace = self._of.get(session)
             if workspace is None or not workspace.exists():
@@ -265,16 +247,13 @@ class Workspaces:
 
 
 def make_base(base: Path) -> Path:
-    """Make the folder of the workspaces if it is missing, and return its path without links.
-
-    Raises a `WorkspaceError` if it cannot be made, is another user's, or others may enter it.
-    """
+    """Make a folder of workspaces that only this user may enter; return its path without links."""
     try:
         base.mkdir(mode=0o700, parents=True, exist_ok=True)
         resolved = base.resolve(strict=True)
         status = resolved.stat()
     except (OSError, ValueError) as exc:
-        reason = exc.strerror if isinstance(exc, OSError) else exc
+        reason = getattr(exc, "strerror", exc)
         raise WorkspaceError(
             f"The folder {shown(base)} for workspaces cannot be made: {reason}. Name another one."
         ) from exc
@@ -288,12 +267,11 @@ def make_base(base: Path) -> Path:
 
 
 def remove_abandoned(base: Path) -> None:
-    """Remove the workspaces of processes that have ended; several processes may do so at once."""
+    """Remove the workspaces of processes that have ended; several may do so at once."""
     with suppress(OSError):
         for path in [path for path in base.iterdir() if _LOCK_NAME.fullmatch(path.name)]:
             with suppress(OSError):
-                lock = _take(path)
-                if lock is not None:
+                if (lock := _take(path)) is not None:
                     _remove(base, path.name.removesuffix(_SUFFIX), lock)
 
 
@@ -311,10 +289,9 @@ def _take(path: Path, flags: int = 0) -> int | None:
     fd = os.open(path, _LOCK_FLAGS | flags, 0o600)
     is_ours = False
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        is_ours = os.path.samestat(os.fstat(fd), path.lstat())
-    except (BlockingIOError, FileNotFoundError):
-        return None
+        with suppress(BlockingIOError, FileNotFoundError):
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_ours = os.path.samestat(os.fstat(fd), path.lstat())
     finally:
         if not is_ours:
             os.close(fd)
@@ -338,11 +315,10 @@ def _remove(base: Path, name: str, lock: int) -> bool:
 
 
 def _make(folder: int, name: str) -> bool:
-    try:
+    with suppress(FileExistsError):
         os.mkdir(name, 0o700, dir_fd=folder)
-    except FileExistsError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _now() -> str:

@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.errors import WorkspaceError
-from skillsearch.execution.files import COPY_LIMITS, CopyLimits
+from skillsearch.execution.files import COPY_LIMITS, Budget, CopyLimits
 from skillsearch.execution.staging import (
     digest_tree,
     folder_name,
     list_tree,
-    skill_budget,
     stage_skill,
 )
 from skillsearch.execution.workspace import Workspace
@@ -74,7 +73,7 @@ def stage_settled(workspace, name, skill):
 def folder_digest(folder):
     """Hash a folder without staging it."""
     with using(open_folder(folder)) as fd:
-        return digest_tree(fd, list_tree(fd, skill_budget()), skill_budget())[0]
+        return digest_tree(fd, list_tree(fd, Budget()), Budget())[0]
 
 
 def write(folder, files):
@@ -290,8 +289,8 @@ def test_staging_is_recorded(workspace, skill):
     [
         ("entries", 5, "more than 5 files and folders"),
         ("depth", 0, "more than 0 folders deep"),
-        ("file_bytes", 4, "too large for a file"),
-        ("total_bytes", 40, "The skill is larger than"),
+        ("file_bytes", 4, "larger than 4 bytes; split it up"),
+        ("total_bytes", 40, "are larger than 40 bytes together"),
     ],
 )
 def test_a_skill_that_is_too_large_is_refused(workspace, skill, limit, value, message):
@@ -317,7 +316,7 @@ def test_a_huge_file_is_refused_before_it_is_read(workspace, skill):
     """It takes no space on the disk, and no time."""
     with (skill / "huge").open("wb") as file:
         file.truncate(1 << 40)
-    with pytest.raises(WorkspaceError, match="'huge' is larger than 64 MiB"):
+    with pytest.raises(WorkspaceError, match="'huge' is larger than 67,108,864 bytes"):
         stage_skill(workspace, "tea", skill)
 
 
