@@ -148,7 +148,7 @@ def bench_loading(index: SkillIndex) -> Record:
 
 def bench_bm25(index: SkillIndex, root: Path) -> Record:
     """Compare our matrix over the metadata texts with rank-bm25 and bm25s."""
-    with_body = index.opened.corpus.lexical_full is not None
+    with_body = len(index.opened.corpus.lexical) > 1
     texts = []
     for document in index.documents():
         path = Path(document.path)
@@ -156,7 +156,7 @@ def bench_bm25(index: SkillIndex, root: Path) -> Record:
         # The head of a body tells its language, by which the metadata is stemmed.
         head = replace(skill, body=skill.body[:HEAD_CHARS])
         texts.append(field_texts(head, [None], with_body=with_body).metadata_terms)
-    return compare(texts, index.opened.corpus.lexical_metadata, QUERIES)
+    return compare(texts, index.opened.corpus.lexical[0], QUERIES)
 
 
 def bench_update(template: str, index: SkillIndex, root: Path, fields: str) -> Record:

@@ -27,7 +27,7 @@ STEPS: tuple[tuple[str, object, str], ...] = (
     ("dense", DenseChannel, "cosines"),
     ("features and fusion", search, "find_candidates"),
     ("features and fusion", search, "score"),
-    ("hits", search._Search, "_ranked"),
+    ("hits", search.Search, "_ranked"),
 )
 """The functions that make up each step; time in nested steps is not counted."""
 NEAREST = 10

@@ -275,7 +275,7 @@ class Sampler:
         found = []
         for collection in self._collections.values():
             corpus = self._index(collection)[0].opened.corpus
-            lexical = corpus.lexical_full or corpus.lexical_metadata
+            lexical = corpus.lexical[-1]
             for query in _spread([q for q in collection.queries if q.language], QUERIES):
                 counts = Counter(terms(query.text, language_of(query.text)))
                 found.append((query, lexical.weigh(counts).overlap))

@@ -2,7 +2,7 @@
 
 A corpus is one segment, or a base segment and a delta segment: rewriting a hundred thousand skills
 takes minutes, writing down that one changed a moment. The delta (its files begin with ``delta-``)
-holds the skills that came or changed; `Tombstones` name those of the base that are gone and adjust
+holds the skills that came or changed; tombstones name those of the base that are gone and adjust
 the statistics of BM25, also for shadowed skills: copies in a later root change no score.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +61,11 @@ class IndexSettings:
     with_body: bool
     analysis: tuple[int, int]
 
+    @property
+    def root_paths(self) -> list[str]:
+        """The paths of the roots."""
+        return [str(root.path) for root in self.roots]
+
     def request(self) -> IndexRequest:
         """Return a request for an index of these settings."""
         roots = tuple(root.path for root in self.roots)
@@ -69,14 +74,9 @@ class IndexSettings:
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form, for a manifest."""
-        return {
-            "roots": [[str(root.path), root.alias] for root in self.roots],
-            "channels": [channel.to_dict() for channel in self.channels],
-            "languages": self.languages,
-            "could_add": self.could_add,
-            "with_body": self.with_body,
-            "analysis": list(self.analysis),
-        }
+        roots = [[str(root.path), root.alias] for root in self.roots]
+        channels = [channel.to_dict() for channel in self.channels]
+        return asdict(self) | {"roots": roots, "channels": channels}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, JsonValue]) -> IndexSettings:
@@ -99,78 +99,15 @@ class IndexSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Tombstones:
-    """The documents of a corpus that do not count, and the BM25 statistics of the others by field.
-
-    The numbers are those of `DocumentStore`; `adjustments` of document frequencies are below 0.
-    """
-
-    deleted: NDArray[np.int64]
-    places: NDArray[np.int64]
-    shadowed: NDArray[np.int64]
-    statistics: Mapping[str, LexicalStatistics]
-    adjustments: Mapping[str, TermTally]
-
-    @classmethod
-    def of(
-        cls,
-        documents: DocumentStore,
-        fields: Mapping[str, Sequence[LexicalSegment]],
-        adjustments: Mapping[str, TermTally],
-    ) -> Tombstones:
-        """Compute them for documents, their postings, and the adjustments of these."""
-        statistics = {}
-        for name, segments in fields.items():
-            lengths = np.concatenate([segment.lengths for segment in segments])
-            length = int(lengths.sum(dtype=np.int64))
-            length -= int(lengths[documents.left_out].sum(dtype=np.int64))
-            hashes, frequencies = segments[0].hashes, np.diff(segments[0].starts)
-            for segment in segments[1:]:
-                rows, own = segments[0].rows(segment.hashes), np.diff(segment.starts)
-                np.add.at(frequencies, rows[rows >= 0], own[rows >= 0])
-                hashes = np.concatenate([hashes, segment.hashes[rows < 0]])
-                frequencies = np.concatenate([frequencies, own[rows < 0]])
-            frequencies = frequencies + adjustments[name].of(hashes)
-            count = documents.searched_size
-            mean = average_idf(frequencies[frequencies > 0], count)
-            statistics[name] = LexicalStatistics(count, length / max(count, 1), mean)
-        numbers = (documents.deleted, documents.places, documents.shadowed)
-        return cls(*numbers, statistics, adjustments)
-
-    def save(self, folder: Path) -> None:
-        """Write the arrays as ``delta-*.npy`` files."""
-        arrays = {name: getattr(self, name) for name in _NUMBERS}
-        for name, known in self.statistics.items():
-            arrays[f"{name}-all"] = np.array(astuple(known), np.float64)
-            arrays[f"{name}-adjusted"] = self.adjustments[name].hashes
-            arrays[f"{name}-adjustments"] = self.adjustments[name].counts
-        for name, array in arrays.items():
-            save_array(folder / f"{DELTA}{name}.npy", array)
-
-    @classmethod
-    def load(cls, folder: Path, *, with_body: bool) -> Tombstones:
-        """Read what `save` wrote; raises CacheError if an array is missing or malformed."""
-        statistics, adjustments = {}, {}
-        for name in _names(with_body):
-            count, mean_length, mean_idf = _read(folder, f"{name}-all", np.float64, 3)
-            statistics[name] = LexicalStatistics(int(count), float(mean_length), float(mean_idf))
-            hashes = _read(folder, f"{name}-adjusted", np.uint64)
-            counts = _read(folder, f"{name}-adjustments", np.int64, len(hashes))
-            adjustments[name] = TermTally(hashes, counts)
-        deleted, places, shadowed = (_read(folder, name, np.int64) for name in _NUMBERS)
-        return cls(deleted, places, shadowed, statistics, adjustments)
-
-
-@dataclass(frozen=True, slots=True)
 class Corpus:
     """The parts of an opened index, which number documents alike through one or two segments.
 
-    Without bodies there is no `lexical_full`; `chunks` are those of each segment, if it has any.
+    `lexical` are the metadata field and, with bodies, the full one; `chunks` are those of each
+    segment, if it has any.
     """
 
     documents: DocumentStore
-    lexical_metadata: LexicalField
-    lexical_full: LexicalField | None
+    lexical: tuple[LexicalField, ...]
     dense: tuple[DenseChannel, ...]
     chunks: tuple[ChunkIndex | None, ...]
 
@@ -184,7 +121,7 @@ class Corpus:
         documents = [DocumentSegment.load(folder, prefix) for prefix in prefixes]
         postings = {
             name: tuple(LexicalSegment.load(folder, f"{prefix}{name}") for prefix in prefixes)
-            for name in _names(with_body)
+            for name in lexical_names(with_body=with_body)
         }
         dense = []
         for number in range(channels):
@@ -199,21 +136,18 @@ class Corpus:
             sizes = {part.size for part in parts if part is not None}
             if len(sizes) != 1:
                 raise CacheError(f"the parts of the index differ in size: {sorted(sizes)}")
-        store = DocumentStore(documents, guard=guard)
-        lexical = {name: LexicalField.of(segments[0]) for name, segments in postings.items()}
         if has_delta or (folder / f"{DELTA}deleted.npy").exists():
-            tombstones = Tombstones.load(folder, with_body=with_body)
-            numbers = (tombstones.deleted, tombstones.places, tombstones.shadowed)
-            store = DocumentStore(documents, *numbers, guard)
-            if len(tombstones.places) != store.size - documents[0].size:
+            deleted, places, shadowed = (_read(folder, name) for name in _NUMBERS)
+            store = DocumentStore(documents, deleted, places, shadowed, guard)
+            lexical = [_load_field(folder, *named) for named in postings.items()]
+            if len(store.places) != store.size - documents[0].size:
                 raise CacheError("the delta segment of the index does not fit its tombstones")
             if not ((store.left_out >= 0) & (store.left_out < store.size)).all():
                 raise CacheError("the tombstones of the index do not fit its documents")
-            for name, statistics in tombstones.statistics.items():
-                adjustments = tombstones.adjustments[name]
-                lexical[name] = LexicalField(postings[name], statistics, adjustments)
-        full = lexical.get(FULL)
-        return cls(store, lexical[METADATA], full, tuple(dense), tuple(chunks))
+        else:
+            store = DocumentStore(documents, guard=guard)
+            lexical = [LexicalField.of(segments[0]) for segments in postings.values()]
+        return cls(store, tuple(lexical), tuple(dense), tuple(chunks))
 
     def chunks_of(self, number: int) -> tuple[ChunkIndex | None, int]:
         """Return the chunks of the segment of a document, and its number there."""
@@ -295,27 +229,64 @@ def save_diagnostics(folder: Path, diagnostics: tuple[Diagnostic, ...]) -> None:
     (folder / _DIAGNOSTICS).write_text(data, encoding="utf-8")
 
 
-def save_shadowed(folder: Path, roots: Sequence[str], *, with_body: bool) -> None:
+def save_shadowed(folder: Path, settings: IndexSettings) -> None:
     """Write the tombstones of a corpus of one segment, if it has shadowed skills."""
     documents = [DocumentSegment.load(folder)]
-    shadowed = shadowed_numbers(DocumentStore(documents), roots)
-    if not len(shadowed):
-        return
-    signs = np.zeros(documents[0].size, np.int8)
-    signs[shadowed] = -1
-    fields = {name: (LexicalSegment.load(folder, name),) for name in _names(with_body)}
-    adjustments = {name: segments[0].tally(signs) for name, segments in fields.items()}
-    store = DocumentStore(documents, shadowed=shadowed)
-    Tombstones.of(store, fields, adjustments).save(folder)
+    shadowed = shadowed_numbers(DocumentStore(documents), settings.root_paths)
+    if len(shadowed):
+        store = DocumentStore(documents, shadowed=shadowed)
+        names = lexical_names(with_body=settings.with_body)
+        segments = {name: LexicalSegment.load(folder, name) for name in names}
+        fields = {name: ((one,), one.tally(store.signs)) for name, one in segments.items()}
+        save_tombstones(folder, store, fields)
 
 
-def _names(with_body: bool) -> tuple[str, ...]:
+def save_tombstones(
+    folder: Path,
+    documents: DocumentStore,
+    fields: Mapping[str, tuple[tuple[LexicalSegment, ...], TermTally]],
+) -> None:
+    """Write which documents do not count, and the BM25 statistics of the others.
+
+    `fields` are the segments of each field, and the corrections of its document frequencies.
+    """
+    arrays = {name: getattr(documents, name) for name in _NUMBERS}
+    for name, (segments, corrections) in fields.items():
+        lengths = np.concatenate([segment.lengths for segment in segments])
+        lengths[documents.left_out] = 0
+        hashes, frequencies = segments[0].hashes, np.diff(segments[0].starts)
+        for segment in segments[1:]:
+            rows, own = segments[0].rows(segment.hashes), np.diff(segment.starts)
+            np.add.at(frequencies, rows[rows >= 0], own[rows >= 0])
+            hashes = np.concatenate([hashes, segment.hashes[rows < 0]])
+            frequencies = np.concatenate([frequencies, own[rows < 0]])
+        frequencies = frequencies + corrections.of(hashes)
+        count = documents.searched_size
+        mean_length = int(lengths.sum(dtype=np.int64)) / max(count, 1)
+        mean_idf = average_idf(frequencies[frequencies > 0], count)
+        arrays[f"{name}-all"] = np.array([count, mean_length, mean_idf], np.float64)
+        arrays[f"{name}-adjusted"] = corrections.hashes
+        arrays[f"{name}-adjustments"] = corrections.counts
+    for name, array in arrays.items():
+        save_array(folder / f"{DELTA}{name}.npy", array)
+
+
+def lexical_names(*, with_body: bool) -> tuple[str, ...]:
     """Return the names of the lexical fields of an index."""
     return (METADATA, FULL) if with_body else (METADATA,)
 
 
-def _read(folder: Path, name: str, dtype: type, length: int | None = None) -> NDArray[Any]:
-    """Map an array of the tombstones and check its form."""
+def _load_field(folder: Path, name: str, segments: tuple[LexicalSegment, ...]) -> LexicalField:
+    count, mean_length, mean_idf = _read(folder, f"{name}-all", np.float64, 3)
+    statistics = LexicalStatistics(int(count), float(mean_length), float(mean_idf))
+    hashes = _read(folder, f"{name}-adjusted", np.uint64)
+    counts = _read(folder, f"{name}-adjustments", length=len(hashes))
+    return LexicalField(segments, statistics, TermTally(hashes, counts))
+
+
+def _read(
+    folder: Path, name: str, dtype: type = np.int64, length: int | None = None
+) -> NDArray[Any]:
     array = map_array(folder / f"{DELTA}{name}.npy")
     if array.dtype != dtype or array.ndim != 1 or (length is not None and len(array) != length):
         raise CacheError(f"the part {name!r} of the index has an unknown form")

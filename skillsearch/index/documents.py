@@ -21,10 +21,9 @@ class Document:
         content_hash: sha256 of the file, hexadecimal.
         body_hash: Digest of the body, empty if it is too short to tell skills apart.
         hidden: Whether hosts are asked not to offer the skill.
-        keys: Keys of the embedded texts, hexadecimal, a pair for each dense channel: metadata and
-            head of the body, the latter empty if it is not embedded.
+        keys: Of the embedded metadata and head of the body, maybe empty, for each dense channel.
         trust: How well the embedder of the first channel can read this skill, 0 to 1.
-        chunks: Id, description and key of the embedded text, hexadecimal, of each indexed chunk.
+        chunks: Id, description and key of the embedded text of each indexed chunk.
     """
 
     doc_id: str
@@ -42,8 +41,7 @@ class Document:
     requires: tuple[str, ...] = ()
     chunks: tuple[tuple[str, str, str], ...] = ()
 
-    def __post_init__(self) -> None:
-        """Turn the lists that JSON gave into tuples."""
+    def __post_init__(self) -> None:  # JSON gave lists.
         object.__setattr__(self, "keys", tuple(map(tuple, self.keys)))
         object.__setattr__(self, "requires", tuple(self.requires))
         object.__setattr__(self, "chunks", tuple(map(tuple, self.chunks)))

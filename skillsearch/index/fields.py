@@ -116,7 +116,6 @@ def about_text(skill: Skill) -> str:
 
 
 def _embedded_texts(skill: Skill, *, with_body: bool) -> EmbeddedTexts:
-    """Return the texts of a skill from which the channels embed what they can read."""
     head = skill.body[:_BODY_HEAD_CHARS] if with_body else ""
     return EmbeddedTexts(f"{skill.name[:METADATA_CHARS]}: {about_text(skill)}", head)
 
@@ -124,7 +123,6 @@ def _embedded_texts(skill: Skill, *, with_body: bool) -> EmbeddedTexts:
 def _chunk_texts(
     body: str, scripts: frozenset[str] | None, language: str
 ) -> tuple[ChunkTexts, ...]:
-    """Return the texts of the chunks of a body."""
     # As with the parser: a run that reads no skill does without it.
     from skillsearch.skills.chunks import parse_chunks
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 
 from skillsearch.embedders.embedder import multilingual_is_installed
 from skillsearch.embedders.multilingual import source
@@ -65,49 +63,36 @@ def advice(index: SkillIndex) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class QueryNotice:
-    """What an index lacks for a query; `marker` is a file that says that it was told."""
+def take_notice(index: SkillIndex, query: str) -> str:
+    """Return what an index lacks for the language of a query, once; empty if it was told.
 
-    text: str
-    marker: Path
-
-    def is_first(self) -> bool:
-        """Mark it as told, and return whether it was not before; if that fails, it counts as told.
-
-        From then on ``auto`` expects such queries, and ``skillsearch index`` adds a channel.
-        """
-        try:
-            self.marker.touch(exist_ok=False)
-        except OSError:
-            return False
-        return True
-
-
-def query_notice(index: SkillIndex, query: str) -> QueryNotice | None:
-    """Return what an index lacks for the language of a query, unless it was told."""
+    From then on ``auto`` expects such queries, and ``skillsearch index`` adds a channel.
+    """
     settings = index.opened.settings
     is_lost = index.lacks_channel()
     marker = index.folder / (_CHANNEL_LOST if is_lost else ASKED)
     if marker.exists():
-        return None
+        return ""
     if is_lost:
-        return QueryNotice(
+        notice = (
             "warning: the index has a channel for other languages, which cannot be asked here. "
-            f"To fix: {install_line()}",
-            marker,
+            f"To fix: {install_line()}"
         )
-    language = language_of(query)
-    if len(settings.channels) > 1 or settings.languages == "english" or is_english(language):
-        return None
-    if knows_every_language(index):
-        return None
-    return QueryNotice(
-        f"note: the embedder of this index does not know {language_name(language)}, so "
-        "skills are found by little more than shared words. "
-        f"To search by meaning: {_remedy(is_expected=True)} (told once)",
-        marker,
-    )
+    else:
+        language = language_of(query)
+        is_fine = len(settings.channels) > 1 or settings.languages == "english"
+        if is_fine or is_english(language) or knows_every_language(index):
+            return ""
+        notice = (
+            f"note: the embedder of this index does not know {language_name(language)}, so "
+            "skills are found by little more than shared words. "
+            f"To search by meaning: {_remedy(is_expected=True)} (told once)"
+        )
+    try:
+        marker.touch(exist_ok=False)
+    except OSError:  # Told meanwhile; or it would be told each time.
+        return ""
+    return notice
 
 
 def install_line() -> str:
@@ -118,7 +103,6 @@ def install_line() -> str:
 
 
 def _remedy(*, is_expected: bool) -> str:
-    """Return the commands after which an index has a channel for every language."""
     install = "" if multilingual_is_installed() else f"{install_line()}, then: "
     return f"{install}skillsearch index{'' if is_expected else ' --languages all'}"
 

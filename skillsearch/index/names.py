@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import heapq
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,11 +38,8 @@ def find_by_name(
     constraint, such as ``pdf@>=1.2``, unless a skill has just that name. Without `suggest` an error
     lists no similar names: finding them reads all documents.
 
-    Raises:
-        SkillNotFoundError: If there is none.
-        VersionNotFoundError: If no version fits; lists the versions.
-        VersionConstraintError: If there are some, but the constraint cannot be read.
-        AmbiguousNameError: If one root has several that versions do not tell apart.
+    Raises SkillNotFoundError, VersionNotFoundError (with the versions), VersionConstraintError if
+    the constraint cannot be read, or AmbiguousNameError if versions do not tell several apart.
     """
     named, wanted = _meant(name, documents), name
     if not named and "@" in name:
@@ -92,7 +89,7 @@ def nearest_names(
     pairs = _pairs(wanted)
 
     def likeness(other: str) -> float:
-        """Return the share of common letter pairs (Dice), far cheaper than difflib's ratio."""
+        # The share of common letter pairs (Dice) is far cheaper than difflib's ratio.
         theirs = _pairs(other)
         return len(pairs & theirs) / (len(pairs) + len(theirs))
 
@@ -102,7 +99,6 @@ def nearest_names(
 
 
 def _pairs(text: str) -> set[tuple[str, str]]:
-    """Return the pairs of adjacent letters of a text, its edges included."""
     return set(itertools.pairwise(f"^{text[:_COMPARED_CHARS]}$"))
 
 
@@ -118,25 +114,16 @@ def read_skill(document: Document) -> Skill:
 
 @dataclass(frozen=True, slots=True)
 class Shadowed:
-    """A skill that a plain name does not mean, and the one that it means instead."""
+    """A skill that a plain name does not mean, its number, and the one that it means instead."""
 
     document: Document
     by: Document
+    number: int
 
 
 def find_shadowed(documents: DocumentStore, roots: Sequence[str]) -> tuple[Shadowed, ...]:
     """Find the skills that others of the same name take precedence over, by id."""
-    found = (shadowed for _, shadowed in _shadowed(documents, roots))
-    return tuple(sorted(found, key=lambda shadowed: shadowed.document.doc_id))
-
-
-def shadowed_numbers(documents: DocumentStore, roots: Sequence[str]) -> NDArray[np.int64]:
-    """Return the numbers of what `find_shadowed` finds, int64, ascending."""
-    return np.array(sorted(number for number, _ in _shadowed(documents, roots)), np.int64)
-
-
-def _shadowed(documents: DocumentStore, roots: Sequence[str]) -> Iterator[tuple[int, Shadowed]]:
-    """Yield the shadowed skills with their numbers."""
+    found: list[Shadowed] = []
     living = documents.living
     order = living[np.argsort(documents.names[living], kind="stable")]
     names = documents.names[order]
@@ -149,6 +136,14 @@ def _shadowed(documents: DocumentStore, roots: Sequence[str]) -> Iterator[tuple[
         namesakes = [documents[number] for number in numbers]
         best = preferred(namesakes, roots)
         meant = {document.doc_id for document in best}
-        for number, document in zip(numbers, namesakes, strict=True):
-            if document.doc_id not in meant:
-                yield number, Shadowed(document, best[0])
+        found += [
+            Shadowed(document, best[0], number)
+            for number, document in zip(numbers, namesakes, strict=True)
+            if document.doc_id not in meant
+        ]
+    return tuple(sorted(found, key=lambda shadowed: shadowed.document.doc_id))
+
+
+def shadowed_numbers(documents: DocumentStore, roots: Sequence[str]) -> NDArray[np.int64]:
+    """Return the numbers of what `find_shadowed` finds, int64, ascending."""
+    return np.array(sorted(one.number for one in find_shadowed(documents, roots)), np.int64)

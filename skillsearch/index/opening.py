@@ -104,15 +104,15 @@ def answer_queries(
     `tell` gets each message for the user. Whoever leaves out hidden skills asks for a model, and
     is not told what the index lacks for the language of a query.
     """
-    from skillsearch.index.languages import query_notice
+    from skillsearch.index.languages import take_notice
 
     if refresh and (message := bring_up_to_date(index)):
         tell(message)
     for begin in range(0, len(queries), _TOGETHER):
         some = queries[begin : begin + _TOGETHER]
         for query in some if options.get("include_hidden", True) else ():
-            if (notice := query_notice(index, query)) and notice.is_first():
-                tell(notice.text)
+            if notice := take_notice(index, query):
+                tell(notice)
         yield from index.search_many(some, **options)
 
 
@@ -144,7 +144,6 @@ def bring_up_to_date(index: SkillIndex) -> str:
 
 
 def _state_of(root: str) -> str:
-    """Say what became of a root that cannot be indexed."""
     try:
         os.scandir(root).close()
     except (FileNotFoundError, NotADirectoryError):

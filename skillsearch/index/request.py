@@ -23,14 +23,10 @@ REQUEST_FILE = "request.json"
 
 @dataclass(frozen=True, slots=True)
 class IndexRequest:
-    """The arguments of the last indexing.
+    """The arguments of the last indexing; roots in order of precedence.
 
-    Attributes:
-        roots: Folders of skills, in order of precedence.
-        model: Model spec of the embedder.
-        with_body: False for an index of metadata alone.
-        sources: The roots as they were named, if any is an archive or a URL; indexing again looks
-            at these again.
+    `sources` are the roots as they were named, if any is an archive or a URL, which is looked at
+    again; `with_body` is False for an index of metadata alone.
     """
 
     roots: tuple[Path, ...]

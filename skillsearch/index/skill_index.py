@@ -46,11 +46,8 @@ logger = logging.getLogger(__name__)
 class SkillIndex:
     """An index of skills on disk, opened for searching.
 
-    Searches see the generation that was opened, whatever other processes write, until `refresh`;
-    they write nothing themselves. One index belongs to one thread at a time.
-
-    Attributes:
-        opened: The parts and settings of the generation that is searched.
+    Searches see the `opened` generation, whatever other processes write, until `refresh`; they
+    write nothing themselves. One index belongs to one thread at a time.
     """
 
     def __init__(
@@ -105,20 +102,12 @@ class SkillIndex:
         given = [roots] if isinstance(roots, str | Path) else list(roots)
         paths, sources = local_roots(given)
         place = Path(index_dir) if index_dir else config.index_dir_for(paths, model)
-        index, _ = cls.build(
-            IndexRequest(paths, model, with_body, sources, languages),
-            place.absolute(),
-            device=device,
-            progress=progress,
-        )
-        return index
+        request = IndexRequest(paths, model, with_body, sources, languages)
+        return cls.build(request, place.absolute(), device=device, progress=progress)[0]
 
     @classmethod
     def build(
-        cls,
-        request: IndexRequest,
-        index_dir: Path,
-        **options: Unpack[IndexOptions],
+        cls, request: IndexRequest, index_dir: Path, **options: Unpack[IndexOptions]
     ) -> tuple[SkillIndex, IndexReport]:
         """Bring the index in a folder up to date, open it, and report what was done.
 
@@ -316,12 +305,9 @@ class SkillIndex:
 
     def with_calibration(self, calibration: Calibration) -> SkillIndex:
         """Return the same opened index under another calibration."""
+        loaded = self._embedders.loaded
         return SkillIndex(
-            self._folder,
-            self.opened,
-            self._embedders.loaded,
-            calibration=calibration,
-            device=self._device,
+            self._folder, self.opened, loaded, calibration=calibration, device=self._device
         )
 
     def get(self, name: str) -> Skill:
@@ -336,12 +322,11 @@ class SkillIndex:
 
         The name may be in any case, ``root:name`` if several roots have it, or the document's id;
         each also with a constraint on the version, as ``pdf@>=1.2,<2``. Of several documents it
-        means the newest in the first root that has any. A SkillNotFoundError names the nearest
-        names, a VersionNotFoundError the versions; an AmbiguousNameError is raised if one root has
-        several that versions do not tell apart.
+        means the newest in the first root that has any. A SkillNotFoundError, VersionNotFoundError
+        or AmbiguousNameError names what there is.
         """
-        roots = [str(root.path) for root in self.opened.settings.roots]
-        return find_by_name(name, self.opened.corpus.documents, roots)
+        opened = self.opened
+        return find_by_name(name, opened.corpus.documents, opened.settings.root_paths)
 
     def lacks_channel(self) -> bool:
         """Return whether a dense channel cannot be asked here; the caller is to tell the user."""

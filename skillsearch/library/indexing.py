@@ -25,8 +25,8 @@ from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import LexicalSegment
 from skillsearch.index.names import find_shadowed
 from skillsearch.index.search.calibration_file import default_calibration
-from skillsearch.index.search.query import QueryForm, QueryView
-from skillsearch.index.search.search import SearchRequest, run
+from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
+from skillsearch.index.search.search import Search, SearchRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.text.languages import language_of
@@ -80,14 +80,11 @@ class Indexer:
         make: Callable[[Progress | None], SkillIndex],
         count_words: Callable[[], WordIndex] | None = None,
     ) -> SkillIndex:
-        """Return the index of a state.
+        """Return the index of a state, told apart by identity, as `make` makes it.
 
-        States are told apart by identity. `make` makes the index; with an executor that of the
-        state before is returned until it is made. `count_words` makes `words` if the first one
-        takes long.
-
-        Raises IndexingError when the first index is still being made; SkillSearchError when it
-        could not be made, and the next call tries again.
+        With an executor the index of the state before is returned until it is made; an
+        IndexingError if there is none, and `count_words` makes `words` if the first one takes long.
+        If it could not be made, the next call tries again.
         """
         job = self._job
         if job is not None and job.future.done():
@@ -151,7 +148,6 @@ class _Job:
         return index
 
     def _tell(self, stage: str, done: int, total: int) -> None:
-        """Record the progress."""
         if stage == "read":
             self._read = (done, total)
         elif stage == "embed":
@@ -160,21 +156,14 @@ class _Job:
 
 
 class WordIndex:
-    """BM25 over the metadata of skills, ready long before any vector.
-
-    It scores like a `SkillIndex` whose embedders cannot read the query.
-    """
+    """BM25 over metadata: it scores like a `SkillIndex` whose embedders cannot read the query."""
 
     def __init__(
         self, documents: DocumentStore, about: Mapping[str, str], roots: Sequence[Root]
     ) -> None:
-        """Index the metadata of all documents that are not shadowed, in a temporary folder.
-
-        `about` is the metadata besides the name, by path, if it differs from the description.
-        """
+        """Index the metadata of all documents not shadowed; `about` is as in a `Scan`."""
         self._roots = [str(root.path) for root in roots]
-        shadowed = find_shadowed(documents, self._roots)
-        left_out = {one.document.doc_id for one in shadowed}
+        left_out = {one.document.doc_id for one in find_shadowed(documents, self._roots)}
         found: list[Document] = []
         with tempfile.TemporaryDirectory(prefix="skillsearch-") as folder:
             writer = LexicalWriter(Path(folder), METADATA)
@@ -189,7 +178,7 @@ class WordIndex:
                 found.append(replace(document, keys=((key, ""),), language=language))
             writer.finish(len(found))
             postings = LexicalField.of(LexicalSegment.load(Path(folder), METADATA))
-        self._corpus = Corpus(DocumentStore.build(found), postings, None, (), (None,))
+        self._corpus = Corpus(DocumentStore.build(found), (postings,), (), (None,))
 
     def search(
         self,
@@ -206,10 +195,11 @@ class WordIndex:
             query, n=n, threshold=threshold, include_hidden=include_hidden, exclude=exclude
         )
         language = language_of(query)
-        form = QueryForm(query, language, Counter(terms(query, language)), _NO_VOTE)
+        counts = Counter(terms(query, language))
+        form = QueryForm(query, language, counts, _NO_VOTE, weigh_terms(self._corpus, counts))
         calibration = default_calibration()
-        is_empty = not len(self._corpus.documents)
-        hits = () if is_empty else run(request, self._corpus, form, calibration, self._roots)
+        search = Search(request, self._corpus, calibration, self._roots)
+        hits = search.hits([form])[0] if len(self._corpus.documents) else ()
         seconds = time.perf_counter() - started
         cut = request.cut(calibration)
         return SearchResult(query, cut, hits, not hits, seconds, words_only=True)

@@ -21,13 +21,10 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class LoadOrder:
-    """Skills and everything they need, in the order to load them.
+    """Skills and everything they need, each after all that it needs, else in the order asked for.
 
-    Attributes:
-        order: Each skill after all that it needs, cycles aside, otherwise in the order asked for.
-        missing: Requirements that could not be resolved, in the order they were met.
-        cycles: The names along each cycle: each skill needs the next, the last one the first. At
-            most `MAX_CYCLES`.
+    `missing` are in the order they were met; along each of at most `MAX_CYCLES` cycles, each skill
+    needs the next, the last one the first.
     """
 
     order: tuple[Document, ...]
@@ -48,7 +45,6 @@ def load_order(wanted: Sequence[str], resolve: Callable[[str], Document | None])
     path: dict[str, Document] = {}  # from a wanted skill to the current one; each needs the next
 
     def needs(requirements: Iterable[str], needed_by: str) -> Iterator[Document]:
-        """Yield the skills that requirements mean, each once."""
         found: dict[str, Document] = {}
         for requirement in dict.fromkeys(requirements):
             document = resolve(requirement)

@@ -42,11 +42,10 @@ _MAX_NAME_CHARS = 256
 
 
 class SkillLibrary:
-    """All skills of an environment.
+    """All skills of an environment, as of its creation or its last `refresh`.
 
-    It shows the skills as of its creation or its last `refresh`; what it loads is always read from
-    the disk. If several skills share a name, the first root wins, and within a root the newest
-    version. One library belongs to one thread.
+    What it loads is always read from the disk. If several skills share a name, the first root wins,
+    and within a root the newest version. One library belongs to one thread.
     """
 
     def __init__(self, source: IndexSource | ScannedSource) -> None:
@@ -83,11 +82,9 @@ class SkillLibrary:
     def open(
         cls, index_dir: str | Path | None = None, *, executor: Executor | None = None
     ) -> SkillLibrary:
-        """Take the skills of an existing index, by default the one that the settings name.
+        """Take the skills of an existing index, which is opened as `SkillIndex.open` does.
 
-        With an executor, `refresh` begins to bring the index up to date, and a later one shows
-        what it found. Raises IndexNotFoundError when there is none, and nothing says what it
-        should hold.
+        With an executor, `refresh` begins to bring it up to date, and a later one shows the result.
         """
         return cls(IndexSource(SkillIndex.open(index_dir), executor))
 
@@ -141,11 +138,7 @@ class SkillLibrary:
         return min(found, key=lambda d: order.get(d.root, len(order)), default=None)
 
     def handle(self, found: Document | Hit | Skill) -> str:
-        """Return the name to show for a skill: `find` takes it and finds this skill.
-
-        It is the skill's name on one line, without hidden characters, or its id if that name
-        would mean another skill or none.
-        """
+        """Return the name to show for a skill, on one line; its id if that name means another."""
         name = one_line(found.name, _MAX_NAME_CHARS)
         meant = self._resolve(name)
         is_meant = meant is not None and meant.doc_id == found.doc_id
@@ -187,12 +180,10 @@ class SkillLibrary:
     ) -> FileContent:
         """Read a file of a skill, whole or a page of it: text, or base64 if it is not UTF-8.
 
-        The `path` below the skill folder is not trusted; `offset` and `limit` count bytes. If the
-        file has another hash than `content_hash`, which an earlier page told, the page is
-        ``stale``. If `folders` are given, only these may be read from.
-
-        Raises UnsafePathError when the path leads out of the skill or is not a file; SkillError
-        when there is no such skill or file, or offset or limit cannot be used.
+        The `path` is not trusted; `offset` and `limit` count bytes. If the file has another hash
+        than `content_hash`, which an earlier page told, the page is ``stale``. If `folders` are
+        given, only these may be read from. An UnsafePathError if the path leads out of the skill or
+        is not a file; a SkillError if there is none, or offset or limit cannot be used.
         """
         return read_page(
             self._folder(name),
@@ -238,17 +229,15 @@ class SkillLibrary:
             return Changes()
         both = (before, self._source.documents)
         old, new = ({one.doc_id: one.content_hash for one in some} for some in both)
-        return Changes(
-            added=tuple(sorted(new.keys() - old.keys())),
-            changed=tuple(sorted(i for i in old.keys() & new.keys() if old[i] != new[i])),
-            removed=tuple(sorted(old.keys() - new.keys())),
-        )
+        changed = (one for one in old.keys() & new.keys() if old[one] != new[one])
+        groups = (new.keys() - old.keys(), changed, old.keys() - new.keys())
+        return Changes(*(tuple(sorted(group)) for group in groups))
 
     def register(self, content: str) -> Document:
-        """Add a skill, given as a whole SKILL.md, for the lifetime of this library.
+        """Add a skill, given as a whole SKILL.md, before all roots, as long as the library lives.
 
-        It takes precedence over all roots, and replaces a registered skill of the same name.
-        Raises ParseError when it is not a skill; SkillError when the library is over a saved index.
+        It replaces a registered skill of the same name. Raises ParseError if it is not a skill;
+        SkillError if the library is over a saved index.
         """
         return self._source.register(content)
 
@@ -257,7 +246,7 @@ class SkillLibrary:
         self._source.add_root(Path(root).expanduser().absolute())
 
     def load_order(self, names: Iterable[str]) -> LoadOrder:
-        """Order skills and everything they need so that each comes after what it needs."""
+        """Order skills and everything they need, each after what it needs."""
         return load_order(list(names), self._resolve)
 
     def preload(self, names: Iterable[str] | None = None) -> tuple[str, ...]:
@@ -265,8 +254,8 @@ class SkillLibrary:
 
         At most 1,000 are read; one that cannot be read is skipped. Returns the ids of those read.
         """
-        wanted = self.list() if names is None else [self.find(name) for name in names]
-        wanted = wanted[:MAX_PRELOADED_SKILLS]
+        named = self.list() if names is None else [self.find(name) for name in names]
+        wanted = named[:MAX_PRELOADED_SKILLS]
         self._kept = max(self._kept, len(wanted))
         read = []
         for document in wanted:
@@ -312,18 +301,12 @@ class SkillLibrary:
         return skill
 
     def _folder(self, name: str) -> Path:
-        """Return the folder of a skill."""
         return Path(self.find(name).path).parent
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedSkill:
-    """A skill as the library knows it and as it is on disk now, with the names of its files.
-
-    Attributes:
-        stale: Whether its SKILL.md changed since the library looked.
-        files: Its other files, sorted.
-    """
+    """A skill as the library knows it and, if `stale`, another on disk; with its other files."""
 
     document: Document
     skill: Skill

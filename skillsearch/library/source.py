@@ -37,11 +37,8 @@ _FOLDER_CHARS = 64
 class Scan:
     """The skills below some roots, as they were at one time.
 
-    Attributes:
-        documents: All skills by id, without what only a search needs of them.
-        about: Metadata besides the name, by path, if it differs from the description.
-        roots: The roots that exist, in order of precedence.
-        missing: Roots that were asked for and cannot be read now.
+    The documents lack what only a search needs; `about` is the metadata besides the name, by path,
+    if it differs from the description; roots that cannot be read now are `missing`.
     """
 
     documents: DocumentStore
@@ -129,10 +126,7 @@ class IndexSource:
         return self._index.is_current()
 
     def refresh(self) -> None:
-        """Bring the index up to date with the disk; with an executor, only begin to.
-
-        The next call takes the index that it has made by then.
-        """
+        """Bring the index up to date; with an executor, begin to, for the next call to take."""
         if self._executor is None:
             self._index.refresh()
             return
@@ -187,7 +181,6 @@ class ScannedSource:
         self._private: Path | None = None
 
     def _take(self, found: Scan) -> None:
-        """Show what a scan found."""
         self._scan = found
         self.documents, self.roots = found.documents, found.roots
         self.diagnostics = found.diagnostics
@@ -204,7 +197,7 @@ class ScannedSource:
     def index(self) -> SkillIndex | WordIndex | None:
         """Return an index, one of words while an executor makes the first one; None without roots.
 
-        Raises IndexingError when that has just begun; SkillSearchError when it cannot be made.
+        Raises IndexingError when that has just begun.
         """
         if not self.roots:
             return None
@@ -260,7 +253,6 @@ class ScannedSource:
         return next(document for document in self.documents if document.path == str(path))
 
     def _folder_for(self, name: str) -> str:
-        """Return the folder of the registered skill of a name, or an unused one."""
         registered = [d for d in self.documents if Path(d.root) == self._private]
         for document in registered:
             if name_hash(document.name) == name_hash(name):

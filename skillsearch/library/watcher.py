@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from types import ModuleType
-from typing import NamedTuple
+from typing import TypeAlias
 
 from skillsearch.errors import MissingDependencyError, SkillSearchError
 from skillsearch.skills.resources import SKIPPED_FOLDERS
@@ -24,6 +24,9 @@ TICK_MS = 500
 """How often to check whether a root came or went."""
 POLL_MS = 2_000
 """How often to look at all files if the system cannot report changes."""
+
+# A root that exists: its real path, and what tells it from another folder at that path.
+_Present: TypeAlias = tuple[str, int, int]
 
 logger = logging.getLogger(__name__)
 
@@ -47,12 +50,10 @@ def watch(
 ) -> None:
     """Call a function whenever skills below some folders may have changed, until told to stop.
 
-    Changes that follow each other closely lead to one call, in the watching thread. It is also
-    called once when the watch over the folders begins, for anything that happened unseen. Its
-    `SkillSearchError` and `OSError` are logged. A missing folder is waited for.
-
-    `on_change` gets the SKILL.md files and folders that changed, or None if it has to find out for
-    itself. Changes in `leave_out`, such as the index folder, do not count.
+    Changes that follow each other closely lead to one call, in the watching thread, with the
+    SKILL.md files and folders that changed. When the watch over the folders begins, it is called
+    with None: it has to find out for itself. Its `SkillSearchError` and `OSError` are logged. A
+    missing folder is waited for; changes in `leave_out`, such as the index folder, do not count.
 
     Raises MissingDependencyError when watchfiles is not installed, and KeyboardInterrupt.
     """
@@ -70,14 +71,6 @@ def watch(
         before = present
 
 
-class _Present(NamedTuple):
-    """A root that exists: its real path, and what tells it from another folder at that path."""
-
-    path: str
-    device: int
-    inode: int
-
-
 @dataclass(slots=True)
 class _Watch:
     """A watch in progress."""
@@ -92,7 +85,7 @@ class _Watch:
 
     def follow(self, roots: list[_Present]) -> None:
         """Report changes until a root comes or goes."""
-        places = {root.path for root in roots}
+        places = {path for path, _, _ in roots}
         sieve = _Sieve([Path(place) for place in places], self.leave_out)
         is_new = True
         for changed in self._batches(places):
@@ -158,7 +151,6 @@ class _Sieve:
         return was_folder or path.name.lower() == "skill.md"
 
     def _reaches(self, root: Path, path: Path) -> bool:
-        """Return whether the search for skills below a root reaches a path."""
         if not path.is_relative_to(root):
             return False
         left_out = self._leave_out
@@ -177,12 +169,11 @@ class _Sieve:
 
 
 def _present(paths: Iterable[Path]) -> list[_Present]:
-    """Return the roots that are folders now, sorted."""
     found = set()
     for path in paths:
         with suppress(OSError, ValueError):
             real = Path(os.path.realpath(path, strict=True))
             status = real.stat()
             if stat.S_ISDIR(status.st_mode):
-                found.add(_Present(str(real), status.st_dev, status.st_ino))
+                found.add((str(real), status.st_dev, status.st_ino))
     return sorted(found)

@@ -77,7 +77,6 @@ def make_corpus(rows: Sequence[Row], head: Head, frequencies: Frequencies) -> Co
     documents, rows = [document for document, _ in pairs], [row for _, row in pairs]
     counted = [counts_of(row) for row in rows]
     with_body, channels = head.settings.with_body, head.settings.channels
-    metadata, full = (_field(place, counted, head, frequencies) for place in (0, 1))
     dense = []
     fields = dense_fields(len(channels), with_body=with_body)
     for channel, names in zip(channels, fields, strict=True):
@@ -85,8 +84,7 @@ def make_corpus(rows: Sequence[Row], head: Head, frequencies: Frequencies) -> Co
         dense.append(DenseChannel((DenseFields(vectors, bodies[0] if bodies else None),)))
     return Corpus(
         CandidateStore(documents, head, [row["shadowed"] for row in rows]),
-        metadata,
-        full if with_body else None,
+        tuple(_field(place, counted, head, frequencies) for place in range(1 + with_body)),
         tuple(dense),
         (_chunk_index(documents, rows, channels[0].dimensions),),
     )

@@ -156,7 +156,7 @@ def polyglot(monkeypatch):
 
     for module in (builder, channels):
         monkeypatch.setattr(module, "load_embedder", load)
-        monkeypatch.setattr(module, "model_identity", str)
+    monkeypatch.setattr(channels, "model_identity", str)
     monkeypatch.setattr(channels, "multilingual_is_installed", lambda: second.is_installed)
     return second
 

@@ -17,6 +17,7 @@ from skillsearch.index import fields
 from skillsearch.index.build import builder
 from skillsearch.index.build.builder import Builder
 from skillsearch.index.build.embedding import FLUSHED
+from skillsearch.index.dense import channels
 from skillsearch.index.request import IndexRequest, resolve_roots
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
@@ -548,7 +549,7 @@ def test_other_settings_give_another_index(tmp_path, root, run, add_skill, chang
     """Fields, model, roots and their order; and back again gives the first."""
     models = {"hashing": HashingEmbedder(), "hashing-64": HashingEmbedder(64)}
     monkeypatch.setattr(builder, "load_embedder", lambda spec, **_: models[spec])
-    monkeypatch.setattr(builder, "model_identity", str)
+    monkeypatch.setattr(channels, "model_identity", str)
     other = tmp_path / "other"
     add_skill(other / "plants", "plants", "Water the plants.")
     roots = {"both": (root, other), "turned": (other, root)}

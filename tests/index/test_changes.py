@@ -10,7 +10,7 @@ import pytest
 
 from skillsearch.index.build.changes import ChangeDetector, changed_scopes
 from skillsearch.index.build.delta_writer import DeltaLimits
-from skillsearch.index.build.snapshot import Snapshot
+from skillsearch.index.build.snapshot import SeenFiles, Snapshot
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.skills.discovery import Scope, discover, make_roots
 from skillsearch.types import Diagnostic
@@ -64,7 +64,7 @@ class Tree:
         """Return how all looks."""
         roots, _ = make_roots([self.root])
         found = discover(roots)
-        return Snapshot("ab" * 16, dict(found.folders), {}), roots
+        return Snapshot("ab" * 16, dict(found.folders), SeenFiles.of([], [])), roots
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ def test_a_root_inside_another_keeps_its_folders(tree):
     tree.write("node_modules/pack/one")
     inner = tree.root / "node_modules/pack"
     roots, _ = make_roots([tree.root, inner])
-    snapshot = Snapshot("ab" * 16, dict(discover(roots).folders), {})
+    snapshot = Snapshot("ab" * 16, dict(discover(roots).folders), SeenFiles.of([], []))
     tree.write("node_modules/pack/two")
     assert scopes(tree, snapshot, roots) == (
         Scope(roots[1], "", False),

@@ -11,11 +11,11 @@ from skillsearch.index.dense.channels import (
     ASKED,
     ChannelSettings,
     channels_fit,
-    count_needed,
+    count_needed_by,
     expects_others,
     possible_models,
 )
-from skillsearch.index.documents import Document
+from skillsearch.index.documents import KNOWN, Document
 
 LATIN = frozenset({"Latin"})
 FIRST = ChannelSettings("onnx", "onnx 12", "0123", 384, LATIN)
@@ -77,6 +77,12 @@ def test_who_speaks_english(speak, variables, expected):
     """LC_ALL before LC_MESSAGES before LANG; what is empty is not set, and nothing is English."""
     speak(**variables)
     assert speaks_english() is expected
+
+
+def count_needed(models, languages, found, *, expected):
+    """Count the channels that an index of some documents needs."""
+    others = sum(document.fluency < KNOWN for document in found)
+    return count_needed_by(models, languages, others, len(found), expected=expected)
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,7 @@ def test_what_is_shadowed_follows_every_change(skills, build, is_first):
         forms.add(has_delta(index))
         seen.add(len(found.documents.shadowed))
         assert list(index.documents()) == list(new.documents())
-        assert found.lexical_full.statistics == expected.lexical_full.statistics
+        assert found.lexical[1].statistics == expected.lexical[1].statistics
         assert answers(index) == answers(new)
         shutil.rmtree(new.folder)
     assert forms == {True}
@@ -252,6 +252,21 @@ def test_beyond_so_many_changes_all_is_written_anew(skills, build, files_of):
     index, new = build(skills.root), build(skills.root, index_dir="new")
     assert not has_delta(index)
     assert index.generation == new.generation
+    assert files_of(index.opened.folder) == files_of(new.opened.folder)
+
+
+def test_a_lost_vector_of_a_changed_skill_is_made_anew(skills, build, files_of):
+    """All is written as one segment, byte for byte as if it were new."""
+    build(skills.root)
+    skills.write("s07")
+    skills.settle()
+    index = build(skills.root)
+    for part in index.folder.glob("embeddings-*"):
+        part.unlink()
+    skills.write("s08")
+    skills.settle()
+    index, new = build(skills.root), build(skills.root, index_dir="new")
+    assert not has_delta(index)
     assert files_of(index.opened.folder) == files_of(new.opened.folder)
 
 
@@ -386,8 +401,8 @@ def test_the_statistics_are_those_of_the_living(skills, build):
     skills.remove("s09")
     skills.settle()
     index, new = build(skills.root), build(skills.root, index_dir="new")
-    for field in ("lexical_metadata", "lexical_full"):
-        found, expected = (getattr(one.opened.corpus, field) for one in (index, new))
+    for field in (0, 1):
+        found, expected = (one.opened.corpus.lexical[field] for one in (index, new))
         assert found.statistics == expected.statistics
         counts = found.corrections.counts
         assert len(counts)

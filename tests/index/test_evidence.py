@@ -116,7 +116,7 @@ def test_unknown_terms_count_by_the_share_of_foreign_skills(corpus, foreign):
     corpus.documents.trust = np.array([0.0] * foreign + [1.0] * (5 - foreign), np.float32)
     query = form("flatten forms zzz", trust=0.0)
     (number,) = corpus.documents.named("pdf-forms")
-    field = corpus.lexical_metadata
+    field = corpus.lexical[0]
     weights = field.weigh(query.counts)
     known, unknown = weights.known_score, weights.unknown_score
     assert known > 0 < unknown

@@ -123,7 +123,7 @@ def test_an_explanation_names_features_terms_and_section(index):
         assert found.contributions[name] == pytest.approx(calibration.weights[name] * value)
     assert found.matched_terms == {"metadata": ("form",), "body": ("list", "field")}
     assert (found.section, found.snippet) == best_section(
-        BODY, corpus.lexical_full.weigh(query.counts).known_idf()
+        BODY, corpus.lexical[-1].weigh(query.counts).known_idf()
     )
 
 

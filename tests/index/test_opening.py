@@ -6,7 +6,7 @@ from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.index.build import builder
 from skillsearch.index.dense import channels
 from skillsearch.index.dense.channels import ASKED
-from skillsearch.index.languages import query_notice
+from skillsearch.index.languages import take_notice
 from skillsearch.index.opening import OpenIndexes, answer_queries, bring_up_to_date
 from skillsearch.index.skill_index import SkillIndex
 
@@ -18,8 +18,7 @@ def another_model(monkeypatch):
     def exchange():
         for module in (builder, channels):
             monkeypatch.setattr(module, "load_embedder", lambda spec, **_: HashingEmbedder(64))
-        for module in (builder, channels):
-            monkeypatch.setattr(module, "model_identity", lambda spec: f"{spec} of today")
+        monkeypatch.setattr(channels, "model_identity", lambda spec: f"{spec} of today")
 
     return exchange
 
@@ -113,10 +112,11 @@ def test_a_model_is_not_told_what_a_person_should_know(extra, index):
     assert not (index.folder / ASKED).exists()
 
 
-def test_a_notice_is_marked_by_whoever_tells_it(extra, index, files_of):
-    """To find out that there is one writes nothing."""
+def test_a_notice_is_told_once(extra, index, files_of):
+    """A query in a language that is known writes nothing."""
     before = files_of(index.folder)
-    notice = query_notice(index, "차를 우려 주세요")
+    assert take_notice(index, "make the tea for us") == ""
     assert files_of(index.folder) == before
-    assert [notice.is_first(), notice.is_first()] == [True, False]
-    assert query_notice(index, "차를 우려 주세요") is None
+    notices = [take_notice(index, "차를 우려 주세요") for _ in range(2)]
+    assert [bool(notice) for notice in notices] == [True, False]
+    assert (index.folder / ASKED).exists()

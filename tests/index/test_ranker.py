@@ -64,8 +64,8 @@ def test_lexical_features_are_shares_of_the_maximum(index):
     corpus = index.opened.corpus
     query = form("flatten the zzz plan")
     for field, name in (
-        (corpus.lexical_metadata, "bm25_metadata"),
-        (corpus.lexical_full, "bm25_full"),
+        (corpus.lexical[0], "bm25_metadata"),
+        (corpus.lexical[-1], "bm25_full"),
     ):
         weights = field.weigh(query.counts)
         expected = field.scores(weights) / weights.max_score

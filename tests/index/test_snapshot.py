@@ -7,13 +7,16 @@ import pytest
 import xxhash
 
 from skillsearch.files.file_stat import FileStat
-from skillsearch.index.build.snapshot import SeenFile, Snapshot
+from skillsearch.index.build.snapshot import SeenFile, SeenFiles, Snapshot
 
+NOTHING = SeenFiles.of([], [])
 STAT = FileStat(size=12, mtime_ns=1_700_000_000_123_456_789, inode=2**63 + 5)
 SNAPSHOT = Snapshot(
     generation="ab" * 16,
     folders={"/skills": 1, "/skills/数据 \udcff\n": -1},
-    files={"/skills/a/SKILL.md": SeenFile(STAT, "cd" * 32), "/b": SeenFile(STAT, "", False)},
+    files=SeenFiles.of(
+        ["/skills/a/SKILL.md", "/b"], [SeenFile(STAT, "cd" * 32), SeenFile(STAT, "", False)]
+    ),
 )
 
 
@@ -25,10 +28,10 @@ def look(*paths):
         stat = FileStat(status.st_size, status.st_mtime_ns, status.st_ino)
         files[str(path)] = SeenFile(stat, "00" * 32)
     folders = {str(path.parent): path.parent.stat().st_mtime_ns for path in paths}
-    return Snapshot("ab" * 16, folders, files)
+    return Snapshot("ab" * 16, folders, SeenFiles.of(list(files), files.values()))
 
 
-@pytest.mark.parametrize("snapshot", [SNAPSHOT, Snapshot("", {}, {})])
+@pytest.mark.parametrize("snapshot", [SNAPSHOT, Snapshot("", {}, NOTHING)])
 def test_a_snapshot_comes_back_as_it_was(tmp_path, snapshot):
     """Odd paths, large numbers and emptiness included."""
     snapshot.save(tmp_path)
@@ -131,8 +134,8 @@ def test_an_unknown_stat_is_never_current(tmp_path):
     path.write_text("bytes")
     snapshot = look(path).without_racy(path.stat().st_mtime_ns)
     assert not snapshot.is_current()
-    assert not Snapshot("g", {str(tmp_path): -1}, {}).is_current()
-    assert Snapshot("g", {}, {}).is_current()
+    assert not Snapshot("g", {str(tmp_path): -1}, NOTHING).is_current()
+    assert Snapshot("g", {}, NOTHING).is_current()
 
 
 def test_a_time_far_in_the_future_is_as_good_as_one_in_the_past(tmp_path):

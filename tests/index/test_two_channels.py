@@ -421,8 +421,8 @@ def test_the_features_of_both_channels_by_brute_force(mixed, polyglot):
         second = 0.5 if document.language == "en" else 1.0
         values = dict(zip(FEATURES, row, strict=True))
         for field, lexical in (
-            ("metadata", corpus.lexical_metadata),
-            ("full", corpus.lexical_full),
+            ("metadata", corpus.lexical[0]),
+            ("full", corpus.lexical[-1]),
         ):
             weights = lexical.weigh(query.counts)
             share = float(lexical.scores(weights)[number]) / weights.max_score

@@ -92,7 +92,7 @@ def test_some_documents_score_as_among_all(examples, rows, head, frequencies, pl
     wanted = BM25Okapi(texts).get_scores(query)
     chosen = [2, 5, 11, 17]
     corpus = make_corpus([rows[number] for number in reversed(chosen)], head, frequencies)
-    field = (corpus.lexical_metadata, corpus.lexical_full)[place]
+    field = corpus.lexical[place]
     scores = field.scores(field.weigh(Counter(query)))
     assert scores.tolist() == pytest.approx(wanted[chosen], abs=1e-5)
 
@@ -109,7 +109,7 @@ def test_the_documents_are_known_by_what_holds_for_all(rows, head, frequencies):
 
 def test_no_candidates_know_the_terms_of_the_query_all_the_same(head, frequencies):
     """What a query can attain depends on all documents."""
-    nothing = make_corpus([], head, frequencies).lexical_full
+    nothing = make_corpus([], head, frequencies).lexical[1]
     weights = nothing.weigh(Counter(["kubernet"]))
     assert weights.document_frequencies.tolist() == [frequencies[term_hash("kubernet")][1]]
     assert nothing.scores(weights).tolist() == []

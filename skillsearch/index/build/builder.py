@@ -17,14 +17,14 @@ from typing import TypedDict
 
 import numpy as np
 
-from skillsearch.embedders.embedder import load_embedder, model_identity, require_device
+from skillsearch.embedders.embedder import load_embedder, require_device
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.embedders.embedding_cache import EmbeddingCache
 from skillsearch.errors import CacheError, StorageError
 from skillsearch.index import fields
 from skillsearch.index.build.changes import ChangeDetector, FileChanges
 from skillsearch.index.build.delta_writer import LIMITS, DeltaLimits, DeltaWriter
-from skillsearch.index.build.embedding import Channel, ChosenChannels, choose_channels, count_lost
+from skillsearch.index.build.embedding import Channel, choose_channels, count_lost
 from skillsearch.index.build.full_writer import BLOCK, Update, Written, write_full
 from skillsearch.index.build.reading import FileReader, count_skipped, in_order
 from skillsearch.index.corpus import IndexSettings, OpenedIndex, open_current, save_diagnostics
@@ -36,10 +36,6 @@ from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.types import Diagnostic, IndexReport, Progress
 
 logger = logging.getLogger(__name__)
-
-
-def _silent(stage: str, done: int, total: int) -> None:
-    """Ignore progress."""
 
 
 class IndexOptions(TypedDict, total=False):
@@ -57,16 +53,13 @@ class IndexOptions(TypedDict, total=False):
 
 @dataclass
 class Builder:
-    """One run of indexing.
+    """One run of indexing, as `SkillIndex.refresh` explains.
 
     Making one raises RootError if a root cannot be indexed, and ConfigError if the model only runs
     on the CPU and another device is asked for.
 
     Attributes:
-        verify: Hash every file, those of the index too, whatever their stat.
-        keep_channels: Add no dense channel, for which all skills would have to be embedded.
-        only: The SKILL.md files and folders that may have changed since the last run; none to find
-            out. In a small index all are looked at.
+        only: What may have changed since the last run; in a small index all files are looked at.
         embedders: The loaded embedders, by model spec; with `verify` all are loaded again.
         block: How many files are handled together.
         unchanged: The opened and checked index, if the run left it as it was.
@@ -89,7 +82,7 @@ class Builder:
         self._started = time.monotonic()
         self._roots, self._root_diagnostics = resolve_roots(self.request.roots)
         self.embedders = {} if self.verify else dict(self.embedders)
-        self._progress = self.progress or _silent
+        self._progress = self.progress or (lambda stage, done, total: None)
         self._damaged: tuple[str, ...] = ()
 
     def run(self) -> IndexReport:
@@ -141,7 +134,6 @@ class Builder:
         return changes
 
     def _fits_delta(self, changes: FileChanges, index: OpenedIndex) -> bool:
-        """Return whether changes are few enough for a delta segment of an index."""
         count = len(changes.to_read) + len(changes.removed_ids)
         return self.limits.allow(index.corpus, count)
 
@@ -149,9 +141,8 @@ class Builder:
         """Write a new generation, unless it would equal the one before."""
         reader = FileReader()
         with ExitStack() as stack:
-            choice = self._choose_channels(changes, previous, reader, stack)
-            channels = choice.channels
-            if previous and (not choice.fits or len(channels) > len(previous.settings.channels)):
+            channels, could_add, fits = self._choose_channels(changes, previous, reader, stack)
+            if previous and (not fits or len(channels) > len(previous.settings.channels)):
                 # What is taken over unread would lack the texts of another channel.
                 walked = changes if changes.scopes is None else self._detector(None).walk()
                 changes, previous = walked.all_new(), None
@@ -159,7 +150,7 @@ class Builder:
                 roots=self._roots,
                 channels=tuple(ChannelSettings.of(one.model, one.embedder) for one in channels),
                 languages=self.request.languages,
-                could_add=choice.could_add,
+                could_add=could_add,
                 with_body=self.request.with_body,
                 analysis=ANALYSIS,
             )
@@ -182,11 +173,8 @@ class Builder:
         previous: OpenedIndex | None,
         reader: FileReader,
         stack: ExitStack,
-    ) -> ChosenChannels:
-        """Open the channels that the index needs with its changed skills."""
-
+    ) -> tuple[list[Channel], bool, bool]:
         def open_channel(model: str) -> Channel:
-            """Load an embedder and open the cache of its vectors."""
             embedder = self.embedders.get(model) or load_embedder(model, device=self.device)
             self.embedders = {**self.embedders, model: embedder}
             cache = EmbeddingCache(self.folder.path, embedder.fingerprint, embedder.dimensions)
@@ -242,7 +230,6 @@ class Builder:
         diagnostics: tuple[Diagnostic, ...] = ()
 
         def save(folder: Path) -> None:
-            """Write all parts that are not kept."""
             nonlocal written, diagnostics
             written = delta.write(folder) if delta else write_full(folder, update, block=self.block)
             diagnostics = self._diagnostics(update)
@@ -260,7 +247,6 @@ class Builder:
         return self._report(name, diagnostics, written)
 
     def _report_unchanged(self, index: OpenedIndex) -> IndexReport:
-        """Report a run that found nothing to do."""
         self.unchanged = index
         if REQUEST_FILE in self._damaged:
             with self._storage_errors():
@@ -271,7 +257,6 @@ class Builder:
     def _report(
         self, generation: str, diagnostics: tuple[Diagnostic, ...], written: Written
     ) -> IndexReport:
-        """Report what the run did."""
         return IndexReport(
             **asdict(written),
             skipped=count_skipped(diagnostics),
@@ -282,7 +267,6 @@ class Builder:
         )
 
     def _diagnostics(self, update: Update) -> tuple[Diagnostic, ...]:
-        """Gather everything worth reporting, by path."""
         changes = update.changes
         reported = update.previous.diagnostics() if update.previous else ()
         found = [*changes.discovery.diagnostics, *changes.diagnostics(reported)]
@@ -302,7 +286,6 @@ class Builder:
 
     @contextmanager
     def _storage_errors(self) -> Iterator[None]:
-        """Turn an error of the system into one that says what to do."""
         try:
             yield
         except OSError as exc:
@@ -316,9 +299,8 @@ class Builder:
         settings, request = index.settings, self.request
         wanted = (self._roots, request.with_body, request.languages, ANALYSIS)
         found = (settings.roots, settings.with_body, settings.languages, settings.analysis)
-        if found != wanted or settings.channels[0].model != request.model:
-            return None
-        if any(model_identity(one.model) != one.model_identity for one in settings.channels):
+        is_other = found != wanted or settings.channels[0].model != request.model
+        if is_other or any(channel.has_changed() for channel in settings.channels):
             return None
         fits = self.keep_channels or channels_fit(
             settings.channels,

@@ -42,11 +42,7 @@ _NOT_AGAIN = frozenset({"folder-unreadable", "link-leaves-root"})
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What came, changed and went, each in order: SKILL.md files by path, or documents by id.
-
-    Attributes:
-        missing_roots: Roots that are gone; their skills do not count as removed.
-    """
+    """What came, changed and went: SKILL.md files by path or documents by id, each in order."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -66,14 +62,11 @@ class Changes:
 
 @dataclass(frozen=True)
 class FileChanges:
-    """The SKILL.md files that were looked at, compared with what was known of them.
+    """The SKILL.md files that were looked at, compared with how they looked before.
 
-    Attributes:
-        known: How the files looked before, by path.
-        is_kept: For each file found, 1 if it has the bytes that were indexed.
-        refused: Files that could not be indexed before and cannot now, by place.
-        scopes: The folders that were looked at; None for all.
-        before: The snapshot that the scopes are a part of, if there was one.
+    `is_kept` is 1 for each file found with the bytes that were indexed; `refused` are files that
+    could not be indexed before and cannot now, by place. `scopes` are the folders that were looked
+    at (None for all), a part of the snapshot `before`, if there was one.
     """
 
     discovery: Discovery
@@ -138,16 +131,20 @@ class FileChanges:
             yield from found.diagnostics
 
     def snapshot(self, generation: str, read: Mapping[str, SeenFile]) -> Snapshot:
-        """Return the state of all that was looked at; `read` are the files that were read.
+        """Return the state of all that was looked at; `read` are the files that were read."""
 
-        What changed just before the look may change once more unseen, so its stat is unknown.
-        """
+        def seen(place: int, path: str) -> SeenFile:
+            if path in read:
+                return read[path]
+            if place in self.refused:
+                return self.refused[place].seen
+            return self.known[path]._replace(stat=stat_of(self.files[place]))
+
         unreadable = {d.path for d in self.discovery.diagnostics if d.code == "folder-unreadable"}
         folders = {path: -1 if path in unreadable else at for path, at in self.discovery.folders}
         paths = [str(file.path) for file in self.files]
-        seen = (read.get(path) or self._seen(place) for place, path in enumerate(paths))
-        looked = Snapshot(generation, folders, SeenFiles.collect(paths, seen))
-        return looked.without_racy(self.seen_at_ns)
+        files = SeenFiles.of(paths, (seen(*one) for one in enumerate(paths)))
+        return Snapshot(generation, folders, files).without_racy(self.seen_at_ns)
 
     def save_snapshot(self, folder: Path, generation: str, read: Mapping[str, SeenFile]) -> None:
         """Save the state of the disk, unless that of folders not looked at is unknown."""
@@ -161,23 +158,12 @@ class FileChanges:
         """Return the same look at the disk compared with nothing."""
         return replace(self, known={}, is_kept=bytearray(len(self.files)), refused={})
 
-    def _seen(self, place: int) -> SeenFile:
-        """Return how a file looks that is kept or refused."""
-        if place in self.refused:
-            return self.refused[place].seen
-        file = self.files[place]
-        return self.known[str(file.path)]._replace(stat=stat_of(file))
-
 
 @dataclass(frozen=True)
 class ChangeDetector:
-    """Finds out what changed on disk since an index was made.
+    """Finds out what changed on disk since an index was made; without one, since `before`.
 
-    Attributes:
-        index: The index; None for an empty one.
-        folder: A folder not to look into: that of the index.
-        most_places: Changed stats after which `by_stat` gives up.
-        before: The state of the disk before, instead of the one that was saved with the index.
+    The folder of the index is not looked into; `by_stat` gives up after `most_places`.
     """
 
     index: OpenedIndex | None
@@ -225,7 +211,6 @@ class ChangeDetector:
 
     @cached_property
     def _other_stats(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The folders and files whose stat differs, one more than `most_places` at most."""
         if self.snapshot is None:
             return (), ()
         folders = tuple(islice(self.snapshot.changed_folders(), self.most_places + 1))
@@ -233,7 +218,6 @@ class ChangeDetector:
         return folders, tuple(files)
 
     def _look_at(self, scopes: tuple[Scope, ...]) -> FileChanges | None:
-        """Look at some folders; None if only a walk can tell."""
         assert self.index is not None
         seen_at_ns = time.time_ns()
         discovery = discover_in(self.roots, scopes, leave_out=self.folder)
@@ -255,11 +239,7 @@ class ChangeDetector:
     def _compare(
         self, discovery: Discovery, known: Mapping[str, SeenFile], seen_at_ns: int
     ) -> FileChanges:
-        """Compare the files found with what is known of them.
-
-        A file whose stat is unchanged is not opened without `verify`; one that could not be indexed
-        before is read again.
-        """
+        """Compare files with what is known of them; those that could not be indexed are read."""
         files = discovery.files
         is_kept = bytearray(len(files))
         refused: dict[int, ReadFile] = {}
@@ -285,9 +265,8 @@ def changed_scopes(
     """Return the folders to look at to find all that a walk over the roots would find.
 
     `known` are all folders of the snapshot; `folders` and `files` those with another stat, gone
-    ones included; `reported` the diagnostics of the walk before; `left_out` a folder not to look
-    into. None if only a walk can tell: links to folders are involved, or a diagnostic would be
-    lost that looking at these folders does not report again.
+    ones included; `reported` the diagnostics of the walk before. None if only a walk can tell:
+    links to folders are involved, or a diagnostic would be lost that is not reported again.
     """
     tops, changed = {str(root.path) for root in roots}, frozenset(folders)
     if not all(path.rpartition("/")[0] in known or path in tops for path in known):
@@ -327,7 +306,6 @@ class _WalkNeededError(Exception):
 
 
 def _unseen(documents: Iterable[Document]) -> dict[str, SeenFile]:
-    """Return indexed files, of which only the hash is known, by path."""
     return {one.path: SeenFile(UNKNOWN_STAT, one.content_hash) for one in documents}
 
 
@@ -346,7 +324,6 @@ def _subfolders(folder: str) -> list[str]:
 
 
 def _scope(roots: Sequence[Root], path: str, *, is_deep: bool) -> Scope:
-    """Return a folder of a root as a scope."""
     place = Path(path)
     inner = max(
         (root for root in roots if place.is_relative_to(root.path)),

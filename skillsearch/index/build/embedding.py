@@ -1,8 +1,7 @@
 """The dense channels of a run of indexing: which there are, and the texts that their caches lack.
 
-While one batch of texts is embedded the next is gathered, and no more, so memory stays flat. An
-embedder uses all cores by itself; not waiting for the reading saves a tenth of the time on a CPU
-and more on a GPU.
+While one batch of texts is embedded the next is gathered, and no more, so memory stays flat. Not
+waiting for the reading saves a tenth of the time on a CPU and more on a GPU.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -50,19 +48,6 @@ class Channel:
     cache: EmbeddingCache
 
 
-class ChosenChannels(NamedTuple):
-    """The open channels of one run.
-
-    Attributes:
-        could_add: Whether a second could be had and is not needed.
-        fits: Whether the embedders are those of the index before.
-    """
-
-    channels: list[Channel]
-    could_add: bool
-    fits: bool
-
-
 def choose_channels(
     request: IndexRequest,
     before: Sequence[ChannelSettings],
@@ -71,12 +56,13 @@ def choose_channels(
     *,
     expected: bool,
     keep: bool,
-) -> ChosenChannels:
+) -> tuple[list[Channel], bool, bool]:
     """Open the channels of the index before, if any, and a second one if the skills need it.
 
     Given the first embedder, `count` counts the skills in languages that a model for English does
     not know, and all skills; it may stop once it is told that such counts are enough. `expected`
-    says whether queries in other languages are; with `keep` no channel is added to those before.
+    are queries in other languages; with `keep` no channel is added. Returns also whether a second
+    could be had and is not needed, and whether the embedders are those of the index before.
     """
     channels = [open_channel(request.model)]
     models = possible_models(request.model, channels[0].embedder.scripts, request.languages)
@@ -110,14 +96,14 @@ def choose_channels(
     wanted = needed(others, size)
     open_up_to(wanted)
     # If a channel is needed and was not added, the next run that may add it looks again.
-    return ChosenChannels(channels, len(models) > 1 and wanted <= len(channels), fits)
+    return channels, len(models) > 1 and wanted <= len(channels), fits
 
 
 class EmbeddingQueue(AbstractContextManager["EmbeddingQueue"]):
     """Embeds the texts of documents for all channels, while the caller goes on reading files.
 
-    Use it as a context manager: leaving it stops the batch under way, `finish` waits for it. It
-    counts the texts that were embedded, and those of them that were cut at the token limit.
+    Leaving it as a context manager stops the batch under way, `finish` waits for it. It counts the
+    texts that were embedded, and those of them that were cut at the token limit.
     """
 
     def __init__(
@@ -128,10 +114,9 @@ class EmbeddingQueue(AbstractContextManager["EmbeddingQueue"]):
         batch: int = BATCH,
         sifted: int = SIFTED,
     ) -> None:
-        """Begin with no texts.
+        """Begin; `progress` is called from another thread, with an extrapolated total.
 
-        `progress` is called from another thread; as long as texts come, the total it is told is
-        extrapolated. `batch` texts are embedded, `sifted` looked up in a cache at once.
+        `batch` texts are embedded, `sifted` looked up in a cache at once.
         """
         self.embedded = self.truncated = 0
         self._channels, self._progress = channels, progress
@@ -151,10 +136,7 @@ class EmbeddingQueue(AbstractContextManager["EmbeddingQueue"]):
         self._executor.shutdown()
 
     def add(self, texts: FieldTexts, share: float) -> None:
-        """Take the texts of a document, after which a `share` of all documents has been read.
-
-        An error of an earlier batch is raised here.
-        """
+        """Take the texts of a document, after which a `share` of all has been read."""
         self._share = share
         for number, (fresh, keys, embedded) in enumerate(
             zip(self._fresh, texts.document.keys, texts.embedded, strict=True)
@@ -195,7 +177,6 @@ class EmbeddingQueue(AbstractContextManager["EmbeddingQueue"]):
                 self._found += 1
 
     def _start(self) -> None:
-        """Embed the missing texts once the batch under way is done."""
         self._wait()
         self._running, self._missing = self._missing, [{} for _ in self._channels]
         if any(self._running):
@@ -207,7 +188,6 @@ class EmbeddingQueue(AbstractContextManager["EmbeddingQueue"]):
             self._job = None
 
     def _embed(self, batches: Sequence[Mapping[bytes, str]]) -> None:
-        """Embed a batch for each channel."""
         for channel, batch in zip(self._channels, batches, strict=True):
             keys = list(batch)
             for result in channel.embedder.embed_stream(list(batch.values())):
@@ -224,10 +204,7 @@ class EmbeddingQueue(AbstractContextManager["EmbeddingQueue"]):
 
 
 def lacking_vectors(documents: Sequence[Document], caches: Sequence[EmbeddingCache]) -> list[bool]:
-    """Return for each document whether one of its vectors is missing or damaged, by reading all.
-
-    There is one cache for each dense channel.
-    """
+    """Return for each document whether a channel's cache lacks one of its vectors intact."""
     found = np.zeros(len(documents), np.bool_)
     for number, cache in enumerate(caches):
         keys = [keys_of(document, number) for document in documents]

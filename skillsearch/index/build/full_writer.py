@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,11 +16,10 @@ from skillsearch.index.build.embedding import Channel, EmbeddingQueue
 from skillsearch.index.build.reading import FileReader
 from skillsearch.index.chunk_index import ChunkWriter, term_set
 from skillsearch.index.corpus import (
-    FULL,
-    METADATA,
     Corpus,
     IndexSettings,
     OpenedIndex,
+    lexical_names,
     save_shadowed,
 )
 from skillsearch.index.dense.vectors import DenseWriter
@@ -42,10 +41,7 @@ _VECTORS = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Changes to be written, and the index before them, if there is one.
-
-    The channels are those of the settings, open; the reader remembers what it found.
-    """
+    """Changes to be written to an index, if there is one, and the open channels."""
 
     changes: FileChanges
     previous: OpenedIndex | None
@@ -53,11 +49,6 @@ class Update:
     channels: Sequence[Channel]
     reader: FileReader
     progress: Progress
-
-    @property
-    def roots(self) -> list[str]:
-        """The paths of the roots, in order of precedence."""
-        return [str(root.path) for root in self.settings.roots]
 
     def texts(self, file: SkillFile, place: int | None = None) -> FieldTexts | None:
         """Read a file, given its place among the files found; None if it cannot be indexed."""
@@ -79,10 +70,7 @@ class Written:
 
 
 def write_full(folder: Path, update: Update, *, block: int = BLOCK) -> Written:
-    """Write all files in order of their ids as one segment, in memory that stays flat.
-
-    Raises KeyError if a vector was lost meanwhile.
-    """
+    """Write all files in order of their ids as one segment; a KeyError if a vector was lost."""
     files, is_kept = update.changes.files, update.changes.is_kept
     corpus = update.previous.corpus if update.previous else None
     matches = _matches(files, corpus)
@@ -106,50 +94,49 @@ def write_full(folder: Path, update: Update, *, block: int = BLOCK) -> Written:
                     update.progress("read", place + 1, len(files))
             queue.finish()
         writer.finish()
-    save_shadowed(folder, update.roots, with_body=update.settings.with_body)
+    save_shadowed(folder, update.settings)
     return Written(writer.size, writer.reused, queue.embedded, removed, queue.truncated)
 
 
 class SegmentWriter(AbstractContextManager["SegmentWriter"]):
-    """Writes a segment of new documents and of documents taken over from another corpus.
+    """Writes a segment of new documents and of documents taken over from the index before.
 
-    Vectors come last, from the caches; until then only their keys are kept. Use it as a context
-    manager: leaving it closes the files, finished or not. Its `size` counts all documents so far,
-    `reused` those that were taken over.
+    Vectors come last, from the caches; until then only their keys are kept. Leaving it as a context
+    manager closes the files, finished or not. Its `size` counts all documents so far, `reused`
+    those that were taken over.
     """
 
-    def __init__(self, folder: Path, update: Update) -> None:
-        """Begin to write; the other corpus is that of the index before the update."""
+    def __init__(
+        self, folder: Path, update: Update, prefix: str = "", *, beside_codes: bool = False
+    ) -> None:
+        """Begin to write files with a prefix; `beside_codes` is that of a `DenseWriter`."""
         self.size = self.reused = 0
-        self._folder = folder
+        self._folder, self._prefix, self._beside_codes = folder, prefix, beside_codes
         self._caches = [channel.cache for channel in update.channels]
         self._before = update.previous.corpus if update.previous else None
         self._with_body = update.settings.with_body
         size = self._before.documents.size if self._before else 0
         self._renumber = np.full(size, -1, np.int32)
-        self._documents = DocumentWriter(folder)
-        self._fields = {
-            name: LexicalWriter(folder, name) for name in (METADATA, FULL)[: 1 + self._with_body]
-        }
-        self._chunks = ChunkWriter(folder, self._caches[0].dimensions)
-        self._open_files = ExitStack()
-        self._open_files.callback(self._documents.close)
-        self._open_files.callback(self._chunks.close)
+        self._documents = DocumentWriter(folder, prefix)
+        names = lexical_names(with_body=self._with_body)
+        self._fields = [LexicalWriter(folder, f"{prefix}{name}") for name in names]
+        self._chunks = ChunkWriter(folder, self._caches[0].dimensions, prefix)
         self._keys = [(bytearray(), bytearray()) for _ in self._caches]
         self._chunk_keys = bytearray()
 
     def __exit__(self, *error: object) -> None:
-        self._open_files.close()
+        self._documents.close()
+        self._chunks.close()
 
     def add(self, texts: FieldTexts) -> None:
         """Write a new document, whose id follows those written before."""
-        for name, writer in self._fields.items():
-            writer.add(self.size, texts.metadata_terms if name == METADATA else texts.full_terms)
+        for writer, terms in zip(self._fields, (texts.metadata_terms, texts.full_terms)):  # noqa: B905 (maybe only metadata)
+            writer.add(self.size, terms)
         self._chunks.add(self.size, [term_set(chunk.terms) for chunk in texts.chunks])
         self._add(texts.document)
 
     def keep(self, number: int, document: Document) -> None:
-        """Take over a document by its number in the other corpus; ids ascend as in `add`."""
+        """Take over a document by its number in the index before; ids ascend as in `add`."""
         assert self._before is not None
         self._renumber[number] = self.size
         chunks, place = self._before.chunks_of(number)
@@ -158,15 +145,16 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
         self.reused += 1
         self._add(document)
 
-    def finish(self) -> None:
-        """Write the rest; raises KeyError if a vector is in none of the caches."""
+    def finish(self, *, compact: bool = True) -> None:
+        """Write the rest, a KeyError if a vector is lost; `compact` the caches to this segment."""
         self._documents.finish()
-        for name, writer in self._fields.items():
-            if self._before and self.reused:
-                full = self._before.lexical_full
-                field = self._before.lexical_metadata if name == METADATA or full is None else full
-                for first, segment in numbered(field.segments):
-                    writer.take_over(segment, self._renumber[first : first + segment.size])
+        for number, writer in enumerate(self._fields):
+            for first, segment in numbered(
+                self._before.lexical[number].segments if self._before else ()
+            ):
+                renumber = self._renumber[first : first + segment.size]
+                if (renumber >= 0).any():
+                    writer.take_over(segment, renumber)
             writer.finish(self.size)
         chunk_keys = _words(self._chunk_keys)
         for begin in range(0, len(chunk_keys), _VECTORS):
@@ -176,18 +164,23 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
             metadata, bodies = map(_words, self._keys[number])
             with_body = embeds_body(number, with_body=self._with_body)
             dense = DenseWriter(
-                self._folder, f"dense-{number}", cache.dimensions, self.size, with_body=with_body
+                self._folder,
+                f"{self._prefix}dense-{number}",
+                cache.dimensions,
+                self.size,
+                with_body=with_body,
+                beside_codes=self._beside_codes,
             )
             for begin in range(0, self.size, _VECTORS):
                 block = slice(begin, begin + _VECTORS)
                 body = cache.matrix(bodies[block]) if with_body else None
                 dense.add(cache.matrix(metadata[block]), body)
             dense.finish()
-            others = [] if number else [chunk_keys]
-            cache.compact(np.concatenate([metadata, bodies, *others]))
+            if compact:
+                others = [] if number else [chunk_keys]
+                cache.compact(np.concatenate([metadata, bodies, *others]))
 
     def _add(self, document: Document) -> None:
-        """Write what every document has."""
         self._documents.add(document)
         for (metadata, bodies), keys in zip(self._keys, document.keys, strict=True):
             metadata += bytes.fromhex(keys[0])

@@ -64,11 +64,7 @@ def stat_of(file: SkillFile) -> FileStat:
 
 
 class FileReader:
-    """Reads files, and keeps the first skills so that they need not be read twice.
-
-    Attributes:
-        seen: How the files that were read look, by path.
-    """
+    """Reads files, and keeps the first skills; `seen` is how the files look, by path."""
 
     def __init__(self) -> None:
         self.seen: dict[str, SeenFile] = {}

@@ -1,8 +1,7 @@
 """The stat of every folder and SKILL.md when they were last compared with the index.
 
-A folder's modification time changes when an entry is added, removed or renamed in it, and a
-file's stat when it is written. While all of them are as recorded here, nothing has to be listed,
-opened or hashed.
+A folder's modification time changes when an entry is added, removed or renamed in it. While all
+are as recorded here, nothing has to be listed, opened or hashed.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -39,13 +38,7 @@ _HAS_HASH, _IS_INDEXED = 1, 2
 
 
 class SeenFile(NamedTuple):
-    """A SKILL.md as it was seen.
-
-    Attributes:
-        stat: Its stat.
-        content_hash: sha256 of its bytes, hexadecimal; empty if it could not be read.
-        is_indexed: False if it could not be indexed.
-    """
+    """A SKILL.md as it was seen, with the sha256 of its bytes, empty if it could not be read."""
 
     stat: FileStat
     content_hash: str
@@ -59,17 +52,10 @@ class SeenFiles(Mapping[str, SeenFile]):
         """Take the paths and a row for each; a ValueError unless there are as many."""
         if len(paths) != len(rows):
             raise ValueError(f"{len(rows)} rows are not {len(paths)} files")
-        self._paths, self.rows = paths, rows
+        self.paths, self.rows = paths, rows
 
     @classmethod
-    def of(cls, files: Mapping[str, SeenFile]) -> SeenFiles:
-        """Return files as columns."""
-        if isinstance(files, SeenFiles):
-            return files
-        return cls.collect(list(files), files.values())
-
-    @classmethod
-    def collect(cls, paths: list[str], files: Iterable[SeenFile]) -> SeenFiles:
+    def of(cls, paths: list[str], files: Iterable[SeenFile]) -> SeenFiles:
         """Take the files of some paths one after another."""
         rows = (
             (
@@ -83,13 +69,13 @@ class SeenFiles(Mapping[str, SeenFile]):
         return cls(paths, np.fromiter(rows, _ROW, len(paths)))
 
     def __len__(self) -> int:
-        return len(self._paths)
+        return len(self.paths)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._paths)
+        return iter(self.paths)
 
     def __getitem__(self, path: str) -> SeenFile:
-        size, mtime_ns, inode, digest, kind = self.rows[self._places[path]].item()
+        size, mtime_ns, inode, digest, kind = self.rows[self.places[path]].item()
         return SeenFile(
             FileStat(size, mtime_ns, inode) if size != UNKNOWN_STAT.size else UNKNOWN_STAT,
             digest.hex() if kind & _HAS_HASH else "",
@@ -97,57 +83,18 @@ class SeenFiles(Mapping[str, SeenFile]):
         )
 
     @cached_property
-    def _places(self) -> dict[str, int]:
-        return {path: place for place, path in enumerate(self._paths)}
-
-    def changed(self) -> Iterator[str]:
-        """Yield the files whose stat differs, deleted ones included."""
-        look = os.stat  # twice as fast as Path.stat
-        columns: Iterator[Any] = (self.rows[name].copy() for name in FileStat._fields)
-        stats = (memoryview(column) for column in columns)
-        for path, size, mtime_ns, inode in zip(self._paths, *stats, strict=True):
-            try:
-                now = look(path)
-            except OSError:
-                yield path
-                continue
-            if now.st_mtime_ns != mtime_ns or now.st_size != size or now.st_ino != inode:
-                yield path
-
-    def without_racy(self, seen_at_ns: int) -> SeenFiles:
-        """Return these files; those whose stat is racy at a time get an unknown one."""
-        rows = self.rows.copy()
-        mtimes_ns: Any = rows["mtime_ns"]
-        racy = is_racy(mtimes_ns, seen_at_ns)
-        for name, value in UNKNOWN_STAT._asdict().items():
-            rows[name][racy] = value % _INODES if name == "inode" else value
-        return SeenFiles(self._paths, rows)
-
-    def amended(self, gone: Callable[[str], bool], newer: SeenFiles) -> SeenFiles:
-        """Return these files without those that are gone, and with others added or replaced."""
-        replaced = newer._places
-        kept = [
-            place
-            for place, path in enumerate(self._paths)
-            if path not in replaced and not gone(path)
-        ]
-        paths = [*(self._paths[place] for place in kept), *newer]
-        return SeenFiles(paths, np.concatenate([self.rows[kept], newer.rows]))
+    def places(self) -> dict[str, int]:
+        """The row of each path."""
+        return {path: place for place, path in enumerate(self.paths)}
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All folders and SKILL.md files below some roots.
-
-    Attributes:
-        generation: The index generation that was made of them.
-        folders: Modification time in nanoseconds of each folder that was listed, by path.
-        files: Every SKILL.md by path, including those that could not be indexed.
-    """
+    """The time of each folder and every SKILL.md below some roots, by path, for a generation."""
 
     generation: str
     folders: Mapping[str, int]
-    files: Mapping[str, SeenFile]
+    files: SeenFiles
 
     def is_current(self) -> bool:
         """Return whether every folder and file still has its recorded stat."""
@@ -155,7 +102,7 @@ class Snapshot:
 
     def changed_folders(self) -> Iterator[str]:
         """Yield the folders whose time differs, deleted ones included."""
-        look = os.stat
+        look = os.stat  # twice as fast as Path.stat
         for path, mtime_ns in self.folders.items():
             try:
                 is_same = look(path).st_mtime_ns == mtime_ns
@@ -166,7 +113,17 @@ class Snapshot:
 
     def changed_files(self) -> Iterator[str]:
         """Yield the files whose stat differs, deleted ones included."""
-        return SeenFiles.of(self.files).changed()
+        look = os.stat
+        columns: Iterator[Any] = (self.files.rows[name].copy() for name in FileStat._fields)
+        stats = (memoryview(column) for column in columns)
+        for path, size, mtime_ns, inode in zip(self.files, *stats, strict=True):
+            try:
+                now = look(path)
+            except OSError:
+                yield path
+                continue
+            if now.st_mtime_ns != mtime_ns or now.st_size != size or now.st_ino != inode:
+                yield path
 
     def without_racy(self, seen_at_ns: int) -> Snapshot:
         """Return this snapshot with unknown stats for what changed just before `seen_at_ns`."""
@@ -174,14 +131,21 @@ class Snapshot:
             path: UNKNOWN_STAT.mtime_ns if is_racy(mtime, seen_at_ns) else mtime
             for path, mtime in self.folders.items()
         }
-        files = SeenFiles.of(self.files).without_racy(seen_at_ns)
-        return Snapshot(self.generation, folders, files)
+        rows = self.files.rows.copy()
+        mtimes_ns: Any = rows["mtime_ns"]
+        racy = is_racy(mtimes_ns, seen_at_ns)
+        for name, value in UNKNOWN_STAT._asdict().items():
+            rows[name][racy] = value % _INODES if name == "inode" else value
+        return Snapshot(self.generation, folders, SeenFiles(self.files.paths, rows))
 
     def amended(self, scopes: Sequence[Scope], newer: Snapshot) -> Snapshot:
         """Return this snapshot with what is below some folders replaced by a newer snapshot."""
         is_deep_in = inside(scope for scope in scopes if scope.is_deep)
         folders = {path: at for path, at in self.folders.items() if not is_deep_in(path)}
-        files = SeenFiles.of(self.files).amended(inside(scopes), SeenFiles.of(newer.files))
+        is_gone, paths, replaced = inside(scopes), self.files.paths, newer.files.places
+        kept = [at for at, one in enumerate(paths) if one not in replaced and not is_gone(one)]
+        rows = np.concatenate([self.files.rows[kept], newer.files.rows])
+        files = SeenFiles([*(paths[at] for at in kept), *newer.files], rows)
         return Snapshot(newer.generation, folders | dict(newer.folders), files)
 
     def save(self, folder: Path) -> None:
@@ -190,7 +154,7 @@ class Snapshot:
             "\0".join(self.folders).encode("utf-8", "surrogatepass"),
             "\0".join(self.files).encode("utf-8", "surrogatepass"),
             np.array(list(self.folders.values()), "<i8").tobytes(),
-            SeenFiles.of(self.files).rows.tobytes(),
+            self.files.rows.tobytes(),
         )
         header = {"generation": self.generation, "sizes": list(map(len, parts))}
         data = b"".join((json.dumps(header).encode(), b"\n", *parts))
@@ -225,5 +189,4 @@ class Snapshot:
 
 
 def _split(joined: bytes) -> list[str]:
-    """Split a column of paths."""
     return joined.decode("utf-8", "surrogatepass").split("\0") if joined else []

@@ -7,15 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from skillsearch.embedders.embedder import (
-    load_embedder,
-    model_identity,
-    multilingual_is_installed,
-)
+from skillsearch.embedders.embedder import load_embedder, model_identity, multilingual_is_installed
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.environ import install_extra, speaks_english
 from skillsearch.errors import EmbedderError, MissingDependencyError
-from skillsearch.index.documents import KNOWN, Document
 from skillsearch.types import JsonValue, Languages
 
 # Model spec of the second channel.
@@ -77,14 +72,6 @@ def expects_others(folder: Path) -> bool:
     return not speaks_english() or (folder / ASKED).exists()
 
 
-def count_needed(
-    models: Sequence[str], languages: Languages, documents: Sequence[Document], *, expected: bool
-) -> int:
-    """Return how many of the `possible_models` an index of some documents needs."""
-    others = sum(document.fluency < KNOWN for document in documents)
-    return count_needed_by(models, languages, others, len(documents), expected=expected)
-
-
 def count_needed_by(
     models: Sequence[str], languages: Languages, others: int, size: int, *, expected: bool
 ) -> int:
@@ -121,7 +108,6 @@ class QueryEmbedders:
     def __init__(
         self, loaded: Mapping[str, Embedder] | None = None, *, device: str | None = None
     ) -> None:
-        """Begin with the embedders that are loaded already; load others onto a device."""
         self.loaded = dict(loaded or {})
         self._device = device
         self.is_quiet = False

@@ -63,10 +63,7 @@ class DenseFields:
     def nearest_to_each(
         self, queries: NDArray[np.float32], k: int, excluded: NDArray[np.int64]
     ) -> list[NDArray[np.int64]]:
-        """Return the k documents nearest to each query by both fields, ascending.
-
-        An exact scan is one matrix product; a scan of codes costs the same for many as for one.
-        """
+        """Return the k documents nearest to each query by both fields, ascending."""
         if self.codes:
             return [self._nearest(self.codes, query, k, excluded) for query in queries]
         near = as_floats(self.metadata) @ queries.T

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 # Terms in a run, repeats included: some 100 MB while it is sorted.
 RUN_TERMS = 1 << 22
-# Terms kept in a list, which is fastest to append to, before they go into an array.
-_PACKED_TERMS = 1 << 16
 # For the place of a document in its run, sorted below the rank of a term.
 _PLACE_BITS = 32
 _LEAST_MEAN_LENGTH = 1e-9
@@ -123,9 +121,7 @@ class LexicalWriter:
 
     def __init__(self, folder: Path, name: str, *, run_terms: int = RUN_TERMS) -> None:
         """Prepare to write ``NAME-*.npy``; a run ends after `run_terms` terms."""
-        self._prefix = folder / name
-        self._run_terms = run_terms
-        self._packed_terms = min(_PACKED_TERMS, run_terms)
+        self._prefix, self._run_terms = folder / name, run_terms
         self._runs: list[SpilledRun | OldRun] = []
         self._lengths: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
         self._start_run()
@@ -134,15 +130,11 @@ class LexicalWriter:
         """Count the terms of a document, numbered upwards; frequencies are cut at 65,535."""
         if not terms:
             return
-        self._waiting.extend(map(self._numbers.__getitem__, terms))
+        self._terms.extend(map(self._numbers.__getitem__, terms))
         self._documents.append(document)
         self._sizes.append(len(terms))
-        if len(self._waiting) >= self._packed_terms:
-            self._terms.append(np.array(self._waiting, np.int32))
-            self._held += len(self._waiting)
-            self._waiting.clear()
-            if self._held >= self._run_terms:
-                self._end_run()
+        if len(self._terms) >= self._run_terms:
+            self._end_run()
 
     def take_over(self, segment: LexicalSegment, renumber: NDArray[np.int32]) -> None:
         """Take the postings of a segment, readable until `finish`; new numbers or -1 for none."""
@@ -190,20 +182,15 @@ class LexicalWriter:
 
     def _start_run(self) -> None:
         self._numbers: defaultdict[str, int] = defaultdict(count().__next__)
-        self._waiting: list[int] = []
-        self._terms: list[NDArray[np.int32]] = []
-        self._held = 0
-        self._documents, self._sizes = array("i"), array("i")
+        self._terms, self._documents, self._sizes = array("i"), array("i"), array("i")
 
     def _end_run(self) -> None:
-        """Sort the terms gathered so far, count equal ones and spill the postings."""
-        self._terms.append(np.array(self._waiting, np.int32))
         documents = np.array(self._documents, np.int32)
         hashes = np.fromiter(map(term_hash, self._numbers), np.uint64, len(self._numbers))
         order = np.argsort(hashes)
         ranks = np.empty(len(order), np.uint64)
         ranks[order] = np.arange(len(order), dtype=np.uint64)
-        packed = ranks[np.concatenate(self._terms)]
+        packed = ranks[np.frombuffer(self._terms, np.int32)]
         packed <<= np.uint64(_PLACE_BITS)
         packed |= np.repeat(np.arange(len(documents), dtype=np.uint64), self._sizes)
         self._start_run()

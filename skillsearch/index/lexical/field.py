@@ -44,12 +44,9 @@ _LARGE_BLOCK, _SMALL_BLOCK = 512, 32
 class TermWeights:
     """The distinct terms of a query, weighed by a field, in the order of the query.
 
-    Attributes:
-        repeats: How often each term occurs in the query.
-        idf: Weight of each term, 0 for those that no document has.
-        rows: Row of each term in each segment, -1 if the segment lacks it.
-        known_score: The most that the known terms can contribute to a score.
-        unknown_score: What terms that no document has would contribute as the rarest of all.
+    The `idf` is 0 for terms that no document has; `rows` are those of each term in each segment, -1
+    if it lacks the term. `known_score` is the most that the known terms can contribute to a score,
+    `unknown_score` what terms that no document has would contribute as the rarest of all.
     """
 
     terms: tuple[str, ...]

@@ -37,11 +37,8 @@ class LexicalStatistics:
 class LexicalSegment(ArrayTable):
     """One field of a segment: postings by term, hashes and documents ascending.
 
-    Attributes:
-        starts: Where each term's postings begin, and where the last's end.
-        peaks: Highest saturation among each term's postings.
-        lengths: Number of terms of each document.
-        statistics: Mean length and mean idf of this segment by itself.
+    `peaks` are the highest saturation among each term's postings, `lengths` the number of terms of
+    each document, `statistics` mean length and mean idf of this segment by itself.
     """
 
     hashes: NDArray[np.uint64]

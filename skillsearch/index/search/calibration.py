@@ -94,12 +94,9 @@ _LOWEST = -700.0
 class Calibration:
     """The fitted numbers of both steps; coefficients are log-odds per unit.
 
-    Attributes:
-        weights: Weight of each ranking feature, not negative.
-        slope: Log-odds that a candidate loses per unit that its ranking sum is behind the best.
-        slope_multilingual: The same if the second channel judges the best candidate.
-        threshold: Lowest score that is a hit, unless the caller says otherwise.
-        language: Of each of `LANGUAGE_FEATURES`, and ``intercept``.
+    The weights of the ranking features are not negative. The `slope` is what a candidate loses per
+    unit that its ranking sum is behind the best; the second is for a best candidate that the second
+    channel judges. `language` has each of `LANGUAGE_FEATURES`, and ``intercept``.
     """
 
     weights: Mapping[str, float]

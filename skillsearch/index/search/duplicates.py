@@ -94,7 +94,6 @@ def _known_channel(corpus: Corpus, *numbers: int) -> DenseChannel:
 
 
 def _say_the_same(corpus: Corpus, one: int, other: int) -> bool:
-    """Return whether the metadata of two documents is as good as equal."""
     if corpus.documents[one].keys[-1][0] == corpus.documents[other].keys[-1][0]:
         return True
     if not corpus.dense:

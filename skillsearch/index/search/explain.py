@@ -29,10 +29,10 @@ def explain(
     document = int(candidates.documents[row])
     language = corpus.documents[document].language
     heading, snippet = best_section(body, query.weights[-1].known_idf(), language)
-    metadata = corpus.lexical_metadata.held_terms(query.weights[0], document)
+    metadata = corpus.lexical[0].held_terms(query.weights[0], document)
     matched = {"metadata": tuple(metadata)}
-    if corpus.lexical_full is not None:  # The terms that are in the body alone.
-        full = corpus.lexical_full.held_terms(query.weights[-1], document)
+    if len(corpus.lexical) > 1:  # The terms that are in the body alone.
+        full = corpus.lexical[1].held_terms(query.weights[-1], document)
         matched["body"] = tuple(term for term in full if term not in metadata)
     return Explanation(
         features=dict(zip(FEATURES, candidates.features[row].tolist(), strict=True)),
@@ -85,7 +85,6 @@ def channel_votes(query: QueryForm, index: OpenedIndex) -> tuple[ChannelVote, ..
 
 
 def _why_alone(known: frozenset[str] | None, trust: float) -> str:
-    """Say why the only dense channel is trusted so far: by the letters of the query alone."""
     if known is None:
         return "it reads every script"
     scripts = ", ".join(sorted(known))
@@ -96,7 +95,6 @@ def _why_alone(known: frozenset[str] | None, trust: float) -> str:
 
 
 def _seen(query: QueryForm, overlap: float) -> str:
-    """Say what tells the language of a query."""
     if query.language:
         return f"the words and letters are {language_name(query.language)}"
     letters = language_features(query.text, "", overlap)["other_letters"]

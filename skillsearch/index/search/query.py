@@ -13,7 +13,7 @@ from skillsearch.embedders.embedding import embed
 from skillsearch.index.corpus import Corpus, OpenedIndex
 from skillsearch.index.dense.channels import QueryEmbedders
 from skillsearch.index.documents import is_english
-from skillsearch.index.lexical.field import LexicalField, TermWeights
+from skillsearch.index.lexical.field import TermWeights
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.text.languages import language_of
 from skillsearch.text.scripts import readable, trust
@@ -32,10 +32,7 @@ MIXED_SHARE = 0.3
 
 @dataclass(frozen=True, slots=True)
 class QueryView:
-    """A query as the embedder of one dense channel sees it: the text it gets, if any.
-
-    The vector is zero if nothing was embedded; `trust` is 0 if the channel has no vote.
-    """
+    """What one dense channel gets of a query: zero if nothing; `trust` is 0 without a vote."""
 
     vector: NDArray[np.float32]
     trust: float
@@ -56,15 +53,9 @@ class QueryForm:
     weights: tuple[TermWeights, ...] = ()
 
 
-def lexical_fields(corpus: Corpus) -> tuple[LexicalField, ...]:
-    """Return the metadata field, and the full field unless only metadata is indexed."""
-    full = corpus.lexical_full
-    return (corpus.lexical_metadata,) if full is None else (corpus.lexical_metadata, full)
-
-
 def weigh_terms(corpus: Corpus, counts: Counter[str]) -> tuple[TermWeights, ...]:
-    """Weigh the terms of a query in each of the `lexical_fields`."""
-    return tuple(field.weigh(counts) for field in lexical_fields(corpus))
+    """Weigh the terms of a query in each lexical field."""
+    return tuple(field.weigh(counts) for field in corpus.lexical)
 
 
 def shares_of_trust(
@@ -105,10 +96,7 @@ def trusts(p_english: float, other_share: float) -> tuple[float, float]:
 
 
 def analyse_queries(
-    texts: Sequence[str],
-    index: OpenedIndex,
-    calibration: Calibration,
-    embedders: QueryEmbedders,
+    texts: Sequence[str], index: OpenedIndex, calibration: Calibration, embedders: QueryEmbedders
 ) -> list[QueryForm]:
     """Split queries into terms and embed them, all texts of a channel together.
 

@@ -17,7 +17,7 @@ from skillsearch.index.search.calibration import (
     Calibration,
     size_evidence,
 )
-from skillsearch.index.search.query import QueryForm, lexical_fields, shares_of_trust
+from skillsearch.index.search.query import QueryForm, shares_of_trust
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import without
 from skillsearch.types import System
@@ -63,10 +63,7 @@ class Scored:
 
 
 def find_candidates(
-    corpus: Corpus,
-    queries: Sequence[QueryForm],
-    n: int,
-    excluded: NDArray[np.int64] = NOTHING,
+    corpus: Corpus, queries: Sequence[QueryForm], n: int, excluded: NDArray[np.int64] = NOTHING
 ) -> list[Candidates]:
     """Take the documents that are best in some channel for each weighed query, with all features.
 
@@ -101,11 +98,8 @@ def _candidates(
     near: list[NDArray[np.int64]],
 ) -> Candidates:
     """Join the pools of all channels; `near` are those of the dense ones."""
-    fields = lexical_fields(corpus)
-    matches = [
-        field.best(weights, k, left_out)
-        for field, weights in zip(fields, query.weights, strict=True)
-    ]
+    weighed = list(zip(corpus.lexical, query.weights, strict=True))
+    matches = [field.best(weights, k, left_out) for field, weights in weighed]
     named = np.array(corpus.documents.named(query.text), np.int64)
     pools = [*(found.documents for found in matches), *near]
     if corpus.documents.searched_size <= k:
@@ -189,7 +183,7 @@ def find_evidence(
         known_alone *= (known + unknown) / (known + foreign * unknown)
     rarest = [
         max(field.held_terms(weights, document).values(), default=0.0) / field.rarest_idf
-        for field, weights in zip(lexical_fields(corpus), query.weights, strict=True)
+        for field, weights in zip(corpus.lexical, query.weights, strict=True)
     ]
     evidence = {name: named[name] for name in EVIDENCE if name in named}
     return evidence | {
@@ -238,12 +232,8 @@ def _union(pools: list[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def _name_match(
-    store: DocumentStore,
-    query: QueryForm,
-    documents: NDArray[np.int64],
-    named: NDArray[np.int64],
+    store: DocumentStore, query: QueryForm, documents: NDArray[np.int64], named: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return how much the query looks like each document's name, 0 to 1."""
     match = np.isin(documents, named).astype(np.float64) if len(named) else np.zeros(len(documents))
     if len(query.counts) <= _NAME_QUERY_TERMS and len(query.text.split()) <= _NAME_QUERY_TERMS:
         wanted = _triples(query.text)

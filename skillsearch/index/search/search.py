@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
@@ -15,7 +15,7 @@ from skillsearch.index.corpus import Corpus, OpenedIndex
 from skillsearch.index.names import read_skill
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.search.duplicates import collapse, shadowed_copies
-from skillsearch.index.search.query import QueryForm, shares_of_trust, weigh_terms
+from skillsearch.index.search.query import QueryForm, shares_of_trust
 from skillsearch.index.search.ranker import Candidates, find_candidates, score
 from skillsearch.setting_values import MAX_N
 from skillsearch.types import SYSTEMS, ChannelVote, Hit, SearchResult, System
@@ -70,8 +70,8 @@ class SearchRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
-    """What all queries of a batch share: any of their requests, roots in order of precedence."""
+class Search:
+    """What the queries of a batch share: any of their requests, roots in order of precedence."""
 
     request: SearchRequest
     corpus: Corpus
@@ -99,13 +99,12 @@ class _Search:
         rows = scored.best[accepted[scored.best]]
         groups = collapse(corpus, candidates.documents[rows], request.n, self.roots)
         rows = rows[[place for place, _ in groups]]
-        hits = []
-        for rank, (row, chunk) in enumerate(
-            zip(rows.tolist(), self._chunks(form, candidates.documents[rows]), strict=True)
-        ):
+        hits: list[Hit] = []
+        chunks = self._chunks(form, candidates.documents[rows])
+        for row, chunk, (_, others) in zip(rows.tolist(), chunks, groups, strict=True):
             number = int(candidates.documents[row])
             document = documents[number]
-            others = (*groups[rank][1], *shadowed_copies(corpus, number))
+            copies = (*others, *shadowed_copies(corpus, number))
             why = None
             if request.explain:
                 from skillsearch.index.search.explain import explain
@@ -117,14 +116,14 @@ class _Search:
                 why = explain(corpus, form, candidates, scored, row, calibration, body)
             hits.append(
                 Hit(
-                    rank=rank + 1,
+                    rank=len(hits) + 1,
                     name=document.name,
                     description=document.description,
                     score=float(scores[row]),
                     path=document.path,
                     root=document.root,
                     doc_id=document.doc_id,
-                    duplicates=tuple(documents[other].path for other in others),
+                    duplicates=tuple(documents[copy].path for copy in copies),
                     chunk=chunk,
                     explain=why,
                 )
@@ -134,9 +133,9 @@ class _Search:
     def _chunks(self, form: QueryForm, numbers: NDArray[np.int64]) -> list[str]:
         """Return the id of the chunk of each document that fits the query best, or nothing."""
         corpus = self.corpus
-        if corpus.lexical_full is None:
+        if len(corpus.lexical) == 1:
             return [""] * len(numbers)
-        shares = term_shares(corpus.lexical_full, form.weights[-1])
+        shares = term_shares(corpus.lexical[1], form.weights[1])
         trusted, _, _ = shares_of_trust(corpus, form, numbers)
         found = []
         for number, trust in zip(numbers.tolist(), trusted.tolist(), strict=True):
@@ -160,8 +159,7 @@ def answer(
         return [SearchResult(one.query, one.cut(calibration), (), True, 0.0) for one in requests]
     request = requests[0]
     cut, with_votes = request.cut(calibration), request.explain and request.system == "hybrid"
-    roots = [str(root.path) for root in opened.settings.roots]
-    hits = _Search(request, opened.corpus, calibration, roots).hits(forms)
+    hits = Search(request, opened.corpus, calibration, opened.settings.root_paths).hits(forms)
     results = []
     for form, found in zip(forms, hits, strict=True):
         votes: tuple[ChannelVote, ...] = ()
@@ -171,15 +169,3 @@ def answer(
             votes = channel_votes(form, opened)
         results.append(SearchResult(form.text, cut, found, not found, 0.0, votes))
     return results
-
-
-def run(
-    request: SearchRequest,
-    corpus: Corpus,
-    form: QueryForm,
-    calibration: Calibration,
-    roots: Sequence[str],
-) -> tuple[Hit, ...]:
-    """Return the hits in a corpus for a query that was analysed without it or with another."""
-    weighed = replace(form, weights=weigh_terms(corpus, form.counts))
-    return _Search(request, corpus, calibration, roots).hits([weighed])[0]

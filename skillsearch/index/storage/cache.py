@@ -33,19 +33,8 @@ from skillsearch import config, errors
 from skillsearch.config import Settings, cache_dir
 from skillsearch.files import own_folder
 from skillsearch.files.atomic_files import is_record, sync_file, sync_folder, write_atomically
-from skillsearch.index.storage.generation_parts import (
-    EVERYTHING,
-    REREAD_BYTES,
-    DamageGuard,
-    Part,
-    damaged_parts,
-    describe_damage,
-    describe_parts,
-    different_parts,
-    share_parts,
-    trust_parts,
-    trusted_parts,
-)
+from skillsearch.index.storage import generation_parts
+from skillsearch.index.storage.generation_parts import DamageGuard, Part, damaged_parts
 from skillsearch.text.safe_text import listed
 from skillsearch.types import JsonValue
 
@@ -86,7 +75,7 @@ class Generation:
     def has_damage(self, kept: Collection[str] = ()) -> bool:
         """Hash all parts except those `kept`, and return whether any is damaged."""
         read = {name: part for name, part in self.parts.items() if name not in kept}
-        return bool(different_parts(self.folder, read))
+        return bool(generation_parts.different_parts(self.folder, read))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +119,7 @@ class IndexFolder:
             generation = self._described(self._current())
             damaged = damaged_parts(generation.folder, generation.parts)
             if damaged:
-                raise errors.CacheError(describe_damage(self.path, damaged))
+                raise errors.CacheError(generation_parts.describe_damage(self.path, damaged))
             return generation
 
         return self.settled(checked)
@@ -146,20 +135,18 @@ class IndexFolder:
                     raise
 
     def damage(self, *, everything: bool) -> tuple[str, ...]:
-        """Hash files of the index again, whatever their stat, and return the names of damaged ones.
-
-        Unless `everything` is set, only the parts that were hashed longest ago are.
-        """
+        """Hash files again, `everything` or the parts hashed longest ago; return damaged ones."""
         while True:
             stamp = self.stamp()
-            found = self._damaged_parts(EVERYTHING if everything else REREAD_BYTES)
+            found = self._damaged_parts(
+                generation_parts.EVERYTHING if everything else generation_parts.REREAD_BYTES
+            )
             if not found or self.stamp() == stamp:
                 break
         records = [self.path / name for name in _RECORDS] if everything else []
         return (*found, *(path.name for path in records if path.exists() and not is_record(path)))
 
     def _damaged_parts(self, reread: int) -> tuple[str, ...]:
-        """Return the damaged parts of the generation in use after hashing some bytes of it."""
         name = self.current()
         folder = self.path / "generations" / (name or "")
         if name is None or not folder.is_dir():
@@ -191,9 +178,8 @@ class IndexFolder:
         """Write a new generation, make it the one in use, and return its name; needs the `lock`.
 
         `save` writes all parts into the folder it is given, but those `kept` of the generation
-        `before`, which stays on disk for readers that have just opened it. The same parts and
-        settings give the same name. StorageError if it cannot be written; the index in use is then
-        untouched.
+        `before`, which stays on disk for readers that have just opened it. StorageError if it
+        cannot be written; the index in use is then untouched.
         """
         try:
             generations = self.path / "generations"
@@ -202,21 +188,20 @@ class IndexFolder:
             try:
                 save(folder)
                 wanted = {part: before.parts[part] for part in kept} if before else {}
-                trusted = trusted_parts(before.folder) if before else []
-                shared = share_parts(before.folder, wanted, folder) if before else {}
-                parts = describe_parts(folder, shared)
-                described = {
-                    name: {"bytes": part.size, "xxh3": part.digest} for name, part in parts.items()
-                }
-                manifest = {
-                    "format": FORMAT_VERSION,
-                    "settings": dict(settings),
-                    "parts": described,
-                }
+                trusted = generation_parts.trusted_parts(before.folder) if before else []
+                shared = (
+                    generation_parts.share_parts(before.folder, wanted, folder) if before else {}
+                )
+                parts = generation_parts.describe_parts(folder, shared)
+                described = {n: {"bytes": one.size, "xxh3": one.digest} for n, one in parts.items()}
+                known = {"settings": dict(settings), "parts": described}
+                manifest = {"format": FORMAT_VERSION, **known}
                 data = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
                 (folder / _MANIFEST).write_bytes(data)
                 sync_file(folder / _MANIFEST)
-                trust_parts(folder, [*trusted, *(part for part in parts if part not in shared)])
+                generation_parts.trust_parts(
+                    folder, [*trusted, *(part for part in parts if part not in shared)]
+                )
                 sync_folder(folder)
                 name = xxhash.xxh3_128_hexdigest(data)
                 self._publish(folder, name)
@@ -230,8 +215,7 @@ class IndexFolder:
     def lock(self, timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
         """Keep other writers out, waiting up to `timeout` seconds for one at work.
 
-        ConfigError for a folder of other files, LockTimeoutError if the other writer does not
-        finish, StorageError if the folder cannot be made or written.
+        ConfigError for a folder of other files, LockTimeoutError, or StorageError.
         """
         from filelock import FileLock, Timeout
 
@@ -292,7 +276,6 @@ class IndexFolder:
         return name
 
     def _described(self, name: str) -> Generation:
-        """Read the manifest of a generation."""
         folder = self.path / "generations" / name
         try:
             manifest = _read_manifest(folder, name)
@@ -310,7 +293,6 @@ class IndexFolder:
         return Generation(name, folder, settings, parts)
 
     def _publish(self, folder: Path, name: str) -> None:
-        """Give a finished generation its name and point CURRENT at it."""
         target = self.path / "generations" / name
         before = self.current()
         if before == name:
@@ -318,7 +300,7 @@ class IndexFolder:
             if not damaged:
                 return
             logger.warning("%s of the index were damaged and are replaced", ", ".join(damaged))
-        trusted = trusted_parts(folder)
+        trusted = generation_parts.trusted_parts(folder)
         if target.exists():
             shutil.rmtree(target)
         folder.rename(target)
@@ -328,7 +310,7 @@ class IndexFolder:
             if other.name not in (name, before):  # Nobody opens it any more.
                 shutil.rmtree(other, ignore_errors=True)
         with contextlib.suppress(OSError):
-            trust_parts(target, trusted)  # Removing links changed their ctime.
+            generation_parts.trust_parts(target, trusted)  # Removing links changed their ctime.
 
 
 def _read_manifest(folder: Path, name: str) -> dict[str, JsonValue]:

@@ -44,11 +44,8 @@ class DocumentStore(Iterable[Document]):
     """The documents of a corpus of one segment, or of two: a base and a delta.
 
     Its length and iteration cover the living documents; every number and array covers all.
-
-    Attributes:
-        places: For each document of the delta, how many ids of the base, deleted ones included,
-            come before its own.
-        shadowed: Living documents that their name does not mean; no search finds them.
+    `places` are how many ids of the base, deleted ones included, come before each of the delta;
+    no search finds living documents that are `shadowed`: their name means another.
     """
 
     trust = _column("trust")
@@ -64,7 +61,7 @@ class DocumentStore(Iterable[Document]):
         shadowed: NDArray[np.int64] = _NOTHING,
         guard: DamageGuard | None = None,
     ) -> None:
-        """Take the segments and attributes; documents are read in the `guard`, if any."""
+        """Take the segments; documents are read in the `guard`, if any."""
         self.segments = tuple(segments)
         self.deleted, self.places, self.shadowed = deleted, places, shadowed
         self._guard = guard or nullcontext()
@@ -95,6 +92,13 @@ class DocumentStore(Iterable[Document]):
     def left_out(self) -> NDArray[np.int64]:
         """Numbers of the documents that no search finds, also deleted ones, int64, ascending."""
         return np.sort(np.concatenate([self.deleted, self.shadowed]))
+
+    @cached_property
+    def signs(self) -> NDArray[np.int8]:
+        """-1 for each document that no search finds, else 0."""
+        signs = np.zeros(self.size, np.int8)
+        signs[self.left_out] = -1
+        return signs
 
     @cached_property
     def searched(self) -> NDArray[np.int64]:
@@ -210,7 +214,7 @@ class DocumentSegment(ArrayTable):
         """Store documents that are sorted by id."""
         columns = _Columns()
         lines = [columns.add(document) for document in documents]
-        return cls(np.frombuffer(b"".join(lines), np.uint8), **columns.arrays())
+        return cls(np.frombuffer(b"".join(lines), np.uint8), *columns.arrays())
 
     @property
     def size(self) -> int:
@@ -251,12 +255,13 @@ class DocumentSegment(ArrayTable):
 
 
 class DocumentWriter:
-    """Writes a `DocumentSegment` one document at a time, keeping only the short arrays."""
+    """Writes a `DocumentSegment` one document at a time, keeping only 41 bytes of each."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, prefix: str = "") -> None:
+        """Begin to write files with a prefix."""
+        self._paths = DocumentSegment.paths(folder, prefix)
         self._columns = _Columns()
-        self._records = ArrayWriter(folder / "documents-records.npy", np.uint8)
+        self._records = ArrayWriter(self._paths[0], np.uint8)
 
     def add(self, document: Document) -> None:
         """Write the document whose id follows those written before."""
@@ -269,20 +274,16 @@ class DocumentWriter:
     def finish(self) -> None:
         """Write the rest."""
         self._records.close()
-        for name, column in self._columns.arrays().items():
-            save_array(self._folder / f"documents-{name}.npy", column)
+        for path, column in zip(self._paths[1:], self._columns.arrays(), strict=True):
+            save_array(path, column)
 
 
 class _Columns:
-    """Gathers the arrays of a segment besides its records, 41 bytes a document."""
+    """Gathers the arrays of a segment besides its records."""
 
     def __init__(self) -> None:
         self._starts, self._names = array("q", [0]), array("Q")
-        self._values: dict[str, array[Any]] = {
-            "trust": array("f"),
-            "fluency": array("f"),
-            "hidden": array("b"),
-        }
+        self._trust, self._fluency, self._hidden = array("f"), array("f"), array("b")
 
     def add(self, document: Document) -> bytes:
         """Take a document and return its record."""
@@ -290,13 +291,14 @@ class _Columns:
         record = json.dumps([getattr(document, name) for name in _FIELDS]).encode()
         self._starts.append(self._starts[-1] + len(record))
         self._names.append(name_hash(document.name))
-        for name, values in self._values.items():
-            values.append(getattr(document, name))
+        self._trust.append(document.trust)
+        self._fluency.append(document.fluency)
+        self._hidden.append(document.hidden)
         return record
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        columns = {"starts": np.array(self._starts), "names": np.array(self._names)}
-        columns |= {name: np.array(values) for name, values in self._values.items()}
-        columns["hidden"] = columns["hidden"].astype(np.bool_)
-        columns["by_name"] = np.argsort(columns["names"], kind="stable").astype(np.int32)
-        return columns
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """Return the arrays in the order of `DocumentSegment`."""
+        values = [np.array(one) for one in (self._starts, self._trust, self._fluency)]
+        names = np.array(self._names)
+        by_name = np.argsort(names, kind="stable").astype(np.int32)
+        return (*values, np.array(self._hidden).astype(np.bool_), names, by_name)

@@ -128,9 +128,7 @@ class DamageGuard:
     """Turns any error caused by a damaged part into a CacheError, hashing all parts on an error."""
 
     def __init__(self, folder: Path, parts: Mapping[str, Part]) -> None:
-        """Take the folder of a generation and the parts of its manifest."""
-        self._folder = folder
-        self._parts = parts
+        self._folder, self._parts = folder, parts
 
     def __enter__(self) -> None:
         pass
@@ -151,7 +149,6 @@ class DamageGuard:
 
 
 def _read_stat_cache(folder: Path) -> dict[str, JsonValue]:
-    """Read the recorded stats; none if the file is damaged."""
     with contextlib.suppress(CacheError, TypeError, ValueError):
         return dict(read_record(folder / _STAT_CACHE))
     return {}
