@@ -106,7 +106,7 @@ def bench_search(index: SkillIndex) -> Record:
     """Time warm searches, with and without embedding the query."""
     corpus = index.opened.corpus
     embedder = load_embedder("onnx")
-    vectors = dict(zip(QUERIES, embed(embedder, QUERIES).vectors, strict=True))
+    vectors = dict(zip(QUERIES, embed(embedder, QUERIES), strict=True))
 
     def without_embedding(query: str) -> None:
         view = QueryView(vectors[query], 1.0)
@@ -127,9 +127,9 @@ def bench_recall(index: SkillIndex, originals: Sequence[Text]) -> Record:
     """Compare dense retrieval with an exact scan, by our queries and by noisy descriptions."""
     embedder = load_embedder("onnx")
     descriptions = [text.description for text in originals[:RECALL_QUERIES]]
-    vectors = noisy(embed(embedder, descriptions).vectors, np.random.default_rng(1))
+    vectors = noisy(embed(embedder, descriptions), np.random.default_rng(1))
     return {
-        "queries": recall(index, embed(embedder, QUERIES).vectors),
+        "queries": recall(index, embed(embedder, QUERIES)),
         "noisy_descriptions": recall(index, vectors),
     }
 

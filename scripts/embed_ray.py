@@ -87,7 +87,7 @@ class Worker:
             embedder = self._load(model)
             if embedder.fingerprint != fingerprint:
                 raise EmbedderError(f"{model!r} is another model here; install the same everywhere")
-            return embed(embedder, texts).vectors
+            return embed(embedder, texts)
         except SkillSearchError as exc:
             return f"{socket.gethostname()}: {exc}"
 

@@ -135,9 +135,7 @@ def load_settings(
 
     A project file is looked for from there upward. `variables` are those of this process by
     default; ``SKILLS_ROOT`` names a root if nothing else does. Flags that are None are not given.
-
-    Raises:
-        ConfigError: A file cannot be read, or a setting is unknown or unusable.
+    If a file cannot be read, or a setting is unknown or unusable, `ConfigError` is raised.
     """
     try:
         here = (folder or Path.cwd()).absolute()
@@ -184,10 +182,7 @@ def user_index_dir() -> Path:
 
 
 def index_option(folder: Path, settings: Settings | None = None) -> str:
-    """Return `` --index-dir FOLDER`` for a command, or nothing if its settings name this index.
-
-    Without settings, those of the working folder count.
-    """
+    """Return `` --index-dir FOLDER`` for a command, or nothing if its settings name this index."""
     try:
         settings = settings or load_settings()
     except ConfigError:
@@ -198,10 +193,7 @@ def index_option(folder: Path, settings: Settings | None = None) -> str:
 
 
 def no_index(folder: Path, settings: Settings | None = None) -> str:
-    """Return the message that a folder holds no index: why it was chosen, and what makes one.
-
-    Without settings, those of the working folder count.
-    """
+    """Return the message that a folder holds no index: why it was chosen, and what makes one."""
     try:
         settings = settings or load_settings()
         is_meant = folder == settings.index_dir.absolute()
@@ -211,10 +203,8 @@ def no_index(folder: Path, settings: Settings | None = None) -> str:
         return f"There is no index in {folder}. Make it: skillsearch index FOLDER"
     why = f" ({settings.why_index})" if is_meant else ""
     root = "" if has_roots else " FOLDER"
-    text = (
-        f"There is no index in {folder}{why}. "
-        f"Make it: skillsearch index{root}{index_option(folder, settings)}"
-    )
+    command = f"skillsearch index{root}{index_option(folder, settings)}"
+    text = f"There is no index in {folder}{why}. Make it: {command}"
     if settings.is_project_index and is_meant and (own / "CURRENT").is_file():
         text += f". Or use your own: --index-dir {shlex.quote(str(own))}"
     if settings.is_project_index and is_meant and (folder.parent / "CURRENT").is_file():

@@ -24,7 +24,6 @@ _NO_TELEMETRY = {
 
 ENGINE_NAMES = ("PATH", "HOME", "TMPDIR", "SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS")
 ENGINE_PREFIXES = ("DOCKER_", "CONTAINER", "PODMAN", "XDG_", "STORAGE_")
-"""Variables that a container engine needs to find its settings, its daemon and its images."""
 
 
 def variables() -> dict[str, str]:
@@ -48,7 +47,7 @@ def runtime_dir() -> str:
 
 
 def engine_variables() -> dict[str, str]:
-    """Return the variables that a container engine needs: settings, daemon, images."""
+    """Return the variables that a container engine needs to find its settings and images."""
     return _chosen(ENGINE_NAMES, ENGINE_PREFIXES)
 
 
@@ -175,7 +174,6 @@ class Variables:
 
     def __exit__(self, *_exception: object) -> None:
         for name, value in self._before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
+            os.environ.pop(name, None)
+            if value is not None:
                 os.environ[name] = value

@@ -50,8 +50,8 @@ class Record:
 class Diagnostic(Record):
     """One thing that is wrong, or odd, about a skill, a folder or an index.
 
-    Its code is a stable kebab-case word such as ``yaml-invalid``; its message is one line: what is
-    wrong, the value, and what to do. Lines count from 1.
+    Its code is a stable word such as ``yaml-invalid``; its message is one line: what is wrong, the
+    value, and what to do. Lines count from 1.
     """
 
     code: str
@@ -66,9 +66,7 @@ class SkillMetadata:
     """The frontmatter of a SKILL.md in regular form; texts are empty if it does not give them.
 
     Attributes:
-        name: The skill's name, or its folder's.
         allowed_tools: Tool names that the skill asks for; data, never acted on.
-        tags: Tags and keywords, at the top level and in ``metadata``.
         triggers: Phrases by which the author wants the skill to be found.
         hidden: Whether ``disable-model-invocation`` asks hosts not to offer the skill.
         requires: Skills that this one needs, each a name or ``name@constraint`` (PEP 440).
@@ -182,14 +180,10 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One skill found by a query.
+    """One skill found by a query, its rank counted from 1, its score a probability of relevance.
 
-    Attributes:
-        rank: Place in the result, counted from 1.
-        score: Probability of relevance, 0..1; higher is better.
-        duplicates: Paths of near-identical skills that this hit stands for.
-        explain: Why, if the search was asked to explain.
-        chunk: Id of the chunk of the skill that fits the query best; empty if none does.
+    The `duplicates` are paths of near-identical skills that it stands for; `chunk` is the id of the
+    chunk of the skill that fits the query best, or empty.
     """
 
     rank: int
@@ -225,15 +219,11 @@ class ChannelVote(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class SearchResult(Sequence[Hit]):
-    """The answer to one query: a sequence of its hits, false if there are none.
+class SearchResult(Record, Sequence[Hit]):
+    """The answer to one query: a sequence of its hits, best first, false if there are none.
 
-    Attributes:
-        threshold: Lowest accepted score.
-        hits: Best first, ties by document id; empty if nothing fits.
-        abstained: Whether no skill reached the threshold.
-        channels: Which channels had a vote, if the search was asked to explain.
-        words_only: Whether words alone were searched, because the index is still being built.
+    It abstained if no skill reached the threshold. The `channels` that had a vote are known if the
+    search was asked to explain; `words_only` if the index is still being built.
     """
 
     query: str
@@ -258,17 +248,12 @@ class SearchResult(Sequence[Hit]):
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the JSON form, without the fields that only some results have."""
-        record = {
-            "query": self.query,
-            "threshold": self.threshold,
-            "hits": [hit.to_dict() for hit in self.hits],
-            "abstained": self.abstained,
-            "seconds": self.seconds,
-        }
-        if self.channels:
-            record["channels"] = [vote.to_dict() for vote in self.channels]
-        if self.words_only:
-            record["words_only"] = True
+        record = Record.to_dict(self)
+        record["hits"] = [hit.to_dict() for hit in self.hits]
+        record["channels"] = [vote.to_dict() for vote in self.channels]
+        for name in ("channels", "words_only"):
+            if not record[name]:
+                del record[name]
         return record
 
 
@@ -276,8 +261,7 @@ class SearchResult(Sequence[Hit]):
 class IndexProgress:
     """Progress of an index that is being built: files read, and texts embedded, several a skill.
 
-    Totals are 0 while unknown; that of `texts` is extrapolated while files are read. The seconds
-    are an estimate for the remaining texts.
+    Totals are 0 while unknown; that of `texts` is extrapolated while files are read.
     """
 
     read: int = 0
@@ -306,11 +290,10 @@ class IndexReport(Record):
 
     Attributes:
         indexed: Skills in the index now.
-        embedded: Texts that had to be embedded.
+        embedded: Texts that had to be embedded; some of them `truncated` at the token limit.
         reused: Skills taken unchanged from the previous index.
         removed: Skills of the previous index that are gone.
         skipped: SKILL.md files that could not be indexed.
-        truncated: Texts cut at the embedder's token limit, of those embedded in this run.
         diagnostics: Everything worth reporting, by path.
         generation: Name of the index generation that holds the result.
         healed: Files of the index that were damaged and rebuilt, by name.

@@ -27,13 +27,18 @@ class PackagedModel(NamedTuple):
     sha256: str
 
 
-# ``scripts/build_model.py`` prints the digests.
-PACKAGED_NAME = "skillsearch-minilm"
-PACKAGED_SHA256 = "ae1cd696847a65ec315905de1bb348c83da28666b7584cede1f5cf91eed1046e"
-UNTUNED_SHA256 = "4cec81cda5e2d690ded799e76260403c5de46a919f44f5853c4e4c727fb7d095"
 # The default: all-MiniLM-L6-v2, tuned on skills (``models/minilm/README.md``); then as it was.
-TUNED = PackagedModel(PACKAGED_NAME, "model", PACKAGED_SHA256)
-UNTUNED = PackagedModel("all-MiniLM-L6-v2", "untuned", UNTUNED_SHA256)
+# ``scripts/build_model.py`` prints the digests.
+TUNED = PackagedModel(
+    "skillsearch-minilm",
+    "model",
+    "ae1cd696847a65ec315905de1bb348c83da28666b7584cede1f5cf91eed1046e",
+)
+UNTUNED = PackagedModel(
+    "all-MiniLM-L6-v2",
+    "untuned",
+    "4cec81cda5e2d690ded799e76260403c5de46a919f44f5853c4e4c727fb7d095",
+)
 # The packaged models by model spec.
 PACKAGED = {"onnx": TUNED, TUNED.name: TUNED, "minilm": UNTUNED, UNTUNED.name: UNTUNED}
 MULTILINGUAL_NAMES = ("multilingual", "multilingual-e5-small")
@@ -45,10 +50,8 @@ def load_embedder(spec: str, *, device: str | None = None) -> Embedder:
     """Load the embedder of a model spec, one of `SPECS`.
 
     A `device` is for models of sentence-transformers; None asks the settings. An EmbedderError if
-    nothing has that name or its files cannot be used, a MissingDependencyError if its extra is not
-    installed, a ConfigError if the settings cannot be read.
+    nothing has that name or its files cannot be used.
     """
-    kind, _, rest = spec.partition(":")
     if spec in PACKAGED:
         _, stem, digest = PACKAGED[spec]
         return OnnxEmbedder.load(PACKAGED_MODEL, manifest_sha256=digest, stem=stem)
@@ -58,14 +61,12 @@ def load_embedder(spec: str, *, device: str | None = None) -> Embedder:
         from skillsearch.embedders.multilingual.model import MultilingualEmbedder
 
         return MultilingualEmbedder.load()
-    if kind == "onnx" and rest:
-        return OnnxEmbedder.load(Path(rest))
     if _runs_on_devices(spec):
-        return SentenceTransformerEmbedder.load(
-            spec.removeprefix("st:"), device or config.load_settings().device
-        )
-    if spec and Path(spec).is_dir():
-        return OnnxEmbedder.load(Path(spec))
+        device = device or config.load_settings().device
+        return SentenceTransformerEmbedder.load(spec.removeprefix("st:"), device)
+    folder = spec.removeprefix("onnx:")
+    if folder and (folder != spec or Path(folder).is_dir()):
+        return OnnxEmbedder.load(Path(folder))
     raise EmbedderError(f"No embedder is called {spec!r}; use one of: {SPECS}")
 
 
@@ -81,8 +82,7 @@ def require_device(spec: str, device: str | None) -> None:
 
 
 def _runs_on_devices(spec: str) -> bool:
-    kind, _, rest = spec.partition(":")
-    return (kind == "st" and rest != "") or spec.startswith("sentence-transformers/")
+    return spec.startswith(("st:", "sentence-transformers/")) and spec != "st:"
 
 
 def model_identity(spec: str) -> str:

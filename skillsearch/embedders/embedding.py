@@ -28,8 +28,6 @@ VERSION = 1
 # megabyte costs 2 ms. At half of it, no vector of 2,502 real SKILL.md bodies changed.
 CHARACTERS_PER_TOKEN = 16
 KEY_BYTES = 16
-# Weight of a hashed character trigram, against 1 for a whole word.
-TRIGRAM_WEIGHT = 0.5
 
 Row = NDArray[np.float32]
 # The side of a comparison that a text is on; some models embed the two differently.
@@ -42,14 +40,6 @@ class EmbeddedText(NamedTuple):
     position: int
     vector: Row
     truncated: bool
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Embedded:
-    """One row a text, as in `EmbeddedText.vector`, and how many texts were cut."""
-
-    vectors: EmbeddingMatrix
-    truncated: int
 
 
 class Embedder(Protocol):
@@ -83,16 +73,14 @@ def embed(
     *,
     role: Role = "passage",
     progress: Callable[[int], None] | None = None,
-) -> Embedded:
-    """Embed texts, all in the same role; `progress` gets the number done so far after each."""
+) -> EmbeddingMatrix:
+    """Embed texts, one row each, in one role; `progress` gets the number done so far after each."""
     vectors = np.zeros((len(texts), embedder.dimensions), dtype=np.float32)
-    truncated = 0
     for done, text in enumerate(embedder.embed_stream(texts, role=role), start=1):
         vectors[text.position] = text.vector
-        truncated += text.truncated
         if progress is not None:
             progress(done)
-    return Embedded(vectors, truncated)
+    return vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +92,12 @@ class HashingEmbedder:
 
     @property
     def name(self) -> str:
-        """Name for people."""
+        """Method and size."""
         return f"hashing-{self.dimensions}"
 
     @property
     def fingerprint(self) -> str:
-        """Short hexadecimal id of the method and its size."""
+        """Id of the method and size."""
         return fingerprint_of(self.name)
 
     def embed_stream(
@@ -118,13 +106,13 @@ class HashingEmbedder:
         """Embed `texts` in order, whatever their role; nothing is cut."""
         for position, text in enumerate(texts):
             vector = np.zeros(self.dimensions, dtype=np.float64)
-            # The words, framed by spaces, and their trigrams, with summed weights.
+            # The words, framed by spaces, and at half their weight the trigrams.
             weights: defaultdict[str, float] = defaultdict(float)
             for word in re.findall(r"\w+", text.lower()):
                 framed = f" {word} "
                 weights[framed] += 1.0
                 for start in range(len(framed) - 2):
-                    weights[framed[start : start + 3]] += TRIGRAM_WEIGHT
+                    weights[framed[start : start + 3]] += 0.5
             for feature, weight in weights.items():
                 place, sign = divmod(_hash(feature), 2)
                 vector[place % self.dimensions] += (2 * sign - 1) * math.sqrt(weight)

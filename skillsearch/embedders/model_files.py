@@ -52,11 +52,11 @@ class ModelConfig:
         """Read our model.json if there is one, else the files of sentence-transformers.
 
         `manifest_sha256` is the digest that model.json must have; `stem` stands for ``model`` if a
-        folder holds several models. An EmbedderError if a file is damaged or lacks a value.
+        folder holds several models.
         """
         manifest = folder / f"{stem}.json"
         if manifest_sha256 is not None:
-            require_sha256(manifest, manifest_sha256)
+            sha256_of(manifest, manifest_sha256)
         ours = _read_json(manifest, {})
         if not ours:
             limits = [_read_json(folder / file, {}).get(key) for file, key in TOKEN_LIMITS.items()]
@@ -72,23 +72,17 @@ class ModelConfig:
 
     def verify(self, path: Path) -> str:
         """Return the sha256 of a file, after comparing it with the one it must have, if any."""
-        expected = self.sha256.get(path.name)
-        return sha256_of(path) if expected is None else require_sha256(path, expected)
+        return sha256_of(path, self.sha256.get(path.name))
 
 
-def sha256_of(path: Path) -> str:
-    """Return the sha256 of a file, hexadecimal; an EmbedderError if it cannot be read."""
+def sha256_of(path: Path, expected: str | None = None) -> str:
+    """Return the sha256 of a file, hexadecimal; an EmbedderError if it is not the expected one."""
     try:
         with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+            found = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as exc:
         raise EmbedderError(f"{path} cannot be read: {exc}; reinstall the model") from exc
-
-
-def require_sha256(path: Path, expected: str) -> str:
-    """Return the sha256 of a file; an EmbedderError if it is not the expected one."""
-    found = sha256_of(path)
-    if found != expected:
+    if expected not in (None, found):
         raise EmbedderError(
             f"{path} is damaged or was changed: sha256 {found}, expected {expected}; reinstall "
             f"what brought it ({install_again()} for the packaged model)"
@@ -112,25 +106,25 @@ def weight_files(model: Path) -> list[Path]:
             length = sum((byte & 0x7F) << 7 * place for place, byte in enumerate(match[1]))
             names.add(data[match.end() : match.end() + length])
         files = [model.parent / name for name in sorted(name.decode() for name in names)]
-        missing = next((file for file in files if not file.is_file()), None)
+        missing = [file for file in files if not file.is_file()]
         homes = (model.parent.resolve(), model.resolve().parent)
     except (OSError, ValueError) as exc:
         raise EmbedderError(f"{model} cannot be read: {exc}; reinstall the model") from exc
-    if missing is not None:
-        raise EmbedderError(
-            f"{model} keeps weights in {missing}: no such file; reinstall the model"
-        )
-    for path in files:
-        if not any(path.resolve().is_relative_to(home) for home in homes):
-            raise EmbedderError(f"{model} keeps weights outside its folder: {path.resolve()}")
+    if missing:
+        problem = f"{model} keeps weights in {missing[0]}: no such file; reinstall the model"
+        raise EmbedderError(problem)
+    for path in (file.resolve() for file in files):
+        if not any(path.is_relative_to(home) for home in homes):
+            raise EmbedderError(f"{model} keeps weights outside its folder: {path}")
     return files
 
 
 def stamp_of(folder: Path) -> str:
     """Return one sha256 over the names, sizes and times of all files in a folder."""
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    stats = [(path.relative_to(folder).as_posix(), path.stat()) for path in paths]
-    stamps = [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
+    stamps = []
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        stat = path.stat()
+        stamps.append((path.relative_to(folder).as_posix(), stat.st_size, stat.st_mtime_ns))
     return hashlib.sha256(json.dumps(stamps).encode()).hexdigest()
 
 
@@ -158,8 +152,8 @@ def _pooling(folder: Path) -> str:
     modes = [key for key, value in config.items() if key.startswith("pooling_mode_") and value]
     mode = config.get("pooling_mode") or "+".join(POOLING_NAMES.get(key, key) for key in modes)
     modules = _read_json(folder / "modules.json", [])
-    types = [str(one.get("type")) for one in modules if isinstance(one, dict)]
-    kinds = [kind.rpartition(".")[2] for kind in types]
+    types = (str(one.get("type")) for one in modules if isinstance(one, dict))
+    kinds = (kind.rpartition(".")[2] for kind in types)
     return "+".join([mode or "mean", *(kind for kind in kinds if kind not in KNOWN_MODULES)])
 
 

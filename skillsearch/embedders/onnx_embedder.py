@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.embedders import embedding
+from skillsearch.embedders.embedding import EmbeddedText
 from skillsearch.embedders.model_files import ModelConfig, weight_files
 from skillsearch.environ import forbid_telemetry
 from skillsearch.errors import EmbedderError
 
 MODEL_FILES = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx")
 POOLED_OUTPUT = "sentence_embedding"
-TOKEN_OUTPUTS = ("last_hidden_state", "token_embeddings")
+OUTPUTS = (POOLED_OUTPUT, "last_hidden_state", "token_embeddings")
 KNOWN_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 MAX_WORKERS = 8
 # Texts given to each worker before their results are taken: enough to keep it busy.
@@ -49,9 +50,9 @@ class OnnxEmbedder:
     def load(cls, folder: Path, *, manifest_sha256: str | None = None, stem: str = "model") -> Self:
         """Load a model of one of `MODEL_FILES` and a tokenizer.json from a local folder.
 
-        Settings and digests are those of `ModelConfig.read`. Weights outside the model ("external
-        data") are verified and count in the fingerprint like its other files. An EmbedderError if
-        a file is missing, damaged, or not what it has to be.
+        Settings and digests are as in `ModelConfig.read`. Weights outside the model ("external
+        data") are verified and count in the fingerprint too. An EmbedderError if a file is missing
+        or unusable.
         """
         config = ModelConfig.read(folder, manifest_sha256=manifest_sha256, stem=stem)
         names = MODEL_FILES if stem == "model" else (f"{stem}.onnx",)
@@ -65,29 +66,24 @@ class OnnxEmbedder:
         digests += [config.verify(file) for file in weight_files(path)]
         tokenizer = load_tokenizer(folder / "tokenizer.json", config.max_tokens)
         run = _load_session(path, config.pooling)
-        dimensions = int(run(tokenizer.encode("probe")).shape[-1])
-        fingerprint = embedding.fingerprint_of(*digests, config.pooling, config.max_tokens)
-        settings = (config.name, dimensions, config.scripts, config.max_tokens)
-        return cls(fingerprint, *settings, tokenizer, run)
+        dimensions, limit = int(run(tokenizer.encode("probe")).shape[-1]), config.max_tokens
+        fingerprint = embedding.fingerprint_of(*digests, config.pooling, limit)
+        return cls(fingerprint, config.name, dimensions, config.scripts, limit, tokenizer, run)
 
     def embed_stream(
         self, texts: Sequence[str], *, role: embedding.Role = "passage"
-    ) -> Iterator[embedding.EmbeddedText]:
+    ) -> Iterator[EmbeddedText]:
         """Embed `texts` in order, whatever their role; see `map_ahead`."""
-        yield from map_ahead(self._embed_one, texts)
 
-    def _embed_one(self, position: int, text: str) -> embedding.EmbeddedText:
-        """Embed one text; called from several threads."""
-        head, cut = embedding.head_of(text, self._max_tokens)
-        encoding = self._tokenizer.encode(head)
-        truncated = cut or bool(encoding.overflowing)
-        if all(encoding.special_tokens_mask):
-            return embedding.EmbeddedText(
-                position, np.zeros(self.dimensions, dtype=np.float32), truncated
-            )
-        return embedding.EmbeddedText(
-            position, embedding.unit_row(self._run(encoding), self), truncated
-        )
+        def embed_one(position: int, text: str) -> EmbeddedText:
+            head, cut = embedding.head_of(text, self._max_tokens)
+            encoding = self._tokenizer.encode(head)
+            vector = np.zeros(self.dimensions, dtype=np.float32)
+            if not all(encoding.special_tokens_mask):
+                vector = embedding.unit_row(self._run(encoding), self)
+            return EmbeddedText(position, vector, cut or bool(encoding.overflowing))
+
+        yield from map_ahead(embed_one, texts)
 
 
 def load_tokenizer(path: Path, max_tokens: int | None = None) -> Any:
@@ -96,9 +92,8 @@ def load_tokenizer(path: Path, max_tokens: int | None = None) -> Any:
 
     with embedding.errors_of("tokenizers", path):
         tokenizer = tokenizers.Tokenizer.from_file(str(path))
-        if max_tokens is None:
-            tokenizer.no_truncation()
-        else:
+        tokenizer.no_truncation()
+        if max_tokens is not None:
             tokenizer.enable_truncation(max_tokens)
     tokenizer.no_padding()
     return tokenizer
@@ -109,8 +104,7 @@ def _load_session(path: Path, pooling: str) -> Callable[[Any], embedding.Row]:
     session = open_session(path)
     inputs = [node.name for node in session.get_inputs()]
     outputs = [node.name for node in session.get_outputs()]
-    # Sentences if the model pools, else tokens.
-    output = next((name for name in (POOLED_OUTPUT, *TOKEN_OUTPUTS) if name in outputs), None)
+    output = next((name for name in OUTPUTS if name in outputs), None)
     if output is None or not set(inputs) <= set(KNOWN_INPUTS):
         raise EmbedderError(f"{path} is not a text encoder we know: {inputs} to {outputs}")
     if output != POOLED_OUTPUT and pooling not in ("mean", "cls"):
@@ -139,8 +133,7 @@ def open_session(model: Path, weights: Mapping[str, NDArray[Any]] | None = None)
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.enable_mem_pattern = False  # A pattern kept for every length of text gains nothing.
     with embedding.errors_of("ONNX Runtime", model):
         if weights is not None:
@@ -150,8 +143,8 @@ def open_session(model: Path, weights: Mapping[str, NDArray[Any]] | None = None)
 
 
 def map_ahead(
-    function: Callable[[int, str], embedding.EmbeddedText], texts: Sequence[str]
-) -> Iterator[embedding.EmbeddedText]:
+    function: Callable[[int, str], EmbeddedText], texts: Sequence[str]
+) -> Iterator[EmbeddedText]:
     """Yield the result for each position and text, in order, computed in threads a few ahead.
 
     Those begun run to their end when the iterator is closed.
@@ -161,7 +154,7 @@ def map_ahead(
         yield from map(function, range(len(texts)), texts)
         return
     pool = ThreadPoolExecutor(workers, thread_name_prefix="skillsearch-embed")
-    waiting: deque[Future[embedding.EmbeddedText]] = deque()
+    waiting: deque[Future[EmbeddedText]] = deque()
     try:
         for position, text in enumerate(texts):
             waiting.append(pool.submit(function, position, text))

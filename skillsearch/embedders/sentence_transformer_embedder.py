@@ -80,8 +80,8 @@ class SentenceTransformerEmbedder:
         self, texts: Sequence[str], *, role: embedding.Role = "passage"
     ) -> Iterator[embedding.EmbeddedText]:
         """Embed `texts`, short ones first, whatever their role."""
-        limit = self._model.max_seq_length
-        limit = limit if isinstance(limit, int) else None
+        given = self._model.max_seq_length
+        limit = given if isinstance(given, int) else None
         is_cpu = self._model.device.type == "cpu"
         batch_tokens = CPU_BATCH_TOKENS if is_cpu else ACCELERATOR_BATCH_TOKENS
         longest = limit or LARGEST_MAX_TOKENS
@@ -118,7 +118,6 @@ def length_batches(lengths: Sequence[int], limit: int | None, tokens: int) -> It
 
 
 def _require_device(device: str) -> None:
-    """Refuse a device that torch does not have here."""
     import torch
 
     there = ["cpu"]

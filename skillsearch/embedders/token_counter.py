@@ -6,12 +6,12 @@ import re
 import string
 from typing import Any, Self
 
-from skillsearch.embedders.embedder import PACKAGED_MODEL, PACKAGED_NAME, PACKAGED_SHA256
+from skillsearch.embedders.embedder import PACKAGED_MODEL, TUNED
 from skillsearch.embedders.model_files import ModelConfig
 from skillsearch.embedders.onnx_embedder import load_tokenizer
 
 # Named beside every count: tokenizers of other models differ by some tens of percent.
-COUNTED_BY = f"the packaged tokenizer (WordPiece of {PACKAGED_NAME})"
+COUNTED_BY = f"the packaged tokenizer (WordPiece of {TUNED.name})"
 # A run without blanks and ASCII punctuation, at which the tokenizer always splits words.
 _WORD = re.compile(r"[^ \t\n\r!-/:-@\[-`{-~]+")
 # Characters counted at a time, which bounds the memory for a long text.
@@ -35,7 +35,7 @@ class TokenCounter(dict[str, int]):
     @classmethod
     def load(cls) -> Self:
         """Load the packaged tokenizer, verified, without opening the model's weights."""
-        config = ModelConfig.read(PACKAGED_MODEL, manifest_sha256=PACKAGED_SHA256)
+        config = ModelConfig.read(PACKAGED_MODEL, manifest_sha256=TUNED.sha256)
         path = PACKAGED_MODEL / "tokenizer.json"
         config.verify(path)
         return cls(load_tokenizer(path))

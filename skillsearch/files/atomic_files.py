@@ -40,7 +40,7 @@ def write_atomically(path: Path, data: bytes, *, sync: bool = True) -> None:
     with written_beside(path, data, sync=sync) as temporary:
         temporary.replace(path)
     if sync:
-        sync_folder(path.parent)
+        sync_to_disk(path.parent)
 
 
 def write_record(path: Path, record: JsonValue, *, sync: bool = True) -> None:
@@ -67,25 +67,15 @@ def is_record(path: Path) -> bool:
 
 
 def read_with_digest(path: Path) -> bytes:
-    """Read a file whose first line is the digest of the rest, and return the rest.
-
-    Raises:
-        ValueError: It is damaged.
-    """
+    """Return all but the first line of a file, its digest; a ValueError if that does not fit."""
     digest, _, data = path.read_bytes().partition(b"\n")
     if xxhash.xxh3_128_hexdigest(data).encode() != digest:
         raise ValueError("it is damaged")
     return data
 
 
-def sync_file(path: Path) -> None:
-    """Flush a file to disk before anything refers to it."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-
-
-def sync_folder(path: Path) -> None:
-    """Flush a folder's entries to disk; not every system can."""
+def sync_to_disk(path: Path) -> None:
+    """Flush a file, or a folder's entries, before anything refers to it; not every system can."""
     if os.name != "nt":
         with using(os.open(path, os.O_RDONLY)) as handle:
             os.fsync(handle)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
+
+from skillsearch.text.tables import read_tables
 
 HEAD_BYTES = 4096
 """How much of a file `media_type` needs to see."""
@@ -52,72 +54,12 @@ _SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
     (0, b"wOF2", "font/woff2"),
 )
 """Offset, signature and type; the first that fits counts."""
-
-_OPEN_DOCUMENT = "application/vnd.oasis.opendocument."
-_OFFICE = "application/vnd.openxmlformats-officedocument."
-_ZIPPED = {
-    ".docx": f"{_OFFICE}wordprocessingml.document",
-    ".epub": "application/epub+zip",
-    ".jar": "application/java-archive",
-    ".odp": f"{_OPEN_DOCUMENT}presentation",
-    ".ods": f"{_OPEN_DOCUMENT}spreadsheet",
-    ".odt": f"{_OPEN_DOCUMENT}text",
-    ".pptx": f"{_OFFICE}presentationml.presentation",
-    ".xlsx": f"{_OFFICE}spreadsheetml.sheet",
+_ENDINGS = {
+    title: {ending: kind for kind, endings in table.items() for ending in endings}
+    for title, table in read_tables(Path(__file__).with_suffix(".txt")).items()
 }
-"""Formats whose first bytes are those of a ZIP archive."""
-_TEXTS = {
-    **dict.fromkeys((".cfg", ".ini", ".log", ".txt"), PLAIN),
-    **dict.fromkeys((".bash", ".sh"), "text/x-shellscript"),
-    **dict.fromkeys((".c", ".h"), "text/x-c"),
-    **dict.fromkeys((".htm", ".html"), "text/html"),
-    **dict.fromkeys((".js", ".mjs"), "text/javascript"),
-    **dict.fromkeys((".yaml", ".yml"), "application/yaml"),
-    ".cpp": "text/x-c++",
-    ".css": "text/css",
-    ".csv": "text/csv",
-    ".go": "text/x-go",
-    ".ics": "text/calendar",
-    ".ipynb": "application/x-ipynb+json",
-    ".java": "text/x-java",
-    ".json": "application/json",
-    ".jsonl": "application/jsonl",
-    ".md": "text/markdown",
-    ".ndjson": "application/x-ndjson",
-    ".py": "text/x-python",
-    ".rs": "text/x-rust",
-    ".rst": "text/x-rst",
-    ".sql": "application/sql",
-    ".srt": "application/x-subrip",
-    ".svg": "image/svg+xml",
-    ".tex": "text/x-tex",
-    ".toml": "application/toml",
-    ".ts": "text/x-typescript",
-    ".tsv": "text/tab-separated-values",
-    ".vtt": "text/vtt",
-    ".xhtml": "application/xhtml+xml",
-    ".xml": "application/xml",
-}
-_UNSIGNED = {
-    ".bmp": "image/bmp",
-    ".doc": "application/msword",
-    ".mp3": "audio/mpeg",
-    ".parquet": "application/vnd.apache.parquet",
-    ".pkl": "application/x-pickle",
-    ".ppt": "application/vnd.ms-powerpoint",
-    ".pyc": "application/x-python-code",
-    ".tar": "application/x-tar",
-    ".ttf": "font/ttf",
-    ".xls": "application/vnd.ms-excel",
-}
-"""Binary formats without a signature."""
-_BY_NAME = {
-    **{f".{kind}": f"image/{kind}" for kind in ("gif", "jpeg", "png", "webp")},
-    **{".jpg": "image/jpeg", ".pdf": "application/pdf", ".zip": _ZIP},
-    **_ZIPPED,
-    **_TEXTS,
-    **_UNSIGNED,
-}
+_ZIPPED, _TEXTS, _UNSIGNED, _SIGNED = _ENDINGS.values()
+_BY_NAME = _SIGNED | _ZIPPED | _TEXTS | _UNSIGNED
 
 _MARKUP = re.compile(
     r"(?:<\?xml[^>]*>\s*)?(?:(?><!--.*?-->)\s*)*<(?:!doctype\s+)?(svg|html)\b", re.I | re.S

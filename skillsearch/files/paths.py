@@ -13,8 +13,8 @@ from skillsearch.text.safe_text import visible
 
 MAX_PATH_CHARS = 1024
 _MAX_SHOWN_CHARS = 200
+# A character has at most four bytes, and a byte three characters when percent-encoded.
 _MAX_ENCODED_CHARS = 12 * MAX_PATH_CHARS
-"""A character has at most four bytes, and a byte three characters when percent-encoded."""
 _DRIVE = re.compile(r"(?:\.?/)*[A-Za-z]:")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 

@@ -17,7 +17,7 @@ from typing import Literal
 from skillsearch import config
 from skillsearch._version import __version__
 from skillsearch.config import Settings
-from skillsearch.embedders.embedder import PACKAGED_NAME, load_embedder, multilingual_is_installed
+from skillsearch.embedders.embedder import TUNED, load_embedder, multilingual_is_installed
 from skillsearch.embedders.multilingual import source as weights
 from skillsearch.environ import install_extra, pip_install
 from skillsearch.errors import CacheError, ConfigError, EmbedderError, IndexNotFoundError
@@ -129,7 +129,7 @@ def _check_models(settings: Settings) -> Iterator[Check]:
     """Load the packaged model, the chosen one, and the multilingual one if it is wanted."""
     more = [MULTILINGUAL] if settings.languages == "all" else []
     for spec in dict.fromkeys(("onnx", settings.model, *more)):
-        if spec == PACKAGED_NAME:
+        if spec == TUNED.name:
             continue
         try:
             fingerprint = load_embedder(spec).fingerprint[:16]

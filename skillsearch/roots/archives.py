@@ -83,11 +83,8 @@ def extract(archive: Path, into: Path, limits: UnpackLimits = LIMITS, *, name: s
     """Unpack an archive into a new folder, which is removed again if that fails.
 
     The parent of `into` must be ours alone; `name` names the archive in messages. Files keep their
-    permissions within ``rwxr-xr-x``, but neither set-user-id nor their times.
-
-    Raises:
-        RootError: The archive is damaged or refused.
-        OSError: It cannot be read or written.
+    permissions within ``rwxr-xr-x``, but neither set-user-id nor their times. An archive that is
+    damaged or refused raises `RootError`.
     """
     shown = name or printable(archive)
     into.mkdir(mode=0o700)
@@ -127,16 +124,14 @@ class _BoundedReader(io.BufferedReader):
 def _members(file: BinaryIO, limits: UnpackLimits) -> Iterator[Member]:
     kind = archive_kind(file.read(512))
     file.seek(0)
-    if not kind:
-        raise RefusedMemberError("", f"is not one of {', '.join(SUFFIXES)}")
+    refuse_if("", {f"is not one of {', '.join(SUFFIXES)}": not kind})
     return _zip_members(file, limits) if kind == "zip" else _tar_members(file, kind, limits)
 
 
 def _zip_members(file: BinaryIO, limits: UnpackLimits) -> Iterator[Member]:
     with zipfile.ZipFile(file) as archive:
         entries = archive.infolist()
-        if len(entries) > limits.members:
-            raise RefusedMemberError("", f"has more than {limits.members:,} members")
+        refuse_if("", {f"has more than {limits.members:,} members": len(entries) > limits.members})
         _refuse_overlaps(file, entries, archive.start_dir)
         for entry in entries:
             # zipfile cuts a name at a NUL; other readers do not.
@@ -165,9 +160,9 @@ def _refuse_overlaps(file: BinaryIO, entries: Sequence[zipfile.ZipInfo], end: in
     for entry in sorted(entries, key=lambda entry: entry.header_offset, reverse=True):
         file.seek(entry.header_offset)
         lengths = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
-        data = entry.header_offset + _LOCAL_HEADER.size + sum(lengths)
-        if data + entry.compress_size > next_start:
-            raise RefusedMemberError(entry.filename, "overlaps the entry after it")
+        size = _LOCAL_HEADER.size + sum(lengths) + entry.compress_size
+        does_overlap = entry.header_offset + size > next_start
+        refuse_if(entry.filename, {"overlaps the entry after it": does_overlap})
         next_start = entry.header_offset
 
 
@@ -194,7 +189,7 @@ def _tar_members(file: BinaryIO, kind: str, limits: UnpackLimits) -> Iterator[Me
                     "is a folder that has content": entry.isdir() and entry.size,
                 },
             )
-            yield Member(entry.name, entry.isdir(), entry.mode, _tar_content(stream, entry))
+            yield Member(entry.name, entry.isdir(), entry.mode, _tar_content(stream, entry.size))
             stream.header_bytes = 0
     if stream.last_header.strip(b"\0") or len(stream.last_header) not in (0, 512):
         raise EOFError("a header is truncated or invalid")
@@ -202,10 +197,10 @@ def _tar_members(file: BinaryIO, kind: str, limits: UnpackLimits) -> Iterator[Me
         pass
 
 
-def _tar_content(stream: _TarStream, entry: tarfile.TarInfo) -> Iterator[bytes]:
-    start = stream.tell()
-    yield from stream.data(entry.size)
-    if stream.tell() != start + entry.size:
+def _tar_content(stream: _TarStream, size: int) -> Iterator[bytes]:
+    end = stream.tell() + size
+    yield from stream.data(size)
+    if stream.tell() != end:
         raise EOFError("a file is truncated")
 
 
@@ -281,8 +276,8 @@ class _TarStream:
 
     def seek(self, position: int, whence: int = 0) -> int:
         """Skip forward."""
-        if whence or position < self._position:
-            raise RefusedMemberError("", "has a member that points back to an earlier one")
+        is_back = whence or position < self._position
+        refuse_if("", {"has a member that points back to an earlier one": is_back})
         for _ in self.data(position - self._position):
             pass
         return self._position
@@ -291,10 +286,9 @@ class _TarStream:
         """Yield the next bytes; fewer at the end."""
         while size > 0:
             if not self._block:
-                block = next(self._source, None)
-                if block is None:
-                    return
-                self._block = memoryview(block)
+                self._block = memoryview(next(self._source, b""))
+            if not self._block:
+                return
             piece, self._block = self._block[:size], self._block[size:]
             self._position += len(piece)
             if self._position > self._max_bytes:

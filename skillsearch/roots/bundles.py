@@ -16,12 +16,11 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skillsearch._version import __version__
 from skillsearch.errors import RootError
 from skillsearch.files.file_stat import FileStat, is_racy
 from skillsearch.files.openat import using
@@ -91,43 +90,24 @@ def update(source: str, place: Path, *, lock_seconds: float = LOCK_SECONDS) -> N
         ) from exc
 
 
-@dataclass(frozen=True, slots=True)
-class _Ready:
-    """The record of a path or URL that was unpacked.
-
-    `content` is a digest of the folder's names, sizes and times, `stat` that of a local archive,
-    and the rest is as in `Downloaded`.
-    """
-
-    source: str
-    content: str
-    sha256: str
-    etag: str = ""
-    last_modified: str = ""
-    stat: tuple[int, ...] = ()
-
-
 class _Update:
     """An update of one folder, under its lock, by way of a temporary folder."""
 
     def __init__(self, source: str, place: Path, name: str, work: Path) -> None:
+        from skillsearch.roots.downloads import Downloaded
+
         self._source = source
         self._place = place
         self._name = name
         self._work = work
         self._ready_file = place.parent / READY
-        self._ready = self._load()
-
-    def _load(self) -> _Ready | None:
-        """Return the record of the folder, or None if the folder is not intact."""
-        try:
+        self._ready: Downloaded | None = None  # unless the folder is intact
+        with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
             with self._ready_file.open("rb") as file:
                 values = json.loads(file.read(MAX_READY_BYTES))
-            ready = _Ready(**{**values, "stat": tuple(values["stat"])})
-            is_intact = (ready.source, ready.content) == (self._source, _digest(self._place))
-        except (OSError, ValueError, TypeError, KeyError, RecursionError):
-            return None
-        return ready if is_intact else None
+            ready = Downloaded(**{**values, "stat": tuple(values["stat"])})
+            if (ready.source, ready.content) == (source, _digest(place)):
+                self._ready = ready
 
     def run(self) -> None:
         """Unpack the local archive, or the file of the server, unless that was unpacked before."""
@@ -135,14 +115,12 @@ class _Update:
 
         ready = self._ready
         if is_url(self._source):
-            known = Downloaded(ready.sha256, ready.etag, ready.last_modified) if ready else None
             path = self._work / "download"
             try:
                 with path.open("xb") as file:
-                    agent = f"skillsearch/{__version__}"
-                    found = fetch(self._source, file, agent=agent, known=known)
+                    found = fetch(self._source, file, known=ready)
             except UnreachableError as exc:
-                if known is None:
+                if ready is None:
                     raise
                 logger.warning("Using the copy that was unpacked before: %s", exc)
                 return
@@ -158,9 +136,10 @@ class _Update:
         seen_at = time.time_ns()
         with archive.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        self._install(archive, Downloaded(sha256), () if is_racy(stat.mtime_ns, seen_at) else stat)
+        is_settled = not is_racy(stat.mtime_ns, seen_at)
+        self._install(archive, Downloaded(sha256, stat=stat if is_settled else ()))
 
-    def _install(self, file: Path, found: Downloaded, stat: tuple[int, ...] = ()) -> None:
+    def _install(self, file: Path, found: Downloaded) -> None:
         """Put the content of a file in place, unless it is there already, and record it."""
         if self._ready is None or self._ready.sha256 != found.sha256:
             new = self._work / "new"
@@ -169,13 +148,12 @@ class _Update:
             if self._place.exists():
                 self._place.rename(self._work / "old")
             new.rename(self._place)
-        ready = _Ready(self._source, _digest(self._place), **asdict(found), stat=stat)
+        ready = replace(found, source=self._source, content=_digest(self._place))
         written = self._work / READY
         written.write_text(json.dumps(asdict(ready)), encoding="utf-8")
         written.replace(self._ready_file)
 
     def _unpack(self, file: Path, folder: Path) -> None:
-        """Make a folder of an archive, or of a bare SKILL.md."""
         from skillsearch.roots.archives import archive_kind, extract
 
         with file.open("rb") as opened:

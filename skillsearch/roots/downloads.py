@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 from urllib.parse import SplitResult, quote, urljoin, urlsplit, urlunsplit
 
+from skillsearch._version import __version__
 from skillsearch.errors import RootError
 from skillsearch.roots.sources import shown
 from skillsearch.text.safe_text import one_line
@@ -49,11 +50,18 @@ class DownloadLimits:
 
 @dataclass(frozen=True, slots=True)
 class Downloaded:
-    """The SHA-256 of a download, and the server's ``ETag`` and ``Last-Modified``, or empty."""
+    """The SHA-256 of a download, and the server's ``ETag`` and ``Last-Modified``, or empty.
+
+    Of an archive that is unpacked also its path or URL, a digest of the folder's names, sizes and
+    times, and the stat of a local archive.
+    """
 
     sha256: str
     etag: str = ""
     last_modified: str = ""
+    source: str = ""
+    content: str = ""
+    stat: tuple[int, ...] = ()
 
 
 LIMITS = DownloadLimits()
@@ -64,17 +72,15 @@ def fetch(
     into: BinaryIO,
     limits: DownloadLimits = LIMITS,
     *,
-    agent: str = "skillsearch",
     known: Downloaded | None = None,
 ) -> Downloaded | None:
     """Download a file; None if the server says that it is still the known one.
 
-    Raises:
-        UnreachableError: The server does not answer in time, or fails.
-        RootError: The URL cannot be used, or leads to nothing or to too much.
-        OSError: The disk is full.
+    If the server does not answer in time, or fails, `UnreachableError` is raised; for a URL that
+    cannot be used, or leads to nothing or to too much, `RootError`.
     """
-    headers = {"User-Agent": agent, "Accept": "*/*", "Accept-Encoding": "identity"}
+    headers = {"Accept": "*/*", "Accept-Encoding": "identity"}
+    headers["User-Agent"] = f"skillsearch/{__version__}"
     if known and known.etag:
         headers["If-None-Match"] = known.etag
     elif known and known.last_modified:
@@ -98,8 +104,8 @@ def fetch(
                 raise http.client.IncompleteRead(b"", response.length)
         # To be sent back later, unless missing or odd.
         validators = (response.headers.get(name, "") for name in ("ETag", "Last-Modified"))
-        kept = (value if _VALIDATOR.fullmatch(value) else "" for value in validators)
-        return Downloaded(digest.hexdigest(), *kept)
+        etag, modified = (one if _VALIDATOR.fullmatch(one) else "" for one in validators)
+        return Downloaded(digest.hexdigest(), etag, modified)
 
 
 def check_url(url: str) -> SplitResult:
@@ -125,8 +131,8 @@ def follow(
 ) -> http.client.HTTPResponse:
     """Request a URL and follow its redirects, never from https to http; return the last response.
 
-    The `opener` makes the requests, without following redirects; a server may stay silent for some
-    `seconds`. If a redirect is refused, or there are too many, `RootError` is raised.
+    A server may stay silent for some `seconds`. If a redirect is refused, or there are too many,
+    `RootError` is raised.
     """
     here = url
     for _ in range(MAX_REDIRECTS + 1):
@@ -233,7 +239,6 @@ def _opener(deadline: _Deadline) -> urllib.request.OpenerDirector:
 
 
 def _bad_status(url: str, status: int) -> RootError:
-    """Return the error for a response without the file."""
     if status >= http.client.INTERNAL_SERVER_ERROR or status == http.client.TOO_MANY_REQUESTS:
         return UnreachableError(f"{shown(url)}: the server is failing ({status}); try again later.")
     return RootError(

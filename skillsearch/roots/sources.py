@@ -27,8 +27,6 @@ READY = "ready.json"
 """The record beside the folder of a bundle."""
 MAX_READY_BYTES = 1 << 16
 _USED_BY = "used-by-"
-
-_SKILL_MD = "skill.md"
 _NAME_CHARS = 60
 _REPOSITORY = re.compile(
     r"(?:https?://(?:www\.)?(?P<host>(?:github|gitlab|codeberg)\.(?:com|org))/"
@@ -118,10 +116,9 @@ def source_in(folder: Path) -> str:
 
 
 def note_index(root: Path, index: str) -> None:
-    """Record that an index uses a root, if the root was unpacked.
+    """Record that an index, by its path or a description, uses a root, if that was unpacked.
 
-    `index` is its absolute path, or the description of one that is elsewhere. The record is a
-    symbolic link that is never followed: it is made atomically and holds any text.
+    The record is a symbolic link that is never followed: it is made atomically and holds any text.
     """
     if not _is_unpacked(root):
         return
@@ -140,7 +137,6 @@ def indexes_over(folder: Path) -> list[str]:
 
 
 def _is_unpacked(root: Path) -> bool:
-    """Return whether a folder is where roots are unpacked."""
     return root.parent.parent.resolve() == (config.cache_dir() / "roots").resolve()
 
 
@@ -159,7 +155,7 @@ def shown(source: str) -> str:
 
 def is_skill_md(source: str) -> bool:
     """Return whether a URL names a bare SKILL.md."""
-    return _path(source).rpartition("/")[2].lower() == _SKILL_MD
+    return _path(source).rpartition("/")[2].lower() == "skill.md"
 
 
 def _name(source: str) -> str:
@@ -174,7 +170,6 @@ def _name(source: str) -> str:
 
 
 def _path(source: str) -> str:
-    """Return the decoded path of a source."""
     try:
         return unquote(urlsplit(source).path) if is_url(source) else source
     except ValueError:

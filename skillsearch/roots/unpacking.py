@@ -49,20 +49,15 @@ class Member:
 
 
 def write_members(members: Iterable[Member], into: Path, limits: UnpackLimits) -> None:
-    """Write members below an empty folder that nobody else uses.
-
-    Raises:
-        RefusedMemberError: The name, size or place of a member is refused.
-    """
+    """Write members below an empty folder that nobody else uses, or raise `RefusedMemberError`."""
     made: dict[str, tuple[str, bool]] = {}  # folded path → path, whether it is a file
     written = 0
     with using(open_folder(into)) as folder:
         for entries, member in enumerate(members, start=1):
-            if max(entries, len(made)) > limits.members:
-                raise RefusedMemberError(member.name, f"is beyond {limits.members:,} members")
+            is_beyond = max(entries, len(made)) > limits.members
+            refuse_if(member.name, {f"is beyond {limits.members:,} members": is_beyond})
             parts = plain_parts(member.name)
-            if not parts and not member.is_folder:
-                raise RefusedMemberError(member.name, "names no file")
+            refuse_if(member.name, {"names no file": not parts and not member.is_folder})
             _reserve(made, parts, member)
             if member.is_folder:
                 os.close(open_folder(folder, parts, make=True))
@@ -121,8 +116,8 @@ def plain_parts(name: str) -> tuple[str, ...]:
         f"is more than {MAX_PARTS} folders deep": len(parts) > MAX_PARTS,
     }
     refuse_if(name, refusals)
-    if any(len(part.encode()) > MAX_PART_BYTES for part in parts):
-        raise RefusedMemberError(name, f"has a part of more than {MAX_PART_BYTES} bytes")
+    is_long = any(len(part.encode()) > MAX_PART_BYTES for part in parts)
+    refuse_if(name, {f"has a part of more than {MAX_PART_BYTES} bytes": is_long})
     return tuple(part for part in parts if part not in {"", "."})
 
 

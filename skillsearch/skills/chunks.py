@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import unescape
@@ -58,7 +58,7 @@ _PROBLEMS = {
 class Chunk:
     """A part of a body that can be loaded separately, without the chunks inside it.
 
-    The id, unique in the body, and the description, which may be empty, are on one line each.
+    The id, unique in the body, and the description, which may be empty, are one line each.
     """
 
     id: str
@@ -85,9 +85,9 @@ def parse_chunks(body: str) -> ChunkedBody:
     if "<chunk" not in folded and "</chunk" not in folded:
         return ChunkedBody(body)
     texts, tags, unclosed, strays = _cut(body)
-    attributes = [_attributes(tag["attributes"]) for tag in tags]
-    wanted = [one_line(each.get("id", ""), MAX_ID_CHARS) for each in attributes]
-    abouts = [one_line(each.get("description", ""), MAX_DESCRIPTION_CHARS) for each in attributes]
+    given = [_attributes(tag["attributes"]) for tag in tags]
+    wanted = [one_line(each.get("id", ""), MAX_ID_CHARS) for each in given]
+    abouts = [one_line(each.get("description", ""), MAX_DESCRIPTION_CHARS) for each in given]
     chunks = tuple(map(Chunk, _unique_ids(wanted), abouts, texts[1:]))
     problems = [(start, _PROBLEMS["chunk-stray-end"], "chunk-stray-end") for start in strays]
     for number, (chunk, tag, name) in enumerate(zip(chunks, tags, wanted, strict=True), start=1):
@@ -98,7 +98,7 @@ def parse_chunks(body: str) -> ChunkedBody:
             "chunk-unclosed": number in unclosed,
             "chunk-empty": not chunk.content,
         }
-        for code in (code for code, is_so in found.items() if is_so):
+        for code in filter(found.get, found):
             problems.append((tag.start(), _PROBLEMS[code].format(id=chunk.id, wanted=name), code))
     problems.sort(key=lambda problem: problem[0])
     if left_out := len(problems[_MAX_FINDINGS:]):
@@ -118,10 +118,9 @@ def find_chunk(skill: Skill, chunk_id: str) -> Chunk:
 
 
 def _cut(body: str) -> tuple[list[str], list[re.Match[str]], set[int], list[int]]:
-    """Cut a body at its tags.
+    """Return the texts outside all chunks and of each, and the opening tags.
 
-    Returns the text outside all chunks and that of each chunk; the opening tags; the indexes of
-    texts without a closing tag; and the offsets of closing tags that close nothing.
+    Behind them, the indexes of texts never closed, and the offsets of tags that close nothing.
     """
     pieces: list[list[str]] = [[]]
     tags: list[re.Match[str]] = []
@@ -136,11 +135,11 @@ def _cut(body: str) -> tuple[list[str], list[re.Match[str]], set[int], list[int]
         at = tag.end()
         if is_end:
             inside.pop()
-        else:
-            tags.append(tag)
-            pieces.append([])
-            if not tag["slash"]:
-                inside.append(len(tags))
+            continue
+        tags.append(tag)
+        pieces.append([])
+        if not tag["slash"]:
+            inside.append(len(tags))
     pieces[inside[-1]].append(body[at:])
     return [_joined(each) for each in pieces], tags, set(inside[1:]), strays
 
@@ -179,18 +178,16 @@ def _attributes(text: str) -> dict[str, str]:
 def _unique_ids(wanted: Sequence[str]) -> list[str]:
     """Give each chunk an id: the first of equal ones keeps it, an empty one is numbered."""
     taken = set(wanted)
-    seen: set[str] = set()
-    suffixes: dict[str, int] = {}
-    ids = []
+    suffixes = Counter[str]()
+    ids: dict[str, None] = {}
     for ordinal, written in enumerate(wanted, start=1):
         base = name = written or f"chunk-{ordinal}"
-        while name in (seen if name == written else taken):
-            suffixes[base] = suffixes.get(base, 1) + 1
-            name = f"{base}-{suffixes[base]}"
+        while name in (ids if name == written else taken):
+            suffixes[base] += 1
+            name = f"{base}-{suffixes[base] + 1}"
         taken.add(name)
-        seen.add(name)
-        ids.append(name)
-    return ids
+        ids[name] = None
+    return list(ids)
 
 
 def _joined(pieces: Sequence[str]) -> str:

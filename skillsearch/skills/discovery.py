@@ -61,7 +61,8 @@ def make_roots(paths: Iterable[Path]) -> tuple[list[Root], list[Diagnostic]]:
             found[Path(real)] = None
     kept: list[Path] = []
     for root in found:
-        outer = next((other for other in found if _covers(other, root)), None)
+        around = (one for one in found if one != root and root.is_relative_to(one))
+        outer = next((one for one in around if _is_walked(root.relative_to(one))), None)
         if outer is None:
             kept.append(root)
         else:
@@ -88,11 +89,6 @@ def _check_root(path: Path) -> tuple[str, ...]:
     return (real,)
 
 
-def _covers(outer: Path, inner: Path) -> bool:
-    """Return whether the walk of one root reaches the other."""
-    return outer != inner and inner.is_relative_to(outer) and _is_walked(inner.relative_to(outer))
-
-
 def _is_walked(below: Path) -> bool:
     """Return whether a walk reaches a folder, given by its path below the root."""
     return len(below.parts) <= MAX_DEPTH and not SKIPPED_FOLDERS.intersection(below.parts)
@@ -114,36 +110,32 @@ def _aliases(roots: Sequence[Path]) -> list[str]:
 
 
 def discover(
-    roots: Sequence[Root], *, leave_out: Path | None = None, max_folders: int = MAX_FOLDERS
+    roots: Sequence[Root],
+    scopes: Sequence[Scope] | None = None,
+    *,
+    leave_out: Path | None = None,
+    max_folders: int = MAX_FOLDERS,
 ) -> Discovery:
     """Find the SKILL.md files below some roots, in a stable order, without opening any file.
 
-    A folder counts once, by its real path: a link to a folder is followed only inside the roots.
-    `leave_out` is skipped: the index, whose writing would look like a change of the skills.
+    With `scopes`, only these folders are searched, with the same result; they may be gone. A folder
+    counts once, by its real path: a link to a folder is followed only inside the roots. `leave_out`
+    is skipped: the index, whose writing would look like a change of the skills.
     """
     walk = _Walk(roots, leave_out, max_folders)
-    walk.run([_Folder(str(root.path), root, "", 0) for root in roots])
-    return walk.found()
-
-
-def discover_in(
-    roots: Sequence[Root], scopes: Sequence[Scope], *, leave_out: Path | None = None
-) -> Discovery:
-    """Find the SKILL.md files of some folders, as a walk over all roots would; they may be gone."""
-    walk = _Walk(roots, leave_out)
-    deep, alone = [], []
-    for scope in scopes:
-        path = scope.root.path / scope.relative
-        depth = len(Path(scope.relative).parts)
-        place = _Folder(str(path), scope.root, scope.relative, depth)
-        if not scope.is_deep:
-            alone.append(place)
-        elif not path.is_symlink():
-            deep.append(place)
+    deep, alone = [_Folder(str(root.path), root, "", 0) for root in roots], []
+    if scopes is not None:
+        places = [(scope, scope.root.path / scope.relative) for scope in scopes]
+        deep = [_folder(scope) for scope, path in places if scope.is_deep and not path.is_symlink()]
+        alone = [_folder(scope) for scope in scopes if not scope.is_deep]
     walk.run(deep)
     for place in alone:
         walk.list_folder(place)
-    return walk.found()
+    return Discovery(
+        files=tuple(sorted(walk.files, key=lambda file: file.doc_id)),
+        folders=tuple(sorted(walk.folders.items())),
+        diagnostics=tuple(sorted(walk.diagnostics, key=lambda one: (one.path, one.code))),
+    )
 
 
 def scopes_at(roots: Sequence[Root], paths: Iterable[Path]) -> tuple[Scope, ...]:
@@ -160,6 +152,11 @@ def scopes_at(roots: Sequence[Root], paths: Iterable[Path]) -> tuple[Scope, ...]
         if root is not None and _is_walked(below := folder.relative_to(root.path)):
             found[Scope(root, "/".join(below.parts), not is_file)] = None
     return tuple(found)
+
+
+def _folder(scope: Scope) -> _Folder:
+    depth = len(Path(scope.relative).parts)
+    return _Folder(str(scope.root.path / scope.relative), scope.root, scope.relative, depth)
 
 
 def inside(scopes: Iterable[Scope]) -> Callable[[str], bool]:
@@ -194,14 +191,12 @@ class _Folder(NamedTuple):
 
 
 class _Walk:
-    def __init__(
-        self, roots: Sequence[Root], leave_out: Path | None, max_folders: int = MAX_FOLDERS
-    ) -> None:
+    def __init__(self, roots: Sequence[Root], leave_out: Path | None, max_folders: int) -> None:
         self._left_out = "" if leave_out is None else os.path.realpath(leave_out)
         self._max_folders = max_folders
-        self._files: list[SkillFile] = []
-        self._folders: dict[str, int] = {}
-        self._diagnostics: list[Diagnostic] = []
+        self.files: list[SkillFile] = []
+        self.folders: dict[str, int] = {}
+        self.diagnostics: list[Diagnostic] = []
         self._roots = sorted(roots, key=lambda root: len(root.path.parts), reverse=True)
         self._waiting: list[_Folder] = []
         self._links: list[tuple[str, int]] = []
@@ -212,7 +207,7 @@ class _Walk:
         while self._waiting or self._links:
             while self._waiting:
                 folder = self._waiting.pop()
-                if len(self._folders) >= self._max_folders:
+                if len(self.folders) >= self._max_folders:
                     message = (
                         f"More than {self._max_folders} folders; skills below here are missing, "
                         "split the root."
@@ -224,21 +219,15 @@ class _Walk:
             for path, depth in links:
                 self._follow(path, depth)
 
-    def found(self) -> Discovery:
-        return Discovery(
-            files=tuple(sorted(self._files, key=lambda file: file.doc_id)),
-            folders=tuple(sorted(self._folders.items())),
-            diagnostics=tuple(sorted(self._diagnostics, key=lambda one: (one.path, one.code))),
-        )
-
     def list_folder(self, folder: _Folder) -> None:
         """List one folder: take its SKILL.md, queue its folders."""
-        if folder.path in self._folders or folder.path == self._left_out:
+        if folder.path in self.folders or folder.path == self._left_out:
             return
         skills: list[os.DirEntry[str]] = []
+        goes_deeper = folder.depth < MAX_DEPTH
         try:
             # Stat first: a change while we list then shows as a newer time on the next walk.
-            self._folders[folder.path] = os.stat(folder.path).st_mtime_ns  # noqa: PTH116 (twice as fast as Path.stat)
+            self.folders[folder.path] = os.stat(folder.path).st_mtime_ns  # noqa: PTH116 (twice as fast as Path.stat)
             with os.scandir(folder.path) as entries:
                 for entry in entries:
                     name = entry.name
@@ -246,10 +235,12 @@ class _Walk:
                         skills.append(entry)
                     elif entry.is_dir(follow_symlinks=False):
                         self._queue(folder, name, entry.path)
-                    elif entry.is_symlink():
-                        self._note_link(folder, entry)
+                    elif goes_deeper and entry.is_symlink() and name not in SKIPPED_FOLDERS:
+                        with suppress(OSError):
+                            if entry.is_dir():
+                                self._links.append((entry.path, folder.depth + 1))
         except FileNotFoundError:
-            self._folders.pop(folder.path, None)
+            self.folders.pop(folder.path, None)
         except OSError as error:
             message = f"The folder cannot be read ({error.strerror}); check its permissions."
             self._report("folder-unreadable", "error", folder.path, message)
@@ -273,17 +264,10 @@ class _Walk:
             relative = f"{folder.relative}/{name}" if folder.relative else name
             self._waiting.append(_Folder(path, folder.root, relative, folder.depth + 1))
 
-    def _note_link(self, folder: _Folder, entry: os.DirEntry[str]) -> None:
-        """Keep a link to a folder for later."""
-        with suppress(OSError):
-            is_wanted = folder.depth < MAX_DEPTH and entry.name not in SKIPPED_FOLDERS
-            if is_wanted and entry.is_dir():
-                self._links.append((entry.path, folder.depth + 1))
-
     def _follow(self, link: str, depth: int) -> None:
         """Queue the target of a link if it lies inside a root."""
         real = os.path.realpath(link)
-        if real in self._folders:
+        if real in self.folders:
             return
         for root in self._roots:
             base = str(root.path).rstrip("/") + "/"
@@ -316,7 +300,7 @@ class _Walk:
             return
         doc_id = f"{folder.root.alias}:{folder.relative or '.'}"
         stats = (status.st_size, status.st_mtime_ns, status.st_ino)
-        self._files.append(SkillFile(doc_id, Path(entry.path), folder.root, *stats))
+        self.files.append(SkillFile(doc_id, Path(entry.path), folder.root, *stats))
 
     def _report(self, code: str, severity: Severity, path: str, message: str) -> None:
-        self._diagnostics.append(Diagnostic(code, severity, message, printable(path)))
+        self.diagnostics.append(Diagnostic(code, severity, message, printable(path)))

@@ -118,10 +118,8 @@ def load_yaml(
 
     Numbers become numbers only if that keeps their written form: ``version: 1.10`` stays the text
     "1.10". Dates, ``.nan`` and ``<<`` stay as written. The last of a repeated key counts.
-    `first_line` is the line of the file on which the text starts.
-
-    Raises:
-        ParseError: The text is not a YAML mapping, is too large or deep, or has anchors or tags.
+    `first_line` is where the text starts in its file. A text that is not a YAML mapping, is too
+    large or deep, or has anchors or tags raises `ParseError`.
     """
     if len(text.encode("utf-8", "replace")) > MAX_FRONTMATTER_BYTES:
         raise ParseError(
@@ -145,10 +143,8 @@ def load_yaml(
 
 def find_flow_style(text: str, *, first_line: int = 1) -> int | None:
     """Return the line of the first list or mapping in brackets, or None."""
-    for event in _events(text):
-        if getattr(event, "flow_style", None):
-            return first_line + int(event.start_mark.line)
-    return None
+    flows = (event for event in _events(text) if getattr(event, "flow_style", None))
+    return next((first_line + int(event.start_mark.line) for event in flows), None)
 
 
 def _events(text: str) -> Iterator[Any]:
@@ -181,7 +177,6 @@ class _EventReader:
         return value or {}
 
     def _next(self) -> Any:
-        """Return the next event after checking its anchor, its tag and the count."""
         event = next(self._events)
         self._count += 1
         if self._count > MAX_EVENTS:
@@ -195,7 +190,6 @@ class _EventReader:
         return event
 
     def _read_node(self, event: Any, depth: int) -> JsonValue:
-        """Return the value whose first event was just read."""
         if isinstance(event, yaml.ScalarEvent):
             return _resolve(event)
         if depth >= MAX_DEPTH:

@@ -31,10 +31,8 @@ _TRIGGER_KEYS = tuple(
 )
 _NESTING_KEYS = ("metadata", "agentmetadata")
 _YES = frozenset({"true", "yes", "on", "1"})
-
 MAX_REQUIREMENTS = 100
 MAX_REQUIREMENT_CHARS = 200
-
 _REQUIREMENT_KEYS = tuple(
     "requiresskills requiredskills dependsonskills prerequisiteskills skilldependencies".split()
 )
@@ -100,17 +98,13 @@ def clean(text: str) -> str:
 
 def as_text(value: JsonValue) -> str:
     """Return a value as one string: lists joined by blanks, mappings as ``key: value; …``."""
-    if isinstance(value, str):
-        return value
-    if value is None:
-        return ""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
         return " ".join(filter(None, map(as_text, value)))
     if isinstance(value, dict):
         return "; ".join(f"{key}: {as_text(inner)}" for key, inner in value.items())
-    return str(value)
+    return "" if value is None else str(value)
 
 
 def allowed_tools(value: JsonValue) -> tuple[str, ...]:
@@ -181,33 +175,26 @@ def _first_text(levels: Iterable[Fields], *keys: str) -> str:
 def _collect(levels: Iterable[Fields], keys: tuple[str, ...]) -> tuple[str, ...]:
     """Return the phrases of all these fields, in order, without repeats."""
     values = [fields[key] for fields in levels for key in keys if key in fields]
-    return tuple(dict.fromkeys(phrase for value in values for phrase in _phrases(value)))
+    phrases = dict.fromkeys(phrase for value in values for phrase in _phrases(value))
+    return tuple(filter(None, phrases))
 
 
 def _phrases(value: JsonValue) -> Iterator[str]:
-    """Yield the phrases of a list, of a mapping's values, or of a comma-separated string."""
+    """Yield the phrases of a list, a mapping's values or a comma-separated string, some empty."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
         for item in value:
-            if isinstance(item, (list, dict)):
-                yield from _phrases(item)
-            elif phrase := clean(as_text(item)):
-                yield phrase
+            yield from _phrases(item) if isinstance(item, (list, dict)) else [clean(as_text(item))]
         return
     for part in re.split(r"[,;\n]", as_text(value).strip().strip("[]")):
-        if phrase := clean(part).strip("\"'"):
-            yield phrase
+        yield clean(part).strip("\"'")
 
 
 def regular_requirements(
     levels: Iterable[Mapping[str, JsonValue]],
 ) -> tuple[tuple[str, ...], list[Finding]]:
-    """Return the skills that a frontmatter requires, in order, and what is odd about them.
-
-    Each is ``name`` or ``name@constraint``. `levels` are the folded fields of the top level and of
-    ``metadata``.
-    """
+    """Return the skills that fields require, as ``name`` or ``name@constraint``, and oddities."""
     requirements: dict[str, None] = {}
     problems: list[str] = []
     for place, text in enumerate(_requirement_texts(levels)):
@@ -223,9 +210,8 @@ def regular_requirements(
             constraint = ""
         requirement = f"{name}@{constraint}" if constraint else name
         # The name can be told apart from the constraint.
-        is_plain = bool(name) and not _OPERATOR.search(name)
-        is_plain = is_plain and split_requirement(requirement)[0] == name
-        if is_plain and len(requirement) <= MAX_REQUIREMENT_CHARS:
+        is_plain = split_requirement(requirement)[0] == name and not _OPERATOR.search(name)
+        if name and is_plain and len(requirement) <= MAX_REQUIREMENT_CHARS:
             requirements[requirement] = None
         else:
             shown = text[:MAX_REQUIREMENT_CHARS]
@@ -235,24 +221,21 @@ def regular_requirements(
     return tuple(requirements), [Finding("requirement-invalid", problem) for problem in problems]
 
 
-def _requirement_texts(levels: Iterable[Mapping[str, JsonValue]]) -> Iterator[str]:
-    """Yield the requirements cleaned, with ``>=1,<2`` joined again if its comma was split."""
+def _requirement_texts(levels: Iterable[Mapping[str, JsonValue]]) -> list[str]:
+    """Return the requirements cleaned, with ``>=1,<2`` joined again if its comma was split."""
     values: list[JsonValue] = []
     for fields in levels:
         values += [fields[key] for key in _REQUIREMENT_KEYS if key in fields]
         groups = [fields[key] for key in _REQUIREMENT_GROUPS if isinstance(fields.get(key), dict)]
         values += [group.get("skills") for group in groups]
-    requirement = ""
+    found: list[str] = []
     for text in (text for value in values for text in _required_texts(value)):
         text = one_line(text).strip("\"' ")
-        if requirement and _OPERATOR.match(text):
-            requirement += f",{text}"
+        if found and _OPERATOR.match(text):
+            found[-1] += f",{text}"
         elif text:
-            if requirement:
-                yield requirement
-            requirement = text
-    if requirement:
-        yield requirement
+            found.append(text)
+    return found
 
 
 def _required_texts(value: JsonValue) -> Iterator[str]:
@@ -276,7 +259,6 @@ def _required_texts(value: JsonValue) -> Iterator[str]:
 
 
 def _constraint_of(value: JsonValue) -> str:
-    """Return the constraint in the description of a required skill, or an empty string."""
     if isinstance(value, dict):
         value = next((value[key] for key in _CONSTRAINT_KEYS if key in value), None)
     items = value if isinstance(value, list) else [value]

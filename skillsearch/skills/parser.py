@@ -30,10 +30,7 @@ from skillsearch.skills.resources import content_hash, read_skill_md
 from skillsearch.types import Diagnostic, JsonValue, Skill
 
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_UNCLOSED = (
-    "frontmatter-unclosed",
-    "The frontmatter is not closed; its end was guessed, add a '---' line.",
-)
+_UNCLOSED = "The frontmatter is not closed; its end was guessed, add a '---' line."
 _MAX_LEVELS = 4
 _MAX_PREAMBLE_CHARS = 2_000
 _OFFSET_START = re.compile(
@@ -51,10 +48,8 @@ def parse_skill(
     """Parse a SKILL.md, repairing what can be repaired; linear in the size of `data`.
 
     A file whose description a person can read becomes a skill; every repair and guess comes back as
-    a diagnostic. The folder of `path` names the skill if the frontmatter does not.
-
-    Raises:
-        ParseError: There is no frontmatter, no description, or YAML that was written to do harm.
+    a diagnostic. The folder of `path` names the skill if the frontmatter does not. Without
+    frontmatter or description, or with YAML that was written to do harm, `ParseError` is raised.
     """
     text, findings = decode_skill_md(data)
     frontmatter, body, repairs = read_sections(text)
@@ -98,10 +93,7 @@ def decode_skill_md(data: bytes) -> tuple[str, list[Finding]]:
 
 
 def read_sections(text: str) -> tuple[dict[str, JsonValue], str, list[Finding]]:
-    """Return the values of the frontmatter, the body as it stands, and a finding for each repair.
-
-    Without frontmatter, or with YAML that was written to do harm, `ParseError` is raised.
-    """
+    """Return the values of the frontmatter, the body as it stands, and the repairs."""
     sections = split_frontmatter(text)
     is_offset = sections.frontmatter is None or sections.first_line > 2
     if sections.frontmatter is None:
@@ -124,7 +116,7 @@ def read_sections(text: str) -> tuple[dict[str, JsonValue], str, list[Finding]]:
         message = "The file does not start with a '---' line; hosts may not see its frontmatter."
         findings.append(Finding("frontmatter-offset", message, 1))
     if not sections.closed:
-        findings.append(Finding(*_UNCLOSED, first_line))
+        findings.append(Finding("frontmatter-unclosed", _UNCLOSED, first_line))
     try:
         values, more = load_yaml(frontmatter, first_line=first_line)
     except ParseError as error:
@@ -145,12 +137,8 @@ def _find_offset_frontmatter(text: str) -> Sections | None:
     opening = "" if found[0] else "---\n"
     sections = split_frontmatter(opening + text[found.start() :])
     lines = preamble.count("\n") - opening.count("\n")
-    return replace(
-        sections,
-        body=preamble + sections.body,
-        first_line=sections.first_line + lines,
-        body_line=sections.body_line + lines,
-    )
+    first, second = sections.first_line + lines, sections.body_line + lines
+    return replace(sections, body=preamble + sections.body, first_line=first, body_line=second)
 
 
 def _repair(
@@ -168,7 +156,7 @@ def _repair(
     if is_markdown and "description" in frontmatter[:end] and end <= MAX_FRONTMATTER_BYTES:
         body = f"{frontmatter[end:]}---\n{body}"
         frontmatter = frontmatter[:end]
-        findings.append(Finding(*_UNCLOSED, sections.first_line))
+        findings.append(Finding("frontmatter-unclosed", _UNCLOSED, sections.first_line))
     elif error.code in HARMFUL_CODES:
         raise error
     values, more = repair_mapping(frontmatter, first_line=sections.first_line)

@@ -49,10 +49,8 @@ _MAX_COMPARED_CHARS = 100
 def read_skill_md(path: Path, *, limit: int = MAX_SKILL_MD_BYTES) -> tuple[bytes, os.stat_result]:
     """Read a SKILL.md whole; return its bytes and the status of the opened file.
 
-    A FIFO or device does not block, and a file that grows meanwhile is cut off.
-
-    Raises:
-        ParseError: With a code of `_REFUSALS`; a hard link to another user's file leaves the skill.
+    A FIFO or device does not block. A file that is refused raises `ParseError` with a code of
+    `_REFUSALS`; a hard link to another user's file leaves the skill.
     """
     try:
         with using(_open_skill_md(path)) as fd:
@@ -119,12 +117,9 @@ def is_foreign_link(file: os.stat_result, folder: os.stat_result) -> bool:
 def open_in_skill(skill_dir: Path, relative: str, *, folders: Sequence[str] = ()) -> int:
     """Open a regular file of a skill, component by component; the caller closes the descriptor.
 
-    `relative` is not trusted; it must lie in one of the `folders` if any are given.
-
-    Raises:
-        UnsafePathError: `confine` refuses the path, or it meets a link, a folder, a special file,
-            or a hard link to another user's file.
-        SkillError: The file is missing or unreadable; names similar files.
+    `relative` is not trusted; it must lie in one of the `folders` if any are given. If `confine`
+    refuses it, or it meets a link, a folder, a special file, or a hard link to another user's file,
+    `UnsafePathError` is raised; for a missing file, a `SkillError` that names similar ones.
     """
     if "%" in relative:
         # A list of files gives names as they are on disk, so a per cent sign may be one.
@@ -173,11 +168,7 @@ def _open_error(skill_dir: Path, relative: str, path: PurePosixPath, error: OSEr
 def read_file(
     skill_dir: Path, relative: str, *, limit: int = MAX_FILE_BYTES, folders: Sequence[str] = ()
 ) -> bytes:
-    """Read a file of a skill whole; see `open_in_skill`.
-
-    Raises:
-        SkillError: The file is missing, unreadable, unsafe, or larger than `limit` bytes.
-    """
+    """Read a file of a skill whole, as `open_in_skill` opens it, up to `limit` bytes."""
     with using(open_in_skill(skill_dir, relative, folders=folders)) as fd:
         try:
             data = _read_up_to(fd, os.fstat(fd), limit)
@@ -219,9 +210,6 @@ def read_page(
     text begins with the character that holds byte `offset` and ends before the character that would
     exceed `limit` bytes, unless it is the only one. The page is stale if `content_hash`, the hash
     by which the caller knows the file, is not the hash of the file now.
-
-    Raises:
-        SkillError: As `read_file`, or `offset` or `limit` is unusable.
     """
     for name, value, lowest in (("offset", offset, 0), ("limit", limit, 1)):
         is_number = isinstance(value, int) and not isinstance(value, bool) and value >= lowest
@@ -236,10 +224,9 @@ def read_page(
         is_text = False
     start, end = _bounds(data, offset, limit, is_text)
     page = data[start:end]
-    if is_text:
-        content = page.decode() if start else page.decode().removeprefix("\ufeff")
-    else:
-        content = base64.b64encode(page).decode("ascii")
+    content = page.decode() if is_text else base64.b64encode(page).decode("ascii")
+    if is_text and not start:
+        content = content.removeprefix("\ufeff")
     digest = hashlib.sha256(data).hexdigest()
     return FileContent(
         path=printable(path),
@@ -257,7 +244,6 @@ def _bounds(data: bytes, offset: int, limit: int | None, is_text: bool) -> tuple
     """Return where a page begins and ends; one of text has whole characters, at least one."""
 
     def is_inside(position: int) -> bool:
-        """Return whether a byte continues a character; the end of the text does not."""
         return is_text and position < len(data) and data[position] & 0xC0 == 0x80
 
     start = min(offset, len(data))
@@ -304,7 +290,6 @@ class _Listing:
         self._entries_left = max_entries
 
     def add_folder(self, fd: int, prefix: str) -> None:
-        """Add the files below an open folder; skip subfolders that cannot be read."""
         files, folders = self._entries(fd)
         found = [prefix + name for name in files if prefix or name.lower() != "skill.md"]
         room = self._limit - len(self.files)
@@ -325,7 +310,6 @@ class _Listing:
                 self.truncated = True
 
     def _entries(self, fd: int) -> tuple[list[str], list[str]]:
-        """Return the names of plain files and of folders, each sorted."""
         files: list[str] = []
         folders: list[str] = []
         with os.scandir(fd) as entries:

@@ -144,7 +144,6 @@ def _check_fields(fields: dict[str, JsonValue], folder: str) -> Iterator[tuple[s
 
 
 def _check_shapes(fields: dict[str, JsonValue]) -> Iterator[tuple[str, Finding]]:
-    """Yield the problems of fields whose shape differs from the specification's."""
     for key, limit in _MAX_CHARS.items():
         value, text = fields.get(key), as_text(fields.get(key)).strip()
         if isinstance(value, (list, dict)):
@@ -200,9 +199,8 @@ def _check_body(sections: Sections, folder: Path) -> Iterator[Finding]:
 
 def _references(body: str) -> dict[str, int]:
     """Return the relative files that a body names outside code fences, with their offsets."""
-    prose = "\n".join(
-        " " * len(line.text) if line.is_fenced else line.text for line in markdown.lines(body)
-    )
+    lines = markdown.lines(body)
+    prose = "\n".join(" " * len(text) if is_fenced else text for text, _, is_fenced in lines)
     found: dict[str, int] = {}
     for match in _LINK.finditer(prose):
         target = match[1].partition("#")[0].partition("?")[0]

@@ -65,11 +65,9 @@ def satisfies(version: str, constraint: str) -> bool:
     normal = normal_constraint(constraint)
     if not normal:
         return True
-    parsed = parse_version(version)
-    if parsed is None:
-        return False
-    specifiers = _specifiers(normal)
-    return specifiers.contains(parsed, prereleases=bool(specifiers.prereleases))
+    parsed, specifiers = parse_version(version), _specifiers(normal)
+    is_early = bool(specifiers.prereleases)
+    return parsed is not None and specifiers.contains(parsed, prereleases=is_early)
 
 
 def newest(versions: Sequence[str]) -> int | None:
@@ -92,10 +90,7 @@ def split_requirement(text: str) -> tuple[str, str]:
 
 
 def _clause(operator: str, version: str) -> str:
-    """Return a clause in PEP 440; npm's caret and tilde become the range that they mean.
-
-    See https://github.com/npm/node-semver#advanced-range-syntax.
-    """
+    # See https://github.com/npm/node-semver#advanced-range-syntax.
     from packaging.version import Version
 
     version = _WILDCARDS.sub(".*", version)
@@ -113,7 +108,6 @@ def _clause(operator: str, version: str) -> str:
 
 @lru_cache(maxsize=256)
 def _specifiers(constraint: str) -> SpecifierSet:
-    """Parse a constraint in the regular form, or raise ``ValueError``."""
     from packaging.specifiers import SpecifierSet
 
     return SpecifierSet(constraint)

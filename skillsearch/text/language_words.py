@@ -5,26 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from skillsearch.text.tables import read_tables
 
-def _tables() -> dict[str, dict[str, list[str]]]:
-    """Return the tables of the file: title → key → values."""
-    tables: dict[str, dict[str, list[str]]] = {}
-    rows: dict[str, list[str]] = {}
-    for line in Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").split("\n"):
-        if line.startswith("["):
-            rows = tables[line.strip("[]")] = {}
-        elif line and not line.startswith("#"):
-            key, *rows[key] = line.split()
-    return tables
-
-
-_TABLES = _tables()
-FUNCTION_WORDS: Mapping[str, frozenset[str]] = {
-    language: frozenset(words) for language, words in _TABLES["function words"].items()
-}
-REQUEST_WORDS: Mapping[str, frozenset[str]] = {
-    language: frozenset(words) for language, words in _TABLES["request words"].items()
-}
+_TABLES = read_tables(Path(__file__).with_suffix(".txt"))
+FUNCTION_WORDS: Mapping[str, frozenset[str]]
+REQUEST_WORDS: Mapping[str, frozenset[str]]
+FUNCTION_WORDS, REQUEST_WORDS = (
+    {language: frozenset(words) for language, words in _TABLES[title].items()}
+    for title in ("function words", "request words")
+)
 TELLING_LETTERS = {language: row[0] for language, row in _TABLES["telling letters"].items()}
 TELLING_ENDINGS = {language: tuple(row) for language, row in _TABLES["telling endings"].items()}
 LANGUAGE_NAMES = {language: row[0] for language, row in _TABLES["names"].items()}

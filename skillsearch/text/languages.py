@@ -23,7 +23,6 @@ from skillsearch.text.language_words import (
 
 _HEAD_CHARS = 4_000
 """The rest says no more about the language and costs time."""
-
 _PLAIN_CHARS = 600
 """Enough of a text whose head has no letter beyond ASCII: most are English and cost no more."""
 _OTHER_LETTER = re.compile("[\u00c0-\u1fff\u2c80-\ud7ff\uff01-\uffdc]")
@@ -94,8 +93,7 @@ def language_of(text: str) -> str:
     """Return the ISO 639-1 code of the language that a text is mostly in; empty if unclear.
 
     Only the head is read, without code and addresses. Chinese with many English product names is
-    Chinese, and English that quotes a few words of another script is English. It is unclear for few
-    words, code, or a mixture.
+    Chinese, and English that quotes a few words of another script is English.
     """
     head = text[:_HEAD_CHARS]
     is_plain = head.isascii() or _OTHER_LETTER.search(head) is None
@@ -147,7 +145,6 @@ def _words_by_script(text: str) -> dict[str, float]:
 
 
 def _of_scripts(text: str, shares: dict[str, float]) -> str:
-    """Return the language of a text in other scripts than Latin."""
     kana, han = shares.pop("Kana", 0), shares.pop("Han", 0)
     if kana or han:
         telling = sum(map(text.count, _JAPANESE_HAN)) / int(SCRIPTS["Han"][0])
@@ -185,7 +182,6 @@ def _most_likely(words: list[str], candidates: Collection[str]) -> str:
 
 
 def _letter_votes(word: str) -> list[tuple[str, float]]:
-    """Return the votes of a word's ending and letters."""
     ends = (code for code, endings in TELLING_ENDINGS.items() if word.endswith(endings))
     votes = [(code, 1.0) for code in ends]
     for letter in _TELLING.intersection(word):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import groupby
 from typing import NamedTuple
 
 _OPENING = re.compile(r" {0,3}(?P<mark>`{3,}+(?=[^`]*\Z)|~{3,}+)")
@@ -42,15 +43,9 @@ def lines(text: str) -> Iterator[Line]:
 
 def paragraphs(text: str) -> Iterator[tuple[int, int]]:
     """Yield start and end of each run of lines without a fence or a blank line."""
-    begin, end = -1, -1
-    for line in lines(text):
-        if not line.is_fenced and line.text.strip():
-            begin, end = line.start if begin < 0 else begin, line.start + len(line.text)
-        elif begin >= 0:
-            yield begin, end
-            begin = -1
-    if begin >= 0:
-        yield begin, end
+    groups = groupby(lines(text), lambda line: not line.is_fenced and line.text.strip() != "")
+    for run in (list(group) for is_text, group in groups if is_text):
+        yield run[0].start, run[-1].start + len(run[-1].text)
 
 
 def sections(body: str) -> Iterator[tuple[str, str]]:
@@ -64,14 +59,10 @@ def sections(body: str) -> Iterator[tuple[str, str]]:
         found = None if line.is_fenced else _HEADING.match(line.text)
         if found:
             yield heading, "\n".join(section)
-            heading, section = _heading_text(line.text[found.end() :]), []
+            # Marks may close a heading; the ``#`` of ``C#`` stays.
+            text = line.text[found.end() :].rstrip()
+            bare = text.rstrip("#")
+            heading, section = bare.rstrip() if bare.endswith((" ", "\t")) else text, []
         else:
             section.append(line.text)
     yield heading, "\n".join(section)
-
-
-def _heading_text(text: str) -> str:
-    """Return a heading without the marks that may close it; the ``#`` of ``C#`` stays."""
-    text = text.rstrip()
-    bare = text.rstrip("#")
-    return bare.rstrip() if bare[-1:] in (" ", "\t") else text

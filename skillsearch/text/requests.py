@@ -150,7 +150,6 @@ def fold_blanks(text: str) -> str:
 
 
 def _introduced(line: str) -> Literal["", "quoted", "requests"]:
-    """Return which requests follow a heading or lead."""
     if _NEGATED.search(line):
         return ""
     if _REQUESTS.search(line):

@@ -75,10 +75,7 @@ def all_visible(value: JsonValue) -> JsonValue:
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, dict):
-        return {
-            visible(key) if isinstance(key, str) else key: all_visible(item)
-            for key, item in value.items()
-        }
+        return {all_visible(key): all_visible(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [all_visible(item) for item in value]
     return value
@@ -132,7 +129,6 @@ def _has_variant(base: str, selector: str) -> bool:
 
 
 def _joins(base: str, joiner: str, after: str) -> bool:
-    """Return whether a joiner changes how two characters are written."""
     if joiner not in _JOINERS:
         return False
     category = unicodedata.category(base)

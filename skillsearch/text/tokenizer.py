@@ -91,7 +91,16 @@ STOP_WORDS = FUNCTION_WORDS["en"]
 real words."""
 
 
-def terms(text: str, language: str = "") -> list[str]:
+def document_terms(text: str, language: str = "") -> list[str]:
+    """Return the terms of a document, whose language is the same for all of its fields.
+
+    They are those of `terms`; but in a Latin language other than English each word gives its
+    English stem too: for English technical terms, and for queries too short to show a language.
+    """
+    return terms(text, language, with_english=True)
+
+
+def terms(text: str, language: str = "", *, with_english: bool = False) -> list[str]:
     """Return the terms of a query, in the order of the text, repeats kept; linear in the length.
 
     Words are folded (NFKC, case, accents, variants of Arabic letters) and stemmed (Snowball),
@@ -99,19 +108,6 @@ def terms(text: str, language: str = "") -> list[str]:
     and the scripts of South-East Asia give overlapping bigrams. Without a language (ISO 639-1),
     words follow the main language of their script: Latin words are stemmed as English.
     """
-    return _terms(text, language, False)
-
-
-def document_terms(text: str, language: str = "") -> list[str]:
-    """Return the terms of a document, whose language is the same for all of its fields.
-
-    They are those of `terms`; but in a Latin language other than English each word gives its
-    English stem too: for English technical terms, and for queries too short to show a language.
-    """
-    return _terms(text, language, True)
-
-
-def _terms(text: str, language: str, with_english: bool) -> list[str]:
     word_terms: Callable[[str], tuple[str, ...]] = _english_terms
     if language not in ("", "en"):
         word_terms = partial(_word_terms, language, with_english)
@@ -132,9 +128,7 @@ def normalized(text: str) -> str:
 
     Sorting a long run of combining marks takes quadratic time, so runs are cut.
     """
-    if text.isascii():
-        return text
-    return unicodedata.normalize("NFKC", _LONG_RUN.sub(r"\1 ", text))
+    return text if text.isascii() else unicodedata.normalize("NFKC", _LONG_RUN.sub(r"\1 ", text))
 
 
 def is_bigram(term: str) -> bool:
@@ -212,10 +206,7 @@ def _folded(word: str) -> str:
 
 @cache
 def _stop_words(language: str) -> frozenset[str]:
-    """Return the function words of a language, also without their accents.
-
-    Vietnamese keeps its marks, without which they are other words.
-    """
+    """Return the function words of a language, also without accents, unless it is Vietnamese."""
     words = FUNCTION_WORDS.get(language, frozenset())
     return words if language == "vi" else words | frozenset(map(_folded, words))
 

@@ -158,7 +158,7 @@ class _Tuning:
         began = time.monotonic()
         self._vectors = embed(
             self._embedder, texts, progress=lambda done: progress("embed", done, len(texts))
-        ).vectors
+        )
         self._seconds_per_text = (time.monotonic() - began) / len(texts)
         teacher = options.teacher
         self._teacher = tuning_inputs.learn_from(teacher) if teacher else None

@@ -107,9 +107,9 @@ def learn_from(teacher: str) -> Callable[[Sequence[str], Role], NDArray[np.float
 
     def encode(texts: Sequence[str], role: Role) -> NDArray[np.float32]:
         if role == "query":
-            return embed(embedder, texts, role=role).vectors
+            return embed(embedder, texts, role=role)
         missing = list(dict.fromkeys(text for text in texts if text not in known))
-        known.update(zip(missing, embed(embedder, missing, role=role).vectors, strict=True))
+        known.update(zip(missing, embed(embedder, missing, role=role), strict=True))
         return np.stack([known[text] for text in texts])
 
     return encode

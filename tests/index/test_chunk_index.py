@@ -91,11 +91,11 @@ def chosen(index, query, document):
     frequency = {term: sum(term in those for those in having) for term in terms(query)}
     count = len(bodies)
     idf = {t: math.log(1 + (count - f + 0.5) / (f + 0.5)) for t, f in frequency.items()}
-    vector = embed(embedder, [query]).vectors[0]
+    vector = embed(embedder, [query])[0]
     scores = {}
     for chunk in parse_chunks(bodies[document.doc_id].body).chunks:
         text = f"{chunk.id}: {chunk.description}\n{chunk.content}"
-        half = embed(embedder, [text]).vectors[0].astype(np.float16).astype(np.float32)
+        half = embed(embedder, [text])[0].astype(np.float16).astype(np.float32)
         cosine = float(half @ vector)
         held = set(terms(text)) & idf.keys()
         share = sum(idf[term] for term in held) / sum(idf.values())

@@ -72,8 +72,13 @@ def float_folder(official, tmp_path_factory):
 
 def cosines(first, second):
     """Cosine of each text's two vectors."""
-    rows = embed(first, TEXTS).vectors, embed(second, TEXTS).vectors
+    rows = embed(first, TEXTS), embed(second, TEXTS)
     return np.sum(rows[0] * rows[1], axis=1)
+
+
+def cut_texts(embedder, texts):
+    """Return how many texts are cut."""
+    return sum(text.truncated for text in embedder.embed_stream(texts))
 
 
 def test_the_float_graph_is_the_model_that_torch_runs(oracle, float_folder):
@@ -92,12 +97,12 @@ def test_sentence_transformers_gives_unit_rows_in_the_order_of_the_texts(oracle)
     """Sorting by length inside does not show; a blank text has a row of zeros."""
     texts = [*TEXTS, "", " \n"]
     result = embed(oracle, texts)
-    assert result.vectors.shape == (len(texts), oracle.dimensions) == (len(texts), 384)
-    assert result.vectors.dtype == np.float32
+    assert result.shape == (len(texts), oracle.dimensions) == (len(texts), 384)
+    assert result.dtype == np.float32
     expected = [float(bool(text.strip())) for text in texts]
-    np.testing.assert_allclose(np.linalg.norm(result.vectors, axis=1), expected, atol=1e-6)
-    for text, row in zip(texts, result.vectors, strict=True):
-        np.testing.assert_allclose(row, embed(oracle, [text]).vectors[0], atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(result, axis=1), expected, atol=1e-6)
+    for text, row in zip(texts, result, strict=True):
+        np.testing.assert_allclose(row, embed(oracle, [text])[0], atol=1e-5)
 
 
 def test_both_count_the_same_texts_as_truncated(oracle):
@@ -120,7 +125,7 @@ def test_a_stream_of_many_texts_can_be_left_early(oracle):
 @pytest.mark.parametrize("text", ["\ud800", "find\0me", "[CLS]", "x" * 1_000_000])
 def test_hostile_text_gets_a_vector_from_torch_too(oracle, text):
     """Lone surrogates, NUL, special tokens and huge words are text like any other."""
-    assert np.linalg.norm(embed(oracle, [text]).vectors[0]) == pytest.approx(1.0, abs=1e-5)
+    assert np.linalg.norm(embed(oracle, [text])[0]) == pytest.approx(1.0, abs=1e-5)
 
 
 def test_a_device_that_torch_lacks_is_named_with_those_it_has(official):
@@ -157,7 +162,7 @@ def test_an_index_made_on_a_named_device_is_asked_without_one(cli, official, dri
 
 def test_no_text_gives_an_empty_matrix(oracle):
     """The shape still tells the dimensions."""
-    assert embed(oracle, []).vectors.shape == (0, 384)
+    assert embed(oracle, []).shape == (0, 384)
 
 
 def test_a_fingerprint_follows_the_files_not_the_place(oracle, official, tmp_path):
@@ -168,7 +173,7 @@ def test_a_fingerprint_follows_the_files_not_the_place(oracle, official, tmp_pat
     settings.write_text('{"max_seq_length": 16, "do_lower_case": false}', encoding="utf-8")
     changed = load_embedder(f"st:{copy}")
     assert changed.fingerprint != oracle.fingerprint
-    assert embed(changed, ["word " * 20]).truncated == 1
+    assert cut_texts(changed, ["word " * 20]) == 1
 
 
 def test_pickled_weights_are_refused_though_torch_could_load_them(official, tmp_path):

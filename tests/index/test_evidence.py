@@ -26,7 +26,7 @@ def corpus(index):
 
 def form(text, trust=1.0):
     """Analyse a query as an index with one channel does, at a given trust in it."""
-    vector = embed(HashingEmbedder(), [text]).vectors[0]
+    vector = embed(HashingEmbedder(), [text])[0]
     return QueryForm(text, "", Counter(terms(text)), (QueryView(vector, trust),))
 
 

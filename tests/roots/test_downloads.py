@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from skillsearch._version import __version__
 from skillsearch.errors import RootError
 from skillsearch.roots.downloads import (
     Downloaded,
@@ -39,12 +40,12 @@ def test_a_file_is_downloaded_with_its_digest(server):
 
 def test_the_server_learns_who_asks_and_nothing_else(server):
     """No password, no cookie, no compression."""
-    get(server.page("/a.zip", b"x") + "?q=1#part", agent="skillsearch/1.2")
+    get(server.page("/a.zip", b"x") + "?q=1#part")
     path, headers = server.asked[0]
     assert path == "/a.zip?q=1"
     assert headers == {
         "Host": server.address,
-        "User-Agent": "skillsearch/1.2",
+        "User-Agent": f"skillsearch/{__version__}",
         "Accept": "*/*",
         "Accept-Encoding": "identity",
         "Connection": "close",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skillsearch.skills import discovery
-from skillsearch.skills.discovery import discover, discover_in, inside, make_roots, scopes_at
+from skillsearch.skills.discovery import discover, inside, make_roots, scopes_at
 
 NEEDS_ORDINARY_USER = pytest.mark.skipif(
     os.geteuid() == 0, reason="root reads whatever the permissions say"
@@ -359,7 +359,7 @@ def find_at(root, *paths):
     """Discover the skills at some paths below a root."""
     roots, _ = make_roots([root])
     scopes = scopes_at(roots, paths)
-    return discover_in(roots, scopes), scopes
+    return discover(roots, scopes), scopes
 
 
 def test_at_a_path_is_found_what_a_walk_finds_there(tmp_path):

@@ -34,6 +34,8 @@ _SPREAD = np.uint64(0xD6E8FEB86659FD93)
 # A table of the leading bits of the pieces' hashes saves 7 of 8 look-ups.
 _SEEN_BITS = 21
 _SEEN_SHIFT = np.uint64(64 - _SEEN_BITS)
+# The arrays that a tokenizer uses.
+TABLES = ("piece.seen", "piece.hash", "piece.id", "piece.score", "fold.from", "fold.to")
 _KEPT_WORDS = 1 << 15
 # Longer words are mostly lines of a script without blanks, and are not seen again.
 _KEPT_CHARS = 24
@@ -51,14 +53,10 @@ def build_tables(
     order = order[hashes[order] != 0]
     seen = np.zeros(1 << _SEEN_BITS, dtype=np.bool_)
     seen[hashes[order] >> _SEEN_SHIFT] = True
-    return {
-        "piece.seen": seen,
-        "piece.hash": hashes[order],
-        "piece.id": order.astype("<i4"),
-        "piece.score": scores[order],
-        "fold.from": np.array(list(folds), dtype="<u4"),
-        "fold.to": np.frombuffer("\0".join(folds.values()).encode(), dtype=np.uint8),
-    }
+    codes = np.array(list(folds), dtype="<u4")
+    texts = np.frombuffer("\0".join(folds.values()).encode(), dtype=np.uint8)
+    tables = (seen, hashes[order], order.astype("<i4"), scores[order], codes, texts)
+    return dict(zip(TABLES, tables, strict=True))
 
 
 class UnigramTokenizer:
@@ -99,15 +97,13 @@ class UnigramTokenizer:
         have 24 bits, so that sums are exact and a word has the same pieces wherever it is.
         """
         codes = _codes("".join(words))
-        starts, ends, scores, ids = self._edges(codes)
         best = [0.0] + [-np.inf] * len(codes)
         origin, piece = [0] * len(best), [UNKNOWN] * len(best)
-        for start, end, score, number in zip(starts, ends, scores, ids, strict=True):
+        for start, end, score, number in zip(*self._edges(codes), strict=True):
             total = best[start] + score
             if total > best[end]:
                 best[end], origin[end], piece[end] = total, start, number
-        split = []
-        end = len(codes)
+        split, end = [], len(codes)
         for word in reversed(words):
             begin, path = end - len(word), []
             while end > begin:
@@ -117,10 +113,7 @@ class UnigramTokenizer:
         return split[::-1]
 
     def _edges(self, codes: NDArray[np.uint32]) -> list[list[Any]]:
-        """Return every piece in a text by its start: starts, ends, scores and ids.
-
-        Each character is an edge too, as unknown, the last of those that start there.
-        """
+        """Return starts, ends, scores and ids of all pieces by start, each last a character."""
         hashes = _hash_all(codes, LONGEST_PIECE)
         length, start = np.nonzero(self._seen[hashes >> _SEEN_SHIFT])
         hashes = hashes[length, start]
@@ -128,15 +121,10 @@ class UnigramTokenizer:
         is_piece = self._hashes[place] == hashes
         length, start, place = length[is_piece], start[is_piece], place[is_piece]
         each = np.arange(len(codes))
-        starts = np.concatenate([start, each])
-        order = np.argsort(starts, kind="stable")
-        unknown = np.full(len(codes), self._unknown), np.full(len(codes), UNKNOWN)
-        columns = (
-            starts,
-            np.concatenate([start + length + 1, each + 1]),
-            np.concatenate([self._scores[place], unknown[0]]),
-            np.concatenate([self._ids[place], unknown[1]]),
-        )
+        pieces = (start, start + length + 1, self._scores[place], self._ids[place])
+        unknown = (each, each + 1, np.full(each.shape, self._unknown), np.full(each.shape, UNKNOWN))
+        columns = [np.concatenate(pair) for pair in zip(pieces, unknown, strict=True)]
+        order = np.argsort(columns[0], kind="stable")
         return [column[order].tolist() for column in columns]
 
 

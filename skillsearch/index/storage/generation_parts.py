@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import xxhash
 
 from skillsearch.errors import CacheError, SkillSearchError
-from skillsearch.files.atomic_files import read_record, sync_file, write_record
+from skillsearch.files.atomic_files import read_record, sync_to_disk, write_record
 from skillsearch.files.file_stat import FileStat, is_racy
 from skillsearch.types import JsonValue
 
@@ -63,7 +63,7 @@ def describe_parts(folder: Path, known: Mapping[str, Part]) -> dict[str, Part]:
             parts[file.name] = known[file.name]
             continue
         parts[file.name] = Part(file.stat().st_size, _digest(file))
-        sync_file(file)
+        sync_to_disk(file)
     return parts
 
 

@@ -1,0 +1,19 @@
+"""Tables of words in text files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def read_tables(path: Path) -> dict[str, dict[str, list[str]]]:
+    """Return the tables of a file by title: the first word of each line, and the others.
+
+    A line in brackets is a title; lines that are empty or begin with ``#`` do not count.
+    """
+    tables: dict[str, dict[str, list[str]]] = {}
+    for line in path.read_text(encoding="utf-8").split("\n"):
+        if line.startswith("["):
+            rows = tables[line.strip("[]")] = {}
+        elif line and not line.startswith("#"):
+            key, *rows[key] = line.split()
+    return tables
