@@ -122,7 +122,7 @@ def _check(asked: options.Asked) -> None:
 
 
 def _listen(asked: options.Asked) -> Listener:
-    from skillsearch.mcp_server.listening import Address, listen
+    from skillsearch.mcp_server.listening import listen, parse_address
 
     token = mcp_token(asked.token_file)
     if asked.allow_run and not token:
@@ -131,8 +131,8 @@ def _listen(asked: options.Asked) -> Listener:
             " clients need a token: name a file that holds it with --token-file, or set"
             " SKILLSEARCH_MCP_TOKEN"
         )
-    address = Address.parse(asked.address)
-    listener = listen(address, token=token, allow_remote=asked.allow_remote)
+    host, port = parse_address(asked.address)
+    listener = listen(host, port, token=token, allow_remote=asked.allow_remote)
     say(f"Serving skills at {listener.url}" + (" to clients with the token" if token else ""))
     return listener
 
@@ -143,7 +143,7 @@ def _serve(
     signal.signal(signal.SIGTERM, lambda _number, _frame: _leave(0))
     signal.signal(signal.SIGINT, lambda _number, _frame: _leave(INTERRUPTED))
     from skillsearch.mcp_server.listening import run_server, take_streams
-    from skillsearch.mcp_server.served_library import LibraryThread, LibraryWatch
+    from skillsearch.mcp_server.served_library import LibraryThread, watch_library
 
     streams = take_streams() if listener is None else None
     thread = LibraryThread()
@@ -155,7 +155,7 @@ def _serve(
     server = SkillServer(thread, served, tools, tells_changes=watch)
 
     async def serve(stop: anyio.Event) -> None:
-        with LibraryWatch(thread, served, server.tell_changed) if watch else nullcontext():
+        with watch_library(thread, served, server.tell_changed) if watch else nullcontext():
             if listener is not None:
                 from skillsearch.mcp_server.http import serve_http
 

@@ -1,7 +1,4 @@
-"""Calls of tools, and what a client gets to read of their answers.
-
-A call begins and finishes in the library's thread; it waits, and does slow work, elsewhere.
-"""
+"""Calls of tools, begun and finished in the library's thread, and what their answers say."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ import queue
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 from mcp.server.context import ServerRequestContext
@@ -28,29 +25,21 @@ from skillsearch.mcp_server.session_tools import SessionTools
 from skillsearch.text.safe_text import one_line, visible
 from skillsearch.types import IndexProgress
 
-INDEXING_SECONDS = 0.05
-"""How often a waiting call looks at the index."""
-FEW_FILES = 32
-"""Fewer files take about `Patience.soon`, as long as nothing else tells."""
-TELLING_SECONDS = 0.5
-"""How often a waiting client is told the progress of the index."""
-SEARCH = "search_skills"
-"""The tool that searches, in every toolset."""
-MAX_SLOW = 4
-"""Commands of skills that may run at the same time, one of each session; others wait."""
-MAX_QUERY_BYTES = 4096
-"""Some 600 words: a task, not the document it is about."""
+INDEXING_SECONDS = 0.05  # how often a waiting call looks at the index
+FEW_FILES = 32  # fewer files take about `Patience.soon`, as long as nothing else tells
+TELLING_SECONDS = 0.5  # how often a waiting client is told the progress of the index
+SEARCH = "search_skills"  # the tool that searches, in every toolset
+MAX_SLOW = 4  # commands of skills that may run at the same time, one of each session; others wait
+MAX_QUERY_BYTES = 4096  # some 600 words: a task, not the document it is about
 NO_HIT = "No skill fits; go on without one."
 FOUND_BY_WORDS = "Found by words alone"
-ERROR_KEY = "skillsearch/error"
-"""Where the metadata of a failed call hold the error for programs."""
+ERROR_KEY = "skillsearch/error"  # where the metadata of a failed call hold the error for programs
 
 Record = dict[str, Any]
 Report = Callable[[float, float, str], Awaitable[None]]
 """Tells a client that asked for it how much is done, of how much, and what that is."""
 Context = ServerRequestContext[Any, Any]
 
-_P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
@@ -113,28 +102,23 @@ class Calls:
                     toolset, deferred = begun
                     outcome = await self._outcome(session, deferred)
                     return await self._thread.run(toolset.finish, name, deferred, outcome)
-                is_answer, waited = "result" in begun, anyio.current_time() - begun_at
                 if not progress:
                     return begun
-                is_late = is_answer and not self._is_soon(progress, waited)
-                if is_late or waited > self._patience.most:
+                is_answer, waited = "result" in begun, anyio.current_time() - begun_at
+                left, soon = progress.seconds_left, self._patience.soon
+                if left is None:  # unknown
+                    is_soon = waited < soon and progress.files < FEW_FILES
+                else:
+                    is_soon = left <= soon
+                if waited > self._patience.most or (is_answer and not is_soon):
                     return {**begun, "progress": progress} if is_answer else begun
                 await teller.tell(progress)
                 await anyio.sleep(INDEXING_SECONDS)
         except (TimeoutError, queue.Full) as exc:
             return _busy(exc)
 
-    def _is_soon(self, progress: IndexProgress, waited: float) -> bool:
-        """Return whether the first index is worth waiting for, though words are there."""
-        if progress.seconds_left is not None:
-            return progress.seconds_left <= self._patience.soon
-        return waited < self._patience.soon and progress.files < FEW_FILES
-
     async def _outcome(self, session: str, deferred: Deferred) -> Any:
-        """Do the slow part of a call, once the session's call before is done.
-
-        If cancelled before, it is never begun; later it goes on, and the next one waits for it.
-        """
+        """Do the slow part of a call once the session's call before is done, cancelled or not."""
         while (before := self._running.get(session)) and not before.done():
             await asyncio.wait({asyncio.wrap_future(before)})
         self._running = {key: one for key, one in self._running.items() if not one.done()}
@@ -153,7 +137,7 @@ class Calls:
         if isinstance(begun, Deferred):
             return (toolset, begun), None
         is_open = begun["error"]["code"] == INDEXING if "error" in begun else name == SEARCH
-        return begun, self._tools.progress if is_open else None
+        return begun, self._tools.served.progress if is_open else None
 
 
 class Teller:
@@ -177,12 +161,10 @@ class Teller:
         await self._report(done, progress.files + progress.texts, message)
 
 
-async def in_thread(
-    thread: LibraryThread, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
-) -> _T:
+async def in_thread(thread: LibraryThread, function: Callable[[], _T]) -> _T:
     """Await a function in the library's thread; its failure is an `MCPError` with the next step."""
     try:
-        return await thread.run(function, *args, **kwargs)
+        return await thread.run(function)
     except (SkillSearchError, TimeoutError, queue.Full) as exc:
         answer = failure_of(exc) if isinstance(exc, SkillSearchError) else _busy(exc)
         error = answer["error"]
@@ -195,7 +177,6 @@ def session_of(ctx: Context) -> str:
 
 
 def _busy(error: TimeoutError | queue.Full) -> Answer:
-    """Return the answer to a call that was not finished in time."""
     if isinstance(error, queue.Full):
         return failure("busy", "Too many calls are waiting.", "Call again when others are done.")
     return failure("timeout", "The call took too long.", "Go on without, or call again later.")
@@ -232,7 +213,6 @@ def _words_only(progress: IndexProgress, *, is_empty: bool) -> Record:
 
 
 def _search_text(record: Record) -> str:
-    """Write a line for each hit, and the note if there is one."""
     lines = []
     for hit in record["skills"]:
         chunk = f" [chunk {one_line(hit['chunk'])}]" if "chunk" in hit else ""
@@ -264,7 +244,6 @@ def _page_text(record: Record) -> str:
 
 
 def _list_text(record: Record) -> str:
-    """Write a line for each skill, and how to go on."""
     lines = [f"{skill['name']}: {skill['description']}" for skill in record["skills"]]
     if record["next_cursor"] is not None:
         lines.append(f"[{record['total']} skills; next_cursor: {one_line(record['next_cursor'])}]")

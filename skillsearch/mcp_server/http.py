@@ -31,8 +31,7 @@ from skillsearch.mcp_server.listening import PATH, Listener
 
 BACKLOG = 512
 """Connections that may wait to be accepted: with the open ones, no more than a process may open."""
-SHUTDOWN_SECONDS = 1
-"""How long requests may go on when the server ends."""
+SHUTDOWN_SECONDS = 1  # how long requests may go on when the server ends
 
 _HALF_OPEN, _IDLE, _STREAM = range(3)
 """What gives way, the smallest loss first. A call that is being answered never does."""
@@ -93,15 +92,13 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Capture no signals."""
         yield
 
 
 class Connection(H11Protocol):
     """A connection that is dropped if it keeps the server waiting or others need its place.
 
-    Connections without a complete request give way first, then idle ones, then streams that a
-    client opened to be told of changes: it may open them again.
+    Half-open ones give way first, then idle ones, then streams that a client may open again.
     """
 
     def __init__(self, *, limits: Limits, **options: Any) -> None:
@@ -155,7 +152,6 @@ class Connection(H11Protocol):
         super().resume_writing()
 
     def _expect(self) -> None:
-        """Start waiting for a complete request."""
         if self._arrival is None:
             self._since = self.loop.time()
             self._arrival = self.loop.call_later(self._limits.seconds, self._drop)
@@ -216,12 +212,10 @@ class _Guard:
         self._origin = re.compile(f"https?://{names}", re.ASCII | re.IGNORECASE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or pass it on."""
         refusal = self._refusal(Headers(scope=scope)) if scope["type"] == "http" else None
         await (refusal or self._app)(scope, receive, send)
 
     def _refusal(self, headers: Headers) -> Response | None:
-        """Return the answer to a request that is refused; None for others."""
         if self._token is not None:
             shown = headers.getlist("authorization")
             # Compared in constant time.
@@ -247,11 +241,9 @@ class _Session:
 
 
 class _Sessions:
-    """Limits the sessions of the older protocol, by ending an old one for a new one.
+    """Limits the sessions of the older protocol: the one silent for longest ends for a new one.
 
-    The one silent for longest is ended, never one with a request in progress, and unused ones
-    first. Its client is answered 404 from then on, which by the protocol tells it to open another.
-    A request that breaks off goes no further.
+    Unused ones end first, busy ones never. The 404 from then on tells a client to open another.
     """
 
     def __init__(self, app: ASGIApp, most: int) -> None:
@@ -261,7 +253,6 @@ class _Sessions:
         """By id, the one silent for longest first."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, and end sessions if it opened one too many."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -23,31 +23,8 @@ _FORM = "write it as HOST:PORT, such as 127.0.0.1:8765"
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
-    """A host name or address without brackets, and a port; 0 means any free one."""
-
-    host: str
-    port: int
-
-    @classmethod
-    def parse(cls, text: str) -> Address:
-        """Read ``HOST:PORT``, with an IPv6 address in brackets; else raise `ConfigError`."""
-        host, _, port = text.rpartition(":")
-        is_bracketed = host.startswith("[") and host.endswith("]")
-        host = host[1:-1] if is_bracketed else host
-        if not host or (":" in host) != is_bracketed or not host.isprintable():
-            raise ConfigError(f"--http {text!r} is not an address; {_FORM}")
-        if not (port.isascii() and port.isdigit() and len(port) < 6 and int(port) < 1 << 16):
-            raise ConfigError(f"--http {text!r} has no port from 0 to 65535; {_FORM}")
-        return cls(host, int(port))
-
-
-@dataclass(frozen=True, slots=True)
 class Listener:
-    """A listening socket, the host in its URL, and who may use it.
-
-    Clients have to show the `token` if there is one; `is_local` if only this machine can reach it.
-    """
+    """A listening socket, the host in its URL, and the token that clients have to show, if any."""
 
     socket: socket.socket
     host: str
@@ -65,8 +42,7 @@ class Listener:
         """A pattern of the server's names, with or without a port; None if they are unknown.
 
         A web page can make a browser send requests here under a name that its owner points to this
-        machine. A server on all addresses does not know its names, but has a token that keeps
-        pages out.
+        machine. A server on all addresses has a token that keeps pages out.
         """
         if self.host in ("0.0.0.0", "::"):
             return None
@@ -75,11 +51,23 @@ class Listener:
         return f"(?:{'|'.join(written)})(?::[0-9]{{1,5}})?"
 
 
-def listen(address: Address, *, token: str = "", allow_remote: bool = False) -> Listener:
-    """Listen on an address, the first one of a name; the caller closes the listener.
+def parse_address(text: str) -> tuple[str, int]:
+    """Read ``HOST:PORT``, with an IPv6 address in brackets; else raise `ConfigError`."""
+    host, _, port = text.rpartition(":")
+    is_bracketed = host.startswith("[") and host.endswith("]")
+    host = host[1:-1] if is_bracketed else host
+    if not host or (":" in host) != is_bracketed or not host.isprintable():
+        raise ConfigError(f"--http {text!r} is not an address; {_FORM}")
+    if not (port.isascii() and port.isdigit() and len(port) < 6 and int(port) < 1 << 16):
+        raise ConfigError(f"--http {text!r} has no port from 0 to 65535; {_FORM}")
+    return host, int(port)
 
-    Raises `ConfigError` if the token is too short, the address cannot be used, or other machines
-    could reach it without `allow_remote` and a token.
+
+def listen(host: str, port: int = 0, *, token: str = "", allow_remote: bool = False) -> Listener:
+    """Listen on the first address of a host; port 0 means any. The caller closes the listener.
+
+    Raises `ConfigError` for an unusable token or address, or if other machines could reach it
+    without `allow_remote` and a token.
     """
     if token and (len(token) < MIN_TOKEN_CHARS or not token.isascii() or not token.isprintable()):
         raise ConfigError(
@@ -87,12 +75,11 @@ def listen(address: Address, *, token: str = "", allow_remote: bool = False) -> 
             " one: python3 -c 'import secrets; print(secrets.token_urlsafe())'"
         )
     try:
-        found = socket.getaddrinfo(
-            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        family, kind, protocol, _, place = found[0]
+        family, kind, protocol, _, place = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
         is_local = ipaddress.ip_address(str(place[0]).partition("%")[0]).is_loopback
-        reach = f"Other machines can reach {address.host}"
+        reach = f"Other machines can reach {host}"
         if not is_local and not allow_remote:
             raise ConfigError(f"{reach}; listen on 127.0.0.1, or allow it: --allow-remote")
         if not is_local and not token:
@@ -110,10 +97,10 @@ def listen(address: Address, *, token: str = "", allow_remote: bool = False) -> 
             raise
     except (OSError, UnicodeError) as exc:
         raise ConfigError(
-            f"Cannot listen on {address.host}, port {address.port}: {exc}; choose another"
+            f"Cannot listen on {host}, port {port}: {exc}; choose another"
             " address, or port 0 for any that is free"
         ) from exc
-    return Listener(made, address.host, token, is_local)
+    return Listener(made, host, token, is_local)
 
 
 def take_streams() -> tuple[BinaryIO, BinaryIO]:

@@ -1,7 +1,6 @@
 """The manifest of a skill: its frontmatter, and digest and size of all its files (SEP-2640).
 
-A skill is served as `list_files` sees it: without links, and without machinery such as ``.git``.
-What is left out has no URI, so for a host the manifest is complete.
+Files that `list_files` leaves out, such as links and ``.git``, have no URI and are not served.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,8 +25,7 @@ from skillsearch.types import JsonValue
 
 SKILL_MD = "SKILL.md"
 MAX_FILES = 512
-MAX_BYTES = 16 * 1024 * 1024
-"""The largest skill that every host accepts."""
+MAX_BYTES = 16 * 1024 * 1024  # the largest skill that every host accepts
 
 _LIMITS = {"description": MAX_DESCRIPTION_CHARS, "compatibility": MAX_COMPATIBILITY_CHARS}
 
@@ -45,27 +43,15 @@ class ManifestFile:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """All that a host learns about a skill before it reads a file.
-
-    `frontmatter` has every field of the SKILL.md at `uri`, as JSON values without hidden
-    characters; `resources` are all files, SKILL.md first, the others by path.
-    """
+    """A skill's URI, frontmatter without hidden characters, and files, SKILL.md first."""
 
     uri: str
     frontmatter: Frontmatter
-    resources: tuple[ManifestFile, ...]
-
-    def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form."""
-        resources = [asdict(file) for file in self.resources]
-        return {"uri": self.uri, "frontmatter": dict(self.frontmatter), "resources": resources}
+    resources: list[ManifestFile]
 
 
 class Place(NamedTuple):
-    """A skill and its place among the URIs: that of its SKILL.md, and the path of its folder.
-
-    `is_renamed` if the path has the skill's name after that of its folder, which differs.
-    """
+    """A skill, the URI of its SKILL.md, and the path there, which may end with its added name."""
 
     uri: str
     path: tuple[str, ...]
@@ -173,10 +159,10 @@ class ManifestReader:
         except SkillError as error:
             return Finding("file-unreadable", str(error))
         self._known[place.document.path] = read
-        resources = tuple(
+        resources = [
             ManifestFile(make_uri((*place.path, *path.split("/"))), file.digest, file.size)
             for path, file in read.items()
-        )
+        ]
         return Manifest(place.uri, all_visible(contents.frontmatter), resources)
 
     def _file(self, place: Place, path: str, state: FileState) -> _Read:

@@ -25,8 +25,7 @@ from skillsearch.mcp_server.skill_uris import authorities, make_uri, skill_path,
 from skillsearch.skills.frontmatter import Finding
 from skillsearch.types import Diagnostic
 
-MAX_PAGE_FILES = 5_000
-"""Files after which a page takes no more skills."""
+MAX_PAGE_FILES = 5_000  # files after which a page takes no more skills
 
 
 class Child(NamedTuple):
@@ -40,8 +39,7 @@ class Child(NamedTuple):
 class Publisher:
     """Publishes the skills of a library; to be used in the library's thread.
 
-    It knows the skills of the last `refresh`, and looks at their files for every answer. Its errors
-    name no path of this machine.
+    It looks at the files for every answer, and its errors name no path of this machine.
     """
 
     def __init__(
@@ -58,10 +56,7 @@ class Publisher:
         self.refresh()
 
     def refresh(self) -> bool:
-        """Follow the library, which is not refreshed itself; return whether its skills changed.
-
-        Each skill that may be published gets a place, and the others get a reason.
-        """
+        """Give every skill that the library has now a place or a reason; return if any changed."""
         before, self._listed = self._listed, self._library.list(include_hidden=True)
         if self._listed is before:
             return False
@@ -92,11 +87,10 @@ class Publisher:
         return tuple(sorted(found, key=lambda diagnostic: diagnostic.path))
 
     def page(self, after: str | None, count: int) -> tuple[tuple[Manifest, ...], str | None]:
-        """Return the manifests of published skills among the next `count` skills, by URI.
+        """Return the manifests of the next `count` skills by URI, and the URI to go on after.
 
-        The page begins after a URI, which need not exist any more; None begins with the first. It
-        is shorter if its skills have very many files. The second value is the URI after which the
-        next page begins, None at the end.
+        The page begins after a URI, which need not exist; it is shorter if it has very many files.
+        The second value is None at the end.
         """
         places = self._places
         at = 0 if after is None else bisect_right(places, after, key=lambda place: place.uri)
@@ -130,10 +124,7 @@ class Publisher:
         raise SkillError(f"No file is served at {shown(uri)}; list the skills.")
 
     def children(self, uri: str) -> tuple[Child, ...]:
-        """List what is directly in a folder of a published skill, by URI, or raise `SkillError`.
-
-        The untrusted URI has no slash at its end. A folder without files does not count.
-        """
+        """List what is directly in a folder of a published skill, by URI, or raise `SkillError`."""
         for contents, path in self._skills_around(uri):
             prefix = f"{path}/" if path else ""
             sizes: dict[str, int | None] = {}

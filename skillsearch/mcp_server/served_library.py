@@ -6,9 +6,9 @@ import asyncio
 import logging
 import queue
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -27,10 +27,8 @@ CALL_SECONDS = 60.0
 """How long a call may take, including its wait: clients give up after a minute too."""
 MAX_WAITING = 64
 """Calls that may wait for each other; only a client that is out of order sends more."""
-WAIT_SECONDS = 2.0
-"""How often to look for an index whose folders can be watched."""
-INDEXING_SECONDS = 0.2
-"""How often to look whether a change can be searched."""
+WAIT_SECONDS = 2.0  # how often to look for an index whose folders can be watched
+INDEXING_SECONDS = 0.2  # how often to look whether a change can be searched
 
 logger = logging.getLogger(__name__)
 
@@ -68,22 +66,16 @@ class LibraryThread:
 
 
 class ServedLibrary:
-    """The skills of some folders, or those of an index that was built before.
+    """The skills of some folders, or those of an index that was built before; not thread-safe.
 
     Nothing is opened before it is asked for, and whatever could not be opened is tried again each
-    time, so a server can start before there are skills. Not thread-safe; indexes are built in
-    another thread, so no call waits for them.
-
-    `roots` is empty for an index that knows its own.
+    time, so a server can start before there are skills. Indexes are built in another thread.
     """
 
     def __init__(
         self, roots: Sequence[Path | str], settings: Settings, index_dir: Path | None = None
     ) -> None:
-        """Serve folders, archives or URLs in order of precedence, or the index of the settings.
-
-        The index of roots is in the user's cache unless `index_dir` says otherwise.
-        """
+        """Serve folders, archives or URLs, the first one first, or the index of the settings."""
         self._named = tuple(roots)
         self.roots = tuple(place_of(root) for root in roots)
         self.settings = settings
@@ -103,8 +95,7 @@ class ServedLibrary:
     def get(self) -> SkillLibrary:
         """Return the library, at the newest generation of an index that was built before.
 
-        Raises `IndexNotFoundError` without an index or roots to build one from, and `RootError` if
-        none of the roots can be read.
+        Raises `IndexNotFoundError` or `RootError` if there is nothing to open or to build it from.
         """
         library = self._library
         if not self.roots:
@@ -139,50 +130,39 @@ class ServedLibrary:
             self.get().search(ANY_QUERY, 1)
 
 
-class LibraryWatch:
-    """Keeps a served library up to date, in a daemon thread."""
+@contextmanager
+def watch_library(
+    thread: LibraryThread,
+    served: ServedLibrary,
+    on_change: Callable[[], Coroutine[Any, Any, None]],
+) -> Iterator[None]:
+    """Keep a library up to date from a daemon thread; `on_change` is called in the event loop."""
+    loop, stop = asyncio.get_running_loop(), threading.Event()
 
-    def __init__(
-        self,
-        thread: LibraryThread,
-        served: ServedLibrary,
-        on_change: Callable[[], Coroutine[Any, Any, None]],
-    ) -> None:
-        """Watch a library; `on_change` is called in the event loop when its skills change."""
-        self._thread = thread
-        self._served = served
-        self._on_change = on_change
-        self._stop = threading.Event()
-
-    def __enter__(self) -> LibraryWatch:
-        """Start watching."""
-        self._loop = asyncio.get_running_loop()
-        threading.Thread(target=self._run, name="watch", daemon=True).start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        """Stop watching, without waiting for the thread."""
-        self._stop.set()
-
-    def _run(self) -> None:
-        """Watch the folders, once there is an index to name them."""
-        roots = self._served.roots or None
-        while roots is None:
-            try:
-                library = self._thread.submit(self._served.get).result()
-                roots = tuple(root.path for root in library.roots)
-            except SkillSearchError as exc:
-                logger.debug("Nothing to watch yet: %s", exc)
-                if self._stop.wait(WAIT_SECONDS):
-                    return
-        watch(roots, self._look, stop=self._stop, leave_out=self._served.index_dir)
-
-    def _look(self, _changed: frozenset[Path] | None) -> None:
+    def look(_changed: frozenset[Path] | None) -> None:
         """Bring the library up to date, and report a change once it can be searched."""
         is_changed, is_indexing = False, True
-        while is_indexing and not self._stop.is_set():
-            is_changed |= bool(self._thread.submit(self._served.refresh).result())
-            is_indexing = self._thread.submit(self._served.get).result().is_indexing
-            self._stop.wait(INDEXING_SECONDS if is_indexing else 0)
+        while is_indexing and not stop.is_set():
+            is_changed |= bool(thread.submit(served.refresh).result())
+            is_indexing = thread.submit(served.get).result().is_indexing
+            stop.wait(INDEXING_SECONDS if is_indexing else 0)
         if is_changed:
-            asyncio.run_coroutine_threadsafe(self._on_change(), self._loop)
+            asyncio.run_coroutine_threadsafe(on_change(), loop)
+
+    def run() -> None:
+        """Watch the folders, once there is an index to name them."""
+        roots = served.roots or None
+        while roots is None:
+            try:
+                roots = tuple(root.path for root in thread.submit(served.get).result().roots)
+            except SkillSearchError as exc:
+                logger.debug("Nothing to watch yet: %s", exc)
+                if stop.wait(WAIT_SECONDS):
+                    return
+        watch(roots, look, stop=stop, leave_out=served.index_dir)
+
+    threading.Thread(target=run, name="watch", daemon=True).start()
+    try:
+        yield
+    finally:
+        stop.set()

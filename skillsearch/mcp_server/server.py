@@ -17,15 +17,8 @@ from mcp_types import INVALID_PARAMS, PromptReference, TextContent
 
 from skillsearch._version import __version__
 from skillsearch.agents.tools.tool import arguments_schema
-from skillsearch.mcp_server.calls import (
-    PATIENCE,
-    SEARCH,
-    Calls,
-    Context,
-    Patience,
-    in_thread,
-    session_of,
-)
+from skillsearch.mcp_server import calls
+from skillsearch.mcp_server.calls import SEARCH, Context, in_thread, session_of
 from skillsearch.mcp_server.served_library import LibraryThread, ServedLibrary
 from skillsearch.mcp_server.session_tools import SessionTools
 from skillsearch.mcp_server.skill_resources import TEMPLATE, SkillResources
@@ -43,13 +36,10 @@ USE_TOOLS = (
     "Proven instructions (skills) for many tasks. Before a task that is not trivial, see whether"
     " one of the skills that the tools name fits. If one does, load it and follow it."
 )
-TOLD_TTL_MS = 60_000
-"""How long clients that are told of changes may keep an answer."""
-MAX_TOLD_SESSIONS = 64
-"""Sessions of the older protocol that are told of changes, the latest ones."""
+TOLD_TTL_MS = 60_000  # how long clients that are told of changes may keep an answer
+MAX_TOLD_SESSIONS = 64  # sessions of the older protocol that are told of changes, the latest ones
 MAX_PROMPT_CHARS = 1_000_000
-MAX_COMPLETIONS = 100
-"""The most that the protocol allows in one answer."""
+MAX_COMPLETIONS = 100  # the most that the protocol allows in one answer
 
 _SKILLS = mt.Prompt(
     name="skills",
@@ -83,7 +73,7 @@ class SkillServer(Server[Any]):
         tools: SessionTools,
         *,
         tells_changes: bool = False,
-        patience: Patience = PATIENCE,
+        patience: calls.Patience = calls.PATIENCE,
     ) -> None:
         """Use library and tools in one thread; if it `tells_changes`, call `tell_changed`."""
         super().__init__(
@@ -98,7 +88,7 @@ class SkillServer(Server[Any]):
         self._thread = thread
         self._served = served
         self._tools = tools
-        self._calls = Calls(thread, tools, patience)
+        self._calls = calls.Calls(thread, tools, patience)
         self._resources = SkillResources(thread, served, ttl_ms=TOLD_TTL_MS if tells_changes else 0)
         self._resources.add_to(self)
         prompts = [_FIND, _USE] if tools.name == "default" else [_SKILLS] * tools.kind.has_prompt
@@ -145,10 +135,10 @@ class SkillServer(Server[Any]):
         self._told.append(ctx.session)
 
     async def _list_tools(self, ctx: Context, params: _Page | None) -> mt.ListToolsResult:
-        """Return the tools' definitions, which many hosts copy into every prompt, on one page.
+        """Return the tools' definitions on one page.
 
-        So they have no schema of the results, which would double their size: their text explains
-        itself, and their structured content has the names of the Python interface.
+        Hosts copy them into every prompt, so they have no schema of the results, which explain
+        themselves.
         """
         if params is not None and params.cursor is not None:
             raise MCPError(INVALID_PARAMS, "There is one page of tools; ask without a cursor.")
@@ -178,7 +168,6 @@ class SkillServer(Server[Any]):
     async def _get_prompt(
         self, ctx: Context, params: mt.GetPromptRequestParams
     ) -> mt.GetPromptResult:
-        """Answer ``prompts/get``."""
         prompt = self._prompts.get(params.name)
         if prompt is None:
             asked, there = one_line(params.name, 80), " or ".join(map(repr, self._prompts))
@@ -217,7 +206,7 @@ class SkillServer(Server[Any]):
         ref, argument = params.ref, params.argument
         named = ref.name if isinstance(ref, PromptReference) else ref.uri
         if (named, argument.name) == (_USE.name, "name"):
-            values = await in_thread(self._thread, self._names, argument.value)
+            values = await in_thread(self._thread, lambda: self._names(argument.value))
             has_more = len(values) > MAX_COMPLETIONS
         elif (named, argument.name) == (TEMPLATE.uri_template, "path"):
             start = SCHEME + argument.value
@@ -245,7 +234,6 @@ class SkillServer(Server[Any]):
 
 
 def _checked(prompt: mt.Prompt, given: dict[str, str]) -> dict[str, str]:
-    """Return the arguments of a prompt; refuse missing and unknown ones."""
     known = {argument.name: argument for argument in prompt.arguments or []}
     missing = [name for name, one in known.items() if one.required and not given.get(name)]
     wrong = [*missing, *(name for name in given if name not in known)]

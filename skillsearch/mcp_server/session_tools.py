@@ -1,7 +1,4 @@
-"""The toolsets that a server can offer, and the tools of each of its sessions.
-
-Each toolset imports what it needs when it is made, so the names alone are cheap.
-"""
+"""The toolsets that a server can offer, each imported when it is made, for every session."""
 
 from __future__ import annotations
 
@@ -19,10 +16,8 @@ if TYPE_CHECKING:
     from skillsearch.execution.runner import SkillRunner
     from skillsearch.library.skill_library import SkillLibrary
     from skillsearch.mcp_server.served_library import ServedLibrary
-    from skillsearch.types import IndexProgress
 
-MAX_SESSIONS = 256
-"""Sessions whose state is kept; the one silent for longest is forgotten."""
+MAX_SESSIONS = 256  # sessions whose state is kept; the one silent for longest is forgotten
 
 Prompt = Callable[[], str]
 """Renders what tools want in the system message."""
@@ -30,10 +25,7 @@ Prompt = Callable[[], str]
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The tools of one session, what they want in the system message, and what it has loaded.
-
-    `library` is what they were made from; None if they open it when they are called.
-    """
+    """The tools of a session, its part of the system message, its library and what it loaded."""
 
     toolset: Toolset
     prompt: Prompt | None = None
@@ -56,24 +48,18 @@ class SessionTools:
                 f"The toolset environment has the skills of one folder, not of"
                 f" {len(served.roots)}; name one ROOT, or none for the environment in use."
             )
-        self._served = served
-        self._runner = runner
+        self.served = served
+        self.runner = runner
         self._offers: OrderedDict[str, Offer] = OrderedDict()
-
-    @property
-    def progress(self) -> IndexProgress | None:
-        """Progress of the library's first index; None once it is there."""
-        return self._served.progress
 
     def of(self, session: str) -> Offer:
         """Return the tools of a session, made again if the library is another one now."""
-        key = session if self.kind.has_prompt or self._runner else ""
-        library = None if self.kind.is_late else self._served.get()
+        key = session if self.kind.has_prompt or self.runner else ""
+        library = None if self.kind.is_late else self.served.get()
         offer = self._offers.pop(key, None)
         if offer is None or offer.library is not library:
-            state = offer.state if offer else None
-            state = SkillSession(lifetime="session") if state is None else state
-            toolset, prompt = self.kind.make(_Parts(self._served, state, self._runner, key))
+            state = (offer and offer.state) or SkillSession(lifetime="session")
+            toolset, prompt = self.kind.make(self, state, key)
             offer = Offer(toolset, prompt, library, state)
         self._offers[key] = offer
         if len(self._offers) > MAX_SESSIONS:
@@ -81,41 +67,32 @@ class SessionTools:
         return offer
 
 
-class _Parts(NamedTuple):
-    """The parts that the tools of a session are made from; without a runner, nothing is run."""
-
-    served: ServedLibrary
-    state: SkillSession
-    runner: SkillRunner | None
-    session: str
-
-
 _Made = tuple["Toolset", Prompt | None]
 
 
-def _default(parts: _Parts) -> _Made:
+def _default(tools: SessionTools, state: SkillSession, session: str) -> _Made:
     from skillsearch.agents.tools.library_tools import library_tools
     from skillsearch.agents.tools.run_tools import run_script_tool
     from skillsearch.agents.tools.tool import Toolset
 
-    served = parts.served
-    tools = library_tools(served.get, threshold=served.settings.threshold)
-    if parts.runner is not None:
-        tools = (*tools, run_script_tool(served.get, parts.runner, session=parts.session))
-    return Toolset(tools), None
+    served = tools.served
+    made = library_tools(served.get, threshold=served.settings.threshold)
+    if tools.runner is not None:
+        made = (*made, run_script_tool(served.get, tools.runner, session=session))
+    return Toolset(made), None
 
 
-def _manager(parts: _Parts) -> _Made:
+def _manager(tools: SessionTools, state: SkillSession, session: str) -> _Made:
     from skillsearch.agents.toolsets.skills_manager import SkillsManager
 
-    return SkillsManager(library=parts.served.get()).toolset(), None
+    return SkillsManager(library=tools.served.get()).toolset(), None
 
 
-def _environment(parts: _Parts) -> _Made:
+def _environment(tools: SessionTools, state: SkillSession, session: str) -> _Made:
     """Offer the skills of one folder, or else those of the environment in use."""
     from skillsearch.agents.toolsets.environments import Environment, ServerEnvironment
 
-    served, settings = parts.served, parts.served.settings
+    served, settings = tools.served, tools.served.settings
     if not served.roots:
         return ServerEnvironment().toolset(), None
     environment = Environment(
@@ -129,45 +106,41 @@ def _environment(parts: _Parts) -> _Made:
     return environment.toolset(), None
 
 
-def _chunks(parts: _Parts) -> _Made:
+def _chunks(tools: SessionTools, state: SkillSession, session: str) -> _Made:
     from skillsearch.agents.toolsets.chunks import LoadSkillChunkTool, SkillManager
 
-    manager = SkillManager(session=parts.state, library=parts.served.get())
+    manager = SkillManager(session=state, library=tools.served.get())
     return LoadSkillChunkTool(manager).toolset(), manager.get_skills_prompt
 
 
-def _workspace(parts: _Parts) -> _Made:
+def _workspace(tools: SessionTools, state: SkillSession, session: str) -> _Made:
     from skillsearch.agents.toolsets.workspace import WorkspaceToolset
 
     workspace = WorkspaceToolset(
-        parts.served.get(), parts.state, runner=parts.runner, run_session=parts.session
+        tools.served.get(), state, runner=tools.runner, run_session=session
     )
     return workspace.toolset(), workspace.system_prompt
 
 
-def _context(parts: _Parts) -> _Made:
-    from skillsearch.agents.toolsets.context import (
-        SkillsLoader,
-        SkillsManager,
-        ToolContext,
-        skills_prompt,
-        toolset,
-    )
+def _context(tools: SessionTools, state: SkillSession, session: str) -> _Made:
+    from skillsearch.agents.toolsets import context
 
-    loader = SkillsLoader(library=parts.served.get())
-    manager = SkillsManager(loader, threshold=parts.served.settings.threshold)
-    context = ToolContext(workspace_root=Path.cwd(), browser_session=None, skills_manager=manager)
-    return toolset(context), lambda: skills_prompt(manager)
+    loader = context.SkillsLoader(library=tools.served.get())
+    manager = context.SkillsManager(loader, threshold=tools.served.settings.threshold)
+    place = context.ToolContext(
+        workspace_root=Path.cwd(), browser_session=None, skills_manager=manager
+    )
+    return context.toolset(place), lambda: context.skills_prompt(manager)
 
 
 class _Kind(NamedTuple):
     """How a toolset is made, and what is true of it.
 
-    A late one needs no library at first; `searches` if a model can search with it, whatever skills
-    there are; `names_skills` if the definitions of its tools do.
+    A late one needs no library at first; `searches` if a model can search with it; `names_skills`
+    if its definitions do.
     """
 
-    make: Callable[[_Parts], _Made]
+    make: Callable[[SessionTools, SkillSession, str], _Made]
     is_late: bool = False
     searches: bool = False
     runs: bool = False
@@ -183,5 +156,4 @@ _KINDS = {
     "workspace": _Kind(_workspace, runs=True, has_prompt=True, names_skills=True),
     "context": _Kind(_context, searches=True, has_prompt=True),
 }
-TOOLSETS = tuple(_KINDS)
-"""Names of the toolsets."""
+TOOLSETS = tuple(_KINDS)  # names of the toolsets

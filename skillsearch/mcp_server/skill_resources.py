@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 import mcp_types as mt
@@ -58,10 +59,7 @@ class ReadDirectoryParams(mt.PaginatedRequestParams):
 
 
 class SkillResources:
-    """Lists and reads the published skills of a served library.
-
-    Each SKILL.md is listed as a resource, for clients that know no extension.
-    """
+    """Lists and reads the published skills, with and without the extension of the protocol."""
 
     def __init__(self, thread: LibraryThread, served: ServedLibrary, *, ttl_ms: int) -> None:
         """Publish a library; clients may keep an answer for `ttl_ms` milliseconds."""
@@ -143,12 +141,12 @@ class SkillResources:
     async def _list_skills(self, ctx: Context, params: _Page) -> _Record:
         after = read_cursor(params.cursor)
         manifests, last = await self.ask(lambda p: p.page(after, PAGE_SIZE))
-        skills = [manifest.to_dict() for manifest in manifests]
+        skills = [asdict(manifest) for manifest in manifests]
         return {**self._envelope, "skills": skills, **next_cursor(last)}
 
     async def _get_skill(self, ctx: Context, params: GetSkillParams) -> _Record:
         manifest = await self.ask(lambda p: p.manifest(params.uri))
-        return {**self._envelope, "skill": manifest.to_dict()}
+        return {**self._envelope, "skill": asdict(manifest)}
 
     async def _read_directory(self, ctx: Context, params: ReadDirectoryParams) -> _Record:
         after = read_cursor(params.cursor, f"{params.uri}/")
@@ -185,7 +183,6 @@ def read_cursor(cursor: str | None, start: str = SCHEME) -> str | None:
 
 
 def _index(publisher: Publisher) -> bytes:
-    """Write the index of all skills."""
     skills: list[dict[str, str]] = []
     after: str | None = ""
     while after is not None:

@@ -20,10 +20,9 @@ def make_uri(segments: Iterable[str]) -> str:
 
 
 def split_uri(uri: str) -> tuple[str, ...]:
-    """Return the authority and path segments of an untrusted URI.
+    """Return the authority and path segments of an untrusted URI; none if we cannot have made it.
 
-    Each segment is decoded once, after the split, so it may hold a ``%`` but no ``/``. The result
-    is empty if `make_uri` cannot have made the URI.
+    Each segment is decoded once, after the split, so it may hold a ``%`` but no ``/``.
     """
     if not uri.startswith(SCHEME) or len(uri) > MAX_URI_CHARS or "?" in uri or "#" in uri:
         return ()
@@ -38,8 +37,8 @@ def split_uri(uri: str) -> tuple[str, ...]:
 def authorities(aliases: Iterable[str]) -> dict[str, str]:
     """Return a unique URI authority for each alias of a root.
 
-    Authorities have only lowercase ASCII letters, digits and hyphens, so no client changes them,
-    and none can be the ``index.json`` of older hosts.
+    They are of lowercase ASCII letters, digits and hyphens, so none can be the ``index.json`` of
+    hosts.
     """
     found: dict[str, str] = {}
     for alias in sorted(set(aliases)):
@@ -55,10 +54,9 @@ def authorities(aliases: Iterable[str]) -> dict[str, str]:
 
 
 def skill_path(authority: str, folder: str, name: str) -> tuple[tuple[str, ...], bool]:
-    """Return the authority and path segments of a skill, the last of which must be its name.
+    """Return the path of a skill in its URI, which ends with its name, and if that was added.
 
-    `folder` is relative to the root, ``.`` for the root itself. If it is not called by the name,
-    the name is appended, and the second value is true.
+    `folder` is relative to the root, ``.`` for the root itself.
     """
     place = (authority, *(part for part in folder.split("/") if part != "."))
     return (place, False) if place[-1] == name else ((*place, name), True)

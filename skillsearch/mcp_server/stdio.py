@@ -16,8 +16,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 from pydantic import ValidationError
 
-MAX_MESSAGE_BYTES = 4 << 20
-"""The limit over HTTP, too."""
+MAX_MESSAGE_BYTES = 4 << 20  # the limit over HTTP, too
 
 logger = logging.getLogger(__name__)
 
@@ -25,10 +24,7 @@ logger = logging.getLogger(__name__)
 async def serve_stdio(
     server: Server[Any], incoming: BinaryIO, outgoing: BinaryIO, stop: anyio.Event
 ) -> None:
-    """Serve one client until it says no more, hears no more, or `stop` is set.
-
-    A thread may be left waiting for `incoming`.
-    """
+    """Serve one client until it says no more, hears no more, or `stop` is set."""
     to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception]()
     to_client, from_server = anyio.create_memory_object_stream[SessionMessage]()
     options = server.create_initialization_options()
@@ -105,6 +101,5 @@ def _complaint_about(line: bytes, error: ValidationError) -> SessionMessage:
 
 
 def _complaint(code: int, message: str, request_id: int | str | None = None) -> SessionMessage:
-    """Return the error that answers an unreadable line."""
     error = ErrorData(code=code, message=message)
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request_id, error=error))

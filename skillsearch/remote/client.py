@@ -1,7 +1,6 @@
-"""The connection to a Milvus server.
+"""The connection to a Milvus server; a failure is a `RemoteError` without the address's secrets.
 
-pymilvus, an extra, is imported with the first connection: that takes a second and 130 MB. Every
-failure becomes a `RemoteError` that names the server without the secrets of its address.
+pymilvus, an extra, is imported with the first connection: that takes a second and 130 MB.
 """
 
 from __future__ import annotations
@@ -23,10 +22,8 @@ Answer = TypeVar("Answer")
 Item = TypeVar("Item")
 
 _SCHEMES = ("http", "https", "tcp")
-_STRONG = "Strong"
-"""Consistency of reads: each sees all earlier writes."""
-_MISSING = 100
-"""Milvus's error code for a missing collection."""
+_STRONG = "Strong"  # consistency of reads: each sees all earlier writes
+_MISSING = 100  # Milvus's error code for a missing collection
 _RELEASED = 101
 """Milvus's error code for a collection that is not loaded: it was released, or milvus-lite, which
 forgets, was restarted."""
@@ -43,16 +40,13 @@ class CollectionMissingError(RemoteError):
 
 
 class MilvusServer:
-    """One connection, and the few requests that we make.
-
-    All methods raise `RemoteError` if the server does not answer or refuses.
-    """
+    """One connection, and the few requests that we make; they raise `RemoteError` if they fail."""
 
     def __init__(self, uri: str, token: str = "") -> None:
         """Connect to an address; it may contain a user and password, and a database as its path.
 
-        The token is ``user:password`` or an API key, empty to use the address alone. Raises
-        ConfigError for an invalid address, and MissingDependencyError without pymilvus.
+        The token is ``user:password`` or an API key, or empty. Raises ConfigError for an invalid
+        address.
         """
         try:
             parts = urlsplit(uri)
@@ -167,8 +161,8 @@ class MilvusServer:
     ) -> list[Row]:
         """Return the rows nearest to a query in any of some vector fields, each row once.
 
-        `queries` gives, by field, the metric and the vector, or the text for a BM25 field. The
-        `limit` is for each field, the condition and the fields to read are for all.
+        `queries` gives the metric and the vector by field, or the text; the `limit` is for each
+        field.
         """
         requests = [
             self.library.AnnSearchRequest(

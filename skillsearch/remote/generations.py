@@ -19,10 +19,8 @@ from skillsearch.remote.client import CollectionMissingError, MilvusServer, Row
 from skillsearch.remote.rows import checked, pack, unpack
 from skillsearch.remote.schema import Generation
 
-FORMAT = 3
-"""Raise if the meaning of rows changes; a collection of another format is made anew."""
-EXPIRES_S = 120
-"""Seconds after which a claim that was not renewed belongs to a dead writer."""
+FORMAT = 3  # raise if the meaning of rows changes; a collection of another format is made anew
+EXPIRES_S = 120  # seconds after which a claim that was not renewed belongs to a dead writer
 _RENEW_S = 20
 _COUNTS = ("number", "documents", "shadowed", "skipped", "others")
 
@@ -38,17 +36,10 @@ class FieldTotals(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The facts of a generation as a whole.
+    """The facts of a generation as a whole; its version is 0 before any documents are complete.
 
-    Attributes:
-        version: The current version of the rows: readers see those with ``since <= version`` and
-            ``until > version``. 0 before the first documents are complete.
-        number: Number of the generation.
-        shadowed: How many documents no search finds; `trust`, `others` and `totals` omit them.
-        skipped: SKILL.md files that could not be indexed.
-        trust: Sum of `Document.trust`.
-        others: Documents in languages that a model for English does not know.
-        totals: Totals of each lexical field.
+    No search finds the `shadowed` documents, which `trust`, `others` (in languages foreign to a
+    model for English) and `totals` leave out; `skipped` SKILL.md files could not be indexed.
     """
 
     version: int
@@ -116,10 +107,7 @@ class Opened(NamedTuple):
 
 
 def find_current(server: MilvusServer, alias: str) -> Opened | None:
-    """Find the generation that readers see; None if there is no index of this name.
-
-    Raises ConfigError if something else has the name.
-    """
+    """Find the generation that readers see, None without one; ConfigError if the name is taken."""
     is_collection = alias in server.collections()
     target = None if is_collection else server.target(alias)
     generation = Generation.of(target, alias) if target else None
@@ -144,10 +132,10 @@ def read_head(server: MilvusServer, generation: Generation) -> Head | None:
 
 
 def prepare_next(server: MilvusServer, alias: str, after: int, settings: IndexSettings) -> Opened:
-    """Return a generation that readers do not see yet, with a head of version 0.
+    """Return a generation above `after` that readers do not see yet, with a head of version 0.
 
-    It is an interrupted one or a new one, numbered above `after`; interrupted ones with other
-    settings are dropped. Raises LockTimeoutError if another process is writing it.
+    Interrupted ones with other settings are dropped. Raises LockTimeoutError if one is being
+    written.
     """
     for generation in _all(server, alias):
         if generation.number <= after:
@@ -189,13 +177,11 @@ def drop_before(server: MilvusServer, alias: str, number: int) -> None:
 class Claim:
     """The exclusive right of this process to write a generation; a context manager.
 
-    Milvus has no locks, so a writer writes its claim and then looks for others. As every read sees
-    all earlier writes, at least one of two concurrent writers sees the other's claim: both may give
-    way, but never do both go on.
+    Milvus has no locks, so a writer writes its claim and then looks for others: every read sees all
+    earlier writes, so of two writers at least one sees the other's and gives way.
     """
 
     def __init__(self, server: MilvusServer, generation: Generation) -> None:
-        """Prepare a claim that is not made yet."""
         self._server = server
         self._terms = generation.terms
         self._id = f"claim-{uuid.uuid4().hex}"
@@ -252,6 +238,5 @@ def _all(server: MilvusServer, alias: str) -> list[Generation]:
 
 
 def _drop(server: MilvusServer, generation: Generation) -> None:
-    """Drop those collections of a generation that exist."""
     for name in {generation.documents, generation.terms}.intersection(server.collections()):
         server.drop(name)

@@ -1,7 +1,6 @@
 """Bring an index in Milvus up to date with the disk; only what changed is embedded and sent.
 
-The rows of the current version stay as they are until the next one is complete: readers see one of
-the two, never a mixture. An interrupted run is resumed by the next, except for its last batch.
+Readers see the current version until the next is complete. An interrupted run is resumed.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import chain
+from typing import NamedTuple
 
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.environ import speaks_english
@@ -26,17 +26,19 @@ from skillsearch.index.names import find_shadowed
 from skillsearch.index.request import IndexRequest, resolve_roots
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.remote import generations
-from skillsearch.remote.client import MilvusServer
+from skillsearch.remote.client import MilvusServer, batches
 from skillsearch.remote.generations import Claim, Opened
-from skillsearch.remote.row_writer import BATCH_SKILLS, RowStates, RowWriter
+from skillsearch.remote.row_writer import BATCH_SKILLS, RowWriter
 from skillsearch.remote.rows import Addition, key_of, name_key, state_of
+from skillsearch.remote.schema import FOREVER, Generation
 from skillsearch.skills.discovery import Discovery, discover
 from skillsearch.skills.parser import parse_skill
 from skillsearch.skills.resources import content_hash, read_skill_md
 from skillsearch.types import Diagnostic, IndexReport, Progress, Skill, SkillFile
 
-_SAMPLE = 2_000
-"""Skills that are read to find out which languages they are in."""
+_SAMPLE = 2_000  # skills that are read to find out which languages they are in
+
+_STATE_ROWS = 5_000
 
 logger = logging.getLogger(__name__)
 
@@ -54,10 +56,9 @@ class Indexing:
         progress: Progress | None = None,
         batch_skills: int = BATCH_SKILLS,
     ) -> None:
-        """Prepare to index under the name `alias`; `load` loads an embedder by its model spec.
+        """Prepare to index under the name `alias`; `load` loads an embedder by its spec.
 
-        `batch_skills` are embedded and sent at a time. Raises RootError if a root is missing, not a
-        folder, or unreadable.
+        Raises RootError if a root is missing, not a folder, or unreadable.
         """
         self._started = time.monotonic()
         self._server = server
@@ -72,11 +73,7 @@ class Indexing:
         self.embedders: dict[str, Embedder] = {}
 
     def run(self) -> IndexReport:
-        """Bring the index up to date; if nothing changed, its version stays.
-
-        Raises ConfigError if something else has its name, EmbedderError if the embedder cannot be
-        loaded or gives bad vectors, and LockTimeoutError if another process is writing.
-        """
+        """Bring the index up to date; raises what `RemoteIndex.from_roots` does."""
         server, alias = self._server, self._alias
         discovery = discover(self._roots)
         current = generations.find_current(server, alias)
@@ -92,7 +89,6 @@ class Indexing:
             return self._update(discovery, current, target, settings, claim)
 
     def _settings(self, files: Sequence[SkillFile], current: Opened | None) -> IndexSettings:
-        """Choose the channels of the index and load their embedders."""
         before = current.head.settings.channels if current and current.head else ()
         first = self._load(self._request.model)
         languages, with_body = self._request.languages, self._request.with_body
@@ -132,7 +128,6 @@ class Indexing:
         settings: IndexSettings,
         claim: Claim,
     ) -> IndexReport:
-        """Write what changed, and publish it."""
         generation, head = target
         assert head is not None
         self.embedders = {one.model: self._load(one.model) for one in settings.channels}
@@ -174,11 +169,9 @@ class Indexing:
     def _compare(
         self, files: Sequence[SkillFile], states: RowStates
     ) -> dict[str, tuple[bool, str]]:
-        """Compare files with the rows of their documents.
+        """Return the documents that need a new row: whether shadowed, and which row it replaces.
 
-        Returns, by id, the documents that need a new row: whether their name means another skill,
-        and the row that is replaced. Only new files are parsed, and those that share a name: all of
-        it must be known before the first skill is sent.
+        Only new files are parsed, and those that share a name: it must be known before any is sent.
         """
         read: dict[str, tuple[bytes, bytes]] = {}
         named: defaultdict[int, list[SkillFile]] = defaultdict(list)
@@ -206,7 +199,6 @@ class Indexing:
     def _send(
         self, files: Sequence[SkillFile], new: dict[str, tuple[bool, str]], writer: RowWriter
     ) -> None:
-        """Send the documents that need a new row."""
         scripts = [one.scripts for one in self.embedders.values()]
         for done, file in enumerate(files, start=1):
             if file.doc_id in new:
@@ -232,3 +224,68 @@ class Indexing:
 
 def _parse(file: SkillFile, data: bytes) -> tuple[Skill, tuple[Diagnostic, ...]]:
     return parse_skill(data, doc_id=file.doc_id, path=file.path, root=file.root.path)
+
+
+class _Known(NamedTuple):
+    """A row of a document; `ends` if an interrupted run was about to end it."""
+
+    row: str
+    state: bytes
+    ends: bool
+    name_key: int
+    shadowed: bool
+
+
+class RowStates:
+    """The rows of all documents, some 300 bytes of memory each, and what becomes of them.
+
+    Live rows, which readers see, are `kept`, `replaced`, or `restored` though an interrupted run
+    ended them; unseen ones, which it sent for the next version, are `resumed` or `discarded`.
+    """
+
+    def __init__(self, server: MilvusServer, generation: Generation, version: int) -> None:
+        """Read all rows, and remove those that ended before the version before the current one."""
+        self._live: dict[bytes, _Known] = {}
+        self._unseen: dict[bytes, _Known] = {}
+        self.kept = 0
+        found: tuple[list[str], ...] = ([], [], [], [])
+        self.resumed, self.replaced, self.restored, self.discarded = found
+        dead = []
+        fields = ("id", "key", "state", "since", "until", "name_key", "shadowed")
+        pages = server.iterate(generation.documents, "", fields, _STATE_ROWS)
+        for row in chain.from_iterable(pages):
+            ends, state = row["until"] != FOREVER, bytes.fromhex(row["state"])
+            known = _Known(row["id"], state, ends, row["name_key"], row["shadowed"])
+            if row["until"] < version:
+                dead.append(row["id"])
+            elif row["since"] > version:
+                self._unseen[bytes.fromhex(row["key"])] = known
+            elif row["until"] > version:
+                self._live[bytes.fromhex(row["key"])] = known
+        for ids in batches(dead, _STATE_ROWS):
+            server.delete(generation.documents, ids)
+
+    def name_key(self, key: bytes, state: bytes) -> int | None:
+        """Return the `rows.name_key` of a document in this state; None if no row has it."""
+        rows = (self._live.get(key), self._unseen.get(key))
+        return next((one.name_key for one in rows if one and one.state == state), None)
+
+    def take(self, key: bytes, state: bytes, *, shadowed: bool) -> str | None:
+        """Decide about a document's rows; None if one stays, else the id of a live one or ""."""
+        live, unseen = self._live.pop(key, None), self._unseen.pop(key, None)
+        if live and (live.state, live.shadowed) == (state, shadowed):
+            self.kept += 1
+            self.restored += [live.row] if live.ends else []
+            self.discarded += [unseen.row] if unseen else []
+            return None
+        self.replaced += [live.row] if live else []
+        if unseen and (unseen.state, unseen.shadowed) == (state, shadowed):
+            self.resumed.append(unseen.row)
+            return None
+        self.discarded += [unseen.row] if unseen else []
+        return live.row if live else ""
+
+    def take_rest(self) -> list[str]:
+        """Discard the unseen rows that nobody took, and return the ids of such live rows."""
+        self.discarded += [one.row for one in self._unseen.values()]
+        return [one.row for one in self._live.values()]

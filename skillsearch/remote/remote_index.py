@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skillsearch import errors
 from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.environ import milvus_token
-from skillsearch.errors import (
-    CacheError,
-    ConfigError,
-    EmbedderError,
-    IndexNotFoundError,
-    RemoteError,
-    SkillNotFoundError,
-    VersionConstraintError,
-    VersionNotFoundError,
-)
 from skillsearch.index.corpus import OpenedIndex
 from skillsearch.index.dense.channels import QueryEmbedders
 from skillsearch.index.documents import Document
@@ -32,11 +23,10 @@ from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.duplicates import MOST_SHADOWED, shadowed_copies
 from skillsearch.index.search.query import QueryForm, analyse_queries, weigh_terms
 from skillsearch.index.search.search import SearchRequest, answer
-from skillsearch.remote.candidates import CandidateStore
 from skillsearch.remote.client import CollectionMissingError, MilvusServer, Row
 from skillsearch.remote.rows import document_of
 from skillsearch.remote.schema import COLLECTION
-from skillsearch.remote.view import View
+from skillsearch.remote.view import CandidateStore, View, candidate_fields, is_named
 from skillsearch.roots.sources import note_index
 from skillsearch.skills.versions import split_requirement
 from skillsearch.text.languages import language_of
@@ -47,16 +37,14 @@ from skillsearch.types import Hit, IndexReport, Languages, Progress, SearchResul
 if TYPE_CHECKING:
     from skillsearch.index.corpus import IndexSettings
 
-TRIES = 5
-"""Attempts of a reader that writers overtake."""
+TRIES = 5  # attempts of a reader that writers overtake
 
 
 class RemoteIndex:
-    """An index of skills in Milvus.
+    """An index of skills in Milvus; all methods raise `RemoteError` if the server does not answer.
 
-    A search sees one version of it, the newest when the search begins, whatever is written
-    meanwhile. Names, scores, evidence, threshold and abstention match `SkillIndex`; Milvus only
-    selects the candidates. Every method raises `RemoteError` if the server does not answer.
+    A search sees one version of it, whatever is written meanwhile. Names, scores, evidence,
+    threshold and abstention match `SkillIndex`; Milvus only selects the candidates.
     """
 
     def __init__(self, server: MilvusServer, collection: str, *, device: str | None = None) -> None:
@@ -82,20 +70,10 @@ class RemoteIndex:
     ) -> RemoteIndex:
         """Index folders of skills in Milvus, or bring their index up to date, and open it.
 
-        Other arguments are as in `SkillIndex.from_roots`.
-
-        Args:
-            roots: The folders; the index holds only their skills.
-            uri: Address of the server, such as ``http://127.0.0.1:19530``.
-            collection: Name of the index.
-            token: For the server; None for ``SKILLSEARCH_MILVUS_TOKEN`` or that of the address.
-
-        Raises:
-            ConfigError: If the address or the name cannot be used.
-            RootError: If a root is missing, unreadable or not a folder, or cannot be unpacked.
-            EmbedderError: If the embedder cannot be loaded.
-            LockTimeoutError: If another process is writing the index.
-            MissingDependencyError: If pymilvus is not installed.
+        The index `collection` holds only their skills; a `token` of None is
+        ``SKILLSEARCH_MILVUS_TOKEN`` or the one in the `uri`, such as ``http://127.0.0.1:19530``.
+        The rest is as in `SkillIndex.from_roots`. Raises ConfigError, RootError, EmbedderError,
+        MissingDependencyError, or LockTimeoutError if another process is writing the index.
         """
         from skillsearch.roots.bundles import local_roots
 
@@ -127,17 +105,13 @@ class RemoteIndex:
         from skillsearch.embedders.embedder import load_embedder
         from skillsearch.remote.indexing import Indexing
 
-        index = cls._connect(uri, collection, token, device)
-        for root in request.roots:
-            note_index(root, f"the collection {collection} in Milvus")
-        try:
+        with cls._connecting(uri, collection, token, device) as index:
+            for root in request.roots:
+                note_index(root, f"the collection {collection} in Milvus")
             load = partial(load_embedder, device=device)
             run = Indexing(index._server, collection, request, load, progress=progress)
             report = run.run()
-        except BaseException:
-            index.close()
-            raise
-        index._embedders.renew(run.embedders)
+            index._embedders.renew(run.embedders)
         return index, report
 
     @classmethod
@@ -149,29 +123,27 @@ class RemoteIndex:
         device: str | None = None,
         token: str | None = None,
     ) -> RemoteIndex:
-        """Open an index in Milvus; arguments and errors are as in `from_roots`.
-
-        Raises IndexNotFoundError if there is no index of this name that can be searched.
-        """
-        index = cls._connect(uri, collection, token, device)
-        try:
+        """Open an index as `from_roots` does; IndexNotFoundError if there is none to search."""
+        with cls._connecting(uri, collection, token, device) as index:
             index._view()
-        except BaseException:
-            index.close()
-            raise
         return index
 
     @classmethod
-    def _connect(
+    @contextmanager
+    def _connecting(
         cls, uri: str, collection: str, token: str | None, device: str | None
-    ) -> RemoteIndex:
+    ) -> Iterator[RemoteIndex]:
+        """Provide an index, which any error inside closes."""
         if not COLLECTION.fullmatch(collection):
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"The collection name {one_line(collection, 80)!r} is invalid; use at most 200 "
                 "letters, digits and underscores, and do not start with a digit."
             )
         server = MilvusServer(uri, milvus_token() if token is None else token)
-        return cls(server, collection, device=device)
+        with ExitStack() as stack:
+            stack.callback(server.close)
+            yield cls(server, collection, device=device)
+            stack.pop_all()
 
     def __enter__(self) -> RemoteIndex:
         return self
@@ -219,8 +191,6 @@ class RemoteIndex:
         """Find the skills that fit a request, or none, as `SkillIndex.search` does.
 
         With `explain`, a section of a body is only named if its file is on this machine.
-
-        Raises IndexNotFoundError if the index is gone, and what `SkillIndex.search` does.
         """
         started = time.perf_counter()
         request = SearchRequest(
@@ -235,10 +205,7 @@ class RemoteIndex:
         raise self._overtaken()
 
     def find(self, name: str) -> Document:
-        """Find the document that a name means, as `SkillIndex.find` does, with its errors.
-
-        Similar names are those that a search finds.
-        """
+        """Find the document that a name means, as `SkillIndex.find` does, with its errors."""
         return self._find(name, self._view())
 
     def get(self, name: str) -> Skill:
@@ -255,11 +222,11 @@ class RemoteIndex:
         raise self._overtaken()
 
     def delete(self, doc_ids: Collection[str]) -> int:
-        """Remove documents by id and return how many there were; unknown ids are ignored.
+        """Remove documents by id and return how many there were.
 
-        The next indexing brings back those on disk. Until then, a skill that one of them shadowed
-        stays shadowed. Raises IndexNotFoundError if there is no usable index, and LockTimeoutError
-        if another process is writing it.
+        The next indexing brings back those on disk; a skill that one of them shadowed stays
+        shadowed until then. Raises IndexNotFoundError, or LockTimeoutError if another process is
+        writing.
         """
         from skillsearch.remote.row_writer import delete
 
@@ -272,11 +239,11 @@ class RemoteIndex:
             try:
                 view = View.open(self._server, self._collection, words)
             except CollectionMissingError as exc:
-                raise IndexNotFoundError(
+                raise errors.IndexNotFoundError(
                     f"There is no index {self._collection!r} in Milvus at {self._server.shown}. "
                     f"{self._how_to_make()}"
                 ) from exc
-            except CacheError as exc:
+            except errors.CacheError as exc:
                 raise self._unusable(str(exc)) from exc
             if view is None:
                 continue
@@ -286,7 +253,6 @@ class RemoteIndex:
         raise self._overtaken()
 
     def _answer(self, request: SearchRequest, view: View) -> SearchResult:
-        """Answer a request from one version of the index."""
         if not view.head.searched:
             return answer([request], self._index_of([], view), [], self._calibration)[0]
         form = self._analyse(request.query, view)
@@ -302,12 +268,12 @@ class RemoteIndex:
         index = self._index_of([], view)
         try:
             (form,) = analyse_queries([text], index, self._calibration, self._embedders)
-        except EmbedderError as exc:
+        except errors.EmbedderError as exc:
             channel = view.head.settings.channels[0]
             embedder = self._embedders.loaded.get(channel.model)
             if embedder is None or embedder.fingerprint == channel.fingerprint:
                 raise
-            raise EmbedderError(
+            raise errors.EmbedderError(
                 f"The index {self._collection!r} was made with another version of the model "
                 f"{channel.model!r} ({channel.fingerprint}) than the one installed here "
                 f"({embedder.fingerprint}); install that version, or rebuild the index: "
@@ -319,7 +285,8 @@ class RemoteIndex:
         """Add the copies that hits shadow to their duplicates."""
         if not hits or not view.head.shadowed:
             return hits
-        rows = view.namesakes([hit.name for hit in hits], (MOST_SHADOWED + 1) * len(hits))
+        condition, limit = is_named([hit.name for hit in hits]), (MOST_SHADOWED + 1) * len(hits)
+        rows = view.matching(condition, candidate_fields(view.head), limit)
         corpus = self._index_of(rows, view).corpus
         found = []
         for hit in hits:
@@ -331,7 +298,7 @@ class RemoteIndex:
 
     def _find(self, name: str, view: View) -> Document:
         names = [name]
-        with suppress(VersionConstraintError):
+        with suppress(errors.VersionConstraintError):
             names.append(split_requirement(name)[0])
         doc_ids = [one for one in names if ":" in one]
         names += [one.partition(":")[2] for one in doc_ids]
@@ -340,31 +307,31 @@ class RemoteIndex:
         try:
             store = CandidateStore(documents, view.head)
             return find_by_name(name, store, view.roots, suggest=False)
-        except VersionNotFoundError:
+        except errors.VersionNotFoundError:
             raise
-        except SkillNotFoundError as exc:
+        except errors.SkillNotFoundError as exc:
             near: tuple[str, ...] = ()
             if query := name[:MAX_QUERY_CHARS].strip():
                 view = self._view(query)
-                with suppress(EmbedderError, CollectionMissingError):
+                with suppress(errors.EmbedderError, CollectionMissingError):
                     rows = view.candidates(self._analyse(query, view), 1)
                     near = nearest_names(query, self._index_of(rows, view).corpus.documents)
-            raise SkillNotFoundError(name, near) from exc
+            raise errors.SkillNotFoundError(name, near) from exc
 
     def _index_of(self, rows: Sequence[Row], view: View) -> OpenedIndex:
         try:
             return view.index_of(rows)
-        except CacheError as exc:
+        except errors.CacheError as exc:
             raise self._unusable(str(exc)) from exc
 
-    def _unusable(self, reason: str) -> IndexNotFoundError:
-        return IndexNotFoundError(
+    def _unusable(self, reason: str) -> errors.IndexNotFoundError:
+        return errors.IndexNotFoundError(
             f"The index {self._collection!r} in Milvus at {self._server.shown} cannot be used: "
             f"{reason}. {self._how_to_make()}"
         )
 
-    def _overtaken(self) -> RemoteError:
-        return RemoteError(
+    def _overtaken(self) -> errors.RemoteError:
+        return errors.RemoteError(
             f"The index {self._collection!r} was rewritten {TRIES} times while it was read; "
             "try again."
         )

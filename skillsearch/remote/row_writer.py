@@ -1,48 +1,50 @@
-"""Add and remove rows between the current version and the next."""
+"""Add and remove rows between the current version and the next, and count their terms exactly.
+
+The row of a term has the numbers at its version and at the one before, so that readers find theirs
+while a writer makes the next, and an interrupted run can be resumed or undone.
+"""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skillsearch.embedders.embedding import Embedder
-from skillsearch.errors import IndexNotFoundError
+from skillsearch.errors import CacheError, IndexNotFoundError
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.documents import KNOWN
+from skillsearch.remote import rows as packed
+from skillsearch.remote import schema
 from skillsearch.remote.client import MilvusServer, Row, batches
 from skillsearch.remote.generations import Claim, FieldTotals, Head, find_current, read_head
-from skillsearch.remote.rows import Addition, counts_of, document_of, key_of, row_of
-from skillsearch.remote.schema import FOREVER, LEXICAL, Generation, dense_fields
-from skillsearch.remote.term_statistics import TermTallies, forget_before, write_changes
+from skillsearch.remote.rows import Addition, CountedTerms
+from skillsearch.remote.schema import FOREVER, LEXICAL, Generation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-BATCH_SKILLS = 256
-"""Skills that are embedded and sent at a time."""
+BATCH_SKILLS = 256  # skills that are embedded and sent at a time
 BATCH_BYTES = 4 << 20
 """Bytes of SKILL.md files that are sent at a time; their rows are about three times as large, and
 Milvus takes 64 MB in a message."""
-_COUNTED = ("record", "counts", "shadowed")
-"""Fields of a row that `_count` needs."""
+_COUNTED = ("record", "counts", "shadowed")  # fields of a row that `_count` needs
 _READ_ROWS = 200
 _CHANGED_ROWS = 1_000
-_FLUSH_ROWS = 1_000
-"""Changed rows above which the server should index them at once."""
+_FLUSH_ROWS = 1_000  # changed rows above which the server should index them at once
 _DELETE_ROWS = 500
-_STATE_ROWS = 5_000
+_TERM_ROWS = 2_000
+_COMPACT_AT = 1 << 21
+"""Entries above which equal terms are added up, so that memory follows the vocabulary."""
 
 
 class RowWriter:
-    """Makes the next version of a generation.
-
-    It counts the texts that were `embedded`, those of them that were `truncated` at the embedder's
-    limit, and the rows that were added or removed: `changed`.
-    """
+    """Makes the next version; counts texts `embedded` or `truncated`, and rows `changed`."""
 
     def __init__(
         self,
@@ -82,7 +84,9 @@ class RowWriter:
         vectors = self._vectors()
         since = self._head.version + 1
         with_body = self._with_body
-        rows = [row_of(one, vectors, since=since, with_body=with_body) for one in self._waiting]
+        rows = [
+            packed.row_of(one, vectors, since=since, with_body=with_body) for one in self._waiting
+        ]
         self._count(rows, 1)
         self._server.insert(self._generation.documents, rows)
         self._waiting, self._waiting_bytes = [], 0
@@ -108,10 +112,9 @@ class RowWriter:
             self._server.delete(self._generation.documents, some)
 
     def finish(self, settings: IndexSettings, skipped: int) -> Head:
-        """Complete the next version and publish it; return its head.
+        """Complete and publish the next version; return its head.
 
-        `skipped` SKILL.md files could not be indexed. Raises CacheError if the statistics of the
-        generation are damaged, and LockTimeoutError if another process took over.
+        Raises CacheError for damaged statistics, and LockTimeoutError if another process took over.
         """
         version = self._head.version
         histograms = write_changes(self._server, self._generation, version, self._tallies)
@@ -146,22 +149,21 @@ class RowWriter:
             if row["shadowed"]:
                 self._shadowed += sign
                 continue
-            document, counted = document_of(row), counts_of(row)
+            document, counted = packed.document_of(row), packed.counts_of(row)
             self._tallies.add(counted, sign)
             self._lengths += sign * np.array(counted.lengths)
             self._trust += sign * float(np.float32(document.trust))
             self._others += sign * (document.fluency < KNOWN)
 
     def _vectors(self) -> list[dict[bytes, NDArray[np.float32]]]:
-        """Return the vectors of the queued texts, by channel and key of the text.
-
-        Those of replaced rows are taken from there, the others are embedded.
-        """
+        """Return the queued texts' vectors by channel and key, those of replaced rows reused."""
         known: list[dict[bytes, NDArray[np.float32]]] = [{} for _ in self._embedders]
-        dense = dense_fields(len(known), with_body=self._with_body)
+        dense = schema.dense_fields(len(known), with_body=self._with_body)
         replaced = [one.replaces for one in self._waiting if one.replaces]
         for row in self._read(replaced, ["record", *chain(*dense)]):
-            for vectors, names, keys in zip(known, dense, document_of(row).keys, strict=True):
+            for vectors, names, keys in zip(
+                known, dense, packed.document_of(row).keys, strict=True
+            ):
                 for name, key in zip(names, keys, strict=False):
                     vectors[bytes.fromhex(key)] = np.array(row[name], np.float32)
         for channel, (embedder, vectors) in enumerate(zip(self._embedders, known, strict=True)):
@@ -179,88 +181,13 @@ class RowWriter:
         return known
 
     def _read(self, ids: Iterable[str], fields: Sequence[str]) -> Iterable[Row]:
-        """Read rows of documents by id."""
         for some in batches(ids, _READ_ROWS):
             yield from self._server.get(self._generation.documents, some, fields).values()
 
     def _set_until(self, ids: Sequence[str], until: int) -> None:
-        """Set the version with which rows end."""
         self._claim.renew()
         rows = [{"id": key, "until": until} for key in ids]
         self._server.upsert(self._generation.documents, rows, partial=True)
-
-
-class _Known(NamedTuple):
-    """A row of a document; `ends` if an interrupted run was about to end it."""
-
-    row: str
-    state: bytes
-    ends: bool
-    name_key: int
-    shadowed: bool
-
-
-class RowStates:
-    """The rows of all documents, some 300 bytes of memory each, and what becomes of them.
-
-    A row is live if readers see it, and unseen if an interrupted run sent it for the next version.
-
-    Attributes:
-        kept: Number of documents whose live row stays.
-        resumed: Ids of unseen rows that become live; `discarded` ones nobody needs.
-        replaced: Ids of live rows whose document has another row in the next version.
-        restored: Ids of live rows that were to end, and stay after all.
-    """
-
-    def __init__(self, server: MilvusServer, generation: Generation, version: int) -> None:
-        """Read all rows, and remove those that ended before the version before the current one."""
-        self._live: dict[bytes, _Known] = {}
-        self._unseen: dict[bytes, _Known] = {}
-        self.kept = 0
-        found: tuple[list[str], ...] = ([], [], [], [])
-        self.resumed, self.replaced, self.restored, self.discarded = found
-        dead = []
-        fields = ("id", "key", "state", "since", "until", "name_key", "shadowed")
-        pages = server.iterate(generation.documents, "", fields, _STATE_ROWS)
-        for row in chain.from_iterable(pages):
-            ends, state = row["until"] != FOREVER, bytes.fromhex(row["state"])
-            known = _Known(row["id"], state, ends, row["name_key"], row["shadowed"])
-            if row["until"] < version:
-                dead.append(row["id"])
-            elif row["since"] > version:
-                self._unseen[bytes.fromhex(row["key"])] = known
-            elif row["until"] > version:
-                self._live[bytes.fromhex(row["key"])] = known
-        for ids in batches(dead, _STATE_ROWS):
-            server.delete(generation.documents, ids)
-
-    def name_key(self, key: bytes, state: bytes) -> int | None:
-        """Return the `rows.name_key` of a document in this state; None if no row has it."""
-        rows = (self._live.get(key), self._unseen.get(key))
-        return next((one.name_key for one in rows if one and one.state == state), None)
-
-    def take(self, key: bytes, state: bytes, *, shadowed: bool) -> str | None:
-        """Decide what becomes of the rows of a document; None if one of them stays.
-
-        Else it gets a new row; returns the id of the live row that this replaces, or empty.
-        """
-        live, unseen = self._live.pop(key, None), self._unseen.pop(key, None)
-        if live and (live.state, live.shadowed) == (state, shadowed):
-            self.kept += 1
-            self.restored += [live.row] if live.ends else []
-            self.discarded += [unseen.row] if unseen else []
-            return None
-        self.replaced += [live.row] if live else []
-        if unseen and (unseen.state, unseen.shadowed) == (state, shadowed):
-            self.resumed.append(unseen.row)
-            return None
-        self.discarded += [unseen.row] if unseen else []
-        return live.row if live else ""
-
-    def take_rest(self) -> list[str]:
-        """Discard the unseen rows that nobody took, and return the ids of such live rows."""
-        self.discarded += [one.row for one in self._unseen.values()]
-        return [one.row for one in self._live.values()]
 
 
 def delete(server: MilvusServer, alias: str, doc_ids: Collection[str]) -> int:
@@ -284,7 +211,7 @@ def delete(server: MilvusServer, alias: str, doc_ids: Collection[str]) -> int:
             for page in list(pages):
                 act([row["id"] for row in page])
         found: list[str] = []
-        for keys in batches(sorted(set(map(key_of, doc_ids))), _DELETE_ROWS):
+        for keys in batches(sorted(set(map(packed.key_of, doc_ids))), _DELETE_ROWS):
             wanted = ", ".join(f'"{key}"' for key in keys)
             condition = f"key in [{wanted}] and {head.condition}"
             rows = server.query(generation.documents, condition, ["id"], len(keys))
@@ -293,3 +220,145 @@ def delete(server: MilvusServer, alias: str, doc_ids: Collection[str]) -> int:
             writer.retire(found)
             writer.finish(head.settings, head.skipped)
         return len(found)
+
+
+class TermTallies:
+    """Adds up by how many documents each term's frequency changes, by lexical field."""
+
+    def __init__(self, compact_at: int = _COMPACT_AT) -> None:
+        self._hashes = [np.zeros(0, np.uint64)]
+        self._changes = [np.zeros((0, 2), np.int64)]
+        self._held = 0
+        self._compact_at = self._limit = compact_at
+
+    def add(self, counted: CountedTerms, sign: int) -> None:
+        """Count a document that is added (sign 1) or removed (sign -1)."""
+        self._hashes.append(counted.hashes)
+        self._changes.append((counted.frequencies > 0).T * np.int64(sign))
+        self._held += len(counted.hashes)
+        if self._held > self._limit:
+            self.total()
+            self._limit = max(self._compact_at, 2 * self._held)
+
+    def total(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """Return the terms, ascending, and their changes, int64, shape (terms, 2)."""
+        changes = np.concatenate(self._changes)
+        hashes, places = np.unique(np.concatenate(self._hashes), return_inverse=True)
+        sums = [np.bincount(places, column, len(hashes)) for column in changes.T]
+        total = np.stack(sums, axis=1).astype(np.int64)
+        self._hashes, self._changes, self._held = [hashes], [total], len(hashes)
+        return hashes, total
+
+
+class Histograms:
+    """How many terms have each document frequency, by field, from which the mean idf follows."""
+
+    def __init__(self, counts: dict[str, Counter[int]] | None = None) -> None:
+        """Take counts; by default there are no terms."""
+        self._counts = counts or {field: Counter() for field in schema.LEXICAL}
+
+    def change(self, before: NDArray[np.int64], after: NDArray[np.int64]) -> None:
+        """Change frequencies, both of shape (terms, 2); raise `CacheError` if any gets negative."""
+        if (after < 0).any():
+            raise CacheError("the collection counts fewer documents of a term than it holds")
+        for place, field in enumerate(schema.LEXICAL):
+            counts = self._counts[field]
+            counts.update(after[:, place].tolist())
+            counts.subtract(before[:, place].tolist())
+            kept = {number: terms for number, terms in counts.items() if number and terms}
+            self._counts[field] = Counter(kept)
+
+    def average_idf(self, field: str, documents: int) -> float:
+        """Return BM25Okapi's mean idf over the distinct terms of a field."""
+        if not (counts := self._counts[field]):
+            return 0.0
+        numbers, terms = np.array(sorted(counts.items()), np.float64).T
+        idf = np.log(documents - numbers + 0.5) - np.log(numbers + 0.5)
+        return float(terms @ idf / terms.sum())
+
+    def to_bytes(self) -> bytes:
+        """Return the form that a row holds."""
+        tables = {name: sorted(self._counts[name].items()) for name in schema.LEXICAL}
+        return json.dumps(tables).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Histograms:
+        """Read the result of `to_bytes`; raise `CacheError` if it is damaged."""
+        with packed.checked("the statistics row of the collection"):
+            tables = json.loads(data)
+            counts = {
+                field: Counter({int(number): int(terms) for number, terms in tables[field]})
+                for field in schema.LEXICAL
+            }
+        return cls(counts)
+
+
+def write_changes(
+    server: MilvusServer, generation: Generation, version: int, tallies: TermTallies
+) -> Histograms:
+    """Write terms and histograms of the next version, and return these, or raise `CacheError`."""
+    hashes, changes = tallies.total()
+    histograms = Histograms()
+    if version:
+        key = f"histograms-{version}"
+        rows = server.get(generation.terms, [key], ["note"])
+        if not rows:
+            raise CacheError("the statistics of the collection are missing")
+        histograms = Histograms.from_bytes(packed.unpack(rows[key]["note"]))
+    is_untouched = not _undo_others(server, generation, version, hashes) and version == 0
+    for begin in range(0, len(hashes), _TERM_ROWS):
+        part = slice(begin, begin + _TERM_ROWS)
+        ids = list(map(schema.term_id, hashes[part].tolist()))
+        rows = {} if is_untouched else server.get(generation.terms, ids, schema.FREQUENCIES)
+        before = np.array(
+            [_known_frequencies(rows[key], version) if key in rows else (0, 0) for key in ids]
+        )
+        after = before + changes[part]
+        histograms.change(before, after)
+        written = [
+            schema.term_row(key, version + 1, now, then)
+            for key, now, then in zip(ids, after.tolist(), before.tolist(), strict=True)
+        ]
+        server.insert(generation.terms, [row for row in written if row["id"] not in rows])
+        server.upsert(generation.terms, [row for row in written if row["id"] in rows])
+    note = packed.pack(histograms.to_bytes())
+    key = f"histograms-{version + 1}"
+    server.upsert(generation.terms, [schema.note_row(key, schema.RECORD, version + 1, note)])
+    return histograms
+
+
+def forget_before(server: MilvusServer, generation: Generation, version: int) -> None:
+    """Remove the histograms and terms that only versions before this one need."""
+    dead = f"kind == {schema.TERM} and version <= {version} and metadata == 0 and full == 0"
+    old = f'kind == {schema.RECORD} and version < {version} and id != "{schema.HEAD}"'
+    for condition in (dead, old):
+        pages = list(server.iterate(generation.terms, condition, ["id"], _TERM_ROWS))
+        for ids in batches((row["id"] for page in pages for row in page), _TERM_ROWS):
+            server.delete(generation.terms, ids)
+
+
+def _undo_others(
+    server: MilvusServer, generation: Generation, version: int, hashes: NDArray[np.uint64]
+) -> bool:
+    """Restore terms that an interrupted run changed and this one does not; return if any."""
+    condition = f"kind == {schema.TERM} and version > {version}"
+    pages = list(
+        server.iterate(generation.terms, condition, ["id", *schema.FREQUENCIES], _TERM_ROWS)
+    )
+    for page in pages:
+        is_ours = np.isin(np.array([int(row["id"], 16) for row in page], np.uint64), hashes)
+        others = [row for row, ours in zip(page, is_ours.tolist(), strict=True) if not ours]
+        restored = []
+        for row in others:
+            now = _known_frequencies(row, version)
+            restored.append(schema.term_row(row["id"], version, now, now))
+        server.upsert(generation.terms, restored)
+    return bool(pages)
+
+
+def _known_frequencies(row: Row, version: int) -> tuple[int, int]:
+    """Return the frequencies at a version; only concurrent writers can have made it forget."""
+    numbers = schema.frequencies_at(row, version)
+    if numbers is None:
+        raise CacheError(f"the term {row['id']} of the collection has a version from the future")
+    return numbers

@@ -29,17 +29,14 @@ if TYPE_CHECKING:
 
 Vectors = Sequence[Mapping[bytes, "NDArray[np.float32]"]]
 """For each dense channel, the vectors by the key of the text that they embed."""
-_MAX_BYTES = 16 << 20
-"""More than any of our rows unpacks to: a SKILL.md has at most 1 MiB."""
+_MAX_BYTES = 16 << 20  # more than any of our rows unpacks to: a SKILL.md has at most 1 MiB
 _KEY_BYTES = 16
 _CHUNKS = struct.Struct("<II")
 _COUNTS = struct.Struct("<III")
 _MAX_FREQUENCY = np.iinfo(np.uint16).max
-_TOKEN_BYTES = 5
-"""Bytes of a term's hash that its token keeps; Milvus itself keeps four."""
+_TOKEN_BYTES = 5  # bytes of a term's hash that its token keeps; Milvus itself keeps four
 _TOKEN_CHARS = 8
-MAX_TOKENS = 65_535 // (_TOKEN_CHARS + 1)
-"""Tokens that fit a text field of Milvus."""
+MAX_TOKENS = 65_535 // (_TOKEN_CHARS + 1)  # tokens that fit a text field of Milvus
 _DAMAGE = (AttributeError, KeyError, RecursionError, TypeError, ValueError)
 
 
@@ -77,13 +74,9 @@ def unpack(pieces: Sequence[str]) -> bytes:
 
 
 class CountedTerms(NamedTuple):
-    """The distinct terms of a document, and how often each is in the lexical fields.
+    """The distinct terms of a document: their hashes, uint64, ascending, and how often each occurs.
 
-    Attributes:
-        hashes: Hash of each term, uint64, ascending.
-        frequencies: One row a field of `LEXICAL`, uint16; the full field of an index of metadata
-            alone has none.
-        lengths: Terms of the two fields.
+    The `frequencies`, uint16, have a row for each field of `LEXICAL`, the `lengths` their sums.
     """
 
     hashes: NDArray[np.uint64]
@@ -117,10 +110,7 @@ class CountedTerms(NamedTuple):
         return cls(hashes, frequencies, (metadata_length, full_length))
 
     def text(self, field: str) -> str:
-        """Return a lexical field as Milvus counts it: one token for each occurrence of a term.
-
-        If not all fit, repeats are dropped, those of the most frequent terms first.
-        """
+        """Return a field as tokens, one an occurrence; repeats that do not fit are dropped."""
         counts = self.frequencies[schema.LEXICAL.index(field)]
         occurring = np.flatnonzero(counts)
         tokens = list(map(token, self.hashes[occurring].tolist()))
@@ -134,10 +124,7 @@ class CountedTerms(NamedTuple):
 
 
 def token(term: int) -> str:
-    """Return the token of a term's hash: eight letters and digits that every analyzer keeps.
-
-    Milvus would split terms such as ``c++``, and not all terms are valid UTF-8.
-    """
+    """Return a term's token: letters and digits, which no analyzer splits, and valid UTF-8."""
     head = (term >> (64 - 8 * _TOKEN_BYTES)).to_bytes(_TOKEN_BYTES, "big")
     return base64.b32encode(head).decode("ascii").lower()
 
@@ -149,7 +136,8 @@ def query_text(hashes: Iterable[int], limit: int) -> str:
 
 def key_of(doc_id: str) -> str:
     """Return the key of a document in Milvus; its id may be long, and not valid UTF-8."""
-    return _digest(doc_id)
+    data = doc_id.encode("utf-8", "surrogatepass")
+    return hashlib.sha256(data).digest()[:_KEY_BYTES].hex()
 
 
 def name_key(name: str) -> int:
@@ -160,14 +148,11 @@ def name_key(name: str) -> int:
 
 def state_of(content_hash: str, path: Path, root: Path) -> str:
     """Return a digest of all that determines a row besides the settings of the index."""
-    return _digest(f"{content_hash}\0{path}\0{root}")
+    return key_of(f"{content_hash}\0{path}\0{root}")
 
 
 class Addition(NamedTuple):
-    """A skill to add: its texts, its SKILL.md, and the id of the row that it replaces, if any.
-
-    No search finds a `shadowed` one, whose name means another skill.
-    """
+    """A skill to add, whether its name means another, and the id of the row that it replaces."""
 
     texts: FieldTexts
     data: bytes
@@ -176,14 +161,10 @@ class Addition(NamedTuple):
 
 
 def row_of(addition: Addition, vectors: Vectors, *, since: int, with_body: bool) -> Row:
-    """Make the row of a document that readers see from version `since` on.
-
-    The vectors hold every text that is embedded.
-    """
+    """Make the row of a document, seen from version `since` on; the vectors hold all its texts."""
     texts, document = addition.texts, addition.texts.document
     key = key_of(document.doc_id)
     counted = CountedTerms.of(texts.metadata_terms, texts.full_terms if with_body else ())
-    fields = schema.lexical_fields(with_body=with_body)
     dense = schema.dense_fields(len(document.keys), with_body=with_body)
     embedded = {
         name: known[bytes.fromhex(text_key)]
@@ -211,7 +192,7 @@ def row_of(addition: Addition, vectors: Vectors, *, since: int, with_body: bool)
         "counts": pack(counted.to_bytes()),
         "chunks": pack(chunks),
         "content": pack(addition.data),
-        **{f"terms_{name}": counted.text(name) for name in fields},
+        **{f"terms_{name}": counted.text(name) for name in schema.LEXICAL[: 1 + with_body]},
         **embedded,
     }
 
@@ -232,10 +213,7 @@ def counts_of(row: Row) -> CountedTerms:
 
 
 def chunks_of(row: Row) -> tuple[NDArray[np.float16], list[NDArray[np.uint64]]]:
-    """Read the vectors, one row each, and the `term_set` of the chunks of a row with ``chunks``.
-
-    Raises `CacheError` if they are damaged.
-    """
+    """Read vectors and `term_set` of the chunks of a row, or raise `CacheError`."""
     data = unpack(row["chunks"])
     if not data:
         return np.zeros((0, 0), np.float16), []
@@ -247,8 +225,3 @@ def chunks_of(row: Row) -> tuple[NDArray[np.float16], list[NDArray[np.uint64]]]:
         terms = np.frombuffer(data, "<u8", int(lengths.sum()), begin + 2 * len(vectors))
         sets = np.split(terms.astype(np.uint64), np.cumsum(lengths)[:-1])
         return vectors.reshape(size, dimensions), sets
-
-
-def _digest(text: str) -> str:
-    data = text.encode("utf-8", "surrogatepass")
-    return hashlib.sha256(data).digest()[:_KEY_BYTES].hex()

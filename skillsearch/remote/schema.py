@@ -1,7 +1,6 @@
 """The collections of a generation: one of documents, and one of the terms in them.
 
-Both are named after the alias that readers use, with a number. The alias points to the collection
-of terms, whose row `HEAD` names the current version of the rows: switching it switches everything.
+An alias points to the terms, whose row `HEAD` names the current version: it switches everything.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ COLLECTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 HEAD = "head"
 TERM, RECORD, CLAIM = 0, 1, 2
 """Kinds of rows among the terms: a term, a record of ours, the claim of a writer."""
-FOREVER = (1 << 62) - 1
-"""``until`` of a row in use."""
+FOREVER = (1 << 62) - 1  # ``until`` of a row in use
 LEXICAL = ("metadata", "full")
 PIECE_CHARS = 60_000
 """Length of one text of a packed field; Milvus takes 65,535 bytes, and these are ASCII."""
@@ -35,8 +33,7 @@ _PACKED = ("record", "counts", "chunks", "content")
 _NUMBERED = re.compile(r"(.+)_g([0-9]{6})_terms")
 _MAX_ID = 64
 _MAX_TEXT = 65_535
-_ROOT_CHARS = 512
-"""Characters of a root's alias that decide the partition of its rows."""
+_ROOT_CHARS = 512  # characters of a root's alias that decide the partition of its rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +70,6 @@ def dense_fields(channels: int, *, with_body: bool) -> tuple[tuple[str, ...], ..
     )
 
 
-def lexical_fields(*, with_body: bool) -> tuple[str, ...]:
-    """Return the lexical fields, each stored as a ``terms_`` and a ``sparse_`` field."""
-    return LEXICAL if with_body else LEXICAL[:1]
-
-
 def partition_of(alias: str) -> str:
     """Return the partition key of the root with an alias."""
     return alias[:_ROOT_CHARS].encode("utf-8", "replace").decode("utf-8")
@@ -92,6 +84,20 @@ def term_row(key: str, version: int, now: Sequence[int], before: Sequence[int]) 
     """Return the row of a term: its document frequencies at this version and before it."""
     numbers = dict(zip(FREQUENCIES, (version, *now, *before), strict=True))
     return {"id": key, "kind": TERM, **numbers, "note": [], "nothing": np.zeros(2, np.float32)}
+
+
+def term_id(term: int) -> str:
+    """Return the id of the row of a term, by its hash."""
+    return f"{term:016x}"
+
+
+def frequencies_at(row: Row, version: int) -> tuple[int, int] | None:
+    """Return both document frequencies of a term at a version; None if the row forgot it."""
+    if row["version"] <= version:
+        return int(row["metadata"]), int(row["full"])
+    if row["version"] == version + 1:
+        return int(row["metadata_before"]), int(row["full_before"])
+    return None
 
 
 def documents_schema(
@@ -110,7 +116,7 @@ def documents_schema(
         schema.add_field(name, kinds.BOOL)
     for name in _PACKED:
         _add_packed(schema, kinds, name)
-    for name in lexical_fields(with_body=with_body):
+    for name in LEXICAL[: 1 + with_body]:
         terms, sparse = f"terms_{name}", f"sparse_{name}"
         analyzer = {"enable_analyzer": True, "analyzer_params": {"tokenizer": "standard"}}
         schema.add_field(terms, kinds.VARCHAR, max_length=_MAX_TEXT, mmap_enabled=True, **analyzer)
@@ -147,7 +153,6 @@ def terms_schema(library: Any) -> tuple[Any, Any]:
 
 
 def _begin(library: Any) -> tuple[Any, Any]:
-    """Return a schema with an id alone, and no indexes."""
     schema = library.MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
     schema.add_field("id", library.DataType.VARCHAR, is_primary=True, max_length=_MAX_ID)
     return schema, library.MilvusClient.prepare_index_params()

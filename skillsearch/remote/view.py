@@ -1,40 +1,55 @@
-"""One version of an index in Milvus, as a reader sees it."""
+"""One version of an index in Milvus, as a reader sees it.
+
+Milvus only selects the candidates of a query; put into a local index with the statistics of all
+documents, `index.search` gives them the scores of the whole index.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from skillsearch.errors import CacheError
-from skillsearch.index.corpus import OpenedIndex
+from skillsearch.index.chunk_index import ChunkIndex
+from skillsearch.index.corpus import Corpus, OpenedIndex
+from skillsearch.index.dense.vectors import DenseChannel, DenseFields
+from skillsearch.index.documents import Document
+from skillsearch.index.lexical.field import LexicalField
+from skillsearch.index.lexical.okapi import length_norms, saturation
+from skillsearch.index.lexical.postings import LexicalSegment, TermTally
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.storage.cache import Generation as LocalGeneration
-from skillsearch.remote.candidates import Frequencies, candidate_fields, make_corpus
+from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore
+from skillsearch.remote import rows as packed
+from skillsearch.remote import schema
 from skillsearch.remote.client import CollectionMissingError, MilvusServer, Row
 from skillsearch.remote.generations import Head
-from skillsearch.remote.rows import key_of, name_key, query_text, unpack
-from skillsearch.remote.schema import FREQUENCIES, HEAD, Generation, dense_fields, lexical_fields
-from skillsearch.remote.term_statistics import frequencies_at, term_id
+from skillsearch.remote.schema import HEAD, Generation, frequencies_at, term_id
 from skillsearch.text.tokenizer import term_hash
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _MAX_CANDIDATES = 1_000
 """Documents that each channel is asked for; the messages of Milvus are limited."""
 _MIN_CANDIDATES = 50
-_QUERY_TERMS = 1_000
-"""Terms that Milvus looks for, the rarest of the query; scores use all."""
-_NAMED = 1_000
-"""Skills of one name that are read."""
+_QUERY_TERMS = 1_000  # terms that Milvus looks for, the rarest of the query; scores use all
+_NAMED = 1_000  # skills of one name that are read
 _PAGE = 1_000
+
+Frequencies = Mapping[int, tuple[int, int]]
+"""Document frequencies of terms in both lexical fields, by the hash of the term."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One version of a generation, whatever is written meanwhile.
-
-    `frequencies` are those of the terms of the query, 0 for unknown ones.
-    """
+    """One version of a generation, and the frequencies of a query's terms, 0 for unknown ones."""
 
     server: MilvusServer
     generation: Generation
@@ -43,15 +58,14 @@ class View:
 
     @classmethod
     def open(cls, server: MilvusServer, alias: str, query: Collection[str] = ()) -> View | None:
-        """Read the current version, with the document frequencies of the terms of a query.
+        """Read the current version; None if a writer was two versions ahead by then: try again.
 
-        None if a writer was two versions ahead by then: try again. Raises CollectionMissingError if
-        there is no index of this name, and CacheError if this version of the package cannot read
-        it.
+        Raises CollectionMissingError without an index of this name, and CacheError if it is
+        unreadable.
         """
         hashes = list(dict.fromkeys(map(term_hash, query)))
         ids = [HEAD, *map(term_id, hashes)]
-        rows = server.get(alias, ids, ["note", *FREQUENCIES])
+        rows = server.get(alias, ids, ["note", *schema.FREQUENCIES])
         if HEAD not in rows:
             raise CacheError(f"the collection {alias!r} has no head")
         head = Head.from_row(rows[HEAD])
@@ -86,10 +100,7 @@ class View:
         return False
 
     def index_of(self, rows: Sequence[Row]) -> OpenedIndex:
-        """Return an index of some rows with `candidate_fields`, searched as if all were there.
-
-        Raises `CacheError` if a row is damaged.
-        """
+        """Return an index of rows with `candidate_fields`; raise `CacheError` if one is damaged."""
         corpus = make_corpus(rows, self.head, self.frequencies)
         generation = LocalGeneration(self.generation.documents, Path(), {}, {})
         return OpenedIndex(generation, self.head.settings, corpus)
@@ -104,26 +115,21 @@ class View:
         documents = self.generation.documents
         if self.head.searched <= k:
             return self.server.query(documents, visible, fields, k)
-        named = f"name_key == {name_key(form.text)} and {visible}"
+        named = f"name_key == {packed.name_key(form.text)} and {visible}"
         rows = self.server.query(documents, named, fields, k)
         if queries := self._queries(form):
             rows += self.server.nearest(documents, queries, visible, k, fields)
         return list({row["id"]: row for row in rows}.values())
 
-    def namesakes(self, names: Collection[str], limit: int) -> list[Row]:
-        """Read documents with certain names, even shadowed ones, with `candidate_fields`."""
-        fields = candidate_fields(self.head)
-        return self._matching(_is_named(names), fields, limit)
-
     def named(self, names: Collection[str], doc_ids: Collection[str]) -> list[Row]:
         """Read the records of documents with certain names or ids."""
-        keys = ", ".join(f'"{key_of(doc_id)}"' for doc_id in doc_ids)
-        return self._matching(f"({_is_named(names)} or key in [{keys}])", ("record",), _NAMED)
+        keys = ", ".join(f'"{packed.key_of(doc_id)}"' for doc_id in doc_ids)
+        return self.matching(f"({is_named(names)} or key in [{keys}])", ("record",), _NAMED)
 
     def content(self, doc_id: str) -> bytes | None:
         """Return the SKILL.md of a document as it was indexed; None if it is gone."""
-        rows = self._matching(f'key == "{key_of(doc_id)}"', ("content",), 1)
-        return unpack(rows[0]["content"]) if rows else None
+        rows = self.matching(f'key == "{packed.key_of(doc_id)}"', ("content",), 1)
+        return packed.unpack(rows[0]["content"]) if rows else None
 
     def rows(self, fields: Sequence[str]) -> Iterator[Row]:
         """Read all documents, in no order."""
@@ -131,7 +137,8 @@ class View:
         for page in self.server.iterate(documents, condition, ("id", *fields), _PAGE):
             yield from page
 
-    def _matching(self, condition: str, fields: Sequence[str], limit: int) -> list[Row]:
+    def matching(self, condition: str, fields: Sequence[str], limit: int) -> list[Row]:
+        """Read documents that meet a condition, even shadowed ones."""
         condition = f"{condition} and {self.head.condition}"
         return self.server.query(self.generation.documents, condition, fields, limit)
 
@@ -139,18 +146,129 @@ class View:
         """Return the metric and the query of each vector field."""
         with_body = self.head.settings.with_body
         queries: dict[str, tuple[str, object]] = {}
-        for place, name in enumerate(lexical_fields(with_body=with_body)):
+        for place, name in enumerate(schema.LEXICAL[: 1 + with_body]):
             known = {term: self.frequencies[term][place] for term in map(term_hash, form.counts)}
             rarest = sorted(filter(known.get, known), key=known.__getitem__)
-            if text := query_text(rarest, _QUERY_TERMS):
+            if text := packed.query_text(rarest, _QUERY_TERMS):
                 queries[f"sparse_{name}"] = ("BM25", text)
-        dense = dense_fields(len(form.views), with_body=with_body)
+        dense = schema.dense_fields(len(form.views), with_body=with_body)
         for view, names in zip(form.views, dense, strict=True):
             if view.vector.any():
                 queries.update((name, ("IP", view.vector)) for name in names)
         return queries
 
 
-def _is_named(names: Collection[str]) -> str:
+def is_named(names: Collection[str]) -> str:
     """Return a filter for documents with certain names."""
-    return f"name_key in [{', '.join(str(name_key(name)) for name in names)}]"
+    return f"name_key in [{', '.join(str(packed.name_key(name)) for name in names)}]"
+
+
+class CandidateStore(DocumentStore):
+    """Some of many documents; its length and means describe all of them, as a search needs."""
+
+    def __init__(
+        self, documents: Sequence[Document], head: Head, shadowed: Sequence[bool] = ()
+    ) -> None:
+        """Take documents sorted by id, the head of the index, and which of them are shadowed."""
+        segments = [DocumentSegment.build(documents)]
+        super().__init__(segments, shadowed=np.flatnonzero(np.array(shadowed, np.bool_)))
+        self._head = head
+        self.other_share = head.others / head.searched if head.searched else 0.0
+        self.mean_trust = head.trust / head.searched if head.searched else 1.0
+
+    def __len__(self) -> int:
+        return self._head.documents
+
+    @property
+    def searched_size(self) -> int:
+        """Number of all documents that searches can find."""
+        return self._head.searched
+
+
+def candidate_fields(head: Head) -> tuple[str, ...]:
+    """Return the fields of a row that `make_corpus` needs."""
+    settings = head.settings
+    dense = schema.dense_fields(len(settings.channels), with_body=settings.with_body)
+    return ("record", "counts", "chunks", "shadowed", *chain(*dense))
+
+
+def make_corpus(rows: Sequence[Row], head: Head, frequencies: Frequencies) -> Corpus:
+    """Make a corpus of rows that answers one query; raise `CacheError` if a row is damaged."""
+    pairs = [(packed.document_of(row), row) for row in rows]
+    pairs.sort(key=lambda pair: pair[0].doc_id)
+    documents, rows = [document for document, _ in pairs], [row for _, row in pairs]
+    counted = [packed.counts_of(row) for row in rows]
+    with_body, channels = head.settings.with_body, head.settings.channels
+    dense = []
+    fields = schema.dense_fields(len(channels), with_body=with_body)
+    for channel, names in zip(channels, fields, strict=True):
+        vectors, *bodies = (_matrix(rows, name, channel.dimensions) for name in names)
+        dense.append(DenseChannel((DenseFields(vectors, bodies[0] if bodies else None),)))
+    return Corpus(
+        CandidateStore(documents, head, [row["shadowed"] for row in rows]),
+        tuple(_field(place, counted, head, frequencies) for place in range(1 + with_body)),
+        tuple(dense),
+        (_chunk_index(documents, rows, channels[0].dimensions),),
+    )
+
+
+def _field(
+    place: int, counted: Sequence[packed.CountedTerms], head: Head, frequencies: Frequencies
+) -> LexicalField:
+    """Make a lexical field of the query's terms, with the statistics of all documents."""
+    statistics = head.statistics(schema.LEXICAL[place])
+    terms = np.array(sorted(frequencies), np.uint64)
+    hashes = np.concatenate([np.zeros(0, np.uint64), *(one.hashes for one in counted)])
+    columns = [one.frequencies[place] for one in counted]
+    counts = np.concatenate([np.zeros(0, np.uint16), *columns])
+    numbers = np.repeat(np.arange(len(counted), dtype=np.int32), [len(one) for one in columns])
+    kept = np.flatnonzero(np.isin(hashes, terms) & (counts > 0))
+    kept = kept[np.argsort(hashes[kept], kind="stable")]
+    rows, starts = np.unique(hashes[kept], return_index=True)
+    documents, occurrences = numbers[kept], counts[kept]
+    lengths = np.array([one.lengths[place] for one in counted], np.int32)
+    added = saturation(occurrences, length_norms(lengths, statistics.mean_length)[documents])
+    segment = LexicalSegment(
+        hashes=rows,
+        starts=np.append(starts, len(kept)).astype(np.int64),
+        documents=documents,
+        frequencies=occurrences,
+        peaks=np.maximum.reduceat(added, starts) if len(rows) else added,
+        lengths=lengths,
+        statistics=np.array([statistics.mean_length, statistics.average_idf]),
+    )
+    shown = segment.document_frequencies(segment.rows(terms))
+    everywhere = np.array([frequencies[term][place] for term in terms.tolist()], np.int64)
+    return LexicalField((segment,), statistics, TermTally(terms, everywhere - shown))
+
+
+def _matrix(rows: Sequence[Row], field: str, dimensions: int) -> NDArray[np.float32]:
+    with packed.checked("the vector of a row"):
+        vectors = [row[field] for row in rows]
+        matrix = np.array(vectors, np.float32).reshape(len(rows), dimensions)
+    if not np.isfinite(matrix).all():
+        raise CacheError("a vector of the collection is not finite")
+    return matrix
+
+
+def _chunk_index(
+    documents: Sequence[Document], rows: Sequence[Row], dimensions: int
+) -> ChunkIndex | None:
+    """Make the index of all chunks, None without any; `CacheError` if a record has others."""
+    matrices, sets = [], []
+    for document, row in zip(documents, rows, strict=True):
+        vectors, terms = packed.chunks_of(row)
+        if len(vectors) != len(document.chunks) or (terms and vectors.shape[1] != dimensions):
+            raise CacheError("the chunks of a row do not fit its record")
+        if terms:
+            matrices.append(vectors)
+        sets += terms
+    if not matrices:
+        return None
+    counts = [len(document.chunks) for document in documents]
+    return ChunkIndex(
+        starts=np.cumsum([0, *counts], dtype=np.int64),
+        vectors=np.concatenate(matrices),
+        term_starts=np.cumsum([0, *map(len, sets)], dtype=np.int64),
+        terms=np.concatenate(sets),
+    )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skillsearch.embedders.embedder import PACKAGED, PACKAGED_MODEL
 from skillsearch.embedders.embedding import errors_of
 from skillsearch.embedders.model_files import ModelConfig, sha256_of, weight_files
 from skillsearch.embedders.onnx_embedder import load_tokenizer
@@ -24,8 +25,7 @@ from skillsearch.types import JsonValue
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MAX_TOKENS = 256
-"""Tokens kept of a text in use, as published for all-MiniLM-L6-v2."""
+MAX_TOKENS = 256  # tokens kept of a text in use, as published for all-MiniLM-L6-v2
 ARCHITECTURE = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
 """Required in config.json. Newer ones leave out the last, the only kind now."""
 TABLES = {
@@ -41,11 +41,9 @@ _EXPORTED = "model.onnx, tokenizer.json and model.json as skillsearch exports th
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BertWeights:
-    """A BERT sentence encoder with mean pooling, complete and with finite values.
+    """A BERT sentence encoder with mean pooling, without the pooler, under Hugging Face's names.
 
-    The tensors have the names of Hugging Face's ``BertModel``, without the pooler; `config` is the
-    content of its config.json, `tokenizer` the bytes of its tokenizer.json. Raises TrainingError if
-    the config is of another architecture, or a tensor does not fit it.
+    Raises TrainingError if the config is of another architecture, or a tensor does not fit it.
     """
 
     tensors: Mapping[str, NDArray[np.float32]]
@@ -53,7 +51,6 @@ class BertWeights:
     tokenizer: bytes
 
     def __post_init__(self) -> None:
-        """Compare the tensors with the config."""
         for name, shape in _shapes(self.config):
             tensor = self.tensors.get(name)
             if tensor is None:
@@ -66,10 +63,7 @@ class BertWeights:
 
 
 def average(begin: BertWeights, tuned: BertWeights, share: float) -> BertWeights:
-    """Average weights with those they were tuned from, which preserves what these knew besides.
-
-    After Wortsman et al., "Robust fine-tuning of zero-shot models" (2022); `share` is of `tuned`.
-    """
+    """Average weights with those they were tuned from, as Wortsman et al. (2022) do."""
     tensors = {
         name: ((1 - share) * one + share * tuned.tensors[name]).astype(np.float32)
         for name, one in begin.tensors.items()
@@ -78,10 +72,7 @@ def average(begin: BertWeights, tuned: BertWeights, share: float) -> BertWeights
 
 
 def read_hugging_face(folder: Path) -> BertWeights:
-    """Read a folder of Hugging Face's libraries, half precision widened, without a pooler.
-
-    Raises TrainingError if it is not a BERT sentence encoder with mean pooling.
-    """
+    """Read a folder of Hugging Face's libraries; TrainingError unless it is such an encoder."""
     with _errors_about(folder, _OFFICIAL):
         pooling = ModelConfig.read(folder).pooling
         if pooling != "mean":
@@ -92,11 +83,9 @@ def read_hugging_face(folder: Path) -> BertWeights:
 
 
 def read_exported(folder: Path, stem: str = "model") -> BertWeights:
-    """Read a model that `export` wrote, such as the packaged one, with files named after `stem`.
+    """Read a model that `export` wrote, with files named after `stem`, or raise TrainingError.
 
-    Its 8-bit matrices become floats; exporting them again gives the same integers. Of the token
-    types only the first is kept. Raises TrainingError if a file is damaged, or the folder holds
-    another kind of model.
+    Exporting its widened matrices again gives the same integers; of token types, the first is kept.
     """
     from skillsearch.training.onnx_model import read_graph
 
@@ -109,6 +98,41 @@ def read_exported(folder: Path, stem: str = "model") -> BertWeights:
             digests.verify(file)
         tensors, config = read_graph(model)
         return _with_tokenizer(tensors, config, folder)
+
+
+def folder_of(model: str) -> tuple[Path, bool]:
+    """Return the folder of a model spec, and whether Hugging Face's libraries wrote it."""
+    if model in PACKAGED:
+        return PACKAGED_MODEL, False
+    kind, _, rest = model.partition(":")
+    if kind == "st" and Path(rest).is_dir():
+        return Path(rest), True
+    folder = Path(rest if kind == "onnx" and rest else model)
+    if model and folder.is_dir():
+        return folder, False
+    raise TrainingError(
+        f"The model {model[:200]!r} cannot be tuned; begin with onnx or minilm, the packaged "
+        "ones, with the folder of a tuned one, or with st:FOLDER, a BERT with mean pooling as "
+        "sentence-transformers saves it."
+    )
+
+
+def begin_weights(model: str) -> BertWeights:
+    """Read the weights of a model spec; raises TrainingError if it is of another kind."""
+    folder, is_hugging_face = folder_of(model)
+    if model in PACKAGED:
+        return read_exported(folder, PACKAGED[model].stem)
+    return read_hugging_face(folder) if is_hugging_face else read_exported(folder)
+
+
+def texts_beside(model: str) -> tuple[str, str | None]:
+    """Return the NOTICE and the LICENSE of a model; empty and None if they are missing."""
+    folder, _ = folder_of(model)
+    notice, licence = (folder / name for name in ("NOTICE", "LICENSE"))
+    return (
+        notice.read_text("utf-8", "replace") if notice.is_file() else "",
+        licence.read_text("utf-8", "replace") if licence.is_file() else None,
+    )
 
 
 def write_hugging_face(weights: BertWeights, folder: Path) -> None:
@@ -136,12 +160,10 @@ def export(
     stem: str = "model",
     words: str | None = None,
 ) -> str:
-    """Write a model to a new or empty folder; a reader sees all files or none.
+    """Write a model to a new or empty folder, all files or none; return the sha256 of its record.
 
-    `name` is for people; `notice` and `licence` go into files NOTICE and LICENSE, `extra` into
-    model.json. The model's own files begin with `stem`; models can share the file `words` for the
-    word embeddings. Returns the sha256 of model.json, which has those of all other files. Raises
-    TrainingError if the folder cannot be written, or is not empty.
+    The record, STEM.json, has the `extra` and the digests of all other files. Models can share the
+    file `words` for word embeddings. Raises TrainingError if the folder cannot be written.
     """
     from skillsearch.training.onnx_model import WORDS, build_graph, quantise
 
@@ -248,7 +270,6 @@ def _shapes(config: JsonValue) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def _whole(config: Mapping[str, Any], key: str) -> int:
-    """Return a count from the config."""
     value = config.get(key)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise TrainingError(f"config.json has {key} {value!r}, expected a whole number above 0")

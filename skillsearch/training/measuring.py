@@ -15,10 +15,8 @@ from skillsearch.types import JsonValue, Languages, Progress, System
 MEASURES = ("nDCG@10", "R@5", "Success@1")
 DECISIVE = "nDCG@10"
 SYSTEMS: tuple[System, ...] = ("dense", "hybrid")
-HYBRID_MAY_LOSE = 0.01
-"""Held-out requests share words with their skill, which favours BM25."""
-DECISIVE_JUDGED = 30
-"""So many judged queries decide, instead of the held-out ones."""
+HYBRID_MAY_LOSE = 0.01  # held-out requests share words with their skill, which favours BM25
+DECISIVE_JUDGED = 30  # so many judged queries decide, instead of the held-out ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +79,7 @@ def measure_both(
     languages: Languages = "auto",
     progress: Progress | None = None,
 ) -> Measured:
-    """Let two models, given by their specs, answer the queries of a collection.
-
-    `work` is as in `answer_all`. Raises StorageError if the work folder cannot be written.
-    """
+    """Let two models, given by their specs, answer the queries of a collection."""
     specs = [
         SystemSpec(f"{system} {time}", system, model, languages=languages)
         for system in SYSTEMS
@@ -102,11 +97,7 @@ def measure_both(
 
 
 def decide(measured: Mapping[str, Measured]) -> bool:
-    """Return whether a model is worth using.
-
-    It must be better on ``judged`` queries if there are enough, else on those ``held_out``, and not
-    worse on the other.
-    """
+    """Return whether a model is better on enough ``judged`` queries, or else on ``held_out``."""
     judged = measured.get("judged")
     is_enough = judged is not None and judged.queries >= DECISIVE_JUDGED
     decisive = judged if is_enough else measured.get("held_out")

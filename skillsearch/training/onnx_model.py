@@ -1,7 +1,4 @@
-"""A BERT sentence encoder as an 8-bit ONNX model, and back; the only importer of onnx.
-
-The same onnx and onnxruntime give the same bytes on every run.
-"""
+"""A BERT sentence encoder as an 8-bit ONNX model, reproducibly, and back."""
 
 from __future__ import annotations
 
@@ -30,36 +27,31 @@ except ImportError as exc:
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-DATA_SUFFIX = "_data"
-"""Suffix of the file of large weights, as Hugging Face names it."""
+DATA_SUFFIX = "_data"  # suffix of the file of large weights, as Hugging Face names it
 
 ALIGNMENT = 16 * 1024
 """Weights of at least so many bytes are in the data file, at multiples of it: whole memory pages
 (4 KiB, 16 KiB on Apple's processors), which ONNX Runtime maps without reading or copying."""
-OPSET = 17
-"""First operator set with LayerNormalization; every onnxruntime that we allow reads it."""
-IR_VERSION = 8
-"""The file format that came with opset 17."""
+OPSET = 17  # first operator set with LayerNormalization; every onnxruntime that we allow reads it
+IR_VERSION = 8  # the file format that came with opset 17
 MASKED = -1e9
 """Added to the attention of padding; far below any score, and safe from overflow to -inf."""
 _QUANTISED = "_quantized"
 """Suffix of ONNX Runtime for a constant in integers; its scale and zero point are beside it."""
 _WORDS = "embeddings.word_embeddings.weight"
-WORDS = f"{_WORDS}{_QUANTISED}"
-"""The rows of the words in a quantised model: half of its bytes."""
+WORDS = f"{_WORDS}{_QUANTISED}"  # the rows of the words in a quantised model: half of its bytes
 _POSITIONS = "embeddings.position_embeddings.weight"
 _FIRST_TYPE = "embeddings.token_type_embeddings.first"
 _INNER = "encoder.layer.0.intermediate.dense.weight"
-_HEADS = "integers_0_0_"
-"""Prefix of the name of the shape (0, 0, heads, size of a head)."""
+_HEADS = "integers_0_0_"  # prefix of the name of the shape (0, 0, heads, size of a head)
 _OUTPUT = "sentence_embedding"
 
 
 def quantise(model: onnx.ModelProto, out: Path, apart: Mapping[str, str] = {}) -> None:
     """Write a model with 8-bit weights, and activations that are scaled at run time.
 
-    The matrices use 7 of the 8 bits (``reduce_range``): x86 processors without VNNI add products of
-    bytes in 16 bits, where full-range weights saturate. Seven bits cost 0.001 of mean cosine.
+    ``reduce_range`` leaves 7 bits: without VNNI, x86 processors saturate at 8. It costs 0.001 of
+    cosine.
     """
     forbid_telemetry()
     from onnxruntime.quantization import QuantType, quantize_dynamic
@@ -82,11 +74,10 @@ def quantise(model: onnx.ModelProto, out: Path, apart: Mapping[str, str] = {}) -
 
 
 def write_apart(model: onnx.ModelProto, out: Path, apart: Mapping[str, str] = {}) -> None:
-    """Write a model with its large weights beside it, as ONNX "external data".
+    """Write a model with its large weights beside it, taken out of `model` and aligned.
 
-    They are taken out of `model`, in the order of the graph and aligned to `ALIGNMENT`, into a file
-    with `DATA_SUFFIX` or the file that `apart` gives for their name. ONNX Runtime maps them: a load
-    takes half the time, and no memory for unused ones.
+    They are in a file with `DATA_SUFFIX` or the one that `apart` gives; ONNX Runtime maps them: a
+    load takes half the time, and no memory for unused ones.
     """
     beside = out.name + DATA_SUFFIX
     with contextlib.ExitStack() as stack:
@@ -105,10 +96,9 @@ def write_apart(model: onnx.ModelProto, out: Path, apart: Mapping[str, str] = {}
 
 
 def read_graph(path: Path) -> tuple[dict[str, NDArray[np.float32]], dict[str, JsonValue]]:
-    """Return the tensors, under Hugging Face's names, and the config of an exported model.
+    """Return tensors, under Hugging Face's names, and config of a verified model.
 
-    The caller has verified the file and those that it names. Raises TrainingError if it is the
-    graph of another model.
+    Raises TrainingError if it is the graph of another model.
     """
     with errors_of("onnx", path):
         graph = onnx.load(path).graph
@@ -145,17 +135,14 @@ def build_graph(
 ) -> onnx.ModelProto:
     """Write a BERT sentence encoder in float32 as a checked ONNX model.
 
-    It goes from ``input_ids`` and ``attention_mask``, int64 of shape (texts, tokens), to
-    ``sentence_embedding``, float32 of shape (texts, hidden size), rows of unit length.
+    It goes from ``input_ids`` and ``attention_mask``, int64, to unit rows in
+    ``sentence_embedding``.
     """
     return _BertGraph(tensors, config).build()
 
 
 class _BertGraph:
-    """A BERT encoder with mean pooling and unit length as ONNX operations.
-
-    Values are known by their names. Shapes: b texts, t tokens, d the hidden size, h heads.
-    """
+    """BERT as ONNX operations; b texts, t tokens, d the hidden size, h heads."""
 
     def __init__(
         self, tensors: Mapping[str, NDArray[np.float32]], config: Mapping[str, Any]
@@ -169,7 +156,6 @@ class _BertGraph:
         self._epsilon = float(config["layer_norm_eps"])
 
     def build(self) -> onnx.ModelProto:
-        """Return the checked model: (b, t) token ids and mask to (b, d) unit vectors."""
         node = self.node
         mask = node("Cast", "attention_mask", to=TensorProto.FLOAT)
         # (b, 1, 1, t) addend: 0 for a token, `MASKED` for padding.
@@ -200,7 +186,6 @@ class _BertGraph:
         return model
 
     def node(self, operator: str, *inputs: str, name: str = "", **attributes: Any) -> str:
-        """Add one operation and return the name of its output."""
         output = name or f"{operator}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, list(inputs), [output], **attributes))
         return output
@@ -213,11 +198,9 @@ class _BertGraph:
         return name
 
     def scalar(self, value: float) -> str:
-        """Add a float32 constant and return its name."""
         return self.constant(f"scalar_{value!r}", np.array(value, dtype=np.float32))
 
     def integers(self, *values: int) -> str:
-        """Add a one-dimensional int64 constant and return its name."""
         name = "integers_" + "_".join(map(str, values))
         return self.constant(name, np.array(values, dtype=np.int64))
 

@@ -1,7 +1,6 @@
 """The plan of a training run: its settings, and the pairs of every batch, drawn beforehand; pure.
 
-The negatives of a pair are the documents of the other pairs in its batch, which is made of small
-clusters of neighbours: random ones are too foreign to learn from. Copies are not negatives.
+The other documents of a batch are negatives, so it is made of small clusters of neighbours.
 """
 
 from __future__ import annotations
@@ -23,37 +22,25 @@ from skillsearch.training.queries import BODY_SHARE, MinedSkill, Pair, SkillText
 Batch: TypeAlias = tuple[tuple[int, Pair], ...]
 """Rows of skills, each with a pair of it."""
 
-JUDGED = "judged"
-"""Kind of the pairs with a judged query."""
-_MOST_USES = 8
-"""Maximum of repeats of a judged query; more, and it is learned by heart."""
-_LEAST_METADATA = 30
-"""Characters of metadata that make a skill a document."""
-_DISTINCT_BODY = 200
-"""Shorter bodies are equal by chance."""
-SAME = 0.86
-"""Cosine of the metadata, by the tuned embedder, from which skills count as the same."""
-CLUSTER = 8
-"""Neighbours that share a batch."""
+JUDGED = "judged"  # kind of the pairs with a judged query
+_MOST_USES = 8  # maximum of repeats of a judged query; more, and it is learned by heart
+_LEAST_METADATA = 30  # characters of metadata that make a skill a document
+_DISTINCT_BODY = 200  # shorter bodies are equal by chance
+SAME = 0.86  # cosine of the metadata, by the tuned embedder, from which skills count as the same
+CLUSTER = 8  # neighbours that share a batch
 _NEIGHBOURS = 48
 _ROWS = 1_024
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingSettings:
-    """Settings of a training run.
+    """Settings of a training run; the same seed gives the same plan, and weights up to rounding.
 
-    Attributes:
-        learning_rate: The peak, reached after a warm-up; then it falls to zero.
-        warm_up: Share of the steps in which the learning rate rises.
-        scale: Factor of cosines before the softmax; a higher one only sees the nearest negatives.
-        judged_share: Share of a batch from judged queries, if there are enough.
-        teacher_share: Share of the loss that follows a teacher, if there is one.
-        freeze_words: Keep the word embeddings: words that no skill uses keep their meaning.
-        precision: ``bfloat16``, ``float32``, or ``auto`` for the faster of the two here.
-        check_every: Steps between validations on the held-out queries.
-        patience: Validations without a better value after which training ends.
-        seed: The same seed gives the same plan, and the same weights up to rounding.
+    The learning rate rises for the share `warm_up`, then falls to zero. `scale` multiplies cosines
+    before the softmax: a higher one only sees the nearest negatives. `judged_share` is of a batch,
+    `teacher_share` of the loss. With `freeze_words`, words that no skill uses keep their meaning.
+    The precision is ``bfloat16``, ``float32``, or ``auto`` for the faster one here. After
+    `patience` validations without a better value, training ends.
     """
 
     steps: int = 200
@@ -83,11 +70,11 @@ class TrainingSettings:
         return self.learning_rate * max(0.02, (self.steps - step) / (self.steps - rising))
 
 
-class JudgedPair(NamedTuple):
-    """A query, and the row of a skill that somebody chose for it."""
+class Asked(NamedTuple):
+    """A query, and the rows of the skills that are right for it."""
 
     query: str
-    row: int
+    rows: tuple[int, ...]
 
 
 def distinct_skills(
@@ -95,9 +82,8 @@ def distinct_skills(
 ) -> tuple[list[SkillText], dict[int, int]]:
     """Take each skill once, with what an embedder can read of it (`scripts`, None for all).
 
-    Returns skills that differ in metadata and in body, white space and case aside; and the row
-    among them by the place of each given skill with readable metadata. A copy has the row of the
-    first.
+    Returns skills that differ in metadata and body, and the row among them by the place of each
+    given one with readable metadata; a copy has the row of the first.
     """
     kept: list[SkillText] = []
     rows: dict[int, int] = {}
@@ -137,12 +123,12 @@ def make_plan(
     skills: Sequence[SkillText],
     near: NDArray[np.int32],
     settings: TrainingSettings,
-    judged: Sequence[JudgedPair] = (),
+    judged: Sequence[Asked] = (),
 ) -> list[Batch]:
     """Draw the pairs of every step, for `distinct_skills` with their `neighbours`.
 
-    Each judged query is followed by a pair of a skill near the chosen one: a hard negative. A batch
-    has fewer pairs than its size if skills have too little text.
+    Each judged query has one row, and is followed by a pair of a near skill: a hard negative. A
+    batch has fewer pairs than its size if skills have too little text.
     """
     chance = random.Random(settings.seed)
     mined = [MinedSkill.mine(skill) for skill in skills]
@@ -155,12 +141,12 @@ def make_plan(
     for rows in islice(dealt, settings.steps):
         drawn = [(row, mined[row].draw(chance)) for row in rows]
         for one in islice(chosen, count):
-            chosen_skill = mined[one.row]
+            (row,) = one.rows
+            chosen_skill = mined[row]
             head = chosen_skill.head()
             document = head if head and chance.random() < BODY_SHARE else chosen_skill.metadata()
-            drawn.append((one.row, Pair(one.query, document, JUDGED)))
-            beside = [int(row) for row in near[one.row][:8] if row >= 0]
-            if beside:
+            drawn.append((row, Pair(one.query, document, JUDGED)))
+            if beside := [int(other) for other in near[row][:8] if other >= 0]:
                 row = chance.choice(beside)
                 drawn.append((row, mined[row].draw(chance)))
         plan.append(tuple((row, pair) for row, pair in drawn if pair))
@@ -168,10 +154,7 @@ def make_plan(
 
 
 def neighbours(vectors: NDArray[np.float32]) -> NDArray[np.int32]:
-    """Find up to 48 nearest other skills of each, given unit vectors of their metadata.
-
-    Rows are best first, int32, without those that count as the same, -1 at the end.
-    """
+    """Find up to 48 nearest other skills of each, given unit vectors; best first, -1 at the end."""
     count = min(_NEIGHBOURS, len(vectors) - 1)
     found = np.full((len(vectors), count), -1, np.int32)
     for begin in range(0, len(vectors), _ROWS):

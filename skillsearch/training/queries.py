@@ -1,8 +1,6 @@
 """A skill → pairs of a query and a document that it answers, imitating what real users type; pure.
 
-Real queries are short and sloppy, or long and full of what does not matter; the texts of skills are
-neither. A query never stands in the document that it is paired with. Every expression is bounded,
-so time is linear even in a hostile text.
+A query never stands in its document. Every expression is bounded, so time is linear.
 """
 
 from __future__ import annotations
@@ -28,16 +26,12 @@ WEIGHTS = {
     "name": 0.4,
 }
 """How often each kind of query is drawn, of those that a skill has."""
-BODY_SHARE = 0.35
-"""Share of the queries from metadata, paired with the head of the body."""
-HEAD_CHARS = 1_200
-"""Of a body, paired with a query: about what fits 256 tokens."""
+BODY_SHARE = 0.35  # share of the queries from metadata, paired with the head of the body
+HEAD_CHARS = 1_200  # of a body, paired with a query: about what fits 256 tokens
 PIECE_CHARS = (80, 600)
 TASK_CHARS = 900
-_MASKED = 0.5
-"""Share of the queries from a body without the skill's name."""
-_LEAST_LEFT = 30
-"""Characters of metadata that must be left without the query to make a pair."""
+_MASKED = 0.5  # share of the queries from a body without the skill's name
+_LEAST_LEFT = 30  # characters of metadata that must be left without the query to make a pair
 _OPENINGS = tuple(
     "I need to |I want to |Help me |Can you help me with |How do I |How can I |Please |Could you |"
     "I'm trying to |We need to |I have to |What is the best way to |Can you |I'd like to |"
@@ -81,12 +75,10 @@ _OPENING = re.compile(
 """A docstring, a block comment or line comments, at the start of the rest of a script."""
 _COMMENT_MARK = re.compile(r"(?m)^[ \t]*(?:#+!?|/{2,}|-{2,}|\*+)")
 _LEGAL = re.compile(r"(?i)copyright|spdx|licen[cs]e")
-_OPENING_CHARS = 4_000
-"""Of a script, searched for its description."""
+_OPENING_CHARS = 4_000  # of a script, searched for its description
 _LEAST_WORDS = 3
 _LEAST_PARAGRAPH = 40
-_MOST_CHARS = 200
-"""Of a request."""
+_MOST_CHARS = 200  # of a request
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,10 +182,7 @@ def paragraphs(body: str) -> list[str]:
 
 
 def opening(script: str) -> str:
-    """Return the description of a script before its code, as plain text; empty if there is none.
-
-    That is a docstring or comment which is not a directive or a licence notice.
-    """
+    """Return what a script says first, but for directives and licences; empty if nothing."""
     left = re.sub(r"\A\ufeff?#![^\n]*\n", "", script[:_OPENING_CHARS]).lstrip()
     while found := _OPENING.match(left):
         said = next(

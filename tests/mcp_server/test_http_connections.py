@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from skillsearch.mcp_server.http import Limits, machine_of, serve_http
-from skillsearch.mcp_server.listening import Address, listen
+from skillsearch.mcp_server.listening import listen
 
 TOKEN = "correct-horse-battery-staple"
 HEADERS = {
@@ -70,7 +70,7 @@ def serve(make_server, drinks):
     @contextmanager
     def start(server=None, host="127.0.0.1", **limits):
         remote = host != "127.0.0.1"
-        listener = listen(Address(host, 0), token=TOKEN, allow_remote=remote)
+        listener = listen(host, token=TOKEN, allow_remote=remote)
         stop = anyio.Event()
         begun = threading.Event()
         portals = []

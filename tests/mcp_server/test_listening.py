@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from skillsearch.mcp_server.http import serve_http
-from skillsearch.mcp_server.listening import Address, listen, run_server
+from skillsearch.mcp_server.listening import listen, run_server
 
 PING = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n'
 
@@ -35,7 +35,7 @@ def test_a_server_that_has_nobody_left_ends_with_0():
 
 def test_http_is_served_until_the_event_is_set(make_server, drinks):
     """Then the socket is closed."""
-    listener = listen(Address("127.0.0.1", 0))
+    listener = listen("127.0.0.1")
     port = listener.socket.getsockname()[1]
 
     def ask():

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -406,5 +407,5 @@ def test_the_summary_counts_by_reason(root):
 
 def test_a_manifest_is_json(publisher):
     """Whatever is in the frontmatter."""
-    for record in [found.to_dict() for found in publisher.page(None, 100)[0]]:
+    for record in [asdict(found) for found in publisher.page(None, 100)[0]]:
         assert json.loads(json.dumps(record)) == record

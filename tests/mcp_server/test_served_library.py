@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from skillsearch.errors import IndexNotFoundError, RootError
-from skillsearch.mcp_server.served_library import LibraryThread, LibraryWatch
+from skillsearch.mcp_server.served_library import LibraryThread, watch_library
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def test_a_watch_refreshes_the_library_and_tells(thread, serve_library, drinks, 
         async def tell():
             told.set()
 
-        with LibraryWatch(thread, served, tell), anyio.fail_after(30):
+        with watch_library(thread, served, tell), anyio.fail_after(30):
             await anyio.sleep(1)
             make_skill(drinks, "boil-eggs", "Boil eggs to the right degree.")
             await told.wait()

@@ -13,11 +13,11 @@ from skillsearch.errors import CacheError
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.dense.channels import ChannelSettings
 from skillsearch.index.fields import field_texts
-from skillsearch.remote.candidates import make_corpus
 from skillsearch.remote.generations import FieldTotals, Head
+from skillsearch.remote.row_writer import Histograms, TermTallies
 from skillsearch.remote.rows import Addition, CountedTerms, pack, row_of
 from skillsearch.remote.schema import LEXICAL, dense_fields
-from skillsearch.remote.term_statistics import Histograms, TermTallies
+from skillsearch.remote.view import make_corpus
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.parser import parse_skill
 from skillsearch.text.tokenizer import term_hash, terms

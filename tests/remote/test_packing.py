@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.errors import CacheError
+from skillsearch.remote.row_writer import Histograms, TermTallies
 from skillsearch.remote.rows import (
     MAX_TOKENS,
     CountedTerms,
@@ -20,7 +21,6 @@ from skillsearch.remote.rows import (
     unpack,
 )
 from skillsearch.remote.schema import MAX_PIECES, PIECE_CHARS
-from skillsearch.remote.term_statistics import Histograms, TermTallies
 from skillsearch.text.tokenizer import term_hash
 
 

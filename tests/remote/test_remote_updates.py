@@ -17,8 +17,7 @@ from skillsearch.remote.generations import EXPIRES_S, Claim, find_current
 from skillsearch.remote.indexing import Indexing
 from skillsearch.remote.remote_index import RemoteIndex
 from skillsearch.remote.rows import counts_of
-from skillsearch.remote.schema import CLAIM, FREQUENCIES, HEAD, note_row
-from skillsearch.remote.term_statistics import frequencies_at
+from skillsearch.remote.schema import CLAIM, FREQUENCIES, HEAD, frequencies_at, note_row
 from skillsearch.remote.view import View
 from skillsearch.text.tokenizer import term_hash
 

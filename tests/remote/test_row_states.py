@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.remote.row_writer import RowStates
+from skillsearch.remote.indexing import RowStates
 from skillsearch.remote.rows import key_of, state_of
 from skillsearch.remote.schema import FOREVER, Generation
 

@@ -13,8 +13,7 @@ from skillsearch.remote.client import CollectionMissingError
 from skillsearch.remote.generations import find_current
 from skillsearch.remote.remote_index import TRIES
 from skillsearch.remote.rows import counts_of, token
-from skillsearch.remote.schema import HEAD
-from skillsearch.remote.term_statistics import term_id
+from skillsearch.remote.schema import HEAD, term_id
 from skillsearch.remote.view import View
 from skillsearch.text.tokenizer import term_hash
 

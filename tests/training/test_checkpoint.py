@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from skillsearch.errors import TrainingError
-from skillsearch.training.checkpoint import load_checkpoint, save_checkpoint
+
+pytest.importorskip("torch")
+pytest.importorskip("sentence_transformers")
+contrastive = pytest.importorskip("skillsearch.training.contrastive")
+load_checkpoint, save_checkpoint = contrastive.load_checkpoint, contrastive.save_checkpoint
+
+pytestmark = pytest.mark.torch
 
 ARRAYS = {
     "step": np.array(7),

@@ -16,7 +16,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("sentence_transformers")
 
 contrastive = pytest.importorskip("skillsearch.training.contrastive")
-batch_loss, encoder_of, train = contrastive.batch_loss, contrastive.encoder_of, contrastive.train
+batch_loss, train = contrastive.batch_loss, contrastive.train
+load_encoder = pytest.importorskip("skillsearch.training.torch_encoder").TorchEncoder.load
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -100,8 +101,8 @@ def test_queries_come_near_to_their_documents(make_bert, vectors):
     """Whatever the random weights said before."""
     begin = make_bert()
     trained = train(begin, make_plan(40), SETTINGS, vectors=vectors)
-    with encoder_of(trained.weights, SETTINGS) as encode:
-        cosines = encode(QUERIES, "query") @ encode(DOCUMENTS, "passage").T
+    with load_encoder(trained.weights, SETTINGS) as encoder:
+        cosines = encoder.encode(QUERIES, "query") @ encoder.encode(DOCUMENTS, "passage").T
     assert (cosines.argmax(axis=1) == np.arange(len(QUERIES))).all()
     assert trained.steps == trained.best_step == 40
     assert trained.weights.tokenizer == begin.tokenizer
@@ -110,9 +111,9 @@ def test_queries_come_near_to_their_documents(make_bert, vectors):
 def test_an_encoder_gives_the_vectors_of_the_formula(make_bert):
     """The mean over the tokens of a text, at unit length, whatever stands beside it."""
     weights = make_bert()
-    with encoder_of(weights, SETTINGS) as encode:
-        together = encode(["tea", "the kettle boils water for tea", "green"], "query")
-        alone = [encode([text], "query")[0] for text in ("tea", "green")]
+    with load_encoder(weights, SETTINGS) as encoder:
+        together = encoder.encode(["tea", "the kettle boils water for tea", "green"], "query")
+        alone = [encoder.encode([text], "query")[0] for text in ("tea", "green")]
     np.testing.assert_allclose(together[[0, 2]], alone, atol=1e-6)
     np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1, atol=1e-6)
 
@@ -196,8 +197,8 @@ def test_training_ends_where_it_gets_no_better_and_gives_the_best(make_bert, vec
     trained = train(make_bert(), make_plan(12), settings, vectors=vectors, check=check)
     assert (trained.best_step, trained.steps) == (4, 8)
     assert trained.values == {2: 0.2, 4: 0.5, 6: 0.4, 8: 0.3}
-    with encoder_of(trained.weights, settings) as encode:
-        np.testing.assert_allclose(encode(QUERIES, "query"), weights[1], atol=1e-6)
+    with load_encoder(trained.weights, settings) as encoder:
+        np.testing.assert_allclose(encoder.encode(QUERIES, "query"), weights[1], atol=1e-6)
 
 
 def test_a_run_ends_when_its_time_is_over(make_bert, vectors):
@@ -234,8 +235,8 @@ def test_a_teacher_is_followed(make_bert, vectors):
         vectors=vectors,
         teacher=lambda texts, _role: np.stack([known[text] for text in texts]),
     )
-    with encoder_of(trained.weights, SETTINGS) as encode:
-        cosines = encode(QUERIES, "query") @ encode(DOCUMENTS, "passage").T
+    with load_encoder(trained.weights, SETTINGS) as encoder:
+        cosines = encoder.encode(QUERIES, "query") @ encoder.encode(DOCUMENTS, "passage").T
     expected = (np.eye(len(QUERIES)) @ wanted.T).argmax(axis=1)
     assert (cosines.argmax(axis=1) == expected).all()
 
@@ -251,8 +252,8 @@ def test_half_precision_learns_too(make_bert, vectors):
     settings = replace(SETTINGS, precision="bfloat16")
     trained = train(make_bert(), make_plan(40), settings, vectors=vectors).weights
     assert {one.dtype for one in trained.tensors.values()} == {np.dtype(np.float32)}
-    with encoder_of(trained, SETTINGS) as encode:
-        cosines = encode(QUERIES, "query") @ encode(DOCUMENTS, "passage").T
+    with load_encoder(trained, SETTINGS) as encoder:
+        cosines = encoder.encode(QUERIES, "query") @ encoder.encode(DOCUMENTS, "passage").T
     assert (np.diag(cosines) > cosines.mean(axis=1) + 0.05).all()
 
 

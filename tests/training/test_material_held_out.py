@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from skillsearch.training.material import hold_out, mean_gain
-from skillsearch.training.queries import SkillText
+from skillsearch.training.material import REQUESTS, hold_out, mean_gain
+from skillsearch.training.queries import MinedSkill, SkillText, without_name
 
 ABOUT = "Sorts parcels by weight and street. Use when parcel bin {} is full of letters."
 BODY = """# Bins
@@ -30,52 +30,56 @@ def skills():
 
 def test_what_is_held_out_stands_in_no_text_any_more(skills):
     """In the skill it was struck from; the other skills stay as they are."""
-    held = hold_out(skills, 12, seed=1)
-    assert len(held.queries) == 12
-    changed = {query.row for query in held.queries}
+    left, queries = hold_out(skills, 12, seed=1)
+    assert len(queries) == 12
+    changed = {row for _, (row,) in queries}
     assert len(changed) == 12
-    for query in held.queries:
-        left = held.skills[query.row]
-        assert query.text not in f"{left.about}\n{left.body}"
-        assert query.text in f"{skills[query.row].about}\n{skills[query.row].body}"
-        assert f"{query.row} " in f"{query.text} "
+    for text, (row,) in queries:
+        assert text not in f"{left[row].about}\n{left[row].body}"
+        assert text in f"{skills[row].about}\n{skills[row].body}"
+        assert f"{row} " in f"{text} "
     for row in set(range(30)) - changed:
-        assert held.skills[row] == skills[row]
+        assert left[row] == skills[row]
 
 
 def test_requests_come_first_and_pieces_only_where_they_are_too_few(skills):
     """Skills without any request are asked by a paragraph of their bodies."""
-    assert {query.kind for query in hold_out(skills, 30, seed=1).queries} <= {"request", "clause"}
+    mined = [MinedSkill.mine(skill).sources for skill in skills]
+    stated = [
+        {without_name(text, skill.name) for kind in REQUESTS for text in one.get(kind, ())}
+        for skill, one in zip(skills, mined, strict=True)
+    ]
+    assert all(text in stated[row] for text, (row,) in hold_out(skills, 30, seed=1)[1])
     about = "Keeps the belt of the sorting machine clean and running all night."
     body = "Loosen both screws before the belt is lifted, and never while the lamp is red."
     silent = [
         SkillText(f"belt-{one}", f"{about} Lamp {one}.", f"{body} Lamp {one}.") for one in range(3)
     ]
-    kinds = [query.kind for query in hold_out([*skills[:2], *silent], 4, seed=1).queries]
-    assert sorted(kinds).count("piece") == 2
+    queries = hold_out([*skills[:2], *silent], 4, seed=1)[1]
+    assert sum(query.startswith("Loosen both screws") for query, _ in queries) == 2
 
 
 def test_a_description_is_never_used_up():
     """What would leave nothing to be found by stays where it is."""
     short = SkillText("bin", "Use when the bin is full.", "")
-    assert hold_out([short], 1, seed=0).queries == ()
+    assert hold_out([short], 1, seed=0)[1] == []
 
 
 def test_a_request_that_is_said_twice_in_other_marks_is_not_held_out():
     """Else it would stand in the text all the same."""
     about = 'Sorts the parcels of a depot. Say "empty the parcel bin" or *empty* the parcel bin.'
-    assert hold_out([SkillText("bin", about, "")], 1, seed=0).queries == ()
+    assert hold_out([SkillText("bin", about, "")], 1, seed=0)[1] == []
 
 
 def test_a_request_is_struck_from_what_scripts_say_too():
     """Said there in other marks, it is not held out."""
     about = 'Sorts the parcels of a depot by street. Say "empty the parcel bin".'
     said = ("Waits for empty the parcel bin, then does it.",)
-    held = hold_out([SkillText("tidy", about, "", said)], 1, seed=0)
-    assert [query.text for query in held.queries] == ["empty the parcel bin"]
-    assert held.skills[0].scripts == ("Waits for  , then does it.",)
+    left, queries = hold_out([SkillText("tidy", about, "", said)], 1, seed=0)
+    assert [query.query for query in queries] == ["empty the parcel bin"]
+    assert left[0].scripts == ("Waits for  , then does it.",)
     marked = ("Waits for *empty* the parcel bin.",)
-    assert hold_out([SkillText("tidy", about, "", marked)], 1, seed=0).queries == ()
+    assert hold_out([SkillText("tidy", about, "", marked)], 1, seed=0)[1] == []
 
 
 def test_the_seed_decides(skills):

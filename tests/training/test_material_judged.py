@@ -7,10 +7,12 @@ import pytest
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.collection import save_collection
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
-from skillsearch.training.material import ChosenSkills, read_judged
+from skillsearch.training.material import is_measured, read_judged
+from skillsearch.training.queries import SkillText
 
 NAMES = ("brew-coffee", "steep-tea", "squeeze-lemons", "steep-tea")
 IDS = ("a:brew-coffee", "a:steep-tea", "a:squeeze-lemons", "b:steep-tea")
+LIBRARY = {one: SkillText(name, "", "") for one, name in zip(IDS, NAMES, strict=True)}
 
 
 @pytest.fixture
@@ -34,8 +36,8 @@ def test_a_log_names_skills_as_people_write_them(log):
         {"query": "other tea", "skill": "b:steep-tea"},
         {"query": "both", "skills": ["squeeze-lemons", "brew coffee"]},
     )
-    found, lost = read_judged(path, NAMES, IDS)
-    assert [(one.query, one.places) for one in found] == [
+    found, lost = read_judged(path, LIBRARY)
+    assert [(one.query, one.rows) for one in found] == [
         ("make espresso", (0,)),
         ("green tea", (1, 3)),
         ("other tea", (3,)),
@@ -47,7 +49,7 @@ def test_a_log_names_skills_as_people_write_them(log):
 def test_queries_for_skills_that_are_not_here_are_counted(log):
     """They are no error: a log may be older than the library."""
     path = log({"query": "bake", "skill": "bake-bread"}, {"query": "tea", "skill": "steep-tea"})
-    found, lost = read_judged(path, NAMES, IDS)
+    found, lost = read_judged(path, LIBRARY)
     assert ([one.query for one in found], lost) == (["tea"], 1)
 
 
@@ -68,7 +70,7 @@ def test_queries_for_skills_that_are_not_here_are_counted(log):
 def test_a_line_that_cannot_be_used_is_named(log, line):
     """With its number, and what it should look like."""
     with pytest.raises(EvaluationError, match=r"log\.jsonl:2: "):
-        read_judged(log({"query": "tea", "skill": "steep-tea"}, line), NAMES, IDS)
+        read_judged(log({"query": "tea", "skill": "steep-tea"}, line), LIBRARY)
 
 
 def test_a_collection_is_matched_by_id_and_else_by_name(tmp_path):
@@ -84,14 +86,13 @@ def test_a_collection_is_matched_by_id_and_else_by_name(tmp_path):
         {"1": {"a:brew-coffee": 2, "x": 0}, "2": {"x": 1}},
     )
     save_collection(collection, tmp_path / "c")
-    found, _ = read_judged(tmp_path / "c", NAMES, IDS)
-    assert [(one.query, one.places) for one in found] == [("espresso", (0,)), ("tea", (1, 3))]
+    found, _ = read_judged(tmp_path / "c", LIBRARY)
+    assert [(one.query, one.rows) for one in found] == [("espresso", (0,)), ("tea", (1, 3))]
 
 
 def test_about_a_third_is_kept_to_measure_by_and_copies_stay_together():
     """The text alone decides, case and white space aside."""
-    kept = [ChosenSkills(f"query {number}", (0,)).is_measured for number in range(600)]
+    kept = [is_measured(f"query {number}") for number in range(600)]
     assert 160 < sum(kept) < 240
     for number in range(20):
-        one = ChosenSkills(f"Query  {number}", (1,))
-        assert one.is_measured == ChosenSkills(f"query {number}", (0,)).is_measured
+        assert is_measured(f"Query  {number}") == is_measured(f"query {number}")

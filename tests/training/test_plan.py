@@ -7,7 +7,7 @@ import pytest
 
 from skillsearch.training.plan import (
     JUDGED,
-    JudgedPair,
+    Asked,
     TrainingSettings,
     distinct_skills,
     has_texts,
@@ -114,7 +114,7 @@ def test_fewer_skills_than_a_batch_are_one_batch(skills, near):
 
 def test_judged_queries_have_their_share_and_a_near_skill_beside_each(skills, near):
     """A quarter of sixteen is four; each is paired with a field of the chosen skill."""
-    judged = [JudgedPair(f"where does parcel {row} go", row) for row in range(20)]
+    judged = [Asked(f"where does parcel {row} go", (row,)) for row in range(20)]
     settings = replace(SETTINGS, judged_share=0.25)
     for batch in make_plan(skills, near, settings, judged):
         found = [place for place, (_, pair) in enumerate(batch) if pair.kind == JUDGED]
@@ -129,7 +129,7 @@ def test_judged_queries_have_their_share_and_a_near_skill_beside_each(skills, ne
 def test_few_judged_queries_are_not_learned_by_heart(skills, near):
     """One query is used at most eight times, up to rounding, however many steps there are."""
     settings = replace(SETTINGS, steps=30, judged_share=0.5)
-    plan = make_plan(skills, near, settings, [JudgedPair("where does it go", 3)] * 8)
+    plan = make_plan(skills, near, settings, [Asked("where does it go", (3,))] * 8)
     assert sum(pair.kind == JUDGED for batch in plan for _, pair in batch) == 90
 
 

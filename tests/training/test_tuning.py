@@ -10,18 +10,12 @@ import pytest
 from skillsearch.embedders.embedder import PACKAGED_MODEL
 from skillsearch.errors import EmbedderError, MissingDependencyError, TrainingError
 from skillsearch.evaluation.types import Comparison
-from skillsearch.training.bert_weights import average
-from skillsearch.training.material import ChosenSkills, Material
+from skillsearch.training.bert_weights import average, folder_of, texts_beside
+from skillsearch.training.material import Material, read_library
 from skillsearch.training.measuring import Change, Measured, decide, measure_both
+from skillsearch.training.plan import Asked
 from skillsearch.training.queries import SkillText
-from skillsearch.training.tuning import TuneOptions, tune
-from skillsearch.training.tuning_inputs import (
-    folder_of,
-    learn_from,
-    make_work_dir,
-    read_library,
-    texts_beside,
-)
+from skillsearch.training.tuning import TuneOptions, learn_from, make_work_dir, tune
 
 LATIN = frozenset({"Latin"})
 
@@ -101,7 +95,7 @@ def test_skills_that_say_nothing_of_their_uses_are_refused():
 def test_nothing_that_is_measured_is_trained(make_texts):
     """Neither requests that were held out nor judged queries that were kept back."""
     texts = make_texts(60)
-    chosen = [ChosenSkills(f"query {number}", (number,)) for number in range(60)]
+    chosen = [Asked(f"query {number}", (number,)) for number in range(60)]
     material = Material.gather(texts, chosen, LATIN, 0)
     trained = {pair.query for pair in material.judged}
     kept_back = {query for query, _ in material.kept_back}
@@ -110,19 +104,19 @@ def test_nothing_that_is_measured_is_trained(make_texts):
     assert len(material.watched) == len(material.asked) == 12
     corpus = "\n".join(f"{skill.about}\n{skill.body}" for skill in material.skills)
     for query in (*material.watched, *material.asked):
-        assert query.text not in corpus
+        assert query.query not in corpus
 
 
 def test_what_is_measured_is_a_collection_of_the_skills_left(make_texts):
     """Each query with the skill that it was struck from, or was judged right for it."""
     texts = [*make_texts(60), make_texts(1)[0]]
-    chosen = [ChosenSkills(f"query {number}", (0, 60)) for number in range(9)]
+    chosen = [Asked(f"query {number}", (0, 60)) for number in range(9)]
     material = Material.gather(texts, chosen, LATIN, 0)
     held, judged = material.collections().values()
     assert len(held.documents) == len(judged.documents) == 60
     for query, asked in zip(held.queries, material.asked, strict=True):
         (place,) = held.qrels[query.query_id]
-        assert held.documents[int(place)].name == texts[asked.row].name
+        assert held.documents[int(place)].name == texts[asked.rows[0]].name
     assert {tuple(grades) for grades in judged.qrels.values()} == {("0",)}
 
 
@@ -146,11 +140,10 @@ def test_a_library_is_read_with_the_texts_and_ids_of_its_index(drinks, make_skil
     """What cannot be read is passed over; tags belong to what is known beside the name."""
     make_skill(drinks, "no-description", description="")
     make_skill(drinks, "brew: mocha", "Brew mocha.", body="Boil.\n", tags=["cacao"])
-    library = read_library([drinks], silent)
-    found = dict(zip(library.doc_ids, library.texts, strict=True))
+    found = read_library([drinks], silent)
     names = ("brew-coffee", "brew: mocha", "squeeze-lemons", "steep-tea")
     assert sorted(found) == [f"drinks:{name}" for name in names]
-    assert sorted(library.names) == list(names)
+    assert sorted(text.name for text in found.values()) == list(names)
     assert found["drinks:brew: mocha"] == SkillText("brew: mocha", "Brew mocha.\ncacao", "Boil.")
 
 
@@ -168,7 +161,7 @@ def test_a_library_is_read_with_what_its_scripts_say_of_themselves(drinks, make_
     (folder / "scripts" / "large.sh").write_text("# This one is far too large.\n" + "#" * 300_000)
     (folder / "scripts" / "deep.py").mkdir()
     library = read_library([drinks], silent)
-    assert library.texts[library.names.index("roast")].scripts == (
+    assert next(text for text in library.values() if text.name == "roast").scripts == (
         "Tells how dark they are.",
         "Cools the beans after the second crack.",
     )

@@ -9,9 +9,9 @@ import tokenizers
 
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.errors import TrainingError
+from skillsearch.training.bert_weights import begin_weights
 from skillsearch.training.plan import TrainingSettings
 from skillsearch.training.tuning import TuneOptions, tune
-from skillsearch.training.tuning_inputs import begin_weights
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.timeout(300)]
 
