@@ -303,3 +303,14 @@ def test_a_session_without_an_agent_reads_what_an_older_host_wrote():
     assert session.opening == {}
     assert session.loaded()[0].include_all_docs
     assert names(session) == ["a"]
+
+
+def test_an_agent_has_no_records_of_others():
+    """Neither agents see the host's records, nor the host theirs."""
+    state = {}
+    owners = {"cook": "brew-tea", "waiter": "set-table", "": "fill-pdf"}
+    sessions = {agent: SkillSession(state, agent=agent) for agent in owners}
+    for agent, name in owners.items():
+        sessions[agent].load(name)
+    for agent, name in owners.items():
+        assert names(sessions[agent]) == [name]

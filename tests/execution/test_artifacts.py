@@ -210,6 +210,12 @@ def link_data(folder):
     (folder / "data").symlink_to("other")
 
 
+def link_folder(folder):
+    """Put a link to the same folder in the place of all of it."""
+    folder.rename(folder.with_name("moved"))
+    folder.symlink_to("moved")
+
+
 def make_fifo(folder):
     """Put a FIFO in its place."""
     (folder / "data").unlink()
@@ -242,7 +248,7 @@ def bloat_about(folder):
     (folder / "about.json").write_bytes(b" " * (1 << 20))
 
 
-DAMAGES = [change_data, cut_data, remove_data, link_data, make_fifo]
+DAMAGES = [change_data, cut_data, remove_data, link_data, link_folder, make_fifo]
 DAMAGES += [rename_about, break_about, nest_about, list_about, bloat_about]
 
 

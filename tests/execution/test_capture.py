@@ -4,9 +4,11 @@ import hashlib
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import uuid
@@ -167,6 +169,44 @@ def test_no_secret_lies_in_the_supervisor(run, monkeypatch):
     monkeypatch.setenv("SECRET_TOKEN", "hunter2")
     both = "cat /proc/$PPID/environ /proc/$(cut -d' ' -f4 /proc/$PPID/stat)/environ"
     assert b"hunter2" not in run("bash", "-c", both).stdout
+
+
+def test_no_program_can_look_into_its_supervisors():
+    """They belong to root although they run as somebody else, who can neither read nor trace them.
+
+    Root can, so as root this runs a copy of the package as nobody.
+    """
+    text = """if True:
+        import sys
+        from pathlib import Path
+        from skillsearch.execution.capture import run_supervised
+        from skillsearch.execution.types import Program
+        argv = ("bash", "-c", sys.argv[1])
+        program = Program(argv, Path("/"), Path("/"), {"PATH": sys.argv[2]})
+        print(run_supervised(argv, program).stdout.decode(), end="")
+    """
+    package, owner = Path(skillsearch.__file__).parent, os.getuid() or 65534
+    system = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
+    nobody = {"user": owner, "group": owner, "extra_groups": []} if os.getuid() == 0 else {}
+    files = f"stat -c %u /proc/self/environ /proc/$PPID/environ /proc/{OUTER}/environ"
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="skillsearch-test-") as name:
+        Path(name).chmod(0o755)
+        for file in (*package.glob("*.py"), *package.glob("*/*.py")):
+            copy = Path(name, "skillsearch", file.relative_to(package))
+            copy.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            shutil.copyfile(file, copy)
+        ran = subprocess.run(
+            [system, "-B", "-c", text, files, PATH],
+            cwd=name,
+            env={"PATH": PATH},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            **nobody,
+        )
+    if "SyntaxError" in ran.stderr or "ImportError" in ran.stderr:
+        pytest.skip("the Python of the system is too old")
+    assert (ran.stdout, ran.stderr) == (f"{owner}\n0\n0\n", "")
 
 
 def test_a_program_begins_as_if_nobody_had_started_it(run):

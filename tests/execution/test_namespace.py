@@ -93,6 +93,16 @@ def gone(mark, seconds=10.0):
     return not processes(mark)
 
 
+def test_where_a_user_can_make_namespaces_our_own_backend_works():
+    """A backend that is broken would else only be left out of all tests."""
+    unshare = "unshare --map-root-user --mount --pid --net --ipc --uts --fork true".split()
+    try:
+        subprocess.run(unshare, capture_output=True, timeout=60, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"namespaces are not allowed here: {error}")
+    assert NamespaceExecutor(backend="enclose").reason() == ""
+
+
 def test_output_input_and_exit_code_pass_through(run):
     """A program does not notice that it is enclosed."""
     finished = run("cat; echo oops >&2; exit 3", stdin=b"tea\n")

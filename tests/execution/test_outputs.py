@@ -1,5 +1,6 @@
 """Tests of collecting the files that a command left."""
 
+import itertools
 import os
 import socket
 import threading
@@ -387,6 +388,29 @@ def during(change, seconds):
             change()
 
     return threading.Thread(target=repeat)
+
+
+def test_a_file_that_changes_while_it_is_collected_is_told(workspace):
+    """What was read of it may be neither the old file nor the new one."""
+    path = workspace.out / "log"
+    path.write_bytes(b"x" * 4_000_000)
+    is_over = threading.Event()
+
+    def change():
+        for moment in itertools.takewhile(lambda _: not is_over.is_set(), itertools.count(1)):
+            os.utime(path, ns=(moment, moment))
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        end = time.monotonic() + 10
+        warnings = ()
+        while not warnings and time.monotonic() < end:
+            warnings = collect(workspace, ALL).warnings
+    finally:
+        is_over.set()
+        thread.join()
+    assert warnings == ("'out/log' changed while it was collected.",)
 
 
 @pytest.mark.slow

@@ -196,9 +196,18 @@ def test_a_timeout_is_more_than_nothing(run, timeout):
         run("true", timeout=timeout)
 
 
-def test_a_timeout_is_no_more_than_an_hour(run):
+def test_a_timeout_is_no_more_than_an_hour(make_runner, skill):
     """More is cut, with a warning."""
-    assert run("true", timeout=1e9).warnings == ("The timeout is capped at 3,600 seconds.",)
+    told = []
+
+    class Noting(LocalExecutor):
+        def run(self, program):
+            told.append(program.limits.timeout)
+            return super().run(program)
+
+    found = make_runner(Noting()).run(RunRequest("tea-timer", skill, "true", timeout=1e9))
+    assert found.warnings == ("The timeout is capped at 3,600 seconds.",)
+    assert told == [3600]
 
 
 def test_the_default_timeout_is_that_of_the_limits(make_runner, skill):

@@ -463,6 +463,30 @@ def test_several_processes_may_sweep_at_once(base):
         )
 
 
+def test_a_lock_that_a_sweep_removes_while_it_is_taken_is_made_anew(base):
+    """Another process may find it before it is locked, and believe that it was left behind."""
+    code = """
+import sys
+from pathlib import Path
+from skillsearch.execution.workspace import Workspace
+base, removed = Path(sys.argv[1]), []
+def remove_first(event, arguments):
+    if event == "fcntl.flock" and not removed:
+        removed.extend(base.glob("*.lock"))
+        removed[0].unlink()
+sys.addaudithook(remove_first)
+workspace = Workspace.create(base, "s")
+lock = Path(f"{workspace.path}.lock")
+print(len(removed), lock.exists(), lock in removed)
+workspace.close()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, base], env=ENV, capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("1 True False\n", "")
+    assert names(base) == []
+
+
 def test_a_sweep_leaves_alone_what_is_not_ours(base, tmp_path):
     """Folders without a lock, locks of other names, and what links lead to."""
     outside = tmp_path / "outside"

@@ -194,8 +194,9 @@ def test_loading_gives_body_files_and_frontmatter(either):
 
 
 def test_a_changed_skill_is_served_and_flagged(either, project):
-    """What is on disk now is what is loaded."""
+    """What is on disk now is what is loaded, even if it was loaded before."""
     path = project / "fill-pdf" / "SKILL.md"
+    assert not either.load("fill-pdf").stale
     path.write_text(path.read_text() + "\nMore.\n")
     loaded = either.load("fill-pdf")
     assert loaded.stale

@@ -170,6 +170,16 @@ def test_a_claim_of_the_past_is_removed_and_one_of_the_future_is_not(memory):
     assert {HEAD, "claim-new"} == memory.tables[generation.terms].keys()
 
 
+def test_a_claim_that_another_process_took_over_is_lost(memory):
+    """Whoever was silent for too long writes no more."""
+    generation = generations.prepare_next(memory, "skills", 0, SETTINGS).generation
+    with Claim(memory, generation) as claim:
+        rows = memory.query(generation.terms, f"kind == {CLAIM}", [], 9)
+        memory.delete(generation.terms, [row["id"] for row in rows])
+        with pytest.raises(LockTimeoutError, match="silent for too long"):
+            claim.check()
+
+
 def test_a_claim_that_cannot_be_given_up_is_left_to_expire(memory):
     """The error of a server that went away does not hide what happened before."""
     generation = generations.prepare_next(memory, "skills", 0, SETTINGS).generation
