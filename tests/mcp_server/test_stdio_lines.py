@@ -36,6 +36,7 @@ def converse(server, data):
         (b"x" * MAX_MESSAGE_BYTES, [-32700]),
         (b"x" * (MAX_MESSAGE_BYTES + 1) + b"\n{\n", [-32700, -32700]),
         (b"x" * (3 * MAX_MESSAGE_BYTES) + b"\n[1]\n", [-32700, -32600]),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}' + b" " * MAX_MESSAGE_BYTES, [-32700]),
     ],
     ids=lambda value: str(value)[:40],
 )
