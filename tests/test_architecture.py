@@ -50,7 +50,7 @@ SEARCHING = {  # the only modules of the evaluation that may see skills and thei
 IMPORTERS = {  # the only modules that may import each of these, at any depth of their code
     "anyio": {"cli.mcp", "mcp_server"},
     "click": {"cli"},
-    "faiss": {"index.dense.nearest"},
+    "faiss": {"index.dense.vectors"},
     "filelock": {"index.storage.cache"},
     "google": {"agents.integrations.adk"},
     "ir_measures": {"evaluation.runs"},

@@ -14,7 +14,7 @@ import pytest
 from skillsearch.cli.index import EXAMPLES
 from skillsearch.config import cache_dir
 from skillsearch.files.own_folder import own_folder
-from skillsearch.index.build.delta_writer import DeltaLimits
+from skillsearch.index.build.writers import DeltaLimits
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder

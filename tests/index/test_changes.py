@@ -9,8 +9,8 @@ import time
 import pytest
 
 from skillsearch.index.build.changes import ChangeDetector, changed_scopes
-from skillsearch.index.build.delta_writer import DeltaLimits
 from skillsearch.index.build.snapshot import SeenFiles, Snapshot
+from skillsearch.index.build.writers import DeltaLimits
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.skills.discovery import Scope, discover, make_roots
 from skillsearch.types import Diagnostic

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from skillsearch.errors import CacheError
-from skillsearch.index.dense.nearest import DenseCodes
+from skillsearch.index.dense.vectors import DenseCodes
 
 
 @pytest.fixture

@@ -23,10 +23,17 @@ from skillsearch.embedders.embedding_cache import EmbeddingCache
 from skillsearch.errors import CacheError, StorageError
 from skillsearch.index import fields
 from skillsearch.index.build.changes import ChangeDetector, FileChanges
-from skillsearch.index.build.delta_writer import LIMITS, DeltaLimits, DeltaWriter
 from skillsearch.index.build.embedding import Channel, choose_channels, count_lost
-from skillsearch.index.build.full_writer import BLOCK, Update, Written, write_full
 from skillsearch.index.build.reading import FileReader, count_skipped, in_order
+from skillsearch.index.build.writers import (
+    BLOCK,
+    LIMITS,
+    DeltaLimits,
+    DeltaWriter,
+    Update,
+    Written,
+    write_full,
+)
 from skillsearch.index.corpus import IndexSettings, OpenedIndex, open_current, save_diagnostics
 from skillsearch.index.dense.channels import ChannelSettings, channels_fit, expects_others
 from skillsearch.index.documents import KNOWN

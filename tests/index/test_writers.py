@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skillsearch.index.build.delta_writer import DeltaLimits
+from skillsearch.index.build.writers import DeltaLimits
 from skillsearch.index.dense import vectors
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.types import SYSTEMS
