@@ -94,8 +94,8 @@ class Settings:
     def index_roots(self) -> tuple[Path | str, ...]:
         """Roots that belong to the index in use: those named as close to the command as it.
 
-        A project's roots are not for an index that a flag or variable names, nor are those of the
-        user's file for the index of a project.
+        A project's roots are not for an index that a flag or variable names, nor are the user's
+        for the index of a project.
         """
         return self.roots if self._closeness("roots") >= self._closeness("index_dir") else ()
 
@@ -133,7 +133,7 @@ def load_settings(
 ) -> Settings:
     """Gather the settings that apply in a folder, the working folder by default, all checked.
 
-    A project file is looked for from there upward. `variables` are those of this process by
+    A project file is looked for from there upward. `variables` are this process's by
     default; ``SKILLS_ROOT`` names a root if nothing else does. Flags that are None are not given.
     If a file cannot be read, or a setting is unknown or unusable, `ConfigError` is raised.
     """

@@ -141,7 +141,7 @@ class FileContent(Record):
     """A file of a skill, or one page of it: text, or base64 if the file is not UTF-8 text.
 
     Offsets count bytes; `next_offset` is None at the end of the file. Size and hash (sha256) are
-    those of the whole file; it is stale if the caller knew it by another hash.
+    the whole file's; it is stale if the caller knew it by another hash.
     """
 
     path: str
@@ -261,7 +261,7 @@ class SearchResult(Record, Sequence[Hit]):
 class IndexProgress:
     """Progress of an index that is being built: files read, and texts embedded, several a skill.
 
-    Totals are 0 while unknown; that of `texts` is extrapolated while files are read.
+    Totals are 0 while unknown; the total of `texts` is extrapolated while files are read.
     """
 
     read: int = 0

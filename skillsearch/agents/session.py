@@ -41,7 +41,7 @@ def utc_now() -> datetime:
 
 
 class SkillSession:
-    """What one agent has loaded, kept in a host's state and nowhere else.
+    """The skills that one agent has loaded, kept in a host's state and nowhere else.
 
     Every call reads the state anew, so sessions may share one; each sees only the records of its
     own agent. Skills are known by names that the caller has resolved. It is not thread-safe.

@@ -44,7 +44,7 @@ _UNESCAPED = "$&+=:@"
 
 
 class StateDelta(Changes):
-    """What a call changed in the state, and the skills it evicted, least recently touched first."""
+    """Changes of a call to the state, and the skills it evicted, least recently touched first."""
 
     def __init__(
         self, changes: Mapping[str, str | None] | None = None, evicted: Iterable[str] = ()

@@ -1,4 +1,4 @@
-"""What skills cost in a prompt: each level measured, and what each host would cut from a listing.
+"""The cost of skills in a prompt: each level measured, and the cuts of each host in a listing.
 
 Only `reading` touches the disk.
 """

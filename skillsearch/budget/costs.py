@@ -1,6 +1,6 @@
-"""What skills cost in a prompt, level by level, and whether the promised savings hold.
+"""The cost of skills in a prompt, level by level, and whether the promised savings hold.
 
-The promises are those of the skills architecture that this package follows ("Token 优化总结").
+The promises come from the skills architecture that this package follows ("Token 优化总结").
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class BudgetReport:
-    """What skills cost in a prompt, with a context window in tokens, None if unknown."""
+    """The cost of skills in a prompt, with a context window in tokens, None if unknown."""
 
     skills: int
     hidden: int

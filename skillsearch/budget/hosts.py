@@ -1,6 +1,6 @@
-"""What the hosts of skills leave of a listing, by the rules they cut it by.
+"""How hosts shorten a listing of skills, each by its own rules.
 
-The figures are those of 2026. Lengths are code points, where JavaScript hosts count an emoji as
+The figures date from 2026. Lengths are code points, where JavaScript hosts count an emoji as
 two. Skills of the same name are taken as listed side by side, and skills that a host brings itself
 are unknown here: both make the room larger or smaller than assumed.
 """
@@ -18,7 +18,7 @@ from skillsearch.types import JsonValue
 Unit = Literal["characters", "tokens", "characters each"]
 Fate = Literal["whole", "shortened", "name only", "omitted", "hidden"]
 FATES: tuple[Fate, ...] = get_args(Fate)
-"""What becomes of a skill in a listing. shortened: part of its description is kept; hidden: the
+"""The fates of a skill in a listing. shortened: part of its description is kept; hidden: the
 host leaves it out because the skill asks for that."""
 
 CLAUDE_CODE_ENTRY_CHARS = 1_536
@@ -46,7 +46,7 @@ OPENCLAW_DESCRIPTION = 32
 
 @dataclass(frozen=True, slots=True)
 class ListedSkill:
-    """What hosts put into their listings: texts on one line, POSIX paths, one with ``~``."""
+    """A skill as hosts list it: texts on one line, POSIX paths, one with ``~``."""
 
     name: str
     description: str
@@ -63,7 +63,7 @@ _Kept: TypeAlias = list[int | None]
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a host would show of some skills: their names by fate, in order.
+    """The listing of a host: names of skills by fate, in order.
 
     `needed` is the size of the uncut listing, or of the longest description if each has a limit.
     """

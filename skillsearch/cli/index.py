@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     Built = tuple[IndexReport, dict[str, JsonValue], list[str]]
     """The report of indexing, the present content of the index, and notes for the user."""
 Use = Literal["add", "replace", "same", "apart"]
-"""What to index beside the roots that a user names: what was indexed before too; nothing else, nor
+"""The roots to index beside those a user names: what was indexed before too; nothing else, nor
 the roots of the settings if there are any; only what was indexed before, if anything was; or
 nothing at all, as they are not for the index."""
 
@@ -248,7 +248,7 @@ def choose_request(
 ) -> IndexRequest:
     """Decide what to index: the roots of the settings, those indexed before, and those given.
 
-    Model, fields and languages are those of before, unless the settings name others. The examples
+    Model, fields and languages stay as before, unless the settings name others. The examples
     always come last. A root that cannot be indexed raises RootError, which says what to type
     instead.
     """

@@ -55,7 +55,7 @@ class SettingOption(click.Option):
 
 
 class Asked(SimpleNamespace):
-    """The values of a command's arguments and options by name, those of settings as ``flags``."""
+    """A command's arguments and options by name; ``flags`` are the settings among them."""
 
     flags: dict[str, Any]
     """Settings by name, for `load_settings`; None if not given."""

@@ -78,7 +78,7 @@ def is_terminal() -> bool:
 
 
 def emit_json(record: JsonValue) -> None:
-    """Print one JSON value on a line of its own, without hidden characters in its texts."""
+    """Print one JSON value on one line, without hidden characters in its texts."""
     record = all_visible(record)
     is_unicode = (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
     click.echo(json.dumps(record, ensure_ascii=not is_unicode))

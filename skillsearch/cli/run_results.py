@@ -26,7 +26,7 @@ from skillsearch.text.safe_text import one_line
 
 _FORCE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _UNSTARTED = (-1, 126, 127)
-"""Exit codes if a program cannot be started: ours, and those of a shell."""
+"""Exit codes if a program cannot be started: ours, and a shell's."""
 _LAST_CHARS = 4000
 """The end of what a command wrote says why it failed."""
 _WINDOWS_LINES = re.compile(r"\\r['\u2019]")

@@ -1,4 +1,4 @@
-"""What the daemon answers, from indexes and embedders that it keeps open."""
+"""Answers questions from the indexes and embedders that the daemon keeps open."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Answers:
     def search(self, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """Search an index; returns the ``result``, and ``notes`` for the user.
 
-        The arguments are ``index_dir``, absolute, and those of `answer_queries`.
+        Takes ``index_dir``, absolute, and the arguments of `answer_queries`.
         """
         asked = _check(arguments, _SEARCH)
         notes: list[str] = []

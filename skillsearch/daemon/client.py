@@ -22,7 +22,7 @@ START_SECONDS = 5.0
 def ask(method: str, *, seconds: float, **arguments: JsonValue) -> dict[str, JsonValue] | None:
     """Ask the running daemon and return its answer; None if none runs.
 
-    The methods are ``search``, ``overview``, ``status`` and ``stop``; their arguments are those of
+    The methods are ``search``, ``overview``, ``status`` and ``stop``, with the arguments of
     `skillsearch.daemon.answers.Answers`. A daemon that cannot be trusted, cannot answer or does
     not answer within so many seconds raises `DaemonError`.
     """

@@ -36,7 +36,7 @@ EXTERNAL_NAME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """What the files beside an ONNX model say; `pooling` is ``mean`` or ``cls``.
+    """The settings in the files beside an ONNX model; `pooling` is ``mean`` or ``cls``.
 
     Files of the folder must have the digests `sha256`, by name.
     """

@@ -66,7 +66,7 @@ def assess(
     """Measure systems on a collection and compare them with the first of them.
 
     At most so many `examples` of the worst and of the best queries of a system are shown. The
-    `notes` follow those of the collection.
+    `notes` follow the collection's.
     """
     queries = [query.query_id for query in collection.queries]
     qrels = answerable_qrels({key: collection.qrels.get(key, {}) for key in queries})

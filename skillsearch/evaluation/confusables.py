@@ -50,7 +50,7 @@ class Confusion:
         lead: Mean of the winner's score minus the loser's; None if the loser is in no answer.
         unranked: Stolen queries whose answer lacks the loser.
         words: Their words in the winner's name or description, those that the loser's lack first.
-        missing: Their words that the loser's name and description lack, those of its body first:
+        missing: Their words that the loser's name and description lack, words of its body first:
             add these to the description.
     """
 

@@ -1,7 +1,7 @@
 """Runs a command in new namespaces, as bubblewrap does; or serves as init in bubblewrap's.
 
 A standalone script, started as ``python -I -S enclose.py PROCESSES OPTION... -- COMMAND...``. It
-runs before every command, so it imports next to nothing. Its options are those of ``bwrap`` that
+runs before every command, so it imports next to nothing. Its options are ``bwrap``'s that
 make up a view of the file system, in the order in which they are applied. Always done: new
 namespaces of every kind, a new session, no capabilities, no new privileges, no user namespaces
 inside (if the kernel lets one forbid them), no file descriptors beyond 0 to 2, no network but a

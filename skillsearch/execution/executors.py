@@ -37,7 +37,7 @@ _BWRAP_ALWAYS = (
     *("--unshare-cgroup-try", "--disable-userns", "--die-with-parent", "--new-session"),
     *("--cap-drop", "ALL", "--as-pid-1"),
 )
-"""What `enclose` always does. It is the init of both, because bubblewrap's own can be stopped."""
+"""`enclose` always gives this isolation. It is the init of both: bubblewrap's can be stopped."""
 _INIT = "/etc/skillsearch-init.py"  # `enclose` inside bubblewrap's namespaces
 _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt"),

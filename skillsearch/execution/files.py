@@ -55,7 +55,7 @@ COPY_LIMITS = CopyLimits()
 
 @dataclass(slots=True)
 class Budget:
-    """What was copied; going over a limit raises a `WorkspaceError`."""
+    """Counts of what was copied; going over a limit raises a `WorkspaceError`."""
 
     limits: CopyLimits = COPY_LIMITS
     entries: int = 0

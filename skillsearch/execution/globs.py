@@ -151,7 +151,7 @@ def take_variable(path: str, variables: Mapping[str, str]) -> tuple[str, str] | 
 def working_folder(cwd: str, skill: str, variables: Mapping[str, str]) -> PurePosixPath | None:
     """Return the folder of a workspace that a ``cwd`` means; None if it leads elsewhere.
 
-    Relative paths lie below the skill's own folder, or that of the variable that they begin with;
+    Relative paths lie below the skill's own folder, or the folder of a leading variable;
     absolute ones begin at the workspace. The result has no ``..``, and no links of a staged skill.
     """
     if not cwd.isprintable():

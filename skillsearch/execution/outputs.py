@@ -32,7 +32,7 @@ MAX_DEPTH = 32
 MAX_SECONDS = 30.0  # patterns and names made to match slowly reach it
 
 _AUTOMATIC = types.OutputSpec(globs=("out/**",), max_files=20, only_new=True)
-"""What is collected if nothing was asked for."""
+"""The patterns collected if nothing was asked for."""
 _NAMED = 5  # files in a warning
 
 

@@ -21,7 +21,7 @@ MAX_COMMAND_BYTES = MAX_PRIMARY_BYTES = 32 << 10
 DEFAULT_TIMEOUT, MAX_TIMEOUT = 300.0, 3600.0
 
 LINKS = {"out": "../../out", "work": "../../work", "inputs": "../../work/inputs"}
-"""Links at the top of a staged skill, in place of its own entries of these names."""
+"""Links at the top of a staged skill, in place of its own entries with these names."""
 
 Parts = tuple[str, ...]  # the names on a path
 
@@ -265,7 +265,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities(Record):
-    """What a program can reach when an executor runs it.
+    """The reach of a program that an executor runs.
 
     Attributes:
         network: Whether it reaches any network, this machine's loopback included.

@@ -122,7 +122,7 @@ class Workspace:
         return False
 
     def restore(self) -> None:
-        """Recreate those of its own folders that a command removed, replaced or locked."""
+        """Recreate its own folders that a command removed, replaced or locked."""
         with _usable(self.path), using(self.open()) as top:
             for *above, name in FOLDERS:
                 with using(open_folder(top, above)) as folder:

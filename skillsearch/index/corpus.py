@@ -2,7 +2,7 @@
 
 A corpus is one segment, or a base segment and a delta segment: rewriting a hundred thousand skills
 takes minutes, writing down that one changed a moment. The delta (its files begin with ``delta-``)
-holds the skills that came or changed; tombstones name those of the base that are gone and adjust
+holds the skills that came or changed; tombstones name the base's skills that are gone and adjust
 the statistics of BM25, also for shadowed skills: copies in a later root change no score.
 """
 
@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """What decides an index besides the skills in it; roots in order of precedence.
+    """The settings that decide an index besides its skills; roots in order of precedence.
 
     `could_add` says whether it could have had another channel and did not need it, `analysis` are
     the versions of the tokenizer and of the fields.
@@ -102,7 +102,7 @@ class IndexSettings:
 class Corpus:
     """The parts of an opened index, which number documents alike through one or two segments.
 
-    `lexical` are the metadata field and, with bodies, the full one; `chunks` are those of each
+    `lexical` are the metadata field and, with bodies, the full one; `chunks` are the chunks of each
     segment, if it has any.
     """
 

@@ -1,4 +1,4 @@
-"""What an index keeps of a skill, and what a hit shows of it."""
+"""A skill as an index keeps it and a hit shows it."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def preferred(documents: Sequence[Document], roots: Sequence[str]) -> list[Docum
 
 
 def _meant(name: str, documents: DocumentStore) -> list[Document]:
-    """Return the document of an id, which no skill may take as a name, else those of a name."""
+    """Return the document of an id, which no skill may take as a name, else all of a name."""
     alias, colon, rest = name.partition(":")
     number = documents.number_of(name) if colon else None
     if number is not None:

@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 
 
 class OpenIndexes(Generic[_T]):
-    """What was made of the `most` recently used index folders, again after each new generation."""
+    """Values made of the `most` recently used index folders, again after each new generation."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ def answer_queries(
 
 
 def bring_up_to_date(index: SkillIndex) -> str:
-    """Refresh an index if little has changed, or if its model has, without which it is no use.
+    """Refresh an index if little has changed, or if its model has: without it the index is useless.
 
     Whatever goes wrong, the open index can still be searched. Returns a message for the user: what
     changed, or why the index stays as it was; empty for nothing.

@@ -1,4 +1,4 @@
-"""What an index was asked to hold, kept apart so that it survives damage, and its roots."""
+"""The request that an index was built for, kept apart so that it survives damage, and its roots."""
 
 from __future__ import annotations
 

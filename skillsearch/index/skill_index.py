@@ -111,7 +111,7 @@ class SkillIndex:
     ) -> tuple[SkillIndex, IndexReport]:
         """Bring the index in a folder up to date, open it, and report what was done.
 
-        The options are those of a `Builder`; it fails as `from_roots` and `refresh` do.
+        Takes the options of a `Builder`; fails as `from_roots` and `refresh` do.
         """
         # A search needs neither the parser nor the builder: import them only here.
         from skillsearch.index.build.builder import Builder
@@ -183,7 +183,7 @@ class SkillIndex:
         return any(channel.has_changed() for channel in self.opened.settings.channels)
 
     def differences(self, *, verify: bool = False) -> Changes:
-        """Return the files that differ between the index and those of its roots that exist.
+        """Return the files that differ between the index and its existing roots.
 
         With `verify`, hash every file instead of trusting an unchanged stat.
         """
@@ -204,7 +204,7 @@ class SkillIndex:
     ) -> IndexReport:
         """Bring the index up to date with the disk and search the result from now on.
 
-        With `verify` every file is hashed, those of the index too, whatever its stat says. With
+        With `verify` every file is hashed, the index's too, whatever its stat says. With
         `keep_channels` no dense channel is added, for which all skills would have to be embedded.
         `only` names the SKILL.md files and folders to look at, deleted ones too: in a large index
         that is much faster than finding out what changed; other changes wait for the next full

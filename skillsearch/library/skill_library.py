@@ -67,7 +67,7 @@ class SkillLibrary:
     ) -> SkillLibrary:
         """Read the metadata of all skills below some folders, archives and URLs.
 
-        The arguments are those of `SkillIndex.from_roots`. The first search makes the index, or
+        Takes the arguments of `SkillIndex.from_roots`. The first search makes the index, or
         brings it up to date; with an `executor` searches use the previous one until then, or words
         alone. A missing folder becomes a diagnostic, and `refresh` looks for it again.
 

@@ -118,7 +118,7 @@ class IndexSource:
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """What was reported when the index was made, by path."""
+        """The diagnostics reported when the index was made, by path."""
         return self._index.diagnostics()
 
     def is_current(self) -> bool:

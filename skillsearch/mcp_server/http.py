@@ -34,7 +34,7 @@ BACKLOG = 512
 SHUTDOWN_SECONDS = 1  # how long requests may go on when the server ends
 
 _HALF_OPEN, _IDLE, _STREAM = range(3)
-"""What gives way, the smallest loss first. A call that is being answered never does."""
+"""Connections that give way, the smallest loss first. A call that is being answered never does."""
 
 _TOO_MANY = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n"
@@ -177,7 +177,7 @@ class Connection(H11Protocol):
 
     @property
     def _loss(self) -> int | None:
-        """What would be lost with this connection; None for a call, which is never dropped."""
+        """The loss if this connection is dropped; None for a call, which never is."""
         if self._arrival is not None or self.cycle is None:
             return _HALF_OPEN
         if self.cycle.response_complete:

@@ -66,7 +66,7 @@ class LibraryThread:
 
 
 class ServedLibrary:
-    """The skills of some folders, or those of an index that was built before; not thread-safe.
+    """The skills of some folders, or of an index that was built before; not thread-safe.
 
     Nothing is opened before it is asked for, and whatever could not be opened is tried again each
     time, so a server can start before there are skills. Indexes are built in another thread.

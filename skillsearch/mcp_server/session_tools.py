@@ -89,7 +89,7 @@ def _manager(tools: SessionTools, state: SkillSession, session: str) -> _Made:
 
 
 def _environment(tools: SessionTools, state: SkillSession, session: str) -> _Made:
-    """Offer the skills of one folder, or else those of the environment in use."""
+    """Offer the skills of one folder, or else of the environment in use."""
     from skillsearch.agents.toolsets.environments import Environment, ServerEnvironment
 
     served, settings = tools.served, tools.served.settings

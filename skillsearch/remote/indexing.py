@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 
 class Indexing:
-    """One indexing run; `embedders` are those of its channels, by model spec."""
+    """One indexing run; `embedders` holds its channels' embedders by model spec."""
 
     def __init__(
         self,

@@ -156,7 +156,7 @@ class RowWriter:
             self._others += sign * (document.fluency < KNOWN)
 
     def _vectors(self) -> list[dict[bytes, NDArray[np.float32]]]:
-        """Return the queued texts' vectors by channel and key, those of replaced rows reused."""
+        """Return the queued texts' vectors by channel and key, reusing vectors of replaced rows."""
         known: list[dict[bytes, NDArray[np.float32]]] = [{} for _ in self._embedders]
         dense = schema.dense_fields(len(known), with_body=self._with_body)
         replaced = [one.replaces for one in self._waiting if one.replaces]

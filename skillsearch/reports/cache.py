@@ -33,7 +33,7 @@ _FOR_GOOD = {
     "told": "which missing indexes you were told of",
     "workspaces": "removed by the run that made them, or by the next one",
 }
-"""What is never removed here, with its purpose."""
+"""Folders that are never removed here, with their purpose."""
 _MEMBERS = {"roots": "archive", "models": "model", "evaluation": "evaluation"}
 """Folders in which each member is an entry, and its kind."""
 _SHARED = {"matplotlib": "fonts that it found", "torch": "its compiler"}

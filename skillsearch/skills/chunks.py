@@ -78,7 +78,7 @@ class ChunkedBody:
 def parse_chunks(body: str) -> ChunkedBody:
     """Take the chunks out of a body with Unix line ends, in linear time.
 
-    No text is lost, whatever is wrong: a nested chunk becomes a chunk of its own, an unclosed one
+    No text is lost, whatever is wrong: a nested chunk becomes a separate chunk, an unclosed one
     extends to the end, and a repeated id gets a number. A body without chunks is its own core.
     """
     folded = body.lower()

@@ -94,7 +94,7 @@ real words."""
 def document_terms(text: str, language: str = "") -> list[str]:
     """Return the terms of a document, whose language is the same for all of its fields.
 
-    They are those of `terms`; but in a Latin language other than English each word gives its
+    They equal the terms of `terms`; but in a Latin language other than English each word gives its
     English stem too: for English technical terms, and for queries too short to show a language.
     """
     return terms(text, language, with_english=True)

@@ -114,7 +114,7 @@ def batch_loss(cosines: Any, same: Any, settings: TrainingSettings, teacher: Any
     """Return the loss of cosines, queries in rows, whose right documents are on the diagonal.
 
     InfoNCE both ways (van den Oord et al., 2018); with a teacher's cosines also the divergence from
-    its softmax (Hinton et al., 2015). `same` is True if a document is no negative of a query.
+    its softmax (Hinton et al., 2015). `same` is True if a document is not a negative of a query.
     """
     scores = (settings.scale * cosines).masked_fill(same, _MASKED)
     right = torch.arange(len(scores), device=scores.device)

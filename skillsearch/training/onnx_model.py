@@ -58,7 +58,7 @@ def quantise(model: onnx.ModelProto, out: Path, apart: Mapping[str, str] = {}) -
 
     root, silent = logging.getLogger(), logging.NullHandler()
     with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as stack:
-        # Else ONNX Runtime's logging would add a handler of its own.
+        # Else ONNX Runtime's logging would add its own handler.
         root.addHandler(silent)
         stack.callback(root.removeHandler, silent)
         whole = Path(scratch) / "model.onnx"

@@ -104,7 +104,7 @@ class TorchEncoder:
         return {"input_ids": pad(ids, True), "attention_mask": pad(mask, True)}
 
     def embed(self, texts: Sequence[str], limit: int) -> Any:
-        """Return the vectors of texts, those of similar length embedded together."""
+        """Return the vectors of texts, embedding texts of similar length together."""
         tokens = self.tokens(texts, limit)
         ids, mask = (tokens[name].to(self.model.device) for name in ("input_ids", "attention_mask"))
         lengths = mask.sum(dim=1)

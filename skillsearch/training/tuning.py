@@ -55,7 +55,7 @@ SETTINGS = TrainingSettings(freeze_words=True)
 class TuneOptions:
     """Options of a tuning, with the specs of a model and of a teacher to learn from.
 
-    The `languages` are those of the indexes to measure by; `keep` writes a model that is not
+    `languages` is the setting of the indexes to measure by; `keep` writes a model that is not
     better.
     """
 

@@ -88,7 +88,7 @@ class Skill(BaseModel):
 
 
 class SkillsLoader:
-    """The skills of a project's folder, and behind it those of a global one.
+    """The skills of a project's folder, and behind it the skills of a global one.
 
     Every load first looks at the disk, by stat. A file that cannot be read as a skill is skipped,
     and logged once.
@@ -246,7 +246,7 @@ def calculate_match_score(query: str, metadata: SkillMetadata) -> float:
 
 
 class ToolContext(BaseModel):
-    """What the tools of one session share."""
+    """The state that the tools of one session share."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 

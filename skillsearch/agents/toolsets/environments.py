@@ -311,7 +311,7 @@ class ServerEnvironment(Environment):
         *,
         description_chars: int = DESCRIPTION_CHARS,
     ) -> None:
-        """Take the folder and the active environment, by default those of the settings.
+        """Take the folder and the active environment, by default the settings'.
 
         If they name none, the only environment there is becomes active, or else ``default``.
         """

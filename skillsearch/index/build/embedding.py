@@ -62,7 +62,7 @@ def choose_channels(
     Given the first embedder, `count` counts the skills in languages that a model for English does
     not know, and all skills; it may stop once it is told that such counts are enough. `expected`
     are queries in other languages; with `keep` no channel is added. Returns also whether a second
-    could be had and is not needed, and whether the embedders are those of the index before.
+    could be had and is not needed, and whether the embedders are the previous index's.
     """
     channels = [open_channel(request.model)]
     models = possible_models(request.model, channels[0].embedder.scripts, request.languages)
@@ -103,7 +103,7 @@ class EmbeddingQueue(AbstractContextManager["EmbeddingQueue"]):
     """Embeds the texts of documents for all channels, while the caller goes on reading files.
 
     Leaving it as a context manager stops the batch under way, `finish` waits for it. It counts the
-    texts that were embedded, and those of them that were cut at the token limit.
+    texts that were embedded, and how many of them were cut at the token limit.
     """
 
     def __init__(

@@ -84,7 +84,7 @@ class FileReader:
 
     @property
     def diagnostics(self) -> list[Diagnostic]:
-        """What is wrong or odd in the files that were read."""
+        """The diagnostics of the files that were read."""
         return [one for some in self._diagnostics.values() for one in some]
 
 

@@ -115,7 +115,7 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
     def __init__(
         self, folder: Path, update: Update, prefix: str = "", *, beside_codes: bool = False
     ) -> None:
-        """Begin to write files with a prefix; `beside_codes` is that of a `DenseWriter`."""
+        """Begin to write files with a prefix; `beside_codes` is as for `DenseWriter`."""
         self.size = self.reused = 0
         self._folder, self._prefix, self._beside_codes = folder, prefix, beside_codes
         self._caches = [channel.cache for channel in update.channels]

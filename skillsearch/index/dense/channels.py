@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ChannelSettings:
-    """What decides the vectors of a dense channel; `scripts` are what it reads, None for all."""
+    """The settings that decide a channel's vectors; `scripts` are what it reads, None for all."""
 
     model: str
     model_identity: str

@@ -183,7 +183,7 @@ class DenseFields:
 
 @dataclass(frozen=True, slots=True)
 class DenseChannel:
-    """What one embedder makes of a corpus; documents are numbered through all segments."""
+    """The vectors of one embedder; documents are numbered through all segments."""
 
     segments: tuple[DenseFields, ...]
 

@@ -44,8 +44,8 @@ _LARGE_BLOCK, _SMALL_BLOCK = 512, 32
 class TermWeights:
     """The distinct terms of a query, weighed by a field, in the order of the query.
 
-    The `idf` is 0 for terms that no document has; `rows` are those of each term in each segment, -1
-    if it lacks the term. `known_score` is the most that the known terms can contribute to a score,
+    The `idf` is 0 for terms that no document has; `rows` has the row of each term in each segment,
+    -1 if it lacks the term. `known_score` is the most that known terms can contribute to a score,
     `unknown_score` what terms that no document has would contribute as the rarest of all.
     """
 

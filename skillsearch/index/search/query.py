@@ -32,7 +32,7 @@ MIXED_SHARE = 0.3
 
 @dataclass(frozen=True, slots=True)
 class QueryView:
-    """What one dense channel gets of a query: zero if nothing; `trust` is 0 without a vote."""
+    """The vector of a query in a dense channel, zero if none; `trust` is 0 without a vote."""
 
     vector: NDArray[np.float32]
     trust: float

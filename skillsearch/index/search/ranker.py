@@ -97,7 +97,7 @@ def _candidates(
     left_out: NDArray[np.int64],
     near: list[NDArray[np.int64]],
 ) -> Candidates:
-    """Join the pools of all channels; `near` are those of the dense ones."""
+    """Join the pools of all channels; `near` are the dense pools."""
     weighed = list(zip(corpus.lexical, query.weights, strict=True))
     matches = [field.best(weights, k, left_out) for field, weights in weighed]
     named = np.array(corpus.documents.named(query.text), np.int64)

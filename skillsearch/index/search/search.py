@@ -71,7 +71,7 @@ class SearchRequest:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What the queries of a batch share: any of their requests, roots in order of precedence."""
+    """The state that the queries of a batch share; roots are in order of precedence."""
 
     request: SearchRequest
     corpus: Corpus

@@ -1,4 +1,4 @@
-"""Records of arrays that number the same things, each in a file of its own."""
+"""Records of arrays that number the same things, each array in a separate file."""
 
 from __future__ import annotations
 
