@@ -7,7 +7,6 @@ import pytest
 
 from skillsearch.agents.tools.library_tools import library_tools
 from skillsearch.agents.tools.tool import Toolset
-from skillsearch.cli import hook
 from skillsearch.daemon.answers import Answers
 from skillsearch.environ import variables
 from skillsearch.library.skill_library import SkillLibrary
@@ -61,11 +60,10 @@ def test_a_prompt_offers_it(cli, place, expected):
 
 def test_the_hook_offers_it(cli, place, expected, monkeypatch):
     """Without the daemon."""
-    monkeypatch.setattr(hook, "SECONDS", 20.0)
     monkeypatch.setenv("SKILLSEARCH_DAEMON", "off")
     monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(place))
     event = {"hook_event_name": "UserPromptSubmit", "prompt": QUERY, "cwd": "/"}
-    context = json.loads(cli("hook", stdin=json.dumps(event)).stdout)
+    context = json.loads(cli("hook", stdin=json.dumps(event), obj=20.0).stdout)
     text = context["hookSpecificOutput"]["additionalContext"]
     assert expected[0][0] in text
     assert "a-copies" not in text
