@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import secrets
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from skillsearch.cli.output import emit_json, say, show_rows
 from skillsearch.errors import ArtifactNotFoundError
 from skillsearch.execution.artifacts import Artifact
 from skillsearch.execution.executors import ExecutorStatus
+from skillsearch.execution.files import replacing
 from skillsearch.execution.staging import folder_name
 from skillsearch.execution.types import LINKS, ArtifactRef, Capabilities, RunRequest, RunResult
 from skillsearch.files.openat import CREATE_FLAGS, open_folder, using
@@ -187,16 +187,12 @@ def _keep(folder: Path, name: str, data: bytes, *, force: bool) -> None:
     if not all(parts) or {".", ".."} & set(parts):
         raise PermissionError(f"its path leads out of {folder}")
     folder.mkdir(parents=True, exist_ok=True)
-    with using(open_folder(folder, parts[:-1], make=True)) as inner:
-        temporary = f".{secrets.token_hex(8)}.temporary"
-        fd = os.open(temporary, CREATE_FLAGS, 0o666, dir_fd=inner)
-        try:
-            with os.fdopen(fd, "wb") as file:
-                file.write(data)
-            # What is replaced is an empty file of ours, or with force neither link nor folder.
-            flags = _FORCE_FLAGS if force else CREATE_FLAGS
-            os.close(os.open(parts[-1], flags, 0o666, dir_fd=inner))
-            os.replace(temporary, parts[-1], src_dir_fd=inner, dst_dir_fd=inner)
-        except BaseException:
-            os.unlink(temporary, dir_fd=inner)
-            raise
+    with (
+        using(open_folder(folder, parts[:-1], make=True)) as inner,
+        replacing(inner, parts[-1]) as temporary,
+    ):
+        with os.fdopen(os.open(temporary, CREATE_FLAGS, 0o666, dir_fd=inner), "wb") as file:
+            file.write(data)
+        # What is replaced is an empty file of ours, or with force neither link nor folder.
+        flags = _FORCE_FLAGS if force else CREATE_FLAGS
+        os.close(os.open(parts[-1], flags, 0o666, dir_fd=inner))

@@ -114,7 +114,7 @@ def temporary_name() -> str:
 
 def replace_file(folder: int, name: str, chunks: Iterable[bytes], mode: int) -> int:
     """Write a file in place of a file or link of an open folder, atomically; return its size."""
-    with _replacing(folder, name) as temporary:
+    with replacing(folder, name) as temporary:
         fd = os.open(temporary, CREATE_FLAGS, 0o600, dir_fd=folder)
         with open(fd, "wb") as file:  # noqa: PTH123
             file.writelines(chunks)
@@ -125,12 +125,12 @@ def replace_file(folder: int, name: str, chunks: Iterable[bytes], mode: int) -> 
 
 def replace_link(folder: int, name: str, target: str) -> None:
     """Make a symbolic link in place of a file or link of an open folder, atomically."""
-    with _replacing(folder, name) as temporary:
+    with replacing(folder, name) as temporary:
         os.symlink(target, temporary, dir_fd=folder)
 
 
 @contextmanager
-def _replacing(folder: int, name: str) -> Iterator[str]:
+def replacing(folder: int, name: str) -> Iterator[str]:
     """Yield a temporary name for a file that then takes the name, or is removed."""
     temporary = temporary_name()
     try:

@@ -43,8 +43,10 @@ _RANGES = 1 << 12
 # The first hash of each of the equal ranges that runs are divided into.
 _RANGE_STARTS = np.arange(_RANGES, dtype=np.uint64) << np.uint64(52)
 _POSTING_ARRAYS = (
-    *(("hashes", np.uint64), ("documents", np.int32)),
-    *(("frequencies", np.uint16), ("peaks", np.float32)),
+    ("hashes", np.uint64),
+    ("documents", np.int32),
+    ("frequencies", np.uint16),
+    ("peaks", np.float32),
 )
 
 
