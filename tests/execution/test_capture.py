@@ -42,11 +42,19 @@ def alive(marker):
 
 
 def until(condition, seconds=10.0):
-    """Wait for a condition, and say whether it came."""
+    """Wait for a condition, and return whether it was met at any time."""
     deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
+    while not (is_met := condition()) and time.monotonic() < deadline:
         time.sleep(0.02)
-    return condition()
+    return is_met
+
+
+def is_gone(marker):
+    """Wait until no process has a marker, and return whether it stays so.
+
+    A process that is just becoming another program has no environment to read.
+    """
+    return until(lambda: alive(marker) == []) and alive(marker) == []
 
 
 @pytest.fixture
@@ -453,7 +461,7 @@ def test_a_program_does_not_outlive_its_supervisor(run, marker, attack, problem)
     if problem:
         assert found.problems == (capture._REASONS[problem],)
         assert found.exit_code == 137
-    assert until(lambda: alive(marker) == [])
+    assert is_gone(marker)
 
 
 def test_a_program_that_kills_both_its_supervisors_dies_with_them(run, marker):
@@ -465,7 +473,7 @@ def test_a_program_that_kills_both_its_supervisors_dies_with_them(run, marker):
     kills = f"inner = os.getppid(); outer = int({find}); os.kill(outer, 9); os.kill(inner, 9)"
     found = run(*python(f"import os, time; {kills}; time.sleep(30)"))
     assert found.problems in {(capture._REASONS[reason],) for reason in ("lost", "outer")}
-    assert until(lambda: alive(marker) == [])
+    assert is_gone(marker)
 
 
 def test_supervisors_that_were_both_stopped_are_woken(run, marker):
@@ -474,7 +482,7 @@ def test_supervisors_that_were_both_stopped_are_woken(run, marker):
     found = run("bash", "-c", f"{TREE}kill -STOP {OUTER} $PPID; sleep 30", timeout=1, late=1)
     assert time.monotonic() - began < 8
     assert found.problems
-    assert until(lambda: alive(marker) == [])
+    assert is_gone(marker)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -496,7 +504,7 @@ run_supervised(argv, Program(argv, folder, folder, {{"PATH": {PATH!r}, "MARKER":
     finally:
         caller.send_signal(number)
         caller.wait(10)
-    assert until(lambda: alive(marker) == [])
+    assert is_gone(marker)
 
 
 def test_an_interrupt_ends_all_before_it_goes_on(run, marker, tmp_path):

@@ -133,11 +133,11 @@ def command_lines():
 
 
 def wait_for(condition, seconds=15.0):
-    """Wait until something is so, and say whether that came."""
+    """Wait for a condition, and return whether it was met at any time."""
     deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
+    while not (is_met := condition()) and time.monotonic() < deadline:
         time.sleep(0.02)
-    return condition()
+    return is_met
 
 
 def test_output_input_and_exit_code_pass_through(engine, program):
