@@ -290,7 +290,7 @@ class Sampler:
         index = SkillIndex(
             IndexFolder(built.folder),
             built.opened,
-            {model: self._embedders.load(model) for model in models},
+            {model: self._embedders[model] for model in models},
             calibration=self._calibration,
         )
         return index, folders.ids

@@ -1,4 +1,1 @@
-"""The cost of skills in a prompt: each level measured, and the cuts of each host in a listing.
-
-Only `reading` touches the disk.
-"""
+"""The cost of skills in a prompt: each level measured, and the cuts of each host in a listing."""

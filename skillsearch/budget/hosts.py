@@ -25,8 +25,7 @@ CLAUDE_CODE_ENTRY_CHARS = 1_536
 """skillListingMaxDescChars in the schema of its settings and code.claude.com/docs/en/skills."""
 
 # OpenAI Codex: codex-rs/core-skills/src/render.rs.
-CODEX_BYTES_PER_TOKEN = 4
-"""Its estimate of tokens, rounded up line by line."""
+CODEX_BYTES_PER_TOKEN = 4  # its estimate of tokens, rounded up line by line
 CODEX_DESCRIPTION_CHARS = 1_024
 CODEX_ELLIPSIS = "..."
 
@@ -34,14 +33,12 @@ CODEX_ELLIPSIS = "..."
 # src/skills/loading/skill-prompt-limits.ts and skill-contract.ts.
 OPENCLAW_SKILLS = 150
 OPENCLAW_SHORT = (4, 220)
-OPENCLAW_FRAME = 370
-"""Text around the listing."""
+OPENCLAW_FRAME = 370  # text around the listing
 OPENCLAW_NOTE = 130
 """The note that it was cut, and the longer sentence of the compact form, at most."""
 OPENCLAW_ENTRY = 65
 """Tags, blanks and line ends of a skill without description (97 with, its documentation says)."""
-OPENCLAW_DESCRIPTION = 32
-"""Tags, blanks and line end of a description."""
+OPENCLAW_DESCRIPTION = 32  # tags, blanks and line end of a description
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +89,7 @@ class Listing:
 
 
 def list_in(host: str, skills: Sequence[ListedSkill], window: int | None) -> Listing:
-    """Work out what one of `HOSTS` would show of skills in order of precedence, then by name.
-
-    The context window is in tokens, None if unknown.
-    """
+    """Work out what one of `HOSTS` shows of skills by precedence, in a window of tokens or None."""
     rule = HOSTS[host]
     fates: dict[Fate, list[str]] = {fate: [] for fate in FATES}
     offered = []
@@ -140,9 +134,7 @@ def _fit_names_first(skills: Sequence[ListedSkill], _: Unit, limit: int) -> tupl
 def _fit_xml(skills: Sequence[ListedSkill], _: Unit, limit: int) -> tuple[int, _Kept]:
     """List the first 150 as XML; if too long, cut all descriptions alike, then the last skills."""
     texts = [skill.description for skill in skills]
-    bare = [
-        OPENCLAW_ENTRY + _xml_length(skill.name) + _xml_length(skill.short_path) for skill in skills
-    ]
+    bare = [OPENCLAW_ENTRY + _xml_length(one.name) + _xml_length(one.short_path) for one in skills]
     described = [OPENCLAW_DESCRIPTION + _xml_length(text) for text in texts]
     needed = OPENCLAW_FRAME + sum(bare) + sum(described)
     shown = min(OPENCLAW_SKILLS, len(texts))
@@ -152,19 +144,20 @@ def _fit_xml(skills: Sequence[ListedSkill], _: Unit, limit: int) -> tuple[int, _
         room = limit - OPENCLAW_FRAME - OPENCLAW_NOTE
         while sum(bare[:shown]) > room:
             shown -= 1
-        least, most = OPENCLAW_SHORT
-
-        def length_at(chars: int) -> int:
-            cut = (
-                text if len(text) <= chars else text[: chars - 3].rstrip() + "..."
-                for text in texts[:shown]
-            )
-            return sum(OPENCLAW_DESCRIPTION + _xml_length(text) for text in cut)
-
-        lengths = range(least, most + 1)
-        chars = least + bisect_right(lengths, room - sum(bare[:shown]), key=length_at) - 1
-        kept = [min(len(text), chars) if chars >= least else 0 for text in texts[:shown]]
+        kept = _cut_alike(texts[:shown], room - sum(bare[:shown]))
     return needed, [*kept, *[None] * (len(texts) - shown)]
+
+
+def _cut_alike(texts: Sequence[str], room: int) -> _Kept:
+    """Cut XML descriptions to the greatest length for which there is room, or leave them out."""
+    least, most = OPENCLAW_SHORT
+
+    def length_at(chars: int) -> int:
+        cut = (text if len(text) <= chars else text[: chars - 3].rstrip() + "..." for text in texts)
+        return sum(OPENCLAW_DESCRIPTION + _xml_length(text) for text in cut)
+
+    chars = least + bisect_right(range(least, most + 1), room, key=length_at) - 1
+    return [min(len(text), chars) if chars >= least else 0 for text in texts]
 
 
 def _xml_length(text: str) -> int:

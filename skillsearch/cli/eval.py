@@ -148,9 +148,8 @@ def _check(asked: options.Asked) -> None:
 
 def _load(asked: options.Asked) -> tuple[tuple[SystemSpec, ...], tuple[Job, ...]]:
     from skillsearch.evaluation.collection import save_collection
-    from skillsearch.evaluation.jobs import EXAMPLE, load_jobs, make_own_job
+    from skillsearch.evaluation.jobs import EXAMPLE, load_jobs, make_own_job, parse_systems
     from skillsearch.evaluation.own_skills import KINDS
-    from skillsearch.evaluation.systems import parse_systems
 
     how = {"foreign": asked.foreign, "split": asked.split}
     settings = load_settings()

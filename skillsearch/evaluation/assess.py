@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 from statistics import fmean
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.collection import languages_of, query_languages
@@ -20,7 +21,6 @@ from skillsearch.evaluation.runs import answerable_qrels, measure
 from skillsearch.evaluation.types import (
     Abstention,
     Collection,
-    JudgedQuery,
     OperatingPoint,
     PerQuery,
     Qrels,
@@ -32,28 +32,18 @@ from skillsearch.evaluation.types import (
     SystemReport,
 )
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
 FEW = 10
 """Systems are compared on the queries of a language from this number on; below, chance decides."""
-UNKNOWN = "unknown"
-"""Name of the queries of an unknown language."""
+UNKNOWN = "unknown"  # name of the queries of an unknown language
 SAME, CROSS = "same language", "cross-language"
-DEPTH = 5
-"""Hits of an answer: no threshold keeps a relevant document below them."""
-BINS = 10
-"""Bins of the calibration error."""
-SHARES = (0.9, 0.95)
-"""Shares of the answerable queries to keep by a threshold."""
+DEPTH = 5  # hits of an answer: no threshold keeps a relevant document below them
+BINS = 10  # bins of the calibration error
+SHARES = (0.9, 0.95)  # shares of the answerable queries to keep by a threshold
 
-_SHOWN = 3
-"""Documents shown of an answer."""
-_BODY_CHARS = 2_000
-"""Of a body, read to tell the language of a document."""
+_SHOWN = 3  # documents shown of an answer
+_BODY_CHARS = 2_000  # of a body, read to tell the language of a document
 _GRID = tuple(step / 50 for step in range(51))
-_NONE = -math.inf
-"""The score of a missing hit: below every threshold."""
+_NONE = -math.inf  # the score of a missing hit: below every threshold
 
 
 def assess(
@@ -65,11 +55,10 @@ def assess(
 ) -> Report:
     """Measure systems on a collection and compare them with the first of them.
 
-    At most so many `examples` of the worst and of the best queries of a system are shown. The
-    `notes` follow the collection's.
+    At most so many of their worst and best queries are shown; `notes` follow the collection's.
     """
-    queries = [query.query_id for query in collection.queries]
-    qrels = answerable_qrels({key: collection.qrels.get(key, {}) for key in queries})
+    ids = [query.query_id for query in collection.queries]
+    qrels = answerable_qrels({query_id: collection.qrels.get(query_id, {}) for query_id in ids})
     if not qrels:
         raise EvaluationError(
             f"No query of the collection {collection.name!r} has a relevant document, so there "
@@ -78,90 +67,82 @@ def assess(
     values: dict[str, dict[str, dict[str, float]]] = {}
     asked: dict[str, set[str]] = {}
     for system in systems:
-        name = system.name
-        if name in values:
-            raise EvaluationError(
-                f"Two systems are named {name!r}; name each apart, such as --system {name}2=..."
-            )
+        if (name := system.name) in values:
+            cure = f"name each apart, such as --system {name}2=..."
+            raise EvaluationError(f"Two systems are named {name!r}; {cure}")
         values[name] = measure(qrels, system.answers)
         for source, answers in system.unanswerable.items():
             asked.setdefault(source, set()).update(answers)
-    reports = []
-    for system in systems:
-        own = values[system.name]
-        found = _examples(collection, qrels, system, values)
-        worst, best = (tuple(one[:examples]) for one in found)
-        reports.append(
-            SystemReport(
-                name=system.name,
-                settings=system.settings,
-                means={name: fmean(of.values()) for name, of in own.items()},
-                intervals={name: interval(list(of.values())) for name, of in own.items()},
-                per_query=own,
-                worst=worst,
-                best=best,
-                abstention=assess_abstention(system, qrels),
-                milliseconds=system.milliseconds,
-            )
-        )
     return Report(
         collection=collection.name,
         documents=len(collection.documents),
         queries=len(qrels),
         unanswerable={source: len(queries) for source, queries in asked.items() if queries},
-        systems=tuple(reports),
+        systems=tuple(_report(collection, qrels, one, values, examples) for one in systems),
         comparisons=compare(list(values.items())),
         notes=(*collection.notes, *notes),
     )
 
 
-def _examples(
+def _report(
     collection: Collection,
     qrels: Qrels,
     system: SystemAnswers,
     values: Mapping[str, Mapping[str, PerQuery]],
-) -> tuple[list[QueryExample], list[QueryExample]]:
-    """Return all queries, lowest first, and those above the worst other or 0, furthest first."""
-    own = values[system.name][MAIN_MEASURE]
+    examples: int,
+) -> SystemReport:
+    """Report on a system; its best queries are furthest above the worst other system, or 0."""
+    own = values[system.name]
     others = [of[MAIN_MEASURE] for name, of in values.items() if name != system.name]
     names = {document.doc_id: document.name for document in collection.documents}
-    gains = {}
-    examples = {}
-    for query, text in ((one.query_id, one.text) for one in collection.queries):
-        if query in qrels:
-            gains[query] = own[query] - min((other[query] for other in others), default=0.0)
-            relevant = tuple(document for document, grade in qrels[query].items() if grade > 0)
-            top = tuple(
-                RankedDocument(document, names.get(document, document), score, document in relevant)
-                for document, score in system.answers.get(query, ())[:_SHOWN]
-            )
-            examples[query] = QueryExample(query, text, own[query], relevant, top)
+    texts = {query.query_id: query.text for query in collection.queries}
+    shown, gains = {}, {}
+    for query, grades in qrels.items():
+        value = own[MAIN_MEASURE][query]
+        gains[query] = value - min((other[query] for other in others), default=0.0)
+        relevant = tuple(document for document, grade in grades.items() if grade > 0)
+        top = tuple(
+            RankedDocument(document, names.get(document, document), score, document in relevant)
+            for document, score in system.answers.get(query, ())[:_SHOWN]
+        )
+        shown[query] = QueryExample(query, texts[query], value, relevant, top)
     best = sorted((one for one in gains if gains[one] > TIE), key=lambda one: -gains[one])
-    return sorted(examples.values(), key=lambda one: one.value), [examples[one] for one in best]
+    return SystemReport(
+        name=system.name,
+        settings=system.settings,
+        means={name: fmean(of.values()) for name, of in own.items()},
+        intervals={name: interval(list(of.values())) for name, of in own.items()},
+        per_query=own,
+        worst=tuple(sorted(shown.values(), key=lambda one: one.value)[:examples]),
+        best=tuple(shown[one] for one in best[:examples]),
+        abstention=assess_abstention(system, qrels),
+        milliseconds=system.milliseconds,
+    )
 
 
-def assess_part(
+def _assess_parts(
     collection: Collection,
     systems: Sequence[SystemAnswers],
-    part: str,
-    queries: Sequence[JudgedQuery],
+    part_of: Mapping[str, str],
+    parts: Iterable[str],
     *,
     examples: int = 5,
-) -> Report:
-    """Measure systems on some queries of a collection, called `part`, without its notes."""
-    name = f"{collection.name}: {part}"
-    chosen = replace(collection, name=name, queries=tuple(queries), notes=())
-    return assess(chosen, systems, examples=examples)
+) -> dict[str, Report]:
+    """Measure systems on each part of the queries, which are given by id, without the notes."""
+    reports = {}
+    for part in parts:
+        queries = tuple(one for one in collection.queries if part_of.get(one.query_id) == part)
+        name = part or UNKNOWN
+        chosen = replace(collection, name=f"{collection.name}: {name}", queries=queries, notes=())
+        reports[name] = assess(chosen, systems, examples=examples)
+    return reports
 
 
 def assess_kinds(collection: Collection, systems: Sequence[SystemAnswers]) -> dict[str, Report]:
     """Return a report for each kind of query, in their order; none if all are of one kind."""
-    asked: dict[str, list[JudgedQuery]] = {}
-    for query in collection.queries:
-        asked.setdefault(query.kind, []).append(query)
-    if len(asked) < 2:
-        return {}
-    return {kind: assess_part(collection, systems, kind, of) for kind, of in asked.items()}
+    kinds = {query.query_id: query.kind for query in collection.queries}
+    names = dict.fromkeys(kinds.values())
+    return _assess_parts(collection, systems, kinds, names) if len(names) > 1 else {}
 
 
 def with_languages(
@@ -180,18 +161,15 @@ def with_languages(
     # Unanswerable queries are not divided by language.
     plain = [replace(system, unanswerable={}) for system in systems]
 
-    def measure(group: Mapping[str, str], name: str) -> Report:
-        queries = [query for query in collection.queries if group.get(query.query_id) == name]
-        found = assess_part(collection, plain, name or UNKNOWN, queries, examples=0)
-        return found if len(queries) >= FEW else replace(found, comparisons=())
+    def measured(group: Mapping[str, str], names: Iterable[str]) -> dict[str, Report]:
+        parts = _assess_parts(collection, plain, group, names, examples=0)
+        few = {name: replace(of, comparisons=()) for name, of in parts.items() if of.queries < FEW}
+        return parts | few
 
     counts = Counter(asked.values())
     names = sorted(counts, key=lambda name: (not name, -counts[name], name))
-    return replace(
-        report,
-        languages={name or UNKNOWN: measure(asked, name) for name in names},
-        crossing={name: measure(pairs, name) for name in (SAME, CROSS) if name in pairs.values()},
-    )
+    crossing = [name for name in (SAME, CROSS) if name in pairs.values()]
+    return replace(report, languages=measured(asked, names), crossing=measured(pairs, crossing))
 
 
 def _pairs(collection: Collection, qrels: Qrels, asked: Mapping[str, str]) -> dict[str, str]:
@@ -246,10 +224,7 @@ def assess_abstention(system: SystemAnswers, qrels: Qrels) -> Abstention:
         keeping={share: seen.point(kept[count - 1]) for share, count in needed.items()},
         calibration_error=errors,
         reliability=reliability,
-        top_scores={
-            source: tuple(np.where(scores == _NONE, 0.0, scores).tolist())
-            for source, scores in tops.items()
-        },
+        top_scores={of: tuple(np.where(at == _NONE, 0.0, at).tolist()) for of, at in tops.items()},
     )
 
 
@@ -292,10 +267,7 @@ class _Observed(NamedTuple):
         answered = self.top >= threshold
         total = int(answered.sum()) + int((self.pooled >= threshold).sum())
         kept = self.kept_up_to >= threshold
-        false = {
-            source: float((scores >= threshold).mean())
-            for source, scores in self.unanswerable.items()
-        }
+        false = {of: float((top >= threshold).mean()) for of, top in self.unanswerable.items()}
         precision = int((answered & self.is_right).sum()) / total if total else None
         share = float(kept.mean()) if len(kept) else 0.0
         return OperatingPoint(float(threshold), share, false, precision)
@@ -323,10 +295,7 @@ class _Observed(NamedTuple):
 
 
 def auroc(answerable: ArrayLike, unanswerable: ArrayLike) -> float:
-    """Return the chance that an answerable query scores above an unanswerable one.
-
-    The area under the ROC curve, as the statistic of Mann and Whitney: ties count half.
-    """
+    """Return how often an answerable query scores above another (Mann and Whitney), ties half."""
     upper, lower = np.asarray(answerable), np.sort(np.asarray(unanswerable, dtype=np.float64))
     below = np.searchsorted(lower, upper, side="left").sum()
     not_above = np.searchsorted(lower, upper, side="right").sum()

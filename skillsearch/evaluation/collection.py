@@ -1,7 +1,4 @@
-"""A folder ⇄ a judged collection: JSON lines and tab-separated judgments, in BEIR's form or ours.
-
-A file with an error is refused, with the line and the cure.
-"""
+"""A folder ⇄ a judged collection: JSON lines and tab-separated judgments, as in BEIR or as here."""
 
 from __future__ import annotations
 
@@ -28,6 +25,7 @@ _Ids: TypeAlias = tuple[AbstractSet[str], AbstractSet[str]]
 """Ids of all queries and of all documents."""
 _QRELS = ("query-id", "corpus-id", "score")
 _IGNORE = _QRELS[:2]
+_OPTIONAL = "negatives.jsonl"
 _KEYS = {"doc_id": "_id", "query_id": "_id", "language": "lang"}
 _FORM = (
     'A collection is a folder with corpus.jsonl ({"_id": …, "name": …, "description": …} a line), '
@@ -40,8 +38,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _GRADE = re.compile("[+-]?[0-9]{1,4}")
 """Up to 9999: trec_eval counts documents by grade, in an array as long as the highest."""
 _TAG = re.compile(r"([a-z]{2,3})(?:[-_].*)?", re.IGNORECASE | re.DOTALL)
-_LEAST_SHARE = 0.02
-"""A language that no tag names is believed from this share of the texts on."""
+_LEAST_SHARE = 0.02  # a language that no tag names is believed from this share of the texts on
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +84,12 @@ def load_collection(folder: Path, split: str = "test") -> Collection:
 
 
 def _load(folder: Path, split: str) -> Collection:
-    """Load a collection; raise OSError if a file cannot be read."""
     if not folder.is_dir():
         raise EvaluationError(f"{folder} is not a folder. {_FORM}")
     places: dict[str, str] = {}
     documents = _read(folder / "corpus.jsonl", _document, {})
     queries = _read(folder / "queries.jsonl", _query, places)
-    path = folder / "negatives.jsonl"
-    negatives = _read(path, _query, places) if path.exists() else {}
+    negatives = _read(folder / _OPTIONAL, _query, places)
     ids = queries.keys(), documents.keys()
     path = _qrels_path(folder, split)
     qrels = _judgments(path, ids)
@@ -112,12 +107,13 @@ def _load(folder: Path, split: str) -> Collection:
         has, is_ = ("has", "is") if len(unjudged) == 1 else ("have", "are")
         of_all = f"{len(unjudged):,} of {len(queries):,} queries"
         notes = (f"{of_all} {has} no relevant document and {is_} not measured",)
+    asked = {key: query for key, query in queries.items() if key in judged}
     return Collection(
         name=folder.resolve().name,
         documents=tuple(documents.values()),
-        queries=tuple(query for query in queries.values() if query.query_id in judged),
-        qrels={query_id: qrels[query_id] for query_id in queries if query_id in judged},
-        ignored={key: frozenset(found) for key, found in ignored.items() if key in judged},
+        queries=tuple(asked.values()),
+        qrels={key: qrels[key] for key in asked},
+        ignored={key: frozenset(ignored[key]) for key in filter(asked.__contains__, ignored)},
         negatives=tuple(negatives.values()),
         notes=notes,
         unjudged=unjudged,
@@ -127,6 +123,8 @@ def _load(folder: Path, split: str) -> Collection:
 def _read(path: Path, build: Callable[[str, _Record], _T], places: dict[str, str]) -> dict[str, _T]:
     """Read JSON lines by their ids, and add the place of each to `places`."""
     found: dict[str, _T] = {}
+    if path.name == _OPTIONAL and not path.exists():
+        return found
     for number, text in numbered_lines(path, _FORM):
         try:
             values = json.loads(text)
@@ -142,7 +140,7 @@ def _read(path: Path, build: Callable[[str, _Record], _T], places: dict[str, str
             raise record.error("_id", f"{places[key]} has it too; rename or remove one")
         places[key] = f"{path.name}:{number}"
         found[key] = build(key, record)
-    if not found and path.name != "negatives.jsonl":
+    if not found and path.name != _OPTIONAL:
         raise EvaluationError(f"{path} is empty. {_FORM}")
     return found
 
@@ -217,7 +215,7 @@ def save_collection(collection: Collection, folder: Path) -> None:
     content = {
         "corpus.jsonl": _json_lines(collection.documents),
         "queries.jsonl": _json_lines(collection.queries),
-        "negatives.jsonl": _json_lines(collection.negatives),
+        _OPTIONAL: _json_lines(collection.negatives),
         "qrels.tsv": ["\t".join(map(str, row)) for row in (_QRELS, *graded) if graded],
         "ignore.tsv": ["\t".join(row) for row in (_IGNORE, *ignored) if ignored],
     }
@@ -274,17 +272,11 @@ def pool_collections(collections: Sequence[Collection]) -> tuple[Collection, ...
             places[doc_id] = held.get(texts, (doc_id,))
         held |= new
     asked = f"Asked among the {len(documents):,} documents of {len(collections):,} collections"
-    return tuple(
-        _pooled(one, tuple(documents), places, f"{asked} together.") for one in collections
-    )
+    pooled = (_pooled(one, places, f"{asked} together.") for one in collections)
+    return tuple(replace(one, documents=tuple(documents), pool="pool") for one in pooled)
 
 
-def _pooled(
-    collection: Collection,
-    documents: tuple[JudgedDocument, ...],
-    places: Mapping[str, Sequence[str]],
-    note: str,
-) -> Collection:
+def _pooled(collection: Collection, places: Mapping[str, Sequence[str]], note: str) -> Collection:
     if collection.negatives:
         left = f"Its {len(collection.negatives):,} negatives were not asked"
         note += f" {left}: another collection may answer them."
@@ -300,15 +292,13 @@ def _pooled(
         for key, ids in collection.ignored.items()
     }
     notes = (*collection.notes, note)
-    pooled = replace(collection, documents=documents, qrels=qrels, ignored=ignored)
-    return replace(pooled, negatives=(), notes=notes, pool="pool")
+    return replace(collection, qrels=qrels, ignored=ignored, negatives=(), notes=notes)
 
 
 def copies(documents: Iterable[JudgedDocument]) -> dict[str, tuple[str, ...]]:
     """Return the ids of all copies of each document, itself among them.
 
-    Copies have the same name, and the same body or description, but for case and blanks. They
-    share one tuple.
+    Copies have the same name, and the same body or description, but for case and blanks.
     """
     groups: dict[str, list[str]] = {}
     firsts: dict[tuple[str, str, str], str] = {}
@@ -327,10 +317,7 @@ def copies(documents: Iterable[JudgedDocument]) -> dict[str, tuple[str, ...]]:
 
 
 def query_languages(queries: Iterable[JudgedQuery]) -> dict[str, str]:
-    """Return a language code such as ``zh`` for each query id; empty if unknown.
-
-    A tag decides, else the text. A language that only a few texts suggest is taken for misread.
-    """
+    """Return a language such as ``zh`` for each query id, by tag or else text; empty if unknown."""
     return languages_of({query.query_id: (query.language, query.text) for query in queries})
 
 

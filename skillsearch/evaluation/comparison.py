@@ -7,47 +7,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from skillsearch.evaluation.types import Comparison, PerQuery
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-RESAMPLES = 2_000
-"""Bootstrap samples behind an interval."""
-FLIPS = 10_000
-"""Random sign flips behind a p-value."""
-EXACT_UP_TO = 12
-"""Differing queries up to which all sign flips are counted instead."""
-TIE = 1e-9
-"""A smaller difference is rounding."""
-NOT_COMPARED = frozenset({"Judged@10"})
-"""Measures for which more is not better."""
+RESAMPLES = 2_000  # bootstrap samples behind an interval
+FLIPS = 10_000  # random sign flips behind a p-value
+EXACT_UP_TO = 12  # differing queries up to which all sign flips are counted instead
+TIE = 1e-9  # a smaller difference is rounding
+NOT_COMPARED = frozenset({"Judged@10"})  # measures for which more is not better
 
 _TAILS = (0.025, 0.975)
-_BLOCK = 1 << 18
-"""Random numbers held at a time."""
-_ROUNDING = 1e-12
-"""Sums of the same size differ by up to this share of their terms."""
+_BLOCK = 1 << 18  # random numbers held at a time
+_ROUNDING = 1e-12  # sums of the same size differ by up to this share of their terms
 
 
 def interval(values: ArrayLike, *, seed: int = 0, block: int = _BLOCK) -> tuple[float, float]:
-    """Return the 95 % interval of the mean of some values by percentile bootstrap (Efron 1979).
-
-    So many random numbers are held at a time.
-    """
+    """Return the 95 % interval of a mean by percentile bootstrap (Efron 1979), block by block."""
     sample = np.asarray(values, dtype=np.float64)
     if sample.min() == sample.max():
         return float(sample[0]), float(sample[0])
     size = len(sample)
     rng = np.random.default_rng(seed)
-    means = [
-        sample[rng.integers(size, size=(rows, size))].mean(axis=1)
-        for rows in _blocks(RESAMPLES, size, block)
-    ]
+    blocks = _blocks(RESAMPLES, size, block)
+    means = [sample[rng.integers(size, size=(rows, size))].mean(axis=1) for rows in blocks]
     low, high = np.quantile(np.concatenate(means), _TAILS)
     return float(low), float(high)
 
@@ -66,18 +51,14 @@ def randomisation_test(differences: ArrayLike, *, seed: int = 0) -> float:
         flips = (np.arange(1 << size)[:, np.newaxis] >> np.arange(size)) & 1
         return _as_far(values, flips) / len(flips)
     rng = np.random.default_rng(seed)
-    beyond = sum(
-        _as_far(values, rng.integers(2, size=(rows, size), dtype=np.int8))
-        for rows in _blocks(FLIPS, size, _BLOCK)
-    )
+    blocks = _blocks(FLIPS, size, _BLOCK)
+    flipped = (rng.integers(2, size=(rows, size), dtype=np.int8) for rows in blocks)
+    beyond = sum(_as_far(values, flips) for flips in flipped)
     return (beyond + 1) / (FLIPS + 1)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Correct p-values for their number, by Holm's step-down method (1979), in the order given.
-
-    Comparing each with alpha keeps the chance of any false finding at alpha.
-    """
+    """Correct p-values for their number by Holm's step-down method (1979), in the order given."""
     values = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(values, kind="stable")
     steps = values[order] * np.arange(len(values), 0, -1)

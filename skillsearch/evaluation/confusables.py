@@ -15,15 +15,15 @@ from skillsearch.text.tokenizer import terms as default_terms
 
 MAX_EXAMPLES = 3
 MAX_WORDS = 8
-LEAST_STOLEN = 2
-"""Queries that a skill steals from another before the two count as confusable."""
+LEAST_STOLEN = 2  # queries that a skill steals from another before the two count as confusable
 
 _COMMON_SHARE, _COMMON_LEAST = 0.1, 5
 """Words in more than a tenth of the documents, and in more than five, tell none apart."""
 _WORD = re.compile(r"\w+")
 
-Terms: TypeAlias = Callable[[str], list[str]]
-"""A text → the terms that are searched."""
+Terms: TypeAlias = Callable[[str], list[str]]  # a text → the terms that are searched
+_Stolen: TypeAlias = list[tuple[str, float | None]]
+"""Texts of queries, with the lead of the winner if the loser was found."""
 Place: TypeAlias = Literal["description", "body", "nowhere"]
 
 
@@ -45,13 +45,8 @@ class ConfusingWord:
 class Confusion:
     """A document, the winner, that comes first for queries of another one, the loser.
 
-    Attributes:
-        share: Of all queries for which the loser is right.
-        lead: Mean of the winner's score minus the loser's; None if the loser is in no answer.
-        unranked: Stolen queries whose answer lacks the loser.
-        words: Their words in the winner's name or description, those that the loser's lack first.
-        missing: Their words that the loser's name and description lack, words of its body first:
-            add these to the description.
+    `words` of these queries are in the winner's name or description, those that the loser's lack
+    first; `missing` ones are not in the loser's, words of its body first: add these to it.
     """
 
     loser: str
@@ -59,9 +54,9 @@ class Confusion:
     winner: str
     winner_name: str
     queries: int
-    share: float
-    lead: float | None
-    unranked: int
+    share: float  # of all queries for which the loser is right
+    lead: float | None  # mean of the winner's score minus the loser's, if that is in an answer
+    unranked: int  # stolen queries whose answer lacks the loser
     is_mutual: bool
     examples: tuple[str, ...]
     words: tuple[ConfusingWord, ...]
@@ -83,7 +78,7 @@ def confusables(
     """
     first = {doc_id: group[0] for doc_id, group in copies(collection.documents).items()}
     owned: Counter[str] = Counter()
-    thefts: dict[tuple[str, str], list[tuple[str, float | None]]] = defaultdict(list)
+    thefts: dict[tuple[str, str], _Stolen] = defaultdict(list)
     for query in collection.queries:
         grades = collection.qrels[query.query_id]
         right = {first[doc_id] for doc_id, grade in grades.items() if grade > 0}
@@ -114,8 +109,7 @@ class _Vocabulary:
         self.documents = {document.doc_id: document for document in documents}
         self.terms = terms
         self.metadata = {
-            document.doc_id: frozenset(terms(f"{document.name}\n{document.description}"))
-            for document in documents
+            one.doc_id: frozenset(terms(f"{one.name}\n{one.description}")) for one in documents
         }
         self.frequency = Counter(term for held in self.metadata.values() for term in held)
 
@@ -144,12 +138,7 @@ class _Vocabulary:
         return words
 
     def confusion(
-        self,
-        pair: tuple[str, str],
-        stolen: Sequence[tuple[str, float | None]],
-        owned: int,
-        *,
-        is_mutual: bool,
+        self, pair: tuple[str, str], stolen: _Stolen, owned: int, *, is_mutual: bool
     ) -> Confusion:
         """Sum up the queries, with their leads, that one document stole from another."""
         loser, winner = (self.documents[doc_id] for doc_id in pair)

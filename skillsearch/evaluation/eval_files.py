@@ -13,17 +13,17 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple, TypeAlias
 
 from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.errors import SkillSearchError
 from skillsearch.skills.frontmatter import load_yaml
+from skillsearch.text.tables import read_tables
 from skillsearch.types import Diagnostic, JsonValue
 
 MAX_FILE_BYTES = 1 << 20
-MAX_QUERIES = 2_000
-"""Of one skill."""
+MAX_QUERIES = 2_000  # of one skill
 
 Kind: TypeAlias = Literal["trigger", "task"]
 """``trigger``: about which skill is chosen; ``task``: about the work that it then does."""
@@ -50,48 +50,11 @@ _PROBLEMS = {
     "eval-skill-unknown": "Queries left out: {}; the skill that they name is missing.",
 }
 
-# Keys, and words in their values, are compared without case and punctuation.
-_TEXT_KEYS = (
-    "query prompt question request userrequest userprompt userinput usermessage utterance input"
-).split()
-_TEXT_KEYS_IF_JUDGED = ["text", "phrase", "message", "user"]
-"""Too common to be a query unless something beside or above them judges it."""
-_FLAG_KEYS = (
-    "shouldtrigger shouldactivate shouldfire shouldload"
-    " expecttrigger expectactivation expectedtrigger expectedactivation"
-).split()
-_RIGHT_KEYS = (
-    "expectedskill expectedskills expectedprimaryskill expectedowner expectedwinner expectedroute"
-    " shouldtrigger expect expected"
-).split()
-_JUDGING_KEYS = frozenset({*_FLAG_KEYS, *_RIGHT_KEYS})
-_OUTPUT_TOO = frozenset({"expect", "expected"})
-"""In some files the name of a skill, in others the output of the agent."""
-_OWNER_KEYS = ["skill", "skillname"]
-_KIND_KEYS = "type kind class category prompttype polarity label".split()
-_NO_CASES = frozenset(
-    """
-    assertions expectations turns messages conversation history steps results runs outputs
-    metadata config settings
-    """.split()
-)
-"""Keys below which texts are not queries."""
-_YES = frozenset(
-    """
-    positive positives positivecases shouldtrigger shouldactivate musttrigger mustactivate should
-    triggerpositive positivetrigger positivetriggers triggerphrases activate
-    """.split()
-)
-_NO = frozenset(
-    """
-    negative negatives negativecases shouldnottrigger shouldnotactivate mustnottrigger
-    mustnotactivate shouldnot triggernegative negativetrigger negativetriggers antitrigger
-    antitriggers nontrigger notrigger nearmiss nearmisses negativecontrol skip
-    """.split()
-)
-_UNCLEAR = frozenset({"trigger", "edgecase", "edge", "boundary", "ambiguous"})
-"""About the choice of a skill, without saying which choice is right."""
-_NOBODY = frozenset({"", "none", "null", "nobody"})
+WORDS = read_tables(Path(__file__).with_name("words.txt"))
+_KEYS = WORDS["keys of eval files"]
+_JUDGING_KEYS = frozenset(_KEYS["flag"] + _KEYS["right"])
+_YES, _NO, _UNCLEAR, _NONE = map(frozenset, WORDS["values in eval files"].values())
+_NOBODY = _NO | _NONE | {""}
 
 
 class EvalQuery(NamedTuple):
@@ -106,19 +69,8 @@ class EvalQuery(NamedTuple):
     skills: tuple[str, ...]
 
 
-class Evals(NamedTuple):
-    """Contents of the eval files of one skill: queries for skills, and queries not for them."""
-
-    positives: tuple[EvalQuery, ...]
-    not_for: tuple[EvalQuery, ...]
-    diagnostics: tuple[Diagnostic, ...]
-
-
 def is_eval_file(relative_path: str) -> bool:
-    """Return whether a path below a skill folder is like ``evals/a.json``, ``trigger-evals.yaml``.
-
-    Not what evals read and write (``evals/files/``, ``benchmark.json``).
-    """
+    """Return whether a path is like ``evals/a.json`` or ``trigger-evals.yaml``, not their data."""
     path = PurePosixPath(relative_path.lower())
     folders = path.parent.parts
     is_data = _DATA_FOLDERS.intersection(folders) or _DATA_STEM.fullmatch(path.stem)
@@ -129,12 +81,12 @@ def is_eval_file(relative_path: str) -> bool:
 
 def read_eval_files(
     files: Iterable[tuple[str, bytes]], skill_name: str, *, known: AbstractSet[str] = frozenset()
-) -> Evals:
+) -> tuple[list[EvalQuery], list[Diagnostic]]:
     """Read the eval files of one skill; what cannot be read is a diagnostic, never an error.
 
     A query is for that skill unless its file says otherwise; `known` are the folded names of all.
     """
-    queries: dict[bool, list[EvalQuery]] = {True: [], False: []}
+    queries: list[EvalQuery] = []
     diagnostics: list[Diagnostic] = []
     for file, data in files:
         values, problem = _load(file, data)
@@ -142,7 +94,7 @@ def read_eval_files(
         problems: Counter[str] = Counter()
         for case in eval_queries(values, skill_name, known):
             code = ""
-            if sum(map(len, queries.values())) >= MAX_QUERIES:
+            if len(queries) >= MAX_QUERIES:
                 code = "eval-too-many"
             elif len(case.text) > MAX_QUERY_CHARS:
                 code = "eval-query-too-long"
@@ -152,15 +104,14 @@ def read_eval_files(
                 code = "eval-skill-unknown"
             else:
                 # Half a surrogate pair is valid JSON, but not valid text.
-                text = case.text.encode("utf-8", "replace").decode()
-                queries[case.is_wanted].append(case._replace(text=text))
+                queries.append(case._replace(text=case.text.encode("utf-8", "replace").decode()))
             problems[code] += 1
         if not problems and not problem:
             problems["eval-empty"] = 1
         del problems[""]
         for code, count in problems.items():
             diagnostics.append(Diagnostic(code, "note", _PROBLEMS[code].format(count), file))
-    return Evals(tuple(queries[True]), tuple(queries[False]), tuple(diagnostics))
+    return queries, diagnostics
 
 
 def _load(file: str, data: bytes) -> tuple[JsonValue, Diagnostic | None]:
@@ -202,107 +153,100 @@ def _load_lines(file: str, text: str) -> tuple[list[JsonValue], Diagnostic | Non
     return values, Diagnostic("eval-unreadable", "warning", message, file, broken[0])
 
 
-def eval_queries(
-    values: JsonValue, skill_name: str, known: AbstractSet[str]
-) -> Iterator[EvalQuery]:
-    """Yield the cases in an eval file, each judged by what stands in and above it.
-
-    Nothing is found below 12 levels. The skill that the file lies in need not be known.
-    """
-    own = skill_name.casefold()
-    yield from _Finder(known | {own}).cases(values, own, None, 0)
+def eval_queries(values: JsonValue, name: str, known: AbstractSet[str]) -> Iterator[EvalQuery]:
+    """Return the cases in an eval file of a skill, known or not, down to 12 levels."""
+    return _Place(known | {name.casefold()}, name.casefold()).cases(values)
 
 
-class _Finder(NamedTuple):
+class _Place(NamedTuple):
+    """A place in an eval file, with the known skills and what is said above it."""
+
     known: AbstractSet[str]
+    owner: str
+    is_wanted: bool | None = None
+    depth: int = 0
 
-    def resolve(self, name: str) -> str | None:
+    def cases(self, value: JsonValue) -> Iterator[EvalQuery]:
+        """Yield the cases in a value here."""
+        below = self._replace(depth=self.depth + 1)
+        if self.depth > _MAX_DEPTH:
+            return
+        if isinstance(value, dict):
+            yield from self._cases_of(value)
+        for item in value if isinstance(value, list) else ():
+            if self.is_wanted is not None and isinstance(item, str) and item.strip():
+                yield self._query(item.strip(), {})
+            yield from below.cases(item)
+
+    def _cases_of(self, record: Mapping[str, JsonValue]) -> Iterator[EvalQuery]:
+        fields = {_fold(key): inner for key, inner in record.items()}
+        named = _first_text(fields, _KEYS["owner"])
+        # A file may lag behind the name of its skill; a single case means what it names.
+        owner = self._resolve(named) or (named if named and self.depth else self.owner)
+        place = self._replace(owner=owner)
+        is_judged = self.is_wanted is not None or not fields.keys().isdisjoint(_JUDGING_KEYS)
+        if text := _first_text(fields, _KEYS["text"] + _KEYS["text-if-judged"] * is_judged):
+            yield place._query(text, fields)
+            return
+        below = place._replace(depth=self.depth + 1)
+        for key, inner in record.items():
+            yield from below._cases_below(key, inner)
+
+    def _cases_below(self, key: str, value: JsonValue) -> Iterator[EvalQuery]:
+        """Yield the cases below a key, which may judge them or name their skill."""
+        word = _fold(key)
+        if word in _KEYS["no-cases"]:
+            return
+        if word == "skills" and isinstance(value, dict):
+            for name, inner in value.items():
+                yield from self._replace(owner=name).cases(inner)
+        elif word in _YES | _NO:
+            yield from self._replace(is_wanted=word in _YES).cases(value)
+        else:
+            named = self._resolve(key) if isinstance(value, dict) else None
+            yield from self._replace(owner=named or self.owner).cases(value)
+
+    def _resolve(self, name: str) -> str | None:
         """Return the known skill that a file names, maybe as ``plugin:name`` or by its path."""
         plain = name.strip().casefold().removesuffix("/skill.md").lstrip("/$")
         meant = (name.casefold(), plain, re.split("[:/]", plain)[-1])
         return next(filter(self.known.__contains__, meant), None)
 
-    def query(
-        self, text: str, fields: Mapping[str, JsonValue], owner: str, is_wanted: bool | None
-    ) -> EvalQuery:
-        is_wanted, skills, kind = _judge(fields, owner, is_wanted)
-        resolved = dict.fromkeys(filter(None, map(self.resolve, skills)))
+    def _query(self, text: str, fields: Mapping[str, JsonValue]) -> EvalQuery:
+        is_wanted, skills, kind = self._judge(fields)
+        resolved = dict.fromkeys(filter(None, map(self._resolve, skills)))
         return EvalQuery(text, kind, is_wanted, tuple(resolved))
 
-    def cases(
-        self, value: JsonValue, owner: str, is_wanted: bool | None, depth: int
-    ) -> Iterator[EvalQuery]:
-        """Yield the cases in a value, given what is said above it."""
-        if depth > _MAX_DEPTH:
-            return
-        if isinstance(value, list):
-            for item in value:
-                if is_wanted is not None and isinstance(item, str) and item.strip():
-                    yield self.query(item.strip(), {}, owner, is_wanted)
-                yield from self.cases(item, owner, is_wanted, depth + 1)
-        elif isinstance(value, dict):
-            fields = {_fold(key): inner for key, inner in value.items()}
-            named = _first_text(fields, _OWNER_KEYS)
-            # A file may lag behind the name of its skill; a single case means what it names.
-            owner = self.resolve(named) or (named if named and depth else owner)
-            is_judged = is_wanted is not None or not fields.keys().isdisjoint(_JUDGING_KEYS)
-            keys = [*_TEXT_KEYS, *(_TEXT_KEYS_IF_JUDGED if is_judged else ())]
-            if text := _first_text(fields, keys):
-                yield self.query(text, fields, owner, is_wanted)
-                return
-            for key, inner in value.items():
-                yield from self._cases_below(key, inner, owner, is_wanted, depth + 1)
-
-    def _cases_below(
-        self, key: str, value: JsonValue, owner: str, is_wanted: bool | None, depth: int
-    ) -> Iterator[EvalQuery]:
-        """Yield the cases below a key, which may judge them or name their skill."""
-        word = _fold(key)
-        if word in _NO_CASES:
-            return
-        if word == "skills" and isinstance(value, dict):
-            for name, inner in value.items():
-                yield from self.cases(inner, name, is_wanted, depth)
-            return
-        if word in _YES or word in _NO:
-            is_wanted = word in _YES
-        elif isinstance(value, dict):
-            owner = self.resolve(key) or owner
-        yield from self.cases(value, owner, is_wanted, depth)
-
-
-def _judge(
-    fields: Mapping[str, JsonValue], owner: str, is_wanted: bool | None
-) -> tuple[bool | None, Sequence[str], Kind]:
-    """Decide by the clearest sign: a flag, a skill, a kind, what stands above."""
-    named = (_named_skills(key, fields[key], owner) for key in _RIGHT_KEYS if key in fields)
-    right = next((names for names in named if names is not None), None)
-    for key in _FLAG_KEYS:
-        if isinstance(flag := fields.get(key), bool):
-            return flag, right or [owner], "trigger"
-    if right is not None:
-        return bool(right), right or [owner], "trigger"
-    words = {_fold(text) for key in _KIND_KEYS if isinstance(text := fields.get(key), str)}
-    if words & (_YES | _NO):
-        return not words & _NO, [owner], "trigger"
-    if is_wanted is not None or words & _UNCLEAR:
-        return is_wanted, [owner], "trigger"
-    return True, [owner], "task"
+    def _judge(self, fields: Mapping[str, JsonValue]) -> tuple[bool | None, Sequence[str], Kind]:
+        """Decide by the clearest sign: a flag, a skill, a kind, what stands above."""
+        own, keys = [self.owner], filter(fields.__contains__, _KEYS["right"])
+        named = (_named_skills(key, fields[key], self.owner) for key in keys)
+        right = next((names for names in named if names is not None), None)
+        for key in _KEYS["flag"]:
+            if isinstance(flag := fields.get(key), bool):
+                return flag, right or own, "trigger"
+        if right is not None:
+            return bool(right), right or own, "trigger"
+        words = {_fold(text) for key in _KEYS["kind"] if isinstance(text := fields.get(key), str)}
+        if words & (_YES | _NO):
+            return not words & _NO, own, "trigger"
+        if self.is_wanted is not None or words & _UNCLEAR:
+            return self.is_wanted, own, "trigger"
+        return True, own, "task"
 
 
 def _named_skills(key: str, value: JsonValue, owner: str) -> list[str] | None:
     """Return the skills that a field names, none for nobody; None if it means something else."""
     if isinstance(value, dict):
         value = next((value[part] for part in ("route", "skill", "name") if part in value), 0)
-    if value is None and key not in _FLAG_KEYS:
+    if value is None and key not in _KEYS["flag"]:
         return []
-    names = [value] if isinstance(value, str) else value
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+    names = value if isinstance(value, list) else [value]
+    if not all(isinstance(name, str) for name in names):
         return None
-    if key in _OUTPUT_TOO and any(len(name.split()) > 1 for name in names):
+    if key in _KEYS["output-too"] and max(map(len, map(str.split, names)), default=0) > 1:
         return None
-    meant = [(name, word) for name in names if (word := _fold(name)) not in _NO | _NOBODY]
-    return [owner if word in _YES else name for name, word in meant]
+    return [owner if word in _YES else one for one in names if (word := _fold(one)) not in _NOBODY]
 
 
 def _first_text(fields: Mapping[str, JsonValue], keys: Iterable[str]) -> str:

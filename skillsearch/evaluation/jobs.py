@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
-from itertools import count, islice
+from itertools import count
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from skillsearch.errors import QueryError
+from skillsearch.errors import EvaluationError, QueryError
 from skillsearch.evaluation.assess import assess, assess_kinds, with_languages
 from skillsearch.evaluation.collection import load_collection, pool_collections
 from skillsearch.evaluation.confusables import confusables
 from skillsearch.evaluation.judged_index import Embedders, JudgedIndex, use_skills, write_skills
+from skillsearch.evaluation.lines import shown
 from skillsearch.evaluation.own_skills import read_own_collection
 from skillsearch.evaluation.report import Outcome
 from skillsearch.evaluation.runs import read_run
@@ -28,21 +29,37 @@ from skillsearch.evaluation.types import (
     SystemAnswers,
     SystemSpec,
 )
-from skillsearch.index.search.calibration_file import default_calibration, load_calibration
-from skillsearch.types import Diagnostic, Languages, Progress
+from skillsearch.index.search.calibration_file import PACKAGED, load_calibration
+from skillsearch.text.safe_text import one_line
+from skillsearch.types import LANGUAGES, SYSTEMS, Diagnostic, Languages, Progress, System
+
+DEFAULT_SYSTEMS: tuple[System, ...] = ("hybrid", "bm25", "dense")
+"""Systems compared by default; the first is the baseline."""
 
 EXAMPLE = Path(__file__).with_name("example")
 """The packaged collection: the example skills, and queries in other words than theirs."""
 DEPTH = 50
 """Hits of a judged query, five times what measures use; twice as many take twice the time."""
-USUAL_DEPTH = 5
-"""Hits of any other query, of which only the first counts, and of a timed query."""
-MAX_TIMED = 100
-"""Judged queries that are timed."""
-MAX_FOREIGN = 200
-"""Queries taken from a foreign collection."""
+USUAL_DEPTH = 5  # hits of any other query, of which only the first counts, and of a timed query
+MAX_TIMED = 100  # judged queries that are timed
+MAX_FOREIGN = 200  # queries taken from a foreign collection
 FOREIGN, DROPPED_GOLD = "foreign", "dropped gold"
 """With `NEGATIVES`, where unanswerable queries come from."""
+
+_SETTINGS: Mapping[str, Sequence[str]] = {
+    "system": SYSTEMS,
+    "model": (),
+    "fields": ("full", "metadata"),
+    "languages": LANGUAGES,
+    "threshold": (),
+    "calibration": (),
+}
+"""Settings of a system, with the values that one has if these are only some words."""
+_MAX_NAME_CHARS = 80
+_EXAMPLES = (
+    "write hybrid, bm25, dense or rrf; NAME=key:value,... such as "
+    "lean=system:hybrid,fields:metadata; or NAME=@FILE for a TREC run file"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +68,7 @@ class Job:
 
     collection: Collection
     foreign: Sequence[tuple[str, Sequence[JudgedQuery]]] = ()
+    asked: Sequence[JudgedQuery] = ()  # for which its documents are indexed, if not its own
     roots: tuple[Path, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
 
@@ -62,6 +80,72 @@ class Answered(NamedTuple):
     notes: tuple[str, ...]
 
 
+def parse_systems(
+    texts: Sequence[str],
+    *,
+    model: str = "onnx",
+    fields: str = "full",
+    languages: Languages = "auto",
+) -> tuple[SystemSpec, ...]:
+    """Read the systems to compare, each with another name; without texts `DEFAULT_SYSTEMS`.
+
+    A text is a name in `SYSTEMS`; ``NAME=key:value,...`` with keys of `_SETTINGS` and values that
+    may contain colons; or ``NAME=@FILE``. Model, fields and languages are defaults. An
+    EvaluationError names the piece, and what is allowed.
+    """
+    defaults = {"model": model, "fields": fields, "languages": languages}
+    specs: dict[str, SystemSpec] = {}
+    for text in texts or DEFAULT_SYSTEMS:
+        try:
+            spec = _parse_system(text, defaults)
+        except ValueError as exc:
+            said = f"--system {shown(text)}: {exc}. In general: {_EXAMPLES}."
+            raise EvaluationError(said) from exc
+        if spec.name in specs:
+            same = f"Two systems are named {shown(spec.name)}"
+            raise EvaluationError(f"{same}; rename one, such as second=system:hybrid")
+        specs[spec.name] = spec
+    return tuple(specs.values())
+
+
+def _parse_system(text: str, defaults: Mapping[str, str]) -> SystemSpec:
+    name, equals, rest = text.partition("=")
+    if not equals and name not in SYSTEMS:
+        raise ValueError("it is not a way to search")
+    if not name or name != one_line(name, _MAX_NAME_CHARS):
+        raise ValueError(f"its name must be 1 to {_MAX_NAME_CHARS} visible characters on one line")
+    if rest == "@":
+        raise ValueError("there is no file name after the @")
+    if rest.startswith("@"):
+        return SystemSpec(name, run=Path(rest[1:]))
+    settings: dict[str, Any] = {}
+    for key, value in map(_read_setting, rest.split(",") if equals else ()):
+        if key in settings:
+            raise ValueError(f"it has {key} twice")
+        settings[key] = value
+    if name in SYSTEMS and settings.setdefault("system", name) != name:
+        raise ValueError(f"{name} is the name of another way to search; choose another name")
+    return SystemSpec(name, **{**defaults, **settings})
+
+
+def _read_setting(piece: str) -> tuple[str, str | float | Path]:
+    key, colon, value = piece.partition(":")
+    if not colon or key not in _SETTINGS:
+        cure = f"use key:value with one of the keys {', '.join(_SETTINGS)}"
+        raise ValueError(f"{shown(piece)} is not a setting; {cure}")
+    found = f"{key} is {shown(value)}"
+    if key == "threshold":
+        with suppress(ValueError):
+            if 0.0 <= (number := float(value)) <= 1.0:
+                return key, number
+        raise ValueError(f"{found}; use a number from 0 to 1")
+    if _SETTINGS[key] and value not in _SETTINGS[key]:
+        raise ValueError(f"{found}; use one of: {', '.join(_SETTINGS[key])}")
+    if not value.strip():
+        raise ValueError(f"{found}; name one")
+    return key, Path(value) if key == "calibration" else value
+
+
 def load_jobs(
     places: Sequence[Path], *, foreign: Sequence[Path] = (), split: str = "test", pool: bool = False
 ) -> tuple[Job, ...]:
@@ -71,13 +155,14 @@ def load_jobs(
     a pool that they are in. With `pool` the documents of all compete, see `pool_collections`.
     """
     others = list(zip(foreign, _load(foreign, split), strict=True))
-    loaded: Sequence[Collection] = tuple(_load(places, split))
+    loaded = tuple(_load(places, split))
     loaded = pool_collections(loaded) if pool else loaded
+    asked = [query for collection in loaded for query in collection.queries] if pool else []
     jobs = []
     for place, collection in zip(places, loaded, strict=True):
         own = {folder.resolve() for folder in (places if pool else [place])}
         named = ((one.name, one.queries) for path, one in others if path.resolve() not in own)
-        jobs.append(Job(collection, tuple(named)))
+        jobs.append(Job(collection, tuple(named), asked))
     return tuple(jobs)
 
 
@@ -91,7 +176,7 @@ def make_own_job(
     """Make a collection of the user's own skills, with queries as in `read_own_collection`."""
     others = tuple((one.name, one.queries) for one in _load(foreign, split))
     collection, diagnostics = read_own_collection(roots, kinds)
-    return Job(collection, others, tuple(roots), diagnostics)
+    return Job(collection, others, roots=tuple(roots), diagnostics=diagnostics)
 
 
 def _load(places: Sequence[Path], split: str) -> Iterator[Collection]:
@@ -114,13 +199,12 @@ def evaluate(
 ) -> tuple[Outcome, ...]:
     """Let systems, the baseline first, answer the queries of collections, and measure them."""
     embedders = Embedders()
-    pooled = [query for job in jobs if job.collection.pool for query in job.collection.queries]
-    ask = partial(answer_all, work=work, drop_gold=drop_gold, progress=progress)
     outcomes = []
     for job in jobs:
         collection = job.collection
-        asked = pooled if collection.pool else ()
-        systems, notes = ask(job, specs, asked=asked, embedders=embedders)
+        systems, notes = answer_all(
+            job, specs, work=work, drop_gold=drop_gold, embedders=embedders, progress=progress
+        )
         report = assess(collection, systems, notes=notes)
         outcomes.append(
             Outcome(
@@ -139,35 +223,18 @@ def answer_all(
     specs: Sequence[SystemSpec],
     *,
     work: Path,
-    asked: Sequence[JudgedQuery] = (),
     drop_gold: bool = False,
     embedders: Embedders | None = None,
     progress: Progress | None = None,
 ) -> Answered:
     """Let every system answer the queries of a collection.
 
-    Skills and indexes stay in `work`: the next time only queries are embedded. `asked` are all
-    queries for which these documents are indexed, if more than the collection has. With `drop_gold`
+    Skills and indexes stay in `work`: the next time only queries are embedded. With `drop_gold`
     each judged query is asked again, its relevant documents and their copies hidden.
     """
-    collection, embedders = job.collection, embedders or Embedders()
-    # Mistakes in the systems are found before anything takes long.
+    collection = job.collection
     answers = {spec.name: _from_run(collection, spec, spec.run) for spec in specs if spec.run}
     searched = [spec for spec in specs if not spec.run]
-    calibrations = [
-        load_calibration(spec.calibration) if spec.calibration else default_calibration()
-        for spec in searched
-    ]
-    asked = asked or collection.queries
-    searched = [replace(spec, languages=embedders.languages(spec, asked)) for spec in searched]
-    indexes: dict[tuple[str, str, Languages], JudgedIndex] = {}
-    if searched:
-        roots = job.roots
-        folders = use_skills(collection, roots, work) if roots else write_skills(collection, work)
-        for spec in searched:
-            key = spec.model, spec.fields, spec.languages
-            if key not in indexes:
-                indexes[key] = JudgedIndex.open(folders, spec, embedders, progress=progress)
     foreign = [
         replace(query, query_id=f"{name}:{query.query_id}")
         for name, queries in job.foreign
@@ -181,12 +248,37 @@ def answer_all(
             progress("search", next(done), of_each * len(searched))
 
     notes: list[str] = []
-    for spec, calibration in zip(searched, calibrations, strict=True):
-        index = indexes[spec.model, spec.fields, spec.languages].with_calibration(calibration)
-        asker = _Asker(spec, index, calibration.threshold, advance)
-        answers[spec.name] = asker.answer(collection, foreign, drop_gold=drop_gold)
-        notes += (*index.notes, *asker.notes())
+    embedders = Embedders() if embedders is None else embedders
+    for opened in _open_indexes(job, searched, work, embedders, progress):
+        asker = _Asker(*opened, advance)
+        answers[asker.spec.name] = asker.answer(collection, foreign, drop_gold=drop_gold)
+        notes += (*asker.index.notes, *asker.notes())
     return Answered(tuple(answers[spec.name] for spec in specs), tuple(dict.fromkeys(notes)))
+
+
+def _open_indexes(
+    job: Job,
+    specs: Sequence[SystemSpec],
+    work: Path,
+    embedders: Embedders,
+    progress: Progress | None,
+) -> list[tuple[SystemSpec, JudgedIndex, float]]:
+    """Return each system with its index, which equal settings share, and its usual threshold."""
+    if not specs:
+        return []
+    # Mistakes in the systems are found before anything takes long.
+    calibrations = [load_calibration(spec.calibration or PACKAGED) for spec in specs]
+    asked = job.asked or job.collection.queries
+    specs = [replace(spec, languages=embedders.languages(spec, asked)) for spec in specs]
+    keys = [(spec.model, spec.fields, spec.languages) for spec in specs]
+    collection, roots = job.collection, job.roots
+    place = use_skills(collection, roots, work) if roots else write_skills(collection, work)
+    indexes = {
+        key: JudgedIndex.open(place, spec, embedders, progress=progress)
+        for key, spec in dict(zip(keys, specs, strict=True)).items()
+    }
+    found = zip(specs, keys, calibrations, strict=True)
+    return [(spec, indexes[key].with_calibration(of), of.threshold) for spec, key, of in found]
 
 
 def _from_run(collection: Collection, spec: SystemSpec, path: Path) -> SystemAnswers:
@@ -254,7 +346,7 @@ class _Asker:
 
     def notes(self) -> Iterator[str]:
         """Yield a remark if queries were refused."""
-        for query_id, reason in islice(self.refused.items(), 1):
+        for query_id, reason in list(self.refused.items())[:1]:
             said = f"Queries that {self.spec.name} refused, which count as without an answer"
             yield f"{said}: {len(self.refused):,}, such as {query_id!r}: {reason}"
 

@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Self
 
@@ -38,8 +39,7 @@ from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
 from skillsearch.types import Languages, Progress, System
 
-_SKILLS = "skills"
-"""Folder of the written skills; rename it if their form changes."""
+_SKILLS = "skills"  # folder of the written skills; rename it if their form changes
 _MAX_FIELD_BYTES = 30 << 10
 """Of a name and of a description, so that both fit into the 64 KiB of a frontmatter."""
 _READ_BY_ANY = frozenset({"en", ""})
@@ -115,10 +115,7 @@ def _as_yaml(text: str) -> bytes:
 
 
 def use_skills(collection: Collection, roots: Sequence[Path], work: Path) -> SkillFolders:
-    """Take the folders that a collection was made from as they are.
-
-    Its documents must have the ids that an index of the roots gives them.
-    """
+    """Take the folders that a collection was made from; an index gives its documents their ids."""
     places = tuple(root.absolute() for root in roots)
     folder = f"{file_name(collection.name)}-{_short_hash(map(str, places))}"
     ids = {document.doc_id: document.doc_id for document in collection.documents}
@@ -155,17 +152,12 @@ class QueryEmbedder:
             yield embedded._replace(position=position)
 
 
-class Embedders:
-    """The embedders of an evaluation, each loaded once."""
+class Embedders(dict[str, QueryEmbedder]):
+    """The embedders of an evaluation by model, each loaded once."""
 
-    def __init__(self) -> None:
-        self._loaded: dict[str, QueryEmbedder] = {}
-
-    def load(self, model: str) -> QueryEmbedder:
-        """Return the embedder of a model, always the same one."""
-        if model not in self._loaded:
-            self._loaded[model] = QueryEmbedder(load_embedder(model))
-        return self._loaded[model]
+    def __missing__(self, model: str) -> QueryEmbedder:
+        """Load the embedder of a model."""
+        return self.setdefault(model, QueryEmbedder(load_embedder(model)))
 
     def languages(self, spec: SystemSpec, queries: Iterable[JudgedQuery]) -> Languages:
         """Return the languages that the index of a system is made for.
@@ -173,16 +165,16 @@ class Embedders:
         If the system leaves them open, any query is in a language that its model does not read, and
         the package for it is installed, they are ``all``.
         """
-        models = possible_models(spec.model, self.load(spec.model).scripts, spec.languages)
+        models = possible_models(spec.model, self[spec.model].scripts, spec.languages)
         if spec.languages == "auto" and len(models) > 1:
             return "all" if {*query_languages(queries).values()} - _READ_BY_ANY else "auto"
         for model in models:
-            self.load(model)
+            self[model]  # loaded now, so that a missing one is told before anything is indexed
         return spec.languages
 
     def saved_seconds(self) -> float:
         """Return the time that embedding again what is known would have taken so far."""
-        return sum(embedder.saved_seconds for embedder in self._loaded.values())
+        return sum(embedder.saved_seconds for embedder in self.values())
 
 
 class JudgedIndex:
@@ -195,7 +187,7 @@ class JudgedIndex:
         known = [document for document in index.documents() if document.doc_id in ids]
         self._by_path = {document.path: ids[document.doc_id] for document in known}
         self._indexed = {ids[document.doc_id]: document.doc_id for document in known}
-        self._copies: dict[str, frozenset[str]] = {}
+        self._copies = cache(lambda doc_id: index.copies([doc_id]))
         self.notes: tuple[str, ...] = ()
         if missing := [doc_id for doc_id in ids.values() if doc_id not in self._indexed]:
             errors = (item.message for item in index.diagnostics() if item.severity == "error")
@@ -213,10 +205,7 @@ class JudgedIndex:
         *,
         progress: Progress | None = None,
     ) -> Self:
-        """Index the skills of a collection for a system, or bring that index up to date.
-
-        Systems with the same model, fields and languages share it.
-        """
+        """Make or update the index that systems of one model, fields and languages share."""
         settings = [spec.model, spec.fields]
         settings += [] if spec.languages == "auto" else [spec.languages]
         place = folders.work / f"index-{_short_hash(settings)}"
@@ -224,7 +213,7 @@ class JudgedIndex:
         request = IndexRequest(folders.roots, spec.model, with_body, languages=spec.languages)
         built, _ = SkillIndex.build(request, place, progress=progress)
         models = [channel.model for channel in built.opened.settings.channels]
-        channels = {model: embedders.load(model) for model in models}
+        channels = {model: embedders[model] for model in models}
         index = SkillIndex(IndexFolder(built.folder), built.opened, channels)
         return cls(index, embedders, folders.ids)
 
@@ -240,12 +229,8 @@ class JudgedIndex:
     def hidden(self, doc_ids: Iterable[str], *, with_copies: bool = False) -> frozenset[str]:
         """Return the ids to exclude from a search to leave out documents, or their copies too."""
         indexed = [self._indexed[one] for one in doc_ids if one in self._indexed]
-        if not with_copies:
-            return frozenset(indexed)
-        for doc_id in indexed:
-            if doc_id not in self._copies:
-                self._copies[doc_id] = self._index.copies([doc_id])
-        return frozenset().union(*(self._copies[doc_id] for doc_id in indexed))
+        found = (self._copies(one) if with_copies else {one} for one in indexed)
+        return frozenset[str]().union(*found)
 
     def rank(
         self, text: str, n: int, *, system: System, hidden: frozenset[str] = frozenset()
@@ -257,10 +242,6 @@ class JudgedIndex:
         saved = self._embedders.saved_seconds()
         result = self._index.search(text, n, 0.0, system=system, exclude=hidden)
         seconds = result.seconds + self._embedders.saved_seconds() - saved
-        ranking = [
-            (self._by_path[path], hit.score)
-            for hit in result
-            for path in (hit.path, *hit.duplicates)
-            if path in self._by_path
-        ]
-        return tuple(ranking), seconds
+        paths = ((path, hit.score) for hit in result for path in (hit.path, *hit.duplicates))
+        ids = self._by_path
+        return tuple((ids[path], score) for path, score in paths if path in ids), seconds

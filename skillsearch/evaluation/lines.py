@@ -20,8 +20,7 @@ MAX_LINE_BYTES = 16 << 20
 _MAX_IDS_COMPARED, _MAX_CHARS_COMPARED, _LEAST_LIKENESS = 5000, 120, 0.8
 """Bounds of the search for the nearest id: difflib takes some seconds for this much, at worst."""
 
-_MAX_NAME_BYTES = 80
-"""So two names, a number and a suffix fit into the 255 bytes of a file name."""
+_MAX_NAME_BYTES = 80  # so two names, a number and a suffix fit into the 255 bytes of a file name
 _REPR = reprlib.Repr()
 _REPR.maxstring = _REPR.maxother = 80
 _REPR.maxlevel = 1
@@ -37,9 +36,8 @@ def numbered_lines(path: Path, hint: str = "") -> Iterator[tuple[int, str]]:
         raise EvaluationError(f"{path} is missing or not a file. {hint}".strip())
     with path.open("rb") as file:
         if (size := os.fstat(file.fileno()).st_size) > MAX_FILE_BYTES:
-            raise EvaluationError(
-                f"{path} has {size:,} bytes, more than {MAX_FILE_BYTES:,}; split it."
-            )
+            most = f"{MAX_FILE_BYTES:,}"
+            raise EvaluationError(f"{path} has {size:,} bytes, more than {most}; split it.")
         for number, data in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
             if len(data) > MAX_LINE_BYTES:
                 problem = f"this line has more than {MAX_LINE_BYTES:,} bytes; shorten or remove it"
@@ -54,12 +52,16 @@ def numbered_lines(path: Path, hint: str = "") -> Iterator[tuple[int, str]]:
 
 
 def replace_file(path: Path, parts: Iterable[str]) -> None:
-    """Write a text file in one step, given in pieces; after an OSError the old one is left."""
-    with tempfile.TemporaryDirectory(prefix=".new-", dir=path.parent) as folder:
-        temporary = Path(folder) / path.name
-        with temporary.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(parts)
-        temporary.replace(path)
+    """Write a text file, given in pieces, in one step; if that fails, the old one is left."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=".new-", dir=path.parent) as folder:
+            temporary = Path(folder) / path.name
+            with temporary.open("w", encoding="utf-8", newline="\n") as file:
+                file.writelines(parts)
+            temporary.replace(path)
+    except (OSError, ValueError) as exc:
+        reason = getattr(exc, "strerror", None) or exc
+        raise EvaluationError(f"{path} cannot be written: {reason}.") from exc
 
 
 def file_name(text: str) -> str:

@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Collection as AbstractCollection
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypeAlias
 
 from skillsearch.errors import EvaluationError, SkillError
 from skillsearch.evaluation.collection import copies
-from skillsearch.evaluation.eval_files import is_eval_file, read_eval_files
+from skillsearch.evaluation.eval_files import WORDS, is_eval_file, read_eval_files
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 from skillsearch.files.paths import printable
 from skillsearch.index.build.reading import read_file as read_skill
@@ -30,7 +31,7 @@ from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.skills.discovery import discover
 from skillsearch.skills.resources import list_files, read_file
 from skillsearch.text import requests
-from skillsearch.types import Diagnostic, Severity, Skill
+from skillsearch.types import Diagnostic, Skill
 
 NAME = "own skills"
 EvalFiles: TypeAlias = Callable[[Skill], Iterable[tuple[str, bytes]]]
@@ -51,66 +52,49 @@ _LEAST_WORDS, _MOST_WORDS = 3, 40
 _CODE = re.compile(r"`|https?:|\]\(|[<>{}$\\=|]|\[[^\]]+\]|^/|\w/\w+/")
 """Signs of commands, paths and placeholders, which no user says."""
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
-_EMPTY_WORDS = frozenset(
-    """
-    a about after all an and any are as at be because before best by can checklist common concepts
-    core do does done example examples first for format from full get getting guide guidelines how
-    if important in input instructions into is issues it its key more must new no not note notes of
-    on optional or output overview pattern patterns phase practices principles process quick
-    reference references related required resources rule rules setup should skill skills start step
-    steps task tasks than that the their them then these they this tips to tool tools
-    troubleshooting until up usage use used using vs via what when where which why with without
-    work workflow workflows you your
-    """.split()
-)
+_EMPTY_WORDS = frozenset(WORDS["headings"]["empty"])
 """Words of headings that name no subject."""
 
 
-class OwnFiles:
-    """Reads the files of skills, and collects what is wrong with them."""
+def read_skills(paths: Sequence[Path], problems: list[Diagnostic]) -> list[Skill]:
+    """Return all skills below some folders, in order, that a search can find.
 
-    def __init__(self) -> None:
-        self.diagnostics: list[Diagnostic] = []
+    Skills that cannot be read, or whose name means another one, are added to `problems`.
+    """
+    roots, _ = resolve_roots(paths)
+    skills: dict[str, Skill] = {}
+    for found in map(read_skill, discover(roots).files):
+        if found.skill:
+            skills[found.skill.doc_id] = found.skill
+        else:
+            problems += (replace(one, path=printable(one.path)) for one in found.diagnostics)
+    documents = DocumentStore.build([Document.listed(skills[key]) for key in sorted(skills)])
+    for one in find_shadowed(documents, [str(root.path) for root in roots]):
+        message = f"Not evaluated: its name means {one.by.doc_id}, so no search finds it."
+        problems.append(Diagnostic("shadowed", "note", message, printable(one.document.path)))
+        del skills[one.document.doc_id]
+    return list(skills.values())
 
-    def read_skills(self, paths: Sequence[Path]) -> list[Skill]:
-        """Return all skills below some folders, in order, that a search can find.
 
-        Skills whose name means another one are left out and reported.
-        """
-        roots, _ = resolve_roots(paths)
-        skills: dict[str, Skill] = {}
-        for found in map(read_skill, discover(roots).files):
-            if found.skill:
-                skills[found.skill.doc_id] = found.skill
-            else:
-                self.diagnostics += (
-                    replace(one, path=printable(one.path)) for one in found.diagnostics
-                )
-        documents = DocumentStore.build([Document.listed(skills[key]) for key in sorted(skills)])
-        for one in find_shadowed(documents, [str(root.path) for root in roots]):
-            message = f"Not evaluated: its name means {one.by.doc_id}, so no search finds it."
-            self._report("shadowed", "note", message, one.document.path)
-            del skills[one.document.doc_id]
-        return list(skills.values())
-
-    def eval_files(self, skill: Skill) -> Iterator[tuple[str, bytes]]:
-        """Yield relative path and bytes of each eval file of a skill; links are not followed."""
-        folder = skill.path.parent
+def read_evals(skill: Skill, problems: list[Diagnostic]) -> Iterator[tuple[str, bytes]]:
+    """Yield relative path and bytes of each eval file of a skill; links are not followed."""
+    folder = skill.path.parent
+    try:
+        files, is_cut = list_files(folder, limit=_MAX_LISTED)
+    except SkillError as exc:
+        problems.append(_unreadable(exc, folder))
+        return
+    if is_cut:
+        problems.append(Diagnostic("eval-not-listed", "note", _NOT_LISTED, printable(folder)))
+    for file in filter(is_eval_file, files):
         try:
-            files, is_cut = list_files(folder, limit=_MAX_LISTED)
+            yield file, read_file(folder, file)
         except SkillError as exc:
-            self._report("eval-unreadable", "warning", str(exc), folder)
-            return
-        if is_cut:
-            self._report("eval-not-listed", "note", _NOT_LISTED, folder)
-        for file in filter(is_eval_file, files):
-            try:
-                yield file, read_file(folder, file)
-            except SkillError as exc:
-                self._report("eval-unreadable", "warning", str(exc), folder / file)
+            problems.append(_unreadable(exc, folder / file))
 
-    def _report(self, code: str, severity: Severity, message: str, path: Path | str) -> None:
-        self.diagnostics.append(Diagnostic(code, severity, message, printable(str(path))))
+
+def _unreadable(error: SkillError, path: Path) -> Diagnostic:
+    return Diagnostic("eval-unreadable", "warning", str(error), printable(path))
 
 
 def read_own_collection(
@@ -121,9 +105,15 @@ def read_own_collection(
     Documents have the ids that an index of the roots gives them. Also returned is what is wrong
     with skills and eval files.
     """
-    own = OwnFiles()
-    collection, diagnostics = own_collection(own.read_skills(roots), own.eval_files, kinds=kinds)
-    return collection, (*own.diagnostics, *diagnostics)
+    problems: list[Diagnostic] = []
+    skills = read_skills(roots, problems)
+    evals = partial(read_evals, problems=problems)
+    collection, diagnostics = own_collection(skills, evals, kinds=kinds)
+    return collection, (*problems, *diagnostics)
+
+
+_Merged: TypeAlias = dict[JudgedQuery, list[str]]
+"""Queries with the ids of the documents claimed for them."""
 
 
 class _Claim(NamedTuple):
@@ -131,6 +121,7 @@ class _Claim(NamedTuple):
     source: str
     text: str
     doc_ids: Sequence[str]
+    is_wanted: bool | None = True
 
 
 def own_collection(
@@ -143,27 +134,20 @@ def own_collection(
     skill inside another one counts for the inner skill alone. Queries come by kind, then by skill.
     """
     if unknown := sorted(set(kinds) - set(KINDS)):
-        raise EvaluationError(
-            f"There are no queries of kind {unknown[0]!r}; choose from: {', '.join(KINDS)}."
-        )
+        problem = f"There are no queries of kind {unknown[0]!r}"
+        raise EvaluationError(f"{problem}; choose from: {', '.join(KINDS)}.")
     claims: list[_Claim] = []
-    not_for: list[_Claim] = []
     diagnostics: list[Diagnostic] = []
     if _FROM_FILES.intersection(kinds):
-        diagnostics = _read_evals(skills, eval_files, claims, not_for)
+        claims, diagnostics = _from_files(skills, eval_files)
     if _FROM_TEXT.intersection(kinds):
-        common = common_headings(skills)
-        claims += (
-            _Claim(item.kind, skill.doc_id, item.text, [skill.doc_id])
-            for skill in skills
-            for item in known_item_queries(skill, common=common)
-        )
-    claimed = {requests.fold_blanks(claim.text) for claim in claims}
-    claims = [one for kind in KINDS for one in claims if one.kind == kind in kinds]
-    denied = [one for one in not_for if requests.fold_blanks(one.text) not in claimed]
+        claims += _from_text(skills)
+    claimed = {requests.fold_blanks(claim.text) for claim in claims if claim.is_wanted}
+    asked = [one for kind in KINDS for one in claims if one.kind == kind in kinds]
     numbers: Counter[str] = Counter()
-    queries = _merge(claims, numbers)
-    negatives = _merge([one for one in denied if one.kind in kinds], numbers)
+    queries = _merge((one for one in asked if one.is_wanted), numbers)
+    denied = (one for one in asked if requests.fold_blanks(one.text) not in claimed)
+    negatives = _merge(denied, numbers)
     if not queries:
         raise EvaluationError(
             f"No query can be made from {len(skills)} skills and kinds"
@@ -171,25 +155,33 @@ def own_collection(
             ' such as [{"query": "what a user says", "should_trigger": true}], or choose more'
             " kinds."
         )
-    documents = tuple(
-        JudgedDocument(one.doc_id, one.name, one.description, one.body) for one in skills
-    )
+    return _judged(skills, queries, negatives), tuple(diagnostics)
+
+
+def _judged(skills: Sequence[Skill], queries: _Merged, negatives: _Merged) -> Collection:
+    documents = [JudgedDocument(one.doc_id, one.name, one.description, one.body) for one in skills]
     copied = copies(documents)
-    qrels = {}
-    for query, doc_ids in queries.items():
-        copied_too = (copy for doc_id in doc_ids for copy in copied[doc_id])
-        qrels[query.query_id] = dict.fromkeys(copied_too, 1)
+    qrels = {
+        query.query_id: {copy: 1 for doc_id in doc_ids for copy in copied[doc_id]}
+        for query, doc_ids in queries.items()
+    }
     notes = _notes(queries, len(negatives), len(skills) - len(set(copied.values())))
-    collection = Collection(
-        NAME, documents, tuple(queries), qrels, negatives=tuple(negatives), notes=tuple(notes)
-    )
-    return collection, tuple(diagnostics)
+    asked, denied = tuple(queries), tuple(negatives)
+    return Collection(NAME, tuple(documents), asked, qrels, negatives=denied, notes=tuple(notes))
 
 
-def _read_evals(
-    skills: Sequence[Skill], eval_files: EvalFiles, claims: list[_Claim], not_for: list[_Claim]
-) -> list[Diagnostic]:
-    """Add the queries that eval files have for skills, and not for them; return what is odd."""
+def _from_text(skills: Sequence[Skill]) -> Iterator[_Claim]:
+    common = common_headings(skills)
+    for skill in skills:
+        for query in known_item_queries(skill, common):
+            yield _Claim(query.kind, skill.doc_id, query.text, [skill.doc_id])
+
+
+def _from_files(
+    skills: Sequence[Skill], eval_files: EvalFiles
+) -> tuple[list[_Claim], list[Diagnostic]]:
+    """Return the queries that eval files have for skills, and not for them, and what is odd."""
+    claims: list[_Claim] = []
     diagnostics: list[Diagnostic] = []
     by_name: dict[str, list[str]] = defaultdict(list)
     for skill in skills:
@@ -202,21 +194,20 @@ def _read_evals(
             inner = (folder / parent for parent in PurePosixPath(file).parents if parent.name)
             if folders.isdisjoint(inner):
                 files.append((file, data))
-        evals = read_eval_files(files, skill.name, known=by_name.keys())
+        queries, odd = read_eval_files(files, skill.name, known=by_name.keys())
         # Its own name means the skill itself, not others of that name.
         meant = by_name | {skill.name.casefold(): [skill.doc_id]}
-        for found, queries in ((claims, evals.positives), (not_for, evals.not_for)):
-            for query in queries:
-                doc_ids = [doc_id for name in query.skills for doc_id in meant[name]]
-                found.append(_Claim(query.kind, skill.doc_id, query.text, doc_ids))
-        diagnostics += (replace(one, path=str(folder / one.path)) for one in evals.diagnostics)
-    return diagnostics
+        for text, kind, is_wanted, names in queries:
+            doc_ids = [doc_id for name in names for doc_id in meant[name]]
+            claims.append(_Claim(kind, skill.doc_id, text, doc_ids, is_wanted))
+        diagnostics += (replace(one, path=str(folder / one.path)) for one in odd)
+    return claims, diagnostics
 
 
-def _merge(claims: Iterable[_Claim], numbers: Counter[str]) -> dict[JudgedQuery, list[str]]:
+def _merge(claims: Iterable[_Claim], numbers: Counter[str]) -> _Merged:
     """Return a query for each text with the ids claimed for it; its id continues `numbers`."""
     queries: dict[str, JudgedQuery] = {}
-    claimed: dict[JudgedQuery, list[str]] = {}
+    claimed: _Merged = {}
     for claim in claims:
         text, source = requests.fold_blanks(claim.text), f"{claim.kind}:{claim.source}"
         if text not in queries:
@@ -251,9 +242,7 @@ def _notes(queries: Iterable[JudgedQuery], negatives: int, copied: int) -> Itera
         yield f"Skills that are copies of others: {copied}; a query for one is right with each."
 
 
-def known_item_queries(
-    skill: Skill, *, common: AbstractSet[str] = frozenset()
-) -> tuple[JudgedQuery, ...]:
+def known_item_queries(skill: Skill, common: AbstractSet[str] = frozenset()) -> list[JudgedQuery]:
     """Make queries from the text of a skill, at most `MAX_PER_KIND` of each kind.
 
     An ``example`` is a request that the skill quotes or lists, a ``heading`` names a subject, and
@@ -284,7 +273,7 @@ def known_item_queries(
         for number, (folded, text) in enumerate(islice(usable.items(), MAX_PER_KIND)):
             seen.add(folded)
             queries.append(JudgedQuery(f"{kind}:{skill.doc_id}#{number}", text, kind))
-    return tuple(queries)
+    return queries
 
 
 def _is_telling(heading: str, common: AbstractSet[str]) -> bool:
@@ -296,11 +285,8 @@ def _is_telling(heading: str, common: AbstractSet[str]) -> bool:
 def common_headings(skills: Iterable[Skill]) -> frozenset[str]:
     """Return the headings, folded, that several different bodies have."""
     bodies = {skill.body for skill in skills}
-    headings = (
-        {requests.fold_words(text) for text in requests.section_headings(requests.blocks(body))}
-        for body in bodies
-    )
-    counts = Counter(heading for found in headings for heading in found)
+    found = (requests.section_headings(requests.blocks(body)) for body in bodies)
+    counts = Counter(one for headings in found for one in set(map(requests.fold_words, headings)))
     return frozenset(heading for heading, count in counts.items() if count > 1)
 
 

@@ -9,31 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
-from importlib.resources import files
+from itertools import chain
 from pathlib import Path
+from string import Template
 from typing import TypeAlias
 
-from skillsearch.errors import EvaluationError
 from skillsearch.evaluation import plots
 from skillsearch.evaluation import report as words
 from skillsearch.evaluation.lines import replace_file
-from skillsearch.evaluation.report import EXPLAINED, MAIN_MEASURE, Cell, Outcome, percent
-from skillsearch.evaluation.types import QueryExample, Report, SystemReport
+from skillsearch.evaluation.report import MAIN_MEASURE, Cell, Outcome, percent
+from skillsearch.evaluation.types import OperatingPoint, QueryExample, Report, SystemReport
 from skillsearch.text.safe_text import listed, one_line
 
 Group: TypeAlias = "tuple[str, Sequence[tuple[str, Sequence[Cell | str]]]]"
 """A title, and rows below it: a head and cells."""
 
-MAX_CHARS = 5_000
-"""No text on a page is longer."""
+MAX_CHARS = 5_000  # no text on a page is longer
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-_QUERY_CHARS = 160
-"""A longer query is cut, and opens on a click."""
-_MAX_RELEVANT = 5
-"""Relevant documents named of a query."""
-_NAMED = 3
-"""Collections named in the title; more are counted."""
+_QUERY_CHARS = 160  # a longer query is cut, and opens on a click
+_MAX_RELEVANT = 5  # relevant documents named of a query
+_NAMED = 3  # collections named in the title; more are counted
+_MEAN = "mean of the collections"
 _MEANS_CAPTION = "Means in percent with their 95 % intervals"
 _MEASURES_CAPTION = (
     "Dots are means, lines their intervals. If the lines of two systems overlap, see the table of "
@@ -62,51 +58,36 @@ _LANGUAGES_EXPLAINED = (
 
 
 def save_page(outcomes: Sequence[Outcome], path: Path, *, made: str, version: str) -> None:
-    """Write the reports as an HTML page in one step; kinds of queries follow their report.
-
-    Raises EvaluationError if it cannot be written.
-    """
+    """Write the reports as an HTML page in one step; kinds of queries follow their report."""
     reports = [one for outcome in outcomes for one in (outcome.report, *outcome.kinds.values())]
     # Kinds of queries are parts of a collection, so a mean over them says nothing.
-    has_mean = not any(outcome.kinds for outcome in outcomes)
-    html = render_page(reports, made=made, version=version, has_mean=has_mean)
-    try:
-        replace_file(path, [html])
-    except OSError as exc:
-        raise EvaluationError(f"{path} cannot be written: {exc.strerror or exc}.") from exc
+    mean = "" if any(outcome.kinds for outcome in outcomes) else _MEAN
+    replace_file(path, [render_page(reports, made=made, version=version, mean=mean)])
 
 
-def render_page(
-    reports: Sequence[Report], *, made: str, version: str, has_mean: bool = True
-) -> str:
+def render_page(reports: Sequence[Report], *, made: str, version: str, mean: str = _MEAN) -> str:
     """Return reports, at least one, as an HTML page, the same for the same arguments.
 
-    `made` is the time in words. A mean is left out if the reports are of parts of a whole.
+    `made` is the time in words, `mean` the head of a row with the mean over the reports, if any.
     """
     names = [report.collection for report in reports]
-    title = text(", ".join(names) if len(names) <= _NAMED else f"{len(names)} collections", 200)
-    style = files("skillsearch.evaluation").joinpath("page.css").read_text(encoding="utf-8")
-    parts = [
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        # A title holds text only: a tag in it would be shown.
-        f"<title>Search quality on {title.removeprefix('<bdi>').removesuffix('</bdi>')}</title>",
-        f"<style>\n{style}</style>\n</head>\n<body>\n<header>",
-        f"<h1>Search quality on {title}</h1>",
-        f'<p class="quiet">Made {text(made)} with skillsearch {text(version)}.</p>',
-        details("How to read this page", definitions(EXPLAINED.items())),
-        "</header>\n<main>",
-    ]
+    title = ", ".join(names) if len(names) <= _NAMED else f"{len(names)} collections"
+    parts = []
     if len(reports) > 1:
-        mean = "mean of the collections" if has_mean else ""
         systems, rows = words.summary_rows(reports, mean=mean)
         heads = ["collection", *systems]
         summary = table(f"{MAIN_MEASURE} in percent", heads, [("", rows)], links=len(reports))
         parts.append(f"<section>\n<h2>All collections</h2>\n{summary}\n</section>")
     for place, report in enumerate(reports):
         parts += _collection(report, place)
-    return "\n".join([*filter(None, parts), "</main>\n</body>\n</html>\n"])
+    page = Template(Path(__file__).with_suffix(".html").read_text(encoding="utf-8"))
+    return page.substitute(
+        title=escape(one_line(title, 200)),  # a tag in the title of a page would be shown
+        style=Path(__file__).with_suffix(".css").read_text(encoding="utf-8"),
+        made=text(made),
+        version=text(version),
+        content="\n".join(filter(None, parts)),
+    )
 
 
 def _collection(report: Report, place: int) -> Iterator[str]:
@@ -210,20 +191,26 @@ def _abstention_groups(report: Report, systems: Sequence[SystemReport]) -> Itera
         rows = [(one, [words.decimals(of.auroc.get(one)) for of in known]) for one in sources]
         yield "AUROC against", rows
     points = list(map(words.operating_points, known))
-    for name in sorted({name for of in points for name in of}):
-        chosen = [of.get(name) for of in points]
-        rows = [("threshold", [words.score_digits(at.threshold if at else None) for at in chosen])]
-        for source in sources:
-            cells = [percent(at.false_answers.get(source) if at else None) for at in chosen]
-            rows.append((f"false answers, {source}", cells))
-        for share in ("kept", "precision") if name == "default" else ():
-            rows.append((share, [percent(getattr(at, share, None)) for at in chosen]))
-        title = "at its own threshold" if name == "default" else f"to {name} of its right answers"
-        yield title, rows
+    for name in sorted(set().union(*points)):
+        yield _point_group(name, [of.get(name) for of in points], sources)
     errors = [one.calibration_error for one in known]
-    if kinds := dict.fromkeys(kind for of in errors for kind in of):
+    if kinds := dict.fromkeys(chain(*errors)):
         cells_of = {kind: [words.decimals(of.get(kind)) for of in errors] for kind in kinds}
         yield "calibration error", [(f"{kind} queries", cells_of[kind]) for kind in kinds]
+
+
+def _point_group(
+    name: str, points: Sequence[OperatingPoint | None], sources: Sequence[str]
+) -> Group:
+    rows = [("threshold", [words.score_digits(at.threshold if at else None) for at in points])]
+    for source in sources:
+        cells = [percent(at.false_answers.get(source) if at else None) for at in points]
+        rows.append((f"false answers, {source}", cells))
+    if name != "default":
+        return f"to {name} of its right answers", rows
+    for share in ("kept", "precision"):
+        rows.append((share, [percent(getattr(at, share, None)) for at in points]))
+    return "at its own threshold", rows
 
 
 def _examples(report: Report, system: SystemReport) -> str:
@@ -272,10 +259,7 @@ def cell(content: Cell | str) -> str:
 
 
 def table(caption: str, heads: Sequence[str], groups: Iterable[Group], *, links: int = 0) -> str:
-    """Return a table with titled groups of rows, in a box that scrolls if it is too wide.
-
-    The first so many rows lead to the sections of the collections.
-    """
+    """Return a table with groups of rows, the first `links` of which lead to their collections."""
     columns = "".join(f'<th scope="col">{text(head)}</th>' for head in heads)
     bodies = []
     for title, rows in groups:

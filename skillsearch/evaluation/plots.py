@@ -14,6 +14,8 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -31,35 +33,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_WIDTH = 4.2
-"""Inches: little more than a phone has, so that text stays readable on it."""
-_STYLE = {
-    "axes.axisbelow": True,
-    "axes.edgecolor": "#767676",
-    "axes.grid": True,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlelocation": "left",
-    "axes.titlesize": "medium",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 9.8,
-    "grid.color": "#e4e4e4",
-    "legend.frameon": False,
-    "legend.handlelength": 2.2,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "skillsearch",
-    "text.parse_math": False,
-}
+_WIDTH = 4.2  # inches: little more than a phone has, so that text stays readable on it
+_STYLE = Path(__file__).with_suffix(".mplstyle")
 _COLOURS = ("#0072b2", "#d55e00", "#007d5b", "#9a3d86", "#333333", "#b07d00")
 """Dark kin of the palette of Okabe and Ito: each at least 3.5 : 1 against white."""
 _MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 _DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)))
-_GREY = "#595959"
+_DIAGONAL: Mapping[str, Any] = {"color": "#595959", "linewidth": 1, "linestyle": _DASHES[1]}
 _NAME_CHARS = 24
-_WIDE_CHARS = 14
-"""Limit of a name whose letters may be square, as in Chinese."""
-_MAX_AREA = 450.0
-"""Points squared of the dot for the most common pair of values."""
+_WIDE_CHARS = 14  # limit of a name whose letters may be square, as in Chinese
+_MAX_AREA = 450.0  # points squared of the dot for the most common pair of values
 _MAX_SCORE = 1e12
 """Scores of foreign runs are clipped here, far beyond any real one, to keep axes finite."""
 _REFERENCE = re.compile(r"(^|\()#([\w.-]+)")
@@ -104,9 +87,7 @@ def plot_queries(
     """Plot the values of one measure by query, one system against another."""
     one = baseline.per_query.get(comparison.measure, {})
     other = system.per_query.get(comparison.measure, {})
-    pairs = Counter(
-        (round(one[query], 2), round(other[query], 2)) for query in one if query in other
-    )
+    pairs = Counter((round(one[key], 2), round(other[key], 2)) for key in one if key in other)
     if not pairs:
         return None
     largest = max(pairs.values())
@@ -117,7 +98,7 @@ def plot_queries(
     counts = f"{comparison.wins} better, {comparison.ties} equal, {comparison.losses} worse"
     with _figure(4.4) as figure:
         axes = figure.subplots()
-        _diagonal(axes)
+        axes.plot([0, 1], [0, 1], **_DIAGONAL)
         edge: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.6, "clip_on": False}
         axes.scatter(xs, ys, areas, color=_COLOURS[0], alpha=0.6, zorder=3, **edge)
         axes.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), aspect="equal")
@@ -128,14 +109,13 @@ def plot_queries(
 
 def plot_top_scores(system: SystemReport, *, prefix: str) -> str | None:
     """Plot the distribution of the scores of first hits, answerable queries on top."""
+    found = system.abstention.top_scores
     groups = {
-        name: [_finite(score) for score in scores]
-        for name, scores in system.abstention.top_scores.items()
-        if scores
+        name: [_finite(score) for score in scores] for name, scores in found.items() if scores
     }
     if not groups:
         return None
-    low, high = _score_range(system.abstention, groups)
+    low, high = _score_range(system.abstention, list(chain(*groups.values())))
     with _figure(0.7 + 0.85 * len(groups)) as figure:
         rows = figure.subplots(len(groups), sharex=True, squeeze=False)[:, 0]
         for place, (axes, (name, scores)) in enumerate(zip(rows, groups.items(), strict=True)):
@@ -160,7 +140,7 @@ def plot_reliability(system: SystemReport, *, prefix: str) -> str | None:
         return None
     with _figure(4.4) as figure:
         axes, below = figure.subplots(2, sharex=True, height_ratios=[4, 1])
-        _diagonal(axes)
+        axes.plot([0, 1], [0, 1], **_DIAGONAL)
         scores, shares = [bin_.score for bin_ in bins], [bin_.relevant for bin_ in bins]
         axes.vlines(scores, scores, shares, color=_COLOURS[1], linewidth=2)
         axes.plot(scores, shares, "-o", color=_COLOURS[0], markersize=6, clip_on=False)
@@ -195,7 +175,7 @@ def plot_thresholds(system: SystemReport, *, prefix: str) -> str | None:
             percent = [100 * value for value in values]
             handles += axes.plot(thresholds, percent, linestyle=style, color=colour, linewidth=1.9)
         axes.set(xlabel="threshold", ylabel="percent of queries", ylim=(0, 103))
-        axes.set_xlim(*_score_range(system.abstention, {"": thresholds}))
+        axes.set_xlim(*_score_range(system.abstention, thresholds))
         _mark_threshold(axes, system.abstention, is_named=True)
         _legend(figure, handles, list(lines))
         return _svg(figure, prefix, "Answers kept and false answers by threshold")
@@ -220,10 +200,6 @@ def _figure(height: float) -> Iterator[Figure]:
         yield Figure(figsize=(_WIDTH, height), layout="constrained")
 
 
-def _diagonal(axes: Axes) -> None:
-    axes.plot([0, 1], [0, 1], color=_GREY, linewidth=1, linestyle=_DASHES[1])
-
-
 def _svg(figure: Figure, prefix: str, label: str) -> str:
     file = io.StringIO()
     figure.savefig(file, format="svg", metadata=_NO_METADATA)
@@ -233,8 +209,7 @@ def _svg(figure: Figure, prefix: str, label: str) -> str:
 def inline_svg(document: str, *, prefix: str, label: str) -> str:
     """Return an SVG document of matplotlib as an element to stand beside others in a page.
 
-    The stylesheet, which would hold for the whole page, becomes two inherited attributes. The label
-    is for screen readers.
+    The stylesheet, which would hold for the whole page, becomes two inherited attributes.
     """
     root = ElementTree.fromstring(document)
     for defs in root.findall(f"{_SVG}defs"):
@@ -283,12 +258,9 @@ def _mark_threshold(axes: Axes, abstention: Abstention, *, is_named: bool) -> No
         )
 
 
-def _score_range(
-    abstention: Abstention, groups: Mapping[str, Sequence[float]]
-) -> tuple[float, float]:
+def _score_range(abstention: Abstention, scores: Sequence[float]) -> tuple[float, float]:
     if abstention.calibration_error:
         return 0.0, 1.0
-    scores = [score for group in groups.values() for score in group]
     low, high = min(scores), max(scores)
     is_wide = high - low > 1e-9 * max(-low, high, 1e-3)
     return (low, high) if is_wide else (low - 0.5, high + 0.5)

@@ -19,12 +19,9 @@ from skillsearch.evaluation.types import (
 )
 from skillsearch.types import Diagnostic, JsonValue
 
-MAIN_MEASURE = "nDCG@10"
-"""The measure by which a query, or a system, is good or bad."""
-SIGNIFICANT = 0.05
-"""A difference counts below this corrected p-value."""
-MISSING = "-"
-"""Placeholder for a value that was not measured."""
+MAIN_MEASURE = "nDCG@10"  # the measure by which a query, or a system, is good or bad
+SIGNIFICANT = 0.05  # a difference counts below this corrected p-value
+MISSING = "-"  # placeholder for a value that was not measured
 VERDICTS = {
     "better": "better, beyond chance",
     "worse": "worse, beyond chance",
@@ -32,30 +29,8 @@ VERDICTS = {
     "equal": "the same on every query",
 }
 """Verdicts in full."""
-EXPLAINED = {
-    "nDCG@k": "How good the first k hits are; relevant ones count more the higher they stand.",
-    "R@k": "Share of the relevant skills that are among the first k hits.",
-    "Success@k": "Share of the queries with a relevant skill among the first k hits.",
-    "RR@k": "One divided by the rank of the first relevant hit; 0 if it is not among k.",
-    "Judged@k": "Share of the first k hits that somebody judged. It describes the judgments, not "
-    "the system: if it is low, good hits may count as bad ones.",
-    "interval": "Where the mean would lie in 95 of 100 cases if other such queries had been asked.",
-    "p, Holm p": "How often chance alone makes a difference as large (paired randomisation test), "
-    "and the same corrected for the number of comparisons. A difference counts below 0.05.",
-    "foreign, dropped gold, negatives": "Queries that nothing answers: asked of another domain; of "
-    "this one with the right skills hidden; written for the purpose.",
-    "AUROC": "Chance that the first hit of an answerable query scores above the first hit of one "
-    "that nothing answers: 0.5 is tossing a coin, 1 tells all of them apart.",
-    "kept": "Answerable queries whose answer holds a relevant skill at that threshold.",
-    "false answers": "Queries that nothing answers, but that are answered anyway.",
-    "precision": "Of all answered queries, those whose first hit is relevant.",
-    "calibration error": "How far scores are, on average, from the share of first hits that are "
-    "relevant: near 0, a score of 0.7 is right in 70 of 100 cases.",
-}
-"""Meanings of the words of a report."""
 _DECIMALS = 6
-_ROUNDING = 1e-9
-"""A mean that misses its minimum by less than this reaches it."""
+_ROUNDING = 1e-9  # a mean that misses its minimum by less than this reaches it
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,26 +66,28 @@ class Outcome:
 def report_dict(report: Report) -> dict[str, JsonValue]:
     """Return the JSON form of a report, its numbers rounded, None for a missing one."""
     systems = {system.name: asdict(system) for system in report.systems}
+    for one in systems.values():
+        del one["abstention"]["top_scores"]
+        one["examples"] = {key: one[key] for key in ("worst", "best")}
+
+    def each(key: str) -> dict[str, Any]:
+        return {name: one[key] for name, one in systems.items()}
+
     record: dict[str, Any] = {
         "collection": report.collection,
         "documents": report.documents,
         "queries": report.queries,
         "unanswerable": report.unanswerable,
-        "systems": {name: one["means"] for name, one in systems.items()},
-        "intervals": {name: one["intervals"] for name, one in systems.items()},
-        "settings": {name: one["settings"] for name, one in systems.items()},
-        "milliseconds": {name: one["milliseconds"] for name, one in systems.items()},
+        "systems": each("means"),
+        "intervals": each("intervals"),
+        "settings": each("settings"),
+        "milliseconds": each("milliseconds"),
         "comparisons": [asdict(comparison) for comparison in report.comparisons],
-        "abstention": {name: one["abstention"] for name, one in systems.items()},
-        "examples": {
-            name: {"worst": one["worst"], "best": one["best"]} for name, one in systems.items()
-        },
-        "per_query": {name: one["per_query"] for name, one in systems.items()},
+        "abstention": each("abstention"),
+        "examples": each("examples"),
+        "per_query": each("per_query"),
         "notes": report.notes,
     }
-    for known in record["abstention"].values():
-        del known["top_scores"]
-        known["keeping"] = {f"{share:.2f}": point for share, point in known["keeping"].items()}
     return {key: _plain(value) for key, value in record.items()}
 
 
@@ -123,7 +100,8 @@ def _parts_dict(parts: Mapping[str, Report], *more: str) -> dict[str, JsonValue]
 def _plain(value: JsonValue) -> JsonValue:
     """Return a value as JSON has it: tuples as lists, floats rounded, None if not finite."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        keys = (f"{key:.2f}" if isinstance(key, float) else key for key in value)
+        return dict(zip(keys, map(_plain, value.values()), strict=True))
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, float):
@@ -137,10 +115,7 @@ def system_means(report: Report) -> Mapping[str, Mapping[str, float]]:
 
 
 def mean_systems(reports: Sequence[Report]) -> dict[str, dict[str, float]]:
-    """Return the mean of each system's measures over collections, each collection counting once.
-
-    Systems that a report lacks are left out.
-    """
+    """Return the means of each system that all reports have, each collection counting once."""
     means = list(map(system_means, reports))
     return {
         name: {key: fmean(of[name][key] for of in means) for key in first}
@@ -169,8 +144,7 @@ class Cell(NamedTuple):
     is_best: bool = False
 
 
-Row: TypeAlias = "tuple[str, list[Cell]]"
-"""The head of a row and its cells."""
+Row: TypeAlias = "tuple[str, list[Cell]]"  # the head of a row and its cells
 
 
 def measure_names(report: Report) -> list[str]:
@@ -269,10 +243,7 @@ def _main_comparison(report: Report, system: str) -> Comparison | None:
 
 
 def best_systems(measure: str, means: Mapping[str, Mapping[str, float]]) -> frozenset[str]:
-    """Return the systems with the highest mean of a measure, as far as the digits shown can tell.
-
-    There are none if all are equal, or if more of the measure is not better.
-    """
+    """Return the best systems, by the digits shown; none if all are equal or more is not better."""
     shown = {name: round(of[measure], 3) for name, of in means.items() if measure in of}
     if measure in NOT_COMPARED or len(set(shown.values())) < 2:
         return frozenset()

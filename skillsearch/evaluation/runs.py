@@ -8,29 +8,28 @@ from __future__ import annotations
 
 import math
 import re
-import struct
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeVar
 from urllib.parse import quote, unquote
 
 import numpy as np
 
 from skillsearch.errors import EvaluationError, MissingDependencyError
 from skillsearch.evaluation import lines
+from skillsearch.evaluation.report import Outcome
 from skillsearch.evaluation.types import NEGATIVES, Answers, Collection, Qrels, Ranking
 
-if TYPE_CHECKING:
-    from skillsearch.evaluation.report import Outcome
+_T = TypeVar("_T")
 
 MEASURES = ("nDCG@10", "R@5", "R@10", "Success@1", "Success@5", "RR@10", "Judged@10")
 """Names as in ir_measures. Judged@10 describes the judgments, not the system."""
 
-MAX_GRADE = 9_999
-"""trec_eval allocates memory by the highest grade, and crashes on a huge one."""
+MAX_GRADE = 9_999  # trec_eval allocates memory by the highest grade, and crashes on a huge one
 
 _PARTS_WORDS = re.compile(r"[\s\ufeff]")
 """White space separates the columns of a line; a leading byte order mark may vanish."""
@@ -42,39 +41,33 @@ def answerable_qrels(qrels: Qrels) -> dict[str, Mapping[str, int]]:
     return {query: grades for query, grades in qrels.items() if any(g > 0 for g in grades.values())}
 
 
-def measure(
-    qrels: Qrels, answers: Answers, measures: Sequence[str] = MEASURES
-) -> dict[str, dict[str, float]]:
+def measure(qrels: Qrels, answers: Answers) -> dict[str, dict[str, float]]:
     """Return measure → query id → value from 0 to 1, for queries that have a relevant document.
 
     A ranking counts in the order given, whatever its scores; a query without an answer is 0.
     """
-    for name in set(measures).difference(MEASURES):
-        problem = f"There is no measure {name[:80]!r}; use one of: {', '.join(MEASURES)}"
-        raise EvaluationError(problem)
     judged = answerable_qrels(qrels)
     for query, grades in judged.items():
-        for document, grade in grades.items():
-            if abs(grade) > MAX_GRADE:
-                raise EvaluationError(
-                    f"Query {query!r} grades document {document!r} beyond {MAX_GRADE:,}; "
-                    "grade from 0 for irrelevant upward in small steps, such as 0 to 3."
-                )
-    ranked = as_run({query: answers[query] for query in judged if answers.get(query)})
-    values = {name: dict.fromkeys(judged, 0.0) for name in measures}
+        document, grade = max(grades.items(), key=lambda pair: abs(pair[1]))
+        if abs(grade) > MAX_GRADE:
+            found = f"Query {query!r} grades document {document!r} beyond {MAX_GRADE:,}"
+            cure = "grade from 0 for irrelevant upward in small steps, such as 0 to 3"
+            raise EvaluationError(f"{found}; {cure}.")
     try:
         import ir_measures as library  # type: ignore[import-untyped, unused-ignore]
     except ImportError as exc:
         raise MissingDependencyError("ir_measures", "eval", "Measuring") from exc
     # Ids do not survive C unchanged: a NUL cuts one, and a lone surrogate is a crash.
     number = defaultdict[str, str](map(str, count()).__next__)
+
+    def numbered(table: Mapping[str, Mapping[str, _T]]) -> dict[str, dict[str, _T]]:
+        return {number[q]: {number[d]: of for d, of in row.items()} for q, row in table.items()}
+
     queries = {number[query]: query for query in judged}
-    found = library.iter_calc(
-        [library.parse_measure(name) for name in measures],
-        {number[q]: {number[d]: grade for d, grade in judged[q].items()} for q in judged},
-        {number[q]: {number[d]: score for d, score in ranked[q].items()} for q in ranked},
-    )
-    for metric in found if ranked else ():
+    values = {name: dict.fromkeys(judged, 0.0) for name in MEASURES}
+    run = as_run({query: answers[query] for query in judged if answers.get(query)})
+    measures = map(library.parse_measure, MEASURES)
+    for metric in library.iter_calc(measures, numbered(judged), numbered(run)) if run else ():
         values[str(metric.measure)][queries[metric.query_id]] = float(metric.value)
     return values
 
@@ -110,24 +103,19 @@ def read_run(path: Path, collection: Collection) -> dict[str, Ranking]:
             try:
                 query_id, doc_id, score = _read_line(line, known, documents)
                 if doc_id in runs.setdefault(query_id, {}):
-                    found = (
-                        f"{lines.shown(doc_id)} answers {lines.shown(query_id)} in a line above too"
-                    )
-                    raise ValueError(f"{found}; remove one of the two")
+                    found = f"{lines.shown(doc_id)} answers {lines.shown(query_id)}"
+                    raise ValueError(f"{found} in a line above too; remove one of the two")
                 runs[query_id][doc_id] = score
             except ValueError as exc:
                 raise lines.line_error(path, number, str(exc)) from exc
     except OSError as exc:
         raise EvaluationError(f"{path} cannot be read: {exc}") from exc
 
-    def by_score(item: tuple[str, float]) -> tuple[float, str]:
-        return _as_float32(item[1]), item[0]
+    def in_order(scores: Mapping[str, float]) -> Ranking:
+        pairs = sorted(scores.items(), key=lambda pair: (np.float32(pair[1]), pair[0]))
+        return tuple(reversed(pairs))
 
-    return {
-        key: tuple(sorted(scores.items(), key=by_score, reverse=True))
-        for key, scores in runs.items()
-        if key in asked
-    }
+    return {key: in_order(scores) for key, scores in runs.items() if key in asked}
 
 
 def _read_line(
@@ -140,17 +128,12 @@ def _read_line(
         raise ValueError(f"{lines.shown(line)} has {len(words)} columns, {expected}")
     query_id = _meant(words[0], queries, "queries.jsonl or negatives.jsonl")
     doc_id = _meant(words[2], documents, "corpus.jsonl")
-    try:
+    with suppress(ValueError), np.errstate(over="ignore"):
         score = float(words[4])
-        is_usable = math.isfinite(_as_float32(score))
-    except (ValueError, OverflowError):
-        is_usable = False
-    if not is_usable:
-        problem = (
-            f"the score is {lines.shown(words[4])}; it must be a number between -3.4e38 and 3.4e38"
-        )
-        raise ValueError(problem)
-    return query_id, doc_id, score
+        if np.isfinite(np.float32(score)):
+            return query_id, doc_id, score
+    found = f"the score is {lines.shown(words[4])}"
+    raise ValueError(f"{found}; it must be a number between -3.4e38 and 3.4e38")
 
 
 def _meant(word: str, ids: AbstractSet[str], place: str) -> str:
@@ -160,12 +143,6 @@ def _meant(word: str, ids: AbstractSet[str], place: str) -> str:
     raise ValueError(f"{lines.unknown_id(word, ids, place)}; is this a run of this collection?")
 
 
-def _as_float32(score: float) -> float:
-    """Round to a 32-bit float; raise OverflowError beyond the largest."""
-    value: float = struct.unpack("<f", struct.pack("<f", score))[0]
-    return value
-
-
 def write_run(path: Path, answers: Answers, tag: str) -> None:
     """Write answers so that every reader, trec_eval too, gets them in the same order.
 
@@ -173,34 +150,29 @@ def write_run(path: Path, answers: Answers, tag: str) -> None:
     white space that, and its percent signs, are percent-encoded. An existing file is replaced in
     one step. `tag` names the system.
     """
-    try:
-        lines.replace_file(path, _lines(answers, _word(tag) or "-"))
-    except (OSError, ValueError) as exc:
-        raise EvaluationError(f"{path} cannot be written: {exc}") from exc
+    lines.replace_file(path, _lines(answers, _word(tag) or "-"))
 
 
-def save_runs(outcomes: Sequence[Outcome], folder: Path) -> None:
+def save_runs(outcomes: Iterable[Outcome], folder: Path) -> None:
     """Write the answers of every system as a run file, ``COLLECTION.SYSTEM.trec``.
 
     Of equal names the later are numbered. Answers to negatives are included, those to other
     unanswerable queries are not.
     """
     taken: set[str] = set()
-    for outcome in outcomes:
-        for system in outcome.answers:
-            stem = f"{lines.file_name(outcome.report.collection)}.{lines.file_name(system.name)}"
-            names = (stem if number == 1 else f"{stem}-{number}" for number in count(1))
-            name = next(name for name in names if name.casefold() not in taken)
-            taken.add(name.casefold())
-            answers = {**system.answers, **system.unanswerable.get(NEGATIVES, {})}
-            write_run(folder / f"{name}.trec", answers, system.name)
+    for outcome, system in ((one, system) for one in outcomes for system in one.answers):
+        stem = f"{lines.file_name(outcome.report.collection)}.{lines.file_name(system.name)}"
+        names = (stem if number == 1 else f"{stem}-{number}" for number in count(1))
+        name = next(name for name in names if name.casefold() not in taken)
+        taken.add(name.casefold())
+        answers = {**system.answers, **system.unanswerable.get(NEGATIVES, {})}
+        write_run(folder / f"{name}.trec", answers, system.name)
 
 
 def as_run(answers: Answers) -> dict[str, dict[str, float]]:
     """Return answers as a run of BEIR's form, with scores that say nothing but the order.
 
-    The last document of a ranking scores 1, each before it 1 more, so that no library finds a tie.
-    A repeated document keeps its first place.
+    The last document scores 1, each before it 1 more; a repeated one keeps its first place.
     """
     run = {}
     for query_id, ranking in answers.items():

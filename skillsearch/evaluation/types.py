@@ -15,10 +15,8 @@ Ranking: TypeAlias = tuple[tuple[str, float], ...]
 """Document ids with scores, best first; ties keep the order of the system."""
 Answers: TypeAlias = Mapping[str, Ranking]
 """Query id → its ranking, empty for a query without a hit."""
-PerQuery: TypeAlias = Mapping[str, float]
-"""Query id → value of a measure."""
-NEGATIVES = "negatives"
-"""The source of the unanswerable queries that a collection has."""
+PerQuery: TypeAlias = Mapping[str, float]  # query id → value of a measure
+NEGATIVES = "negatives"  # the source of the unanswerable queries that a collection has
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +42,18 @@ class JudgedQuery:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """Documents, queries with a relevant document, negatives that have none, and judgments.
-
-    `ignored` documents are dropped from the ranking of a query before it is measured; `unjudged`
-    are ids of queries left out for want of a relevant document; `pool` names the pool in which the
-    documents are shared, if any.
-    """
+    """Documents, queries with a relevant document, negatives that have none, and judgments."""
 
     name: str
     documents: tuple[JudgedDocument, ...]
     queries: tuple[JudgedQuery, ...]
     qrels: Qrels
     ignored: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Query id → documents that are dropped from its ranking before it is measured."""
     negatives: tuple[JudgedQuery, ...] = ()
     notes: tuple[str, ...] = ()
-    unjudged: frozenset[str] = frozenset()
-    pool: str = ""
+    unjudged: frozenset[str] = frozenset()  # ids of queries for which nothing is relevant
+    pool: str = ""  # name of the pool in which the documents are shared, if any
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,21 +86,16 @@ class SystemSpec:
 
 @dataclass(frozen=True, slots=True)
 class SystemAnswers:
-    """All answers of one system on a collection, without ignored documents.
-
-    `unanswerable` are answers to queries that nothing answers, by source: ``negatives``,
-    ``foreign``, ``dropped gold``. The threshold is None if scores carry no meaning; they are
-    calibrated if they claim to be probabilities. The time is the median of a query, None for a run
-    file.
-    """
+    """All answers of one system on a collection, without ignored documents."""
 
     name: str
     settings: str
     answers: Answers
     unanswerable: Mapping[str, Answers] = field(default_factory=dict)
-    threshold: float | None = None
-    is_calibrated: bool = False
-    milliseconds: float | None = None
+    """By source, such as ``negatives``, answers to queries that nothing answers."""
+    threshold: float | None = None  # None if scores carry no meaning
+    is_calibrated: bool = False  # whether scores claim to be probabilities
+    milliseconds: float | None = None  # median of a query, None for a run file
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,16 +141,12 @@ class QueryExample:
 
 @dataclass(frozen=True, slots=True)
 class OperatingPoint:
-    """The effect of a threshold, the lowest accepted score, as shares.
-
-    `kept` is of the answerable queries those whose answer holds a relevant document, `precision` of
-    all answered queries, if any, those whose first hit is relevant.
-    """
+    """The effect of a threshold, the lowest accepted score, as shares."""
 
     threshold: float
-    kept: float
+    kept: float  # answerable queries whose answer holds a relevant document
     false_answers: Mapping[str, float]
-    precision: float | None
+    precision: float | None  # of all answered queries, if any, those whose first hit is relevant
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,24 +162,15 @@ class ReliabilityBin:
 
 @dataclass(frozen=True, slots=True)
 class Abstention:
-    """How well a system knows when nothing fits.
-
-    Attributes:
-        curve: Operating points by ascending threshold.
-        default: The point at the system's own threshold, if it has one.
-        keeping: Share kept of the answers with a relevant document → the highest such threshold.
-        calibration_error: Of the first hits of ``answerable`` and of ``all`` queries; empty if
-            scores are not probabilities. `reliability` are its bins over all queries.
-        top_scores: Scores of the first hits, 0 without one: ``answerable`` and by source.
-    """
+    """How well a system knows when nothing fits; scores are of first hits, 0 without one."""
 
     auroc: Mapping[str, float]
-    curve: tuple[OperatingPoint, ...]
-    default: OperatingPoint | None
-    keeping: Mapping[float, OperatingPoint]
-    calibration_error: Mapping[str, float]
-    reliability: tuple[ReliabilityBin, ...]
-    top_scores: Mapping[str, tuple[float, ...]]
+    curve: tuple[OperatingPoint, ...]  # by ascending threshold
+    default: OperatingPoint | None  # at the system's own threshold, if it has one
+    keeping: Mapping[float, OperatingPoint]  # share of right answers kept → highest threshold
+    calibration_error: Mapping[str, float]  # ``answerable``, ``all``; empty if not calibrated
+    reliability: tuple[ReliabilityBin, ...]  # over all queries
+    top_scores: Mapping[str, tuple[float, ...]]  # ``answerable`` and by source
 
 
 @dataclass(frozen=True, slots=True)

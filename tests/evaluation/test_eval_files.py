@@ -1,6 +1,7 @@
 """Eval files inside skill folders: known by their path, read into queries."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -21,7 +22,15 @@ KNOWN = frozenset({"brew-coffee", "steep-tea", "squeeze-lemons", "周报"})
 def read(values, file="evals/evals.json", skill="brew-coffee", **options):
     """Read one file; JSON values are written first."""
     data = values if isinstance(values, bytes) else json.dumps(values).encode()
-    return read_eval_files([(file, data)], skill, known=KNOWN, **options)
+    return sorted_out(read_eval_files([(file, data)], skill, known=KNOWN, **options))
+
+
+def sorted_out(found):
+    """Return queries for skills, those not for them, and what could not be used, by name."""
+    queries, diagnostics = found
+    wanted = tuple(query for query in queries if query.is_wanted)
+    others = tuple(query for query in queries if not query.is_wanted)
+    return SimpleNamespace(positives=wanted, not_for=others, diagnostics=tuple(diagnostics))
 
 
 def told(values, **options):
@@ -193,7 +202,7 @@ def test_half_a_surrogate_pair_becomes_a_replacement():
 def test_files_are_read_in_order():
     """Whatever their names."""
     files = [("evals/b.json", b'[{"query": "1"}]'), ("evals/a.json", b'[{"query": "2"}]')]
-    evals = read_eval_files(iter(files), "Brew-Coffee")
+    evals = sorted_out(read_eval_files(iter(files), "Brew-Coffee"))
     assert [(query.text, query.skills) for query in evals.positives] == [
         ("1", ("brew-coffee",)),
         ("2", ("brew-coffee",)),

@@ -6,11 +6,10 @@ import pytest
 
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.collection import load_collection, save_collection
-from skillsearch.evaluation.jobs import Job, evaluate, load_jobs, make_own_job
+from skillsearch.evaluation.jobs import Job, evaluate, load_jobs, make_own_job, parse_systems
 from skillsearch.evaluation.page import save_page
 from skillsearch.evaluation.report import Outcome
 from skillsearch.evaluation.runs import measure, read_run, save_runs
-from skillsearch.evaluation.systems import parse_systems
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery, SystemAnswers
 
 DRINKS = ("tea", "coffee", "lemonade", "cocoa", "juice")

@@ -7,8 +7,8 @@ import pytest
 
 from skillsearch.errors import StorageError
 from skillsearch.evaluation.collection import digest
+from skillsearch.evaluation.jobs import parse_systems
 from skillsearch.evaluation.judged_index import Embedders, JudgedIndex, use_skills, write_skills
-from skillsearch.evaluation.systems import parse_system
 from skillsearch.evaluation.types import Collection, JudgedDocument
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.skill_index import SkillIndex
@@ -49,7 +49,7 @@ def open_index(tmp_path):
 
     def run(collection=None, *, system="hybrid", place=None):
         folders = place or write_skills(collection or collect(), tmp_path / "work")
-        spec = parse_system(system, model="hashing")
+        spec = parse_systems([system], model="hashing")[0]
         return JudgedIndex.open(folders, spec, Embedders())
 
     return run

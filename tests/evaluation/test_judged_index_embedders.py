@@ -8,8 +8,8 @@ import pytest
 from skillsearch.embedders.embedder import multilingual_is_installed
 from skillsearch.embedders.embedding import HashingEmbedder, embed
 from skillsearch.errors import EmbedderError, MissingDependencyError
+from skillsearch.evaluation.jobs import parse_systems
 from skillsearch.evaluation.judged_index import Embedders, QueryEmbedder
-from skillsearch.evaluation.systems import parse_system
 from skillsearch.evaluation.types import JudgedQuery
 
 
@@ -74,15 +74,15 @@ def test_what_was_saved_adds_up():
 def test_each_model_is_loaded_once():
     """So that its texts are embedded once too."""
     embedders = Embedders()
-    assert embedders.load("hashing") is embedders.load("hashing")
+    assert embedders["hashing"] is embedders["hashing"]
     with pytest.raises(EmbedderError, match="No embedder is called 'nothing'"):
-        embedders.load("nothing")
+        embedders["nothing"]
 
 
 def test_what_all_embedders_saved_is_told_together():
     """A query may be embedded by several models, and its answer waits for all of them."""
     embedders = Embedders()
-    both = [embedders.load(model) for model in ("hashing", "onnx")]
+    both = [embedders[model] for model in ("hashing", "onnx")]
     for embedder in both * 2:
         list(embedder.embed_stream(["brew coffee"], role="query"))
     each = [embedder.saved_seconds for embedder in both]
@@ -109,7 +109,7 @@ SPANISH = (*ENGLISH, JudgedQuery("s", "cómo preparo un buen café para mis invi
 )
 def test_queries_in_other_languages_decide_what_an_index_is_made_for(system, queries, expected):
     """Where the system leaves it open and its model does not read them."""
-    assert Embedders().languages(parse_system(system), queries) == expected
+    assert Embedders().languages(parse_systems([system])[0], queries) == expected
 
 
 @pytest.fixture
@@ -124,6 +124,6 @@ def without_multilingual(monkeypatch):
 @pytest.mark.usefixtures("without_multilingual")
 def test_what_is_not_installed_is_not_used():
     """Unless the user asks for it, who is told what is missing."""
-    assert Embedders().languages(parse_system("hybrid"), SPANISH) == "auto"
+    assert Embedders().languages(parse_systems(["hybrid"])[0], SPANISH) == "auto"
     with pytest.raises(MissingDependencyError, match=r"\[multilingual\]"):
-        Embedders().languages(parse_system("a=languages:all"), ENGLISH)
+        Embedders().languages(parse_systems(["a=languages:all"])[0], ENGLISH)

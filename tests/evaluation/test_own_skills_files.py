@@ -3,11 +3,17 @@
 import json
 import os
 import shutil
+from functools import partial
 
 import pytest
 
 from skillsearch.errors import EvaluationError, RootError
-from skillsearch.evaluation.own_skills import OwnFiles, own_collection, read_own_collection
+from skillsearch.evaluation.own_skills import (
+    own_collection,
+    read_evals,
+    read_own_collection,
+    read_skills,
+)
 from skillsearch.index.skill_index import SkillIndex
 
 CASES = [
@@ -143,12 +149,12 @@ def test_files_beyond_the_depth_that_is_looked_at_are_told(root):
 
 def test_a_skill_that_goes_away_meanwhile_is_reported(root):
     """Its evals cannot be read any more; those of the others can."""
-    own = OwnFiles()
-    skills = own.read_skills([root])
+    problems = []
+    skills = read_skills([root], problems)
     shutil.rmtree(root / "steep-tea")
-    collection, _ = own_collection(skills, own.eval_files)
+    collection, _ = own_collection(skills, partial(read_evals, problems=problems))
     assert "make an espresso" in asked(collection)
-    assert [(found.code, found.path) for found in own.diagnostics] == [
+    assert [(found.code, found.path) for found in problems] == [
         ("eval-unreadable", str(root / "steep-tea"))
     ]
 

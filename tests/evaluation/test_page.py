@@ -495,6 +495,6 @@ def test_parts_of_a_whole_have_no_mean(report):
     """Kinds of query of one collection overlap: only collections are averaged."""
     reports = [report(collection="all"), report(collection="part")]
     with_mean = render_page(reports, made="now", version="1")
-    without = render_page(reports, made="now", version="1", has_mean=False)
+    without = render_page(reports, made="now", version="1", mean="")
     assert "mean of the collections" in with_mean
     assert "mean of the collections" not in without

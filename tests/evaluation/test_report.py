@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from skillsearch.evaluation.assess import assess, assess_kinds, assess_part
+from skillsearch.evaluation.assess import assess, assess_kinds
 from skillsearch.evaluation.confusables import confusables
 from skillsearch.evaluation.report import Outcome, report_dict, shortfalls
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery, SystemAnswers
@@ -87,7 +87,7 @@ def test_languages_have_keys_of_their_own():
     """Each with its queries, means, intervals and comparisons; without languages there are none."""
     plain = outcome(GOOD, BAD)
     assert not plain.to_dict().keys() & {"languages", "same_language", "cross_language"}
-    part = assess_part(COLLECTION, (GOOD, BAD), "zh", COLLECTION.queries[:1])
+    part = assess(replace(COLLECTION, queries=COLLECTION.queries[:1]), (GOOD, BAD))
     report = replace(plain.report, languages={"zh": part}, crossing={"cross-language": part})
     found = json.loads(json.dumps(replace(plain, report=report).to_dict()))
     assert found["languages"].keys() == {"zh"}

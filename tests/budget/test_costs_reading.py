@@ -4,11 +4,8 @@ import os
 
 import pytest
 
-from skillsearch.budget import reading
-from skillsearch.budget.costs import (
-    Size,
-    report_budget,
-)
+from skillsearch.budget import costs
+from skillsearch.budget.costs import Size, report_budget
 from skillsearch.embedders.token_counter import TokenCounter
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.skills.resources import MAX_LISTED_FILES
@@ -31,8 +28,8 @@ def test_documents_are_text_files_and_count_for_the_inner_skill(tmp_path, make_s
     }.items():
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-    sources, problems = reading.sources_of_roots([tmp_path])
-    skills, more = reading.measure(sources, count_words)
+    sources, problems = costs.sources_of_roots([tmp_path])
+    skills, more = costs.measure(sources, count_words)
     assert (problems, more) == ((), ())
     assert {skill.skill.name: (skill.body, skill.documents) for skill in skills} == {
         "outer": (Size(8, 2), Size(18, 4)),
@@ -44,22 +41,22 @@ def test_skills_come_by_root_and_then_by_name(tmp_path, make_skill):
     """The first root's skills are the last that a host would cut."""
     for root, name in (("b", "Zebra"), ("b", "ant"), ("a", "bee")):
         make_skill(tmp_path / root, name)
-    sources, _ = reading.sources_of_roots([tmp_path / "b", tmp_path / "a"])
-    skills, _ = reading.measure(sources, count_words)
+    sources, _ = costs.sources_of_roots([tmp_path / "b", tmp_path / "a"])
+    skills, _ = costs.measure(sources, count_words)
     assert [skill.skill.name for skill in skills] == ["ant", "Zebra", "bee"]
 
 
 def test_an_index_gives_the_same_skills_as_its_roots(tmp_path, drinks):
     """Read from the disk as they are now."""
     index = SkillIndex.from_roots(drinks, index_dir=tmp_path / "index", model="hashing")
-    from_index = reading.measure(reading.sources_of_index(index), count_words)
-    assert from_index == reading.measure(reading.sources_of_roots([drinks])[0], count_words)
+    from_index = costs.measure(costs.sources_of_index(index), count_words)
+    assert from_index == costs.measure(costs.sources_of_roots([drinks])[0], count_words)
 
 
 def test_a_location_in_the_home_folder_is_short(home, make_skill):
     """As a host writes it that shortens paths."""
     path = make_skill(home / "skills", "tea")
-    skills, _ = reading.measure(reading.sources_of_roots([home])[0], count_words)
+    skills, _ = costs.measure(costs.sources_of_roots([home])[0], count_words)
     skill = skills[0].skill
     assert (skill.path, skill.short_path) == (str(path), "~/skills/tea/SKILL.md")
     assert skill.root == str(home)
@@ -68,7 +65,7 @@ def test_a_location_in_the_home_folder_is_short(home, make_skill):
 def test_a_description_is_one_line(tmp_path, make_skill):
     """Hosts write it as one."""
     make_skill(tmp_path, "tea", "Times\n  tea.\n", **{"when_to_use": "At\nfour."})
-    skills, _ = reading.measure(reading.sources_of_roots([tmp_path])[0], count_words)
+    skills, _ = costs.measure(costs.sources_of_roots([tmp_path])[0], count_words)
     skill = skills[0].skill
     assert (skill.description, skill.when_to_use) == ("Times tea.", "At four.")
 
@@ -81,8 +78,8 @@ def test_what_cannot_be_read_is_reported_and_left_out(tmp_path, make_skill):
     (good / "large.md").write_text("word " * 5)
     with (good / "huge.txt").open("wb") as file:
         file.truncate(17 * 1024 * 1024)
-    sources, problems = reading.sources_of_roots([tmp_path / "root", tmp_path / "none"])
-    skills, more = reading.measure(sources, count_words)
+    sources, problems = costs.sources_of_roots([tmp_path / "root", tmp_path / "none"])
+    skills, more = costs.measure(sources, count_words)
     assert [(item.code, item.severity) for item in problems] == [("root-missing", "error")]
     assert [(item.code, item.severity) for item in more] == [
         ("frontmatter-missing", "error"),
@@ -96,7 +93,7 @@ def test_documents_beyond_those_listed_are_reported(tmp_path, make_skill):
     folder = make_skill(tmp_path, "tea").parent
     for number in range(MAX_LISTED_FILES + 1):
         (folder / f"{number}.md").write_text("one")
-    skills, problems = reading.measure(reading.sources_of_roots([tmp_path])[0], count_words)
+    skills, problems = costs.measure(costs.sources_of_roots([tmp_path])[0], count_words)
     assert skills[0].documents.tokens == MAX_LISTED_FILES
     assert [(item.code, item.path) for item in problems] == [("files-truncated", str(folder))]
 
@@ -105,9 +102,9 @@ def test_documents_beyond_those_listed_are_reported(tmp_path, make_skill):
 def test_a_folder_that_cannot_be_listed_has_no_documents(tmp_path, make_skill):
     """Its SKILL.md may be open all the same."""
     folder = make_skill(tmp_path, "tea").parent
-    sources, _ = reading.sources_of_roots([tmp_path])
+    sources, _ = costs.sources_of_roots([tmp_path])
     folder.chmod(0o111)
-    skills, problems = reading.measure(sources, count_words)
+    skills, problems = costs.measure(sources, count_words)
     folder.chmod(0o755)
     assert (len(skills), [item.code for item in problems]) == (1, ["folder-unreadable"])
 
@@ -116,15 +113,15 @@ def test_bytes_that_are_no_text_are_measured_all_the_same(tmp_path, make_skill):
     """A document in a wrong encoding has replacement characters, not an error."""
     folder = make_skill(tmp_path, "tea").parent
     (folder / "latin.md").write_bytes("é à".encode("latin-1"))
-    skills, problems = reading.measure(reading.sources_of_roots([tmp_path])[0], count_words)
+    skills, problems = costs.measure(costs.sources_of_roots([tmp_path])[0], count_words)
     assert (skills[0].documents, problems) == (Size(3, 2), ())
 
 
 def test_reading_tells_how_far_it_is(drinks):
     """Once for each skill."""
     seen = []
-    sources, _ = reading.sources_of_roots([drinks])
-    reading.measure(sources, count_words, lambda *step: seen.append(step))
+    sources, _ = costs.sources_of_roots([drinks])
+    costs.measure(sources, count_words, lambda *step: seen.append(step))
     assert seen == [("read", 1, 3), ("read", 2, 3), ("read", 3, 3)]
 
 
@@ -132,7 +129,7 @@ def test_the_packaged_examples_fit_where_they_should():
     """All hosts list the examples whole at 200,000 tokens, and most claims hold."""
     from skillsearch.cli.index import EXAMPLES
 
-    skills, problems = reading.measure(reading.sources_of_roots([EXAMPLES])[0], TokenCounter.load())
+    skills, problems = costs.measure(costs.sources_of_roots([EXAMPLES])[0], TokenCounter.load())
     report = report_budget(skills, n=5, window=200_000, hosts=["openclaw", "hermes"])
     assert problems == ()
     for listing in report.listings:

@@ -8,9 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.errors import EvaluationError
-from skillsearch.evaluation.systems import parse_system, parse_systems
+from skillsearch.evaluation.jobs import parse_systems
 from skillsearch.evaluation.types import SystemSpec
 from skillsearch.types import SYSTEMS
+
+
+def parse_system(text, **defaults):
+    """Read one description."""
+    return parse_systems([text], **defaults)[0]
 
 
 def test_without_any_the_hybrid_search_is_compared_with_its_channels():
