@@ -28,10 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.training.bert_weights import BertWeights, average, read_hugging_face
-from skillsearch.training.contrastive import train
+from skillsearch.training.contrastive import TorchEncoder, train
 from skillsearch.training.plan import TrainingSettings, distinct_skills, make_plan, neighbours
 from skillsearch.training.queries import SkillText
-from skillsearch.training.torch_encoder import TorchEncoder
 
 SETTINGS = TrainingSettings(
     steps=420,
@@ -85,8 +84,7 @@ def metadata_vectors(
     texts = [f"{skill.name}: {skill.about}"[:_NEIGHBOUR_CHARS] for skill in skills]
     path = work / f"metadata-{hashlib.sha256(repr(texts).encode()).hexdigest()[:16]}.npy"
     if not path.exists():
-        with TorchEncoder.load(base, SETTINGS) as encoder:
-            np.save(path, encoder.encode(texts))
+        np.save(path, TorchEncoder.load(base, SETTINGS).encode(texts))
     vectors: NDArray[np.float32] = np.load(path)
     return vectors
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from skillsearch.evaluation.jobs import Job
     from skillsearch.evaluation.report import Outcome
     from skillsearch.evaluation.types import SystemSpec
-    from skillsearch.training.measuring import Measured
-    from skillsearch.training.tuning import Tuned
+    from skillsearch.training.tuning import Measured, Tuned
 
 _NAMES = {
     "held_out": "requests held out of the skills",

@@ -24,9 +24,7 @@ Item = TypeVar("Item")
 _SCHEMES = ("http", "https", "tcp")
 _STRONG = "Strong"  # consistency of reads: each sees all earlier writes
 _MISSING = 100  # Milvus's error code for a missing collection
-_RELEASED = 101
-"""Milvus's error code for a collection that is not loaded: it was released, or milvus-lite, which
-forgets, was restarted."""
+_RELEASED = 101  # and for one that is not loaded, as after a restart of milvus-lite, which forgets
 _CONNECT_SECONDS = 10.0
 _KEEPALIVE_MS = 300_000
 """By default, a server disconnects clients that ping more often, and pymilvus does."""
@@ -45,8 +43,7 @@ class MilvusServer:
     def __init__(self, uri: str, token: str = "") -> None:
         """Connect to an address; it may contain a user and password, and a database as its path.
 
-        The token is ``user:password`` or an API key, or empty. Raises ConfigError for an invalid
-        address.
+        The token is ``user:password`` or an API key, or empty. A bad address is a ConfigError.
         """
         try:
             parts = urlsplit(uri)
@@ -63,15 +60,10 @@ class MilvusServer:
         self._secrets = [one for one in (token, *token.split(":", 1)[1:], password) if one]
         self._secrets += [user] if user and not password else []
         self.library = import_pymilvus()
-        self._client = self._ask(
-            "connect",
-            self.library.MilvusClient,
-            uri=uri,
-            token=token,
-            timeout=_CONNECT_SECONDS,
-            dedicated=True,
-            grpc_options={"grpc.keepalive_time_ms": _KEEPALIVE_MS},
-        )
+        options = {"uri": uri, "token": token, "timeout": _CONNECT_SECONDS, "dedicated": True}
+        pings = {"grpc.keepalive_time_ms": _KEEPALIVE_MS}
+        connect = self.library.MilvusClient
+        self._client = self._ask("connect", connect, grpc_options=pings, **options)
 
     def close(self) -> None:
         """Close the connection."""
@@ -79,8 +71,8 @@ class MilvusServer:
 
     def collections(self) -> list[str]:
         """Return the names of all collections, without aliases."""
-        call = self._client.list_collections
-        return list(self._ask("list collections", call, timeout=_READ_SECONDS))
+        names = self._ask("list collections", self._client.list_collections, timeout=_READ_SECONDS)
+        return list(names)
 
     def target(self, alias: str) -> str | None:
         """Return the collection that an alias points to; None if there is no such alias."""
@@ -161,28 +153,15 @@ class MilvusServer:
     ) -> list[Row]:
         """Return the rows nearest to a query in any of some vector fields, each row once.
 
-        `queries` gives the metric and the vector by field, or the text; the `limit` is for each
-        field.
+        `queries` gives the metric and the vector, or the text, by field; the `limit` is for each.
         """
         requests = [
-            self.library.AnnSearchRequest(
-                data=[data],
-                anns_field=field,
-                param={"metric_type": metric},
-                limit=limit,
-                expr=condition,
-            )
+            self.library.AnnSearchRequest([data], field, {"metric_type": metric}, limit, condition)
             for field, (metric, data) in queries.items()
         ]
-        found = self._read(
-            "search",
-            name,
-            self._client.hybrid_search,
-            reqs=requests,
-            ranker=self.library.RRFRanker(),
-            limit=limit * len(requests),
-            output_fields=list(fields),
-        )
+        options = {"ranker": self.library.RRFRanker(), "limit": limit * len(requests)}
+        search, wanted = self._client.hybrid_search, list(fields)
+        found = self._read("search", name, search, reqs=requests, output_fields=wanted, **options)
         return [{"id": hit["id"], **hit["entity"]} for hit in found[0]]
 
     def _read(

@@ -9,19 +9,20 @@ import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from skillsearch.errors import CacheError, ConfigError, LockTimeoutError, RemoteError
 from skillsearch.index.corpus import IndexSettings
+from skillsearch.index.lexical.okapi import K1, B
 from skillsearch.index.lexical.postings import LexicalStatistics
-from skillsearch.remote import schema
+from skillsearch.remote import rows as packed
 from skillsearch.remote.client import CollectionMissingError, MilvusServer, Row
-from skillsearch.remote.rows import checked, pack, unpack
-from skillsearch.remote.schema import Generation
+from skillsearch.remote.rows import LEXICAL, Generation
 
 FORMAT = 3  # raise if the meaning of rows changes; a collection of another format is made anew
 EXPIRES_S = 120  # seconds after which a claim that was not renewed belongs to a dead writer
 _RENEW_S = 20
+_MAX_ID, _MAX_TEXT = 64, 65_535  # bytes
 _COUNTS = ("number", "documents", "shadowed", "skipped", "others")
 
 logger = logging.getLogger(__name__)
@@ -76,18 +77,17 @@ class Head:
             "totals": {name: totals._asdict() for name, totals in self.totals.items()},
             **{name: getattr(self, name) for name in _COUNTS},
         }
-        note = pack(json.dumps(record).encode())
-        return schema.note_row(schema.HEAD, schema.RECORD, self.version, note)
+        return packed.note_row(packed.HEAD, packed.RECORD, self.version, record)
 
     @classmethod
     def from_row(cls, row: Row) -> Head:
         """Read the result of `to_row`; raise `CacheError` for damage or another format."""
-        with checked("the head of the collection"):
-            record = json.loads(unpack(row["note"]))
+        with packed.checked("the head of the collection"):
+            record = json.loads(packed.unpack(row["note"]))
             if record["format"] != FORMAT:
                 raise ValueError(f"its format is {record['format']!r}, not {FORMAT}")
             totals = {}
-            for name in schema.LEXICAL:
+            for name in LEXICAL:
                 one = record["totals"][name]
                 totals[name] = FieldTotals(int(one["length"]), float(one["average_idf"]))
             return cls(
@@ -108,63 +108,60 @@ class Opened(NamedTuple):
 
 def find_current(server: MilvusServer, alias: str) -> Opened | None:
     """Find the generation that readers see, None without one; ConfigError if the name is taken."""
-    is_collection = alias in server.collections()
-    target = None if is_collection else server.target(alias)
-    generation = Generation.of(target, alias) if target else None
-    if generation is not None:
-        return Opened(generation, read_head(server, generation))
-    if is_collection or target is not None:
+    target = alias if alias in server.collections() else server.target(alias)
+    if target is None:
+        return None
+    if (generation := Generation.of(target, alias)) is None:
         raise ConfigError(
             f"The collection {alias!r} at {server.shown} does not belong to skillsearch; choose "
             "another name: --collection NAME."
         )
-    return None
+    return Opened(generation, read_head(server, generation))
 
 
 def read_head(server: MilvusServer, generation: Generation) -> Head | None:
     """Read the head of a generation; None if this version of the package cannot."""
     try:
-        rows = server.get(generation.terms, [schema.HEAD], ["version", "note"])
-        return Head.from_row(rows[schema.HEAD]) if rows else None
+        rows = server.get(generation.terms, [packed.HEAD], ["version", "note"])
+        return Head.from_row(rows[packed.HEAD]) if rows else None
     except (CacheError, CollectionMissingError) as exc:
         logger.info("no usable head in %s: %s", generation.terms, exc)
         return None
 
 
-def prepare_next(server: MilvusServer, alias: str, after: int, settings: IndexSettings) -> Opened:
+def prepare_next(
+    server: MilvusServer, alias: str, after: int, settings: IndexSettings
+) -> tuple[Generation, Head]:
     """Return a generation above `after` that readers do not see yet, with a head of version 0.
 
-    Interrupted ones with other settings are dropped. Raises LockTimeoutError if one is being
-    written.
+    Interrupted ones with other settings are dropped; LockTimeoutError if one is being written.
     """
     for generation in _all(server, alias):
         if generation.number <= after:
             continue
         head = read_head(server, generation)
         if head is not None and head.version == 0 and are_compatible(head.settings, settings):
-            return Opened(generation, head)
+            return generation, head
         with suppress(CollectionMissingError), Claim(server, generation):
             _drop(server, generation)
         _drop(server, generation)
     generation = Generation(alias, after + 1)
-    library, channels = server.library, settings.channels
-    documents = schema.documents_schema(library, channels, with_body=settings.with_body)
-    server.create(generation.documents, *documents)
-    server.create(generation.terms, *schema.terms_schema(library))
-    totals = dict.fromkeys(schema.LEXICAL, FieldTotals(0, 0.0))
+    server.create(generation.documents, *_documents_schema(server.library, settings))
+    server.create(generation.terms, *_terms_schema(server.library))
+    totals = dict.fromkeys(LEXICAL, FieldTotals(0, 0.0))
     head = Head(0, generation.number, settings, 0, 0, 0, 0.0, 0, totals)
     server.upsert(generation.terms, [head.to_row()])
-    return Opened(generation, head)
+    return generation, head
 
 
 def are_compatible(one: IndexSettings, other: IndexSettings) -> bool:
     """Return whether rows made with either of two settings can share a collection."""
-    mine, theirs = (
-        [(channel.fingerprint, channel.dimensions, channel.scripts) for channel in some.channels]
-        for some in (one, other)
-    )
-    is_same = (one.with_body, one.analysis) == (other.with_body, other.analysis)
-    return is_same and mine == theirs
+
+    def decisive(some: IndexSettings) -> tuple[object, ...]:
+        channels = ((one.fingerprint, one.dimensions, one.scripts) for one in some.channels)
+        return (some.with_body, some.analysis, *channels)
+
+    return decisive(one) == decisive(other)
 
 
 def drop_before(server: MilvusServer, alias: str, number: int) -> None:
@@ -182,7 +179,7 @@ class Claim:
     """
 
     def __init__(self, server: MilvusServer, generation: Generation) -> None:
-        self._server = server
+        self.server = server
         self._terms = generation.terms
         self._id = f"claim-{uuid.uuid4().hex}"
         self._renewed = 0.0
@@ -190,23 +187,23 @@ class Claim:
     def __enter__(self) -> Claim:
         """Make the claim; raise `LockTimeoutError` if another process has one."""
         self._write()
-        rows = self._server.query(self._terms, f"kind == {schema.CLAIM}", ["version"], 1_000)
+        rows = self.server.query(self._terms, f"kind == {packed.CLAIM}", ["version"], 1_000)
         oldest = time.time() - EXPIRES_S
         others = [row for row in rows if row["id"] != self._id]
         if living := [row["version"] for row in others if row["version"] > oldest]:
             self.__exit__()
             rest = max(living) - oldest
             raise LockTimeoutError(
-                f"Another process is writing to {self._terms} at {self._server.shown}; try again "
+                f"Another process is writing to {self._terms} at {self.server.shown}; try again "
                 f"when it is done. If it was killed, its claim expires in {rest:.0f} s."
             )
-        self._server.delete(self._terms, [row["id"] for row in others])
+        self.server.delete(self._terms, [row["id"] for row in others])
         return self
 
     def __exit__(self, *_exception: object) -> None:
         """Give up the claim; if that fails, it expires by itself."""
         try:
-            self._server.delete(self._terms, [self._id])
+            self.server.delete(self._terms, [self._id])
         except RemoteError as exc:
             logger.info("the claim on %s is left to expire: %s", self._terms, exc)
 
@@ -218,15 +215,15 @@ class Claim:
 
     def check(self) -> None:
         """Raise `LockTimeoutError` if the claim expired and another process took over."""
-        if not self._server.get(self._terms, [self._id], ["version"]):
+        if not self.server.get(self._terms, [self._id], ["version"]):
             raise LockTimeoutError(
                 "This process was silent for too long, and another one is writing to "
                 f"{self._terms} now; run the command again when that is done."
             )
 
     def _write(self) -> None:
-        row = schema.note_row(self._id, schema.CLAIM, int(time.time()), [])
-        self._server.upsert(self._terms, [row])
+        row = packed.note_row(self._id, packed.CLAIM, int(time.time()))
+        self.server.upsert(self._terms, [row])
         self._renewed = time.monotonic()
 
 
@@ -240,3 +237,65 @@ def _all(server: MilvusServer, alias: str) -> list[Generation]:
 def _drop(server: MilvusServer, generation: Generation) -> None:
     for name in {generation.documents, generation.terms}.intersection(server.collections()):
         server.drop(name)
+
+
+def _documents_schema(library: Any, settings: IndexSettings) -> tuple[Any, Any]:
+    """Return the schema and the indexes of the collection of documents; `library` is pymilvus."""
+    kinds, with_body = library.DataType, settings.with_body
+    schema, indexes = _begin(library)
+    # Milvus counts bytes, and a character has up to four.
+    schema.add_field("root", kinds.VARCHAR, max_length=4 * packed.ROOT_CHARS, is_partition_key=True)
+    for name in ("key", "state"):
+        schema.add_field(name, kinds.VARCHAR, max_length=_MAX_ID)
+    for name in ("since", "until", "name_key"):
+        schema.add_field(name, kinds.INT64)
+    for name in ("hidden", "shadowed"):
+        schema.add_field(name, kinds.BOOL)
+    for name in ("record", "counts", "chunks", "content"):
+        _add_packed(schema, kinds, name)
+    for name in LEXICAL[: 1 + with_body]:
+        terms, sparse = f"terms_{name}", f"sparse_{name}"
+        analyzer = {"enable_analyzer": True, "analyzer_params": {"tokenizer": "standard"}}
+        schema.add_field(terms, kinds.VARCHAR, max_length=_MAX_TEXT, mmap_enabled=True, **analyzer)
+        schema.add_field(sparse, kinds.SPARSE_FLOAT_VECTOR)
+        bm25 = library.FunctionType.BM25
+        schema.add_function(library.Function(f"bm25_{name}", bm25, [terms], [sparse]))
+        params = {"bm25_k1": K1, "bm25_b": B}
+        kind = "SPARSE_INVERTED_INDEX"
+        indexes.add_index(sparse, index_type=kind, metric_type="BM25", params=params)
+    dense = packed.dense_fields(len(settings.channels), with_body=with_body)
+    for channel, names in zip(settings.channels, dense, strict=True):
+        for name in names:
+            schema.add_field(name, kinds.FLOAT_VECTOR, dim=channel.dimensions)
+            indexes.add_index(name, index_type="AUTOINDEX", metric_type="IP")
+    for name in ("key", "name_key", "since", "until"):
+        indexes.add_index(name, index_type="INVERTED")
+    return schema, indexes
+
+
+def _terms_schema(library: Any) -> tuple[Any, Any]:
+    """Return the schema and the indexes of the collection of terms; `library` is pymilvus."""
+    kinds = library.DataType
+    schema, indexes = _begin(library)
+    schema.add_field("kind", kinds.INT8)
+    for name in packed.FREQUENCIES:
+        schema.add_field(name, kinds.INT64)
+    _add_packed(schema, kinds, "note")
+    # Milvus requires a vector in every collection.
+    schema.add_field("nothing", kinds.FLOAT_VECTOR, dim=2)
+    indexes.add_index("nothing", index_type="FLAT", metric_type="IP")
+    for name in ("kind", "version"):
+        indexes.add_index(name, index_type="INVERTED")
+    return schema, indexes
+
+
+def _begin(library: Any) -> tuple[Any, Any]:
+    schema = library.MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
+    schema.add_field("id", library.DataType.VARCHAR, is_primary=True, max_length=_MAX_ID)
+    return schema, library.MilvusClient.prepare_index_params()
+
+
+def _add_packed(schema: Any, kinds: Any, name: str) -> None:
+    """Add a field of packed bytes; text fields are too small, so it is an array of texts."""
+    limits = {"max_capacity": packed.MAX_PIECES, "max_length": _MAX_TEXT}
+    schema.add_field(name, kinds.ARRAY, element_type=kinds.VARCHAR, mmap_enabled=True, **limits)

@@ -28,16 +28,14 @@ from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.remote import generations
 from skillsearch.remote.client import MilvusServer, batches
 from skillsearch.remote.generations import Claim, Opened
-from skillsearch.remote.row_writer import BATCH_SKILLS, RowWriter
-from skillsearch.remote.rows import Addition, key_of, name_key, state_of
-from skillsearch.remote.schema import FOREVER, Generation
+from skillsearch.remote.row_writer import RowWriter
+from skillsearch.remote.rows import FOREVER, Addition, Generation, key_of, name_key, state_of
 from skillsearch.skills.discovery import Discovery, discover
 from skillsearch.skills.parser import parse_skill
 from skillsearch.skills.resources import content_hash, read_skill_md
 from skillsearch.types import Diagnostic, IndexReport, Progress, Skill, SkillFile
 
 _SAMPLE = 2_000  # skills that are read to find out which languages they are in
-
 _STATE_ROWS = 5_000
 
 logger = logging.getLogger(__name__)
@@ -54,19 +52,11 @@ class Indexing:
         load: Callable[[str], Embedder],
         *,
         progress: Progress | None = None,
-        batch_skills: int = BATCH_SKILLS,
     ) -> None:
-        """Prepare to index under the name `alias`; `load` loads an embedder by its spec.
-
-        Raises RootError if a root is missing, not a folder, or unreadable.
-        """
+        """Prepare; `load` loads an embedder by its spec. Raises RootError for an unusable root."""
         self._started = time.monotonic()
-        self._server = server
-        self._alias = alias
-        self._request = request
-        self._load = cache(load)
-        self._progress = progress
-        self._batch_skills = batch_skills
+        self._server, self._alias, self._request = server, alias, request
+        self._load, self._progress = cache(load), progress
         self._roots, diagnostics = resolve_roots(request.roots)
         self._diagnostics = list(diagnostics)
         self._skipped: list[Diagnostic] = []
@@ -78,30 +68,53 @@ class Indexing:
         discovery = discover(self._roots)
         current = generations.find_current(server, alias)
         settings = self._settings(discovery.files, current)
-        target = current or generations.prepare_next(server, alias, 0, settings)
-        with Claim(server, target.generation) as claim:
+        generation, head = current or generations.prepare_next(server, alias, 0, settings)
+        oldest = generation.number
+        with Claim(server, generation) as claim:
             if generations.find_current(server, alias) != current:
                 raise LockTimeoutError(
                     f"Another process has just written {alias!r}; run the command again."
                 )
-            if not target.head or not generations.are_compatible(target.head.settings, settings):
-                target = generations.prepare_next(server, alias, target.generation.number, settings)
-            return self._update(discovery, current, target, settings, claim)
+            if head is None or not generations.are_compatible(head.settings, settings):
+                generation, head = generations.prepare_next(server, alias, oldest, settings)
+            self.embedders = {one.model: self._load(one.model) for one in settings.channels}
+            writer = RowWriter(claim, generation, head, list(self.embedders.values()))
+            states = RowStates(server, generation, head.version)
+            new = self._compare(discovery.files, states)
+            removed = states.take_rest()
+            writer.discard(states.discarded)
+            self._send(discovery.files, new, writer)
+            writer.keep(states.resumed)
+            writer.retire([*states.replaced, *removed])
+            writer.restore(states.restored)
+            found = (self._roots, len(self._skipped))
+            if writer.changed or head.version == 0 or (head.settings.roots, head.skipped) != found:
+                head = writer.finish(settings, len(self._skipped))
+            if current is None or generation != current.generation:
+                server.point(alias, generation.terms, is_new=current is None)
+                generations.drop_before(server, alias, oldest)
+        return IndexReport(
+            indexed=head.documents,
+            embedded=writer.embedded,
+            reused=states.kept + len(states.resumed),
+            removed=len(removed),
+            skipped=len(self._skipped),
+            truncated=writer.truncated,
+            diagnostics=self._all_diagnostics(discovery),
+            generation=f"{generation.documents}@{head.version}",
+            seconds=time.monotonic() - self._started,
+        )
 
     def _settings(self, files: Sequence[SkillFile], current: Opened | None) -> IndexSettings:
         before = current.head.settings.channels if current and current.head else ()
-        first = self._load(self._request.model)
-        languages, with_body = self._request.languages, self._request.with_body
-        models = possible_models(self._request.model, first.scripts, languages)
+        request, first = self._request, self._load(self._request.model)
+        languages, with_body = request.languages, request.with_body
+        models = possible_models(request.model, first.scripts, languages)
         if len(models) > 1 and languages == "auto" and len(before) < 2:
             sample = files[:: max(1, len(files) // _SAMPLE)]
-            known = [
-                fluency(skill, first.scripts, with_body=with_body)
-                for file in sample
-                if (skill := read_file(file).skill)
-            ]
-            others = sum(one < KNOWN for one in known)
-            expected = not speaks_english()
+            skills = filter(None, (read_file(file).skill for file in sample))
+            known = [fluency(one, first.scripts, with_body=with_body) for one in skills]
+            others, expected = sum(one < KNOWN for one in known), not speaks_english()
             needed = count_needed_by(models, languages, others, len(known), expected=expected)
             models = models[:needed]
         try:
@@ -112,59 +125,21 @@ class Indexing:
             logger.warning("indexed without the multilingual channel: %s", exc)
             channels = (ChannelSettings.of(models[0], first),)
         return IndexSettings(
-            roots=self._roots,
-            channels=channels,
-            languages=languages,
+            self._roots,
+            channels,
+            languages,
             could_add=False,
             with_body=with_body,
             analysis=ANALYSIS,
         )
 
-    def _update(
-        self,
-        discovery: Discovery,
-        current: Opened | None,
-        target: Opened,
-        settings: IndexSettings,
-        claim: Claim,
-    ) -> IndexReport:
-        generation, head = target
-        assert head is not None
-        self.embedders = {one.model: self._load(one.model) for one in settings.channels}
-        embedders = list(self.embedders.values())
-        writer = RowWriter(self._server, generation, head, claim, embedders, self._batch_skills)
-        states = RowStates(self._server, generation, head.version)
-        new = self._compare(discovery.files, states)
-        removed = states.take_rest()
-        writer.discard(states.discarded)
-        self._send(discovery.files, new, writer)
-        writer.keep(states.resumed)
-        writer.retire([*states.replaced, *removed])
-        writer.restore(states.restored)
-        found = (self._roots, len(self._skipped))
-        if writer.changed or head.version == 0 or (head.settings.roots, head.skipped) != found:
-            head = writer.finish(settings, len(self._skipped))
-        if current is None or generation != current.generation:
-            self._server.point(self._alias, generation.terms, is_new=current is None)
-            oldest = current.generation.number if current else generation.number
-            generations.drop_before(self._server, self._alias, oldest)
+    def _all_diagnostics(self, discovery: Discovery) -> tuple[Diagnostic, ...]:
         diagnostics = [*self._diagnostics, *discovery.diagnostics, *self._skipped]
         if not discovery.files:
             message = "No SKILL.md below this root; check the path."
-            diagnostics += [
-                Diagnostic("root-empty", "warning", message, str(root.path)) for root in self._roots
-            ]
-        return IndexReport(
-            indexed=head.documents,
-            embedded=writer.embedded,
-            reused=states.kept + len(states.resumed),
-            removed=len(removed),
-            skipped=len(self._skipped),
-            truncated=writer.truncated,
-            diagnostics=in_order(diagnostics),
-            generation=f"{generation.documents}@{head.version}",
-            seconds=time.monotonic() - self._started,
-        )
+            paths = (str(root.path) for root in self._roots)
+            diagnostics += [Diagnostic("root-empty", "warning", message, path) for path in paths]
+        return in_order(diagnostics)
 
     def _compare(
         self, files: Sequence[SkillFile], states: RowStates

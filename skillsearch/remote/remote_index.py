@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 from skillsearch import errors
 from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.environ import milvus_token
-from skillsearch.index.corpus import OpenedIndex
+from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.dense.channels import QueryEmbedders
 from skillsearch.index.documents import Document
-from skillsearch.index.fields import ANALYSIS
 from skillsearch.index.names import find_by_name, nearest_names
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.duplicates import MOST_SHADOWED, shadowed_copies
 from skillsearch.index.search.query import QueryForm, analyse_queries, weigh_terms
 from skillsearch.index.search.search import SearchRequest, answer
-from skillsearch.remote.client import CollectionMissingError, MilvusServer, Row
-from skillsearch.remote.rows import document_of
-from skillsearch.remote.schema import COLLECTION
-from skillsearch.remote.view import CandidateStore, View, candidate_fields, is_named
+from skillsearch.index.storage.document_store import DocumentStore
+from skillsearch.remote.client import CollectionMissingError, MilvusServer
+from skillsearch.remote.rows import COLLECTION, document_of
+from skillsearch.remote.view import View
 from skillsearch.roots.sources import note_index
 from skillsearch.skills.versions import split_requirement
 from skillsearch.text.languages import language_of
@@ -34,13 +33,12 @@ from skillsearch.text.safe_text import one_line
 from skillsearch.text.tokenizer import terms
 from skillsearch.types import Hit, IndexReport, Languages, Progress, SearchResult, Skill, System
 
-if TYPE_CHECKING:
-    from skillsearch.index.corpus import IndexSettings
+Read = TypeVar("Read")
 
 TRIES = 5  # attempts of a reader that writers overtake
 
 
-class RemoteIndex:
+class RemoteIndex(AbstractContextManager["RemoteIndex"]):
     """An index of skills in Milvus; all methods raise `RemoteError` if the server does not answer.
 
     A search sees one version of it, whatever is written meanwhile. Names, scores, evidence,
@@ -77,17 +75,11 @@ class RemoteIndex:
         """
         from skillsearch.roots.bundles import local_roots
 
-        given = [roots] if isinstance(roots, str | Path) else list(roots)
-        paths, sources = local_roots(given)
-        index, _ = cls.build(
-            IndexRequest(paths, model, with_body, sources, languages),
-            uri,
-            collection=collection,
-            device=device,
-            token=token,
-            progress=progress,
-        )
-        return index
+        paths, sources = local_roots([roots] if isinstance(roots, str | Path) else list(roots))
+        request = IndexRequest(paths, model, with_body, sources, languages)
+        return cls.build(
+            request, uri, collection=collection, device=device, token=token, progress=progress
+        )[0]
 
     @classmethod
     def build(
@@ -145,9 +137,6 @@ class RemoteIndex:
             yield cls(server, collection, device=device)
             stack.pop_all()
 
-    def __enter__(self) -> RemoteIndex:
-        return self
-
     def __exit__(self, *_exception: object) -> None:
         self.close()
 
@@ -196,76 +185,85 @@ class RemoteIndex:
         request = SearchRequest(
             query, n, threshold, system, explain, include_hidden, frozenset(exclude)
         )
-        for _ in range(TRIES):
-            view = self._view(query)
-            with suppress(CollectionMissingError):
-                result = self._answer(request, view)
-                if view.still_holds():
-                    return replace(result, seconds=time.perf_counter() - started)
-        raise self._overtaken()
+
+        def read(view: View) -> SearchResult | None:
+            result = self._answer(request, view)
+            return result if view.still_holds() else None
+
+        return replace(self._read(read, query), seconds=time.perf_counter() - started)
 
     def find(self, name: str) -> Document:
         """Find the document that a name means, as `SkillIndex.find` does, with its errors."""
-        return self._find(name, self._view())
+        return self._read(partial(self._find, name))
 
     def get(self, name: str) -> Skill:
         """Read a skill by its name as it was indexed, whatever its file is now; fails as `find`."""
         from skillsearch.skills.parser import parse_skill
 
-        for _ in range(TRIES):
-            view = self._view()
-            document = self._find(name, view)
-            data = view.content(document.doc_id)
-            if data is not None:
-                path, root = Path(document.path), Path(document.root)
-                return parse_skill(data, doc_id=document.doc_id, path=path, root=root)[0]
-        raise self._overtaken()
+        def read(view: View) -> Skill | None:
+            found = self._find(name, view)
+            if (data := view.content(found.doc_id)) is None:
+                return None
+            path, root = Path(found.path), Path(found.root)
+            return parse_skill(data, doc_id=found.doc_id, path=path, root=root)[0]
+
+        return self._read(read)
 
     def delete(self, doc_ids: Collection[str]) -> int:
         """Remove documents by id and return how many there were.
 
-        The next indexing brings back those on disk; a skill that one of them shadowed stays
-        shadowed until then. Raises IndexNotFoundError, or LockTimeoutError if another process is
-        writing.
+        The next indexing brings back those on disk; what one of them shadowed stays shadowed until
+        then. Raises IndexNotFoundError, or LockTimeoutError if another process is writing.
         """
         from skillsearch.remote.row_writer import delete
 
         return delete(self._server, self._collection, doc_ids)
 
-    def _view(self, query: str = "") -> View:
-        """Return the current version, with the document frequencies of the terms of a query."""
+    def _read(self, read: Callable[[View], Read | None], query: str = "") -> Read:
+        """Return what a function reads of the current version, which knows a query's terms.
+
+        It is called again, with a newer version, if it returns None or its collection is gone.
+        """
+        place = f"{self._collection!r} in Milvus at {self._server.shown}"
         words = terms(query, language_of(query)) if query else ()
         for _ in range(TRIES):
             try:
                 view = View.open(self._server, self._collection, words)
+                with suppress(CollectionMissingError):
+                    if view and (found := read(view)) is not None:
+                        return found
             except CollectionMissingError as exc:
-                raise errors.IndexNotFoundError(
-                    f"There is no index {self._collection!r} in Milvus at {self._server.shown}. "
-                    f"{self._how_to_make()}"
-                ) from exc
+                raise self._to_make(f"There is no index {place}") from exc
             except errors.CacheError as exc:
-                raise self._unusable(str(exc)) from exc
-            if view is None:
-                continue
-            if view.head.settings.analysis != ANALYSIS:
-                raise self._unusable("it was made by another version of skillsearch")
-            return view
-        raise self._overtaken()
+                raise self._to_make(f"The index {place} cannot be used: {exc}") from exc
+        raise errors.RemoteError(
+            f"The index {self._collection!r} was rewritten {TRIES} times while it was read; "
+            "try again."
+        )
+
+    def _to_make(self, problem: str) -> errors.IndexNotFoundError:
+        return errors.IndexNotFoundError(
+            f"{problem}. To fix: run `skillsearch index FOLDER --backend milvus "
+            f"--uri {self._server.shown} --collection {self._collection}`"
+        )
+
+    def _view(self, query: str = "") -> View:
+        return self._read(lambda view: view, query)
 
     def _answer(self, request: SearchRequest, view: View) -> SearchResult:
         if not view.head.searched:
-            return answer([request], self._index_of([], view), [], self._calibration)[0]
+            return answer([request], view.index_of([]), [], self._calibration)[0]
         form = self._analyse(request.query, view)
         condition = "" if request.include_hidden else "hidden == false"
         rows = view.candidates(form, request.n + len(request.exclude), condition)
-        index = self._index_of(rows, view)
+        index = view.index_of(rows)
         form = replace(form, weights=weigh_terms(index.corpus, form.counts))
         (result,) = answer([request], index, [form], self._calibration)
         return replace(result, hits=self._with_shadowed(result.hits, view))
 
     def _analyse(self, text: str, view: View) -> QueryForm:
         """Split a query into terms and embed it for the channels."""
-        index = self._index_of([], view)
+        index = view.index_of([])
         try:
             (form,) = analyse_queries([text], index, self._calibration, self._embedders)
         except errors.EmbedderError as exc:
@@ -285,9 +283,9 @@ class RemoteIndex:
         """Add the copies that hits shadow to their duplicates."""
         if not hits or not view.head.shadowed:
             return hits
-        condition, limit = is_named([hit.name for hit in hits]), (MOST_SHADOWED + 1) * len(hits)
-        rows = view.matching(condition, candidate_fields(view.head), limit)
-        corpus = self._index_of(rows, view).corpus
+        limit = (MOST_SHADOWED + 1) * len(hits)
+        rows = view.named([hit.name for hit in hits], fields=view.fields, limit=limit)
+        corpus = view.index_of(rows).corpus
         found = []
         for hit in hits:
             number = corpus.documents.number_of(hit.doc_id)
@@ -305,8 +303,8 @@ class RemoteIndex:
         found = map(document_of, view.named(names, doc_ids))
         documents = sorted(found, key=lambda document: document.doc_id)
         try:
-            store = CandidateStore(documents, view.head)
-            return find_by_name(name, store, view.roots, suggest=False)
+            roots = view.head.settings.root_paths
+            return find_by_name(name, DocumentStore.build(documents), roots, suggest=False)
         except errors.VersionNotFoundError:
             raise
         except errors.SkillNotFoundError as exc:
@@ -315,29 +313,5 @@ class RemoteIndex:
                 view = self._view(query)
                 with suppress(errors.EmbedderError, CollectionMissingError):
                     rows = view.candidates(self._analyse(query, view), 1)
-                    near = nearest_names(query, self._index_of(rows, view).corpus.documents)
+                    near = nearest_names(query, view.index_of(rows).corpus.documents)
             raise errors.SkillNotFoundError(name, near) from exc
-
-    def _index_of(self, rows: Sequence[Row], view: View) -> OpenedIndex:
-        try:
-            return view.index_of(rows)
-        except errors.CacheError as exc:
-            raise self._unusable(str(exc)) from exc
-
-    def _unusable(self, reason: str) -> errors.IndexNotFoundError:
-        return errors.IndexNotFoundError(
-            f"The index {self._collection!r} in Milvus at {self._server.shown} cannot be used: "
-            f"{reason}. {self._how_to_make()}"
-        )
-
-    def _overtaken(self) -> errors.RemoteError:
-        return errors.RemoteError(
-            f"The index {self._collection!r} was rewritten {TRIES} times while it was read; "
-            "try again."
-        )
-
-    def _how_to_make(self) -> str:
-        return (
-            f"To fix: run `skillsearch index FOLDER --backend milvus --uri {self._server.shown} "
-            f"--collection {self._collection}`"
-        )

@@ -6,33 +6,29 @@ while a writer makes the next, and an interrupted run can be resumed or undone.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from itertools import chain
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.errors import CacheError, IndexNotFoundError
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.documents import KNOWN
 from skillsearch.remote import rows as packed
-from skillsearch.remote import schema
 from skillsearch.remote.client import MilvusServer, Row, batches
 from skillsearch.remote.generations import Claim, FieldTotals, Head, find_current, read_head
-from skillsearch.remote.rows import Addition, CountedTerms
-from skillsearch.remote.schema import FOREVER, LEXICAL, Generation
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from skillsearch.remote.rows import FOREVER, LEXICAL, Addition, CountedTerms, Generation
 
 BATCH_SKILLS = 256  # skills that are embedded and sent at a time
 BATCH_BYTES = 4 << 20
-"""Bytes of SKILL.md files that are sent at a time; their rows are about three times as large, and
-Milvus takes 64 MB in a message."""
+"""Bytes of SKILL.md files in a message: their rows are thrice as large, and Milvus takes 64 MB."""
+_SUMMED = ("documents", "shadowed", "trust", "others")
 _COUNTED = ("record", "counts", "shadowed")  # fields of a row that `_count` needs
 _READ_ROWS = 200
 _CHANGED_ROWS = 1_000
@@ -47,49 +43,35 @@ class RowWriter:
     """Makes the next version; counts texts `embedded` or `truncated`, and rows `changed`."""
 
     def __init__(
-        self,
-        server: MilvusServer,
-        generation: Generation,
-        head: Head,
-        claim: Claim,
-        embedders: Sequence[Embedder] = (),
-        batch_skills: int = BATCH_SKILLS,
+        self, claim: Claim, generation: Generation, head: Head, embedders: Sequence[Embedder] = ()
     ) -> None:
-        """Prepare to write; without additions no embedders are needed."""
-        self._server = server
-        self._generation = generation
-        self._head = head
-        self._claim = claim
-        self._embedders = embedders
-        self._batch_skills = batch_skills
-        self._with_body = head.settings.with_body
+        """Prepare to write; the claim may be of the generation that this one takes over from."""
+        self._server, self._generation = claim.server, generation
+        self._claim, self._head, self._embedders = claim, head, embedders
         self._waiting: list[Addition] = []
-        self._waiting_bytes = 0
         self._tallies = TermTallies()
         self._lengths = np.array([head.totals[field].length for field in LEXICAL])
-        self._documents, self._shadowed = head.documents, head.shadowed
-        self._trust, self._others = head.trust, head.others
+        self._sums: dict[str, Any] = {name: getattr(head, name) for name in _SUMMED}
         self.embedded = self.truncated = self.changed = 0
 
     def add(self, addition: Addition) -> None:
         """Queue a skill; full batches are sent as `send` does."""
         self._waiting.append(addition)
-        self._waiting_bytes += len(addition.data)
-        if len(self._waiting) >= self._batch_skills or self._waiting_bytes >= BATCH_BYTES:
+        size = sum(len(one.data) for one in self._waiting)
+        if len(self._waiting) >= BATCH_SKILLS or size >= BATCH_BYTES:
             self.send()
 
     def send(self) -> None:
         """Embed and send the queue; raise `EmbedderError` if the embedder gives bad vectors."""
         self._claim.renew()
-        vectors = self._vectors()
-        since = self._head.version + 1
-        with_body = self._with_body
+        vectors, since = self._vectors(), self._head.version + 1
+        with_body = self._head.settings.with_body
         rows = [
             packed.row_of(one, vectors, since=since, with_body=with_body) for one in self._waiting
         ]
         self._count(rows, 1)
         self._server.insert(self._generation.documents, rows)
-        self._waiting, self._waiting_bytes = [], 0
+        self._waiting = []
 
     def keep(self, ids: Iterable[str]) -> None:
         """Adopt rows that an interrupted run sent for the next version."""
@@ -117,68 +99,108 @@ class RowWriter:
         Raises CacheError for damaged statistics, and LockTimeoutError if another process took over.
         """
         version = self._head.version
-        histograms = write_changes(self._server, self._generation, version, self._tallies)
+        histograms = self._write_terms()
         if self.changed >= _FLUSH_ROWS:
             for name in (self._generation.documents, self._generation.terms):
                 self._server.flush(name)
-        searched = self._documents - self._shadowed
+        searched = self._sums["documents"] - self._sums["shadowed"]
         head = replace(
             self._head,
             version=version + 1,
             settings=settings,
             skipped=skipped,
-            documents=self._documents,
-            shadowed=self._shadowed,
-            trust=self._trust,
-            others=self._others,
             totals={
                 field: FieldTotals(length, histograms.average_idf(field, searched))
                 for field, length in zip(LEXICAL, self._lengths.tolist(), strict=True)
             },
+            **self._sums,
         )
         self._claim.check()
         self._server.upsert(self._generation.terms, [head.to_row()])
-        forget_before(self._server, self._generation, version)
+        self._forget_old()
         return head
 
     def _count(self, rows: Iterable[Row], sign: int) -> None:
         """Count documents that are added (sign 1) or removed (sign -1)."""
         for row in rows:
             self.changed += 1
-            self._documents += sign
+            self._sums["documents"] += sign
             if row["shadowed"]:
-                self._shadowed += sign
+                self._sums["shadowed"] += sign
                 continue
             document, counted = packed.document_of(row), packed.counts_of(row)
             self._tallies.add(counted, sign)
             self._lengths += sign * np.array(counted.lengths)
-            self._trust += sign * float(np.float32(document.trust))
-            self._others += sign * (document.fluency < KNOWN)
+            self._sums["trust"] += sign * float(np.float32(document.trust))
+            self._sums["others"] += sign * (document.fluency < KNOWN)
 
     def _vectors(self) -> list[dict[bytes, NDArray[np.float32]]]:
         """Return the queued texts' vectors by channel and key, reusing vectors of replaced rows."""
         known: list[dict[bytes, NDArray[np.float32]]] = [{} for _ in self._embedders]
-        dense = schema.dense_fields(len(known), with_body=self._with_body)
+        with_body = self._head.settings.with_body
+        dense = packed.dense_fields(len(known), with_body=with_body)
         replaced = [one.replaces for one in self._waiting if one.replaces]
-        for row in self._read(replaced, ["record", *chain(*dense)]):
-            for vectors, names, keys in zip(
-                known, dense, packed.document_of(row).keys, strict=True
-            ):
-                for name, key in zip(names, keys, strict=False):
-                    vectors[bytes.fromhex(key)] = np.array(row[name], np.float32)
+        for row in self._read(replaced, ["record", *itertools.chain(*dense)]):
+            document = packed.document_of(row)
+            for channel, name, key in packed.dense_keys(document, with_body=with_body):
+                known[channel][key] = np.array(row[name], np.float32)
         for channel, (embedder, vectors) in enumerate(zip(self._embedders, known, strict=True)):
-            texts: dict[str, str] = {}
+            texts: dict[bytes, str] = {}
             for one in self._waiting:
-                keys, embedded = one.texts.document.keys[channel], one.texts.embedded[channel]
-                texts.update(zip(keys, embedded, strict=True))
-                if channel == 0:
-                    texts.update((chunk.record[2], chunk.head) for chunk in one.texts.chunks)
-            missing = [key for key in map(bytes.fromhex, filter(None, texts)) if key not in vectors]
-            for result in embedder.embed_stream([texts[key.hex()] for key in missing]):
+                texts |= one.embedded(channel)
+            missing = [key for key in texts if key not in vectors]
+            for result in embedder.embed_stream([texts[key] for key in missing]):
                 vectors[missing[result.position]] = result.vector
                 self.truncated += result.truncated
                 self.embedded += 1
         return known
+
+    def _write_terms(self) -> Histograms:
+        """Write terms and histograms of the next version, and return these, or raise CacheError."""
+        server, name, version = self._server, self._generation.terms, self._head.version
+        hashes, changes = self._tallies.total()
+        histograms = Histograms()
+        if version:
+            key = f"histograms-{version}"
+            histograms = Histograms.from_row(server.get(name, [key], ["note"]).get(key, {}))
+        is_untouched = not self._undo_others(hashes) and version == 0
+        for begin in range(0, len(hashes), _TERM_ROWS):
+            part = slice(begin, begin + _TERM_ROWS)
+            ids = list(map(packed.term_id, hashes[part].tolist()))
+            rows = {} if is_untouched else server.get(name, ids, packed.FREQUENCIES)
+            before = np.array([_known_frequencies(rows.get(key), version) for key in ids])
+            after = before + changes[part]
+            histograms.change(before, after)
+            written = [
+                packed.term_row(key, version + 1, now, then)
+                for key, now, then in zip(ids, after.tolist(), before.tolist(), strict=True)
+            ]
+            server.insert(name, [row for row in written if row["id"] not in rows])
+            server.upsert(name, [row for row in written if row["id"] in rows])
+        server.upsert(name, [histograms.to_row(version + 1)])
+        return histograms
+
+    def _undo_others(self, hashes: NDArray[np.uint64]) -> bool:
+        """Restore terms that an interrupted run changed and this one does not; return if any."""
+        version, fields = self._head.version, ["id", *packed.FREQUENCIES]
+        condition = f"kind == {packed.TERM} and version > {version}"
+        pages = self._server.iterate(self._generation.terms, condition, fields, _TERM_ROWS)
+        found = [row for page in list(pages) for row in page]
+        is_ours = np.isin(np.array([int(row["id"], 16) for row in found], np.uint64), hashes)
+        for some in batches(itertools.compress(found, ~is_ours), _TERM_ROWS):
+            known = [(row["id"], _known_frequencies(row, version)) for row in some]
+            restored = [packed.term_row(key, version, now, now) for key, now in known]
+            self._server.upsert(self._generation.terms, restored)
+        return bool(found)
+
+    def _forget_old(self) -> None:
+        """Remove the histograms and terms that only versions before the last one need."""
+        name, version = self._generation.terms, self._head.version
+        dead = f"kind == {packed.TERM} and version <= {version} and metadata == 0 and full == 0"
+        old = f'kind == {packed.RECORD} and version < {version} and id != "{packed.HEAD}"'
+        for condition in (dead, old):
+            for page in list(self._server.iterate(name, condition, ["id"], _TERM_ROWS)):
+                self._server.delete(name, [row["id"] for row in page])
 
     def _read(self, ids: Iterable[str], fields: Sequence[str]) -> Iterable[Row]:
         for some in batches(ids, _READ_ROWS):
@@ -201,7 +223,7 @@ def delete(server: MilvusServer, alias: str, doc_ids: Collection[str]) -> int:
         head = read_head(server, generation)
         if head is None or find_current(server, alias) is None:
             raise missing
-        writer = RowWriter(server, generation, head, claim)
+        writer = RowWriter(claim, generation, head)
         for condition, act in (  # what an interrupted run left
             (f"since > {head.version}", writer.discard),
             (f"until == {head.version + 1}", writer.restore),
@@ -254,14 +276,13 @@ class Histograms:
     """How many terms have each document frequency, by field, from which the mean idf follows."""
 
     def __init__(self, counts: dict[str, Counter[int]] | None = None) -> None:
-        """Take counts; by default there are no terms."""
-        self._counts = counts or {field: Counter() for field in schema.LEXICAL}
+        self._counts = counts or {field: Counter() for field in LEXICAL}
 
     def change(self, before: NDArray[np.int64], after: NDArray[np.int64]) -> None:
         """Change frequencies, both of shape (terms, 2); raise `CacheError` if any gets negative."""
         if (after < 0).any():
             raise CacheError("the collection counts fewer documents of a term than it holds")
-        for place, field in enumerate(schema.LEXICAL):
+        for place, field in enumerate(LEXICAL):
             counts = self._counts[field]
             counts.update(after[:, place].tolist())
             counts.subtract(before[:, place].tolist())
@@ -276,89 +297,25 @@ class Histograms:
         idf = np.log(documents - numbers + 0.5) - np.log(numbers + 0.5)
         return float(terms @ idf / terms.sum())
 
-    def to_bytes(self) -> bytes:
-        """Return the form that a row holds."""
-        tables = {name: sorted(self._counts[name].items()) for name in schema.LEXICAL}
-        return json.dumps(tables).encode()
+    def to_row(self, version: int) -> Row:
+        """Return the row that holds the counts of a version."""
+        tables = {name: sorted(self._counts[name].items()) for name in LEXICAL}
+        return packed.note_row(f"histograms-{version}", packed.RECORD, version, tables)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Histograms:
-        """Read the result of `to_bytes`; raise `CacheError` if it is damaged."""
+    def from_row(cls, row: Row) -> Histograms:
+        """Read the result of `to_row`; raise `CacheError` if it is damaged."""
         with packed.checked("the statistics row of the collection"):
-            tables = json.loads(data)
+            tables = json.loads(packed.unpack(row["note"]))
             counts = {
                 field: Counter({int(number): int(terms) for number, terms in tables[field]})
-                for field in schema.LEXICAL
+                for field in LEXICAL
             }
         return cls(counts)
 
 
-def write_changes(
-    server: MilvusServer, generation: Generation, version: int, tallies: TermTallies
-) -> Histograms:
-    """Write terms and histograms of the next version, and return these, or raise `CacheError`."""
-    hashes, changes = tallies.total()
-    histograms = Histograms()
-    if version:
-        key = f"histograms-{version}"
-        rows = server.get(generation.terms, [key], ["note"])
-        if not rows:
-            raise CacheError("the statistics of the collection are missing")
-        histograms = Histograms.from_bytes(packed.unpack(rows[key]["note"]))
-    is_untouched = not _undo_others(server, generation, version, hashes) and version == 0
-    for begin in range(0, len(hashes), _TERM_ROWS):
-        part = slice(begin, begin + _TERM_ROWS)
-        ids = list(map(schema.term_id, hashes[part].tolist()))
-        rows = {} if is_untouched else server.get(generation.terms, ids, schema.FREQUENCIES)
-        before = np.array(
-            [_known_frequencies(rows[key], version) if key in rows else (0, 0) for key in ids]
-        )
-        after = before + changes[part]
-        histograms.change(before, after)
-        written = [
-            schema.term_row(key, version + 1, now, then)
-            for key, now, then in zip(ids, after.tolist(), before.tolist(), strict=True)
-        ]
-        server.insert(generation.terms, [row for row in written if row["id"] not in rows])
-        server.upsert(generation.terms, [row for row in written if row["id"] in rows])
-    note = packed.pack(histograms.to_bytes())
-    key = f"histograms-{version + 1}"
-    server.upsert(generation.terms, [schema.note_row(key, schema.RECORD, version + 1, note)])
-    return histograms
-
-
-def forget_before(server: MilvusServer, generation: Generation, version: int) -> None:
-    """Remove the histograms and terms that only versions before this one need."""
-    dead = f"kind == {schema.TERM} and version <= {version} and metadata == 0 and full == 0"
-    old = f'kind == {schema.RECORD} and version < {version} and id != "{schema.HEAD}"'
-    for condition in (dead, old):
-        pages = list(server.iterate(generation.terms, condition, ["id"], _TERM_ROWS))
-        for ids in batches((row["id"] for page in pages for row in page), _TERM_ROWS):
-            server.delete(generation.terms, ids)
-
-
-def _undo_others(
-    server: MilvusServer, generation: Generation, version: int, hashes: NDArray[np.uint64]
-) -> bool:
-    """Restore terms that an interrupted run changed and this one does not; return if any."""
-    condition = f"kind == {schema.TERM} and version > {version}"
-    pages = list(
-        server.iterate(generation.terms, condition, ["id", *schema.FREQUENCIES], _TERM_ROWS)
-    )
-    for page in pages:
-        is_ours = np.isin(np.array([int(row["id"], 16) for row in page], np.uint64), hashes)
-        others = [row for row, ours in zip(page, is_ours.tolist(), strict=True) if not ours]
-        restored = []
-        for row in others:
-            now = _known_frequencies(row, version)
-            restored.append(schema.term_row(row["id"], version, now, now))
-        server.upsert(generation.terms, restored)
-    return bool(pages)
-
-
-def _known_frequencies(row: Row, version: int) -> tuple[int, int]:
+def _known_frequencies(row: Row | None, version: int) -> tuple[int, int]:
     """Return the frequencies at a version; only concurrent writers can have made it forget."""
-    numbers = schema.frequencies_at(row, version)
-    if numbers is None:
-        raise CacheError(f"the term {row['id']} of the collection has a version from the future")
+    if (numbers := packed.frequencies_at(row, version)) is None:
+        raise CacheError("a term of the collection has a version from the future")
     return numbers

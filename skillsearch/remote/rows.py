@@ -1,34 +1,51 @@
-"""Convert skills to rows of Milvus and back, and check every row that is read."""
+"""Convert skills to rows of Milvus and back, and check every row that is read.
+
+A generation has a collection of documents, and one of the terms in them. An alias points to the
+terms, whose row `HEAD` names the current version: it switches everything.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
+import re
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.errors import CacheError
 from skillsearch.index.chunk_index import term_set
 from skillsearch.index.documents import Document, name_hash
-from skillsearch.index.fields import FieldTexts
-from skillsearch.remote import schema
+from skillsearch.index.fields import FieldTexts, embeds_body
 from skillsearch.remote.client import Row
 from skillsearch.text.tokenizer import term_hash
+from skillsearch.types import JsonValue
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-Vectors = Sequence[Mapping[bytes, "NDArray[np.float32]"]]
+Vectors = Sequence[Mapping[bytes, NDArray[np.float32]]]
 """For each dense channel, the vectors by the key of the text that they embed."""
+COLLECTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
+"""Names that Milvus accepts, even with our suffixes."""
+HEAD = "head"
+TERM, RECORD, CLAIM = 0, 1, 2
+"""Kinds of rows among the terms: a term, a record of ours, the claim of a writer."""
+FOREVER = (1 << 62) - 1  # ``until`` of a row in use
+LEXICAL = ("metadata", "full")
+PIECE_CHARS = 60_000
+"""Length of one text of a packed field; Milvus takes 65,535 bytes, and these are ASCII."""
+MAX_PIECES = 128
+FREQUENCIES = ("version", "metadata", "full", "metadata_before", "full_before")
+"""The fields of the row of a term: document frequencies at its version, and before it."""
+_NUMBERED = re.compile(r"(.+)_g([0-9]{6})_terms")
+ROOT_CHARS = 512  # characters of a root's alias that decide the partition of its rows
 _MAX_BYTES = 16 << 20  # more than any of our rows unpacks to: a SKILL.md has at most 1 MiB
 _KEY_BYTES = 16
 _CHUNKS = struct.Struct("<II")
@@ -38,6 +55,76 @@ _TOKEN_BYTES = 5  # bytes of a term's hash that its token keeps; Milvus itself k
 _TOKEN_CHARS = 8
 MAX_TOKENS = 65_535 // (_TOKEN_CHARS + 1)  # tokens that fit a text field of Milvus
 _DAMAGE = (AttributeError, KeyError, RecursionError, TypeError, ValueError)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """The collections of one generation, numbered from 1, of the index named `alias`."""
+
+    alias: str
+    number: int
+
+    @property
+    def documents(self) -> str:
+        """The collection of documents."""
+        return f"{self.alias}_g{self.number:06d}"
+
+    @property
+    def terms(self) -> str:
+        """The collection of terms."""
+        return f"{self.documents}_terms"
+
+    @classmethod
+    def of(cls, terms: str, alias: str) -> Generation | None:
+        """Return the generation of a collection of terms; None for any other name."""
+        match = _NUMBERED.fullmatch(terms)
+        return cls(alias, int(match[2])) if match and match[1] == alias else None
+
+
+def dense_fields(channels: int, *, with_body: bool) -> tuple[tuple[str, ...], ...]:
+    """Return the names of the vector fields of each channel: metadata and maybe body."""
+    return tuple(
+        (f"dense_{number}_metadata", f"dense_{number}_body")[
+            : 1 + embeds_body(number, with_body=with_body)
+        ]
+        for number in range(channels)
+    )
+
+
+def dense_keys(document: Document, *, with_body: bool) -> Iterator[tuple[int, str, bytes]]:
+    """Yield the channel, the vector field and the key of every embedded text of a document."""
+    fields = dense_fields(len(document.keys), with_body=with_body)
+    for channel, (names, keys) in enumerate(zip(fields, document.keys, strict=True)):
+        for name, key in zip(names, keys, strict=False):
+            yield channel, name, bytes.fromhex(key)
+
+
+def note_row(key: str, kind: int, version: int, record: JsonValue = None) -> Row:
+    """Return a row of the collection of terms that holds a record, if any, instead of a term."""
+    note = [] if record is None else pack(json.dumps(record).encode())
+    return {**term_row(key, version, (0, 0), (0, 0)), "kind": kind, "note": note}
+
+
+def term_row(key: str, version: int, now: Sequence[int], before: Sequence[int]) -> Row:
+    """Return the row of a term: its document frequencies at this version and before it."""
+    numbers = dict(zip(FREQUENCIES, (version, *now, *before), strict=True))
+    return {"id": key, "kind": TERM, **numbers, "note": [], "nothing": np.zeros(2, np.float32)}
+
+
+def term_id(term: int) -> str:
+    """Return the id of the row of a term, by its hash."""
+    return f"{term:016x}"
+
+
+def frequencies_at(row: Row | None, version: int) -> tuple[int, int] | None:
+    """Return both document frequencies of a term at a version; None if its row forgot them."""
+    if row is None:
+        return 0, 0
+    if row["version"] <= version:
+        return int(row["metadata"]), int(row["full"])
+    if row["version"] == version + 1:
+        return int(row["metadata_before"]), int(row["full_before"])
+    return None
 
 
 @contextmanager
@@ -54,14 +141,14 @@ def pack(data: bytes) -> list[str]:
     if not data:
         return []
     text = base64.b64encode(zlib.compress(data, 6)).decode("ascii")
-    size = schema.PIECE_CHARS
+    size = PIECE_CHARS
     return [text[begin : begin + size] for begin in range(0, len(text), size)]
 
 
 def unpack(pieces: Sequence[str]) -> bytes:
     """Return the bytes that were packed; raise `CacheError` if they are damaged or too large."""
     with checked("a row of the collection"):
-        if len(pieces) > schema.MAX_PIECES:
+        if len(pieces) > MAX_PIECES:
             raise ValueError("it has too many pieces")
         packed = base64.b64decode("".join(pieces), validate=True)
         if not packed:
@@ -99,19 +186,9 @@ class CountedTerms(NamedTuple):
         head = _COUNTS.pack(len(self.hashes), *self.lengths)
         return head + b"".join(part.tobytes() for part in parts)
 
-    @classmethod
-    def from_bytes(cls, data: bytes) -> CountedTerms:
-        """Read the result of `to_bytes`; raise `CacheError` if it is damaged."""
-        with checked("the list of terms of a row"):
-            size, metadata_length, full_length = _COUNTS.unpack_from(data)
-            hashes = np.frombuffer(data, "<u8", size, _COUNTS.size).astype(np.uint64)
-            numbers = np.frombuffer(data, "<u2", 2 * size, _COUNTS.size + 8 * size)
-            frequencies = numbers.astype(np.uint16).reshape(2, size)
-        return cls(hashes, frequencies, (metadata_length, full_length))
-
     def text(self, field: str) -> str:
         """Return a field as tokens, one an occurrence; repeats that do not fit are dropped."""
-        counts = self.frequencies[schema.LEXICAL.index(field)]
+        counts = self.frequencies[LEXICAL.index(field)]
         occurring = np.flatnonzero(counts)
         tokens = list(map(token, self.hashes[occurring].tolist()))
         left = counts[occurring].astype(np.int64)
@@ -127,11 +204,6 @@ def token(term: int) -> str:
     """Return a term's token: letters and digits, which no analyzer splits, and valid UTF-8."""
     head = (term >> (64 - 8 * _TOKEN_BYTES)).to_bytes(_TOKEN_BYTES, "big")
     return base64.b32encode(head).decode("ascii").lower()
-
-
-def query_text(hashes: Iterable[int], limit: int) -> str:
-    """Return the search text of a lexical field: the tokens of the first `limit` terms."""
-    return " ".join(map(token, list(hashes)[:limit]))
 
 
 def key_of(doc_id: str) -> str:
@@ -159,17 +231,24 @@ class Addition(NamedTuple):
     shadowed: bool = False
     replaces: str = ""
 
+    def embedded(self, channel: int) -> dict[bytes, str]:
+        """Return the texts that a channel embeds, by their keys."""
+        texts = dict(
+            zip(self.texts.document.keys[channel], self.texts.embedded[channel], strict=True)
+        )
+        if channel == 0:
+            texts |= {chunk.record[2]: chunk.head for chunk in self.texts.chunks}
+        return {bytes.fromhex(key): text for key, text in texts.items() if key}
+
 
 def row_of(addition: Addition, vectors: Vectors, *, since: int, with_body: bool) -> Row:
     """Make the row of a document, seen from version `since` on; the vectors hold all its texts."""
     texts, document = addition.texts, addition.texts.document
     key = key_of(document.doc_id)
     counted = CountedTerms.of(texts.metadata_terms, texts.full_terms if with_body else ())
-    dense = schema.dense_fields(len(document.keys), with_body=with_body)
     embedded = {
-        name: known[bytes.fromhex(text_key)]
-        for known, names, keys in zip(vectors, dense, document.keys, strict=True)
-        for name, text_key in zip(names, keys, strict=False)
+        name: vectors[channel][text_key]
+        for channel, name, text_key in dense_keys(document, with_body=with_body)
     }
     chunks = b""
     if texts.chunks:
@@ -180,11 +259,11 @@ def row_of(addition: Addition, vectors: Vectors, *, since: int, with_body: bool)
         chunks = _CHUNKS.pack(*rows.shape) + b"".join(part.tobytes() for part in parts)
     return {
         "id": f"{key}-{since}",
-        "root": schema.partition_of(document.alias),
+        "root": document.alias[:ROOT_CHARS].encode("utf-8", "replace").decode("utf-8"),
         "key": key,
         "state": state_of(document.content_hash, Path(document.path), Path(document.root)),
         "since": since,
-        "until": schema.FOREVER,
+        "until": FOREVER,
         "name_key": name_key(document.name),
         "hidden": document.hidden,
         "shadowed": addition.shadowed,
@@ -192,7 +271,7 @@ def row_of(addition: Addition, vectors: Vectors, *, since: int, with_body: bool)
         "counts": pack(counted.to_bytes()),
         "chunks": pack(chunks),
         "content": pack(addition.data),
-        **{f"terms_{name}": counted.text(name) for name in schema.LEXICAL[: 1 + with_body]},
+        **{f"terms_{name}": counted.text(name) for name in LEXICAL[: 1 + with_body]},
         **embedded,
     }
 
@@ -209,7 +288,13 @@ def document_of(row: Row) -> Document:
 
 def counts_of(row: Row) -> CountedTerms:
     """Read the terms of a row with ``counts``; raise `CacheError` if they are damaged."""
-    return CountedTerms.from_bytes(unpack(row["counts"]))
+    data = unpack(row["counts"])
+    with checked("the list of terms of a row"):
+        size, metadata_length, full_length = _COUNTS.unpack_from(data)
+        hashes = np.frombuffer(data, "<u8", size, _COUNTS.size).astype(np.uint64)
+        numbers = np.frombuffer(data, "<u2", 2 * size, _COUNTS.size + 8 * size)
+        frequencies = numbers.astype(np.uint16).reshape(2, size)
+    return CountedTerms(hashes, frequencies, (metadata_length, full_length))
 
 
 def chunks_of(row: Row) -> tuple[NDArray[np.float16], list[NDArray[np.uint64]]]:

@@ -11,15 +11,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.errors import CacheError
 from skillsearch.index.chunk_index import ChunkIndex
 from skillsearch.index.corpus import Corpus, OpenedIndex
 from skillsearch.index.dense.vectors import DenseChannel, DenseFields
 from skillsearch.index.documents import Document
+from skillsearch.index.fields import ANALYSIS
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.okapi import length_norms, saturation
 from skillsearch.index.lexical.postings import LexicalSegment, TermTally
@@ -27,19 +28,15 @@ from skillsearch.index.search.query import QueryForm
 from skillsearch.index.storage.cache import Generation as LocalGeneration
 from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore
 from skillsearch.remote import rows as packed
-from skillsearch.remote import schema
 from skillsearch.remote.client import CollectionMissingError, MilvusServer, Row
 from skillsearch.remote.generations import Head
-from skillsearch.remote.schema import HEAD, Generation, frequencies_at, term_id
+from skillsearch.remote.rows import HEAD, Generation, frequencies_at, term_id
 from skillsearch.text.tokenizer import term_hash
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _MAX_CANDIDATES = 1_000
 """Documents that each channel is asked for; the messages of Milvus are limited."""
 _MIN_CANDIDATES = 50
-_QUERY_TERMS = 1_000  # terms that Milvus looks for, the rarest of the query; scores use all
+QUERY_TERMS = 1_000  # terms that Milvus looks for, the rarest of the query; scores use all
 _NAMED = 1_000  # skills of one name that are read
 _PAGE = 1_000
 
@@ -60,18 +57,19 @@ class View:
     def open(cls, server: MilvusServer, alias: str, query: Collection[str] = ()) -> View | None:
         """Read the current version; None if a writer was two versions ahead by then: try again.
 
-        Raises CollectionMissingError without an index of this name, and CacheError if it is
-        unreadable.
+        Raises CollectionMissingError without an index of this name, CacheError for an unusable one.
         """
         hashes = list(dict.fromkeys(map(term_hash, query)))
         ids = [HEAD, *map(term_id, hashes)]
-        rows = server.get(alias, ids, ["note", *schema.FREQUENCIES])
+        rows = server.get(alias, ids, ["note", *packed.FREQUENCIES])
         if HEAD not in rows:
             raise CacheError(f"the collection {alias!r} has no head")
         head = Head.from_row(rows[HEAD])
+        if head.settings.analysis != ANALYSIS:
+            raise CacheError("it was made by another version of skillsearch")
         frequencies: dict[int, tuple[int, int]] = {}
         for term, key in zip(hashes, ids[1:], strict=True):
-            found = frequencies_at(rows[key], head.version) if key in rows else (0, 0)
+            found = frequencies_at(rows.get(key), head.version)
             if found is None:
                 return None
             frequencies[term] = found
@@ -83,9 +81,11 @@ class View:
         return f"{self.generation.documents}@{self.head.version}"
 
     @property
-    def roots(self) -> list[str]:
-        """Paths of the roots, in order of precedence."""
-        return [str(root.path) for root in self.head.settings.roots]
+    def fields(self) -> tuple[str, ...]:
+        """The fields of a row that `index_of` needs."""
+        settings = self.head.settings
+        dense = packed.dense_fields(len(settings.channels), with_body=settings.with_body)
+        return ("record", "counts", "chunks", "shadowed", *chain(*dense))
 
     def still_holds(self) -> bool:
         """Return whether everything read through this view belongs to its version.
@@ -100,35 +100,56 @@ class View:
         return False
 
     def index_of(self, rows: Sequence[Row]) -> OpenedIndex:
-        """Return an index of rows with `candidate_fields`; raise `CacheError` if one is damaged."""
-        corpus = make_corpus(rows, self.head, self.frequencies)
+        """Return an index of rows with `fields` for one query; `CacheError` if one is damaged."""
+        settings = self.head.settings
+        pairs = [(packed.document_of(row), row) for row in rows]
+        pairs.sort(key=lambda pair: pair[0].doc_id)
+        documents, rows = [document for document, _ in pairs], [row for _, row in pairs]
+        counted = [packed.counts_of(row) for row in rows]
+        fields = packed.dense_fields(len(settings.channels), with_body=settings.with_body)
+        dense = []
+        for channel, names in zip(settings.channels, fields, strict=True):
+            vectors, *bodies = (_matrix(rows, name, channel.dimensions) for name in names)
+            dense.append(DenseChannel((DenseFields(vectors, bodies[0] if bodies else None),)))
+        corpus = Corpus(
+            _CandidateStore(documents, self.head, [row["shadowed"] for row in rows]),
+            tuple(self._field(place, counted) for place in range(1 + settings.with_body)),
+            tuple(dense),
+            (_chunk_index(documents, rows, settings.channels[0].dimensions),),
+        )
         generation = LocalGeneration(self.generation.documents, Path(), {}, {})
-        return OpenedIndex(generation, self.head.settings, corpus)
+        return OpenedIndex(generation, settings, corpus)
 
     def candidates(self, form: QueryForm, n: int, condition: str = "") -> list[Row]:
-        """Read the candidates of a query for n hits, with `candidate_fields`, each once."""
+        """Read the candidates of a query for n hits, with `fields`, each once."""
         k = min(max(_MIN_CANDIDATES, 4 * n), _MAX_CANDIDATES)
-        fields = candidate_fields(self.head)
         visible = f"{self.head.condition} and shadowed == false"
         if condition:
             visible += f" and {condition}"
         documents = self.generation.documents
         if self.head.searched <= k:
-            return self.server.query(documents, visible, fields, k)
+            return self.server.query(documents, visible, self.fields, k)
         named = f"name_key == {packed.name_key(form.text)} and {visible}"
-        rows = self.server.query(documents, named, fields, k)
+        rows = self.server.query(documents, named, self.fields, k)
         if queries := self._queries(form):
-            rows += self.server.nearest(documents, queries, visible, k, fields)
+            rows += self.server.nearest(documents, queries, visible, k, self.fields)
         return list({row["id"]: row for row in rows}.values())
 
-    def named(self, names: Collection[str], doc_ids: Collection[str]) -> list[Row]:
-        """Read the records of documents with certain names or ids."""
+    def named(
+        self,
+        names: Collection[str],
+        doc_ids: Collection[str] = (),
+        fields: Sequence[str] = ("record",),
+        limit: int = _NAMED,
+    ) -> list[Row]:
+        """Read documents with certain names or ids."""
         keys = ", ".join(f'"{packed.key_of(doc_id)}"' for doc_id in doc_ids)
-        return self.matching(f"({is_named(names)} or key in [{keys}])", ("record",), _NAMED)
+        numbers = ", ".join(str(packed.name_key(name)) for name in names)
+        return self._matching(f"(name_key in [{numbers}] or key in [{keys}])", fields, limit)
 
     def content(self, doc_id: str) -> bytes | None:
         """Return the SKILL.md of a document as it was indexed; None if it is gone."""
-        rows = self.matching(f'key == "{packed.key_of(doc_id)}"', ("content",), 1)
+        rows = self._matching(f'key == "{packed.key_of(doc_id)}"', ("content",), 1)
         return packed.unpack(rows[0]["content"]) if rows else None
 
     def rows(self, fields: Sequence[str]) -> Iterator[Row]:
@@ -137,7 +158,7 @@ class View:
         for page in self.server.iterate(documents, condition, ("id", *fields), _PAGE):
             yield from page
 
-    def matching(self, condition: str, fields: Sequence[str], limit: int) -> list[Row]:
+    def _matching(self, condition: str, fields: Sequence[str], limit: int) -> list[Row]:
         """Read documents that meet a condition, even shadowed ones."""
         condition = f"{condition} and {self.head.condition}"
         return self.server.query(self.generation.documents, condition, fields, limit)
@@ -146,29 +167,49 @@ class View:
         """Return the metric and the query of each vector field."""
         with_body = self.head.settings.with_body
         queries: dict[str, tuple[str, object]] = {}
-        for place, name in enumerate(schema.LEXICAL[: 1 + with_body]):
+        for place, name in enumerate(packed.LEXICAL[: 1 + with_body]):
             known = {term: self.frequencies[term][place] for term in map(term_hash, form.counts)}
             rarest = sorted(filter(known.get, known), key=known.__getitem__)
-            if text := packed.query_text(rarest, _QUERY_TERMS):
+            if text := " ".join(map(packed.token, rarest[:QUERY_TERMS])):
                 queries[f"sparse_{name}"] = ("BM25", text)
-        dense = schema.dense_fields(len(form.views), with_body=with_body)
+        dense = packed.dense_fields(len(form.views), with_body=with_body)
         for view, names in zip(form.views, dense, strict=True):
             if view.vector.any():
                 queries.update((name, ("IP", view.vector)) for name in names)
         return queries
 
+    def _field(self, place: int, counted: Sequence[packed.CountedTerms]) -> LexicalField:
+        """Make a lexical field of the query's terms, with the statistics of all documents."""
+        statistics = self.head.statistics(packed.LEXICAL[place])
+        terms = np.array(sorted(self.frequencies), np.uint64)
+        hashes = np.concatenate([np.zeros(0, np.uint64), *(one.hashes for one in counted)])
+        columns = [one.frequencies[place] for one in counted]
+        counts = np.concatenate([np.zeros(0, np.uint16), *columns])
+        numbers = np.repeat(np.arange(len(counted), dtype=np.int32), [len(one) for one in columns])
+        kept = np.flatnonzero(np.isin(hashes, terms) & (counts > 0))
+        kept = kept[np.argsort(hashes[kept], kind="stable")]
+        rows, starts = np.unique(hashes[kept], return_index=True)
+        documents, occurrences = numbers[kept], counts[kept]
+        lengths = np.array([one.lengths[place] for one in counted], np.int32)
+        added = saturation(occurrences, length_norms(lengths, statistics.mean_length)[documents])
+        segment = LexicalSegment(
+            hashes=rows,
+            starts=np.append(starts, len(kept)).astype(np.int64),
+            documents=documents,
+            frequencies=occurrences,
+            peaks=np.maximum.reduceat(added, starts) if len(rows) else added,
+            lengths=lengths,
+            statistics=np.array([statistics.mean_length, statistics.average_idf]),
+        )
+        shown = segment.document_frequencies(segment.rows(terms))
+        everywhere = np.array([self.frequencies[term][place] for term in terms.tolist()], np.int64)
+        return LexicalField((segment,), statistics, TermTally(terms, everywhere - shown))
 
-def is_named(names: Collection[str]) -> str:
-    """Return a filter for documents with certain names."""
-    return f"name_key in [{', '.join(str(packed.name_key(name)) for name in names)}]"
 
-
-class CandidateStore(DocumentStore):
+class _CandidateStore(DocumentStore):
     """Some of many documents; its length and means describe all of them, as a search needs."""
 
-    def __init__(
-        self, documents: Sequence[Document], head: Head, shadowed: Sequence[bool] = ()
-    ) -> None:
+    def __init__(self, documents: Sequence[Document], head: Head, shadowed: Sequence[bool]) -> None:
         """Take documents sorted by id, the head of the index, and which of them are shadowed."""
         segments = [DocumentSegment.build(documents)]
         super().__init__(segments, shadowed=np.flatnonzero(np.array(shadowed, np.bool_)))
@@ -183,63 +224,6 @@ class CandidateStore(DocumentStore):
     def searched_size(self) -> int:
         """Number of all documents that searches can find."""
         return self._head.searched
-
-
-def candidate_fields(head: Head) -> tuple[str, ...]:
-    """Return the fields of a row that `make_corpus` needs."""
-    settings = head.settings
-    dense = schema.dense_fields(len(settings.channels), with_body=settings.with_body)
-    return ("record", "counts", "chunks", "shadowed", *chain(*dense))
-
-
-def make_corpus(rows: Sequence[Row], head: Head, frequencies: Frequencies) -> Corpus:
-    """Make a corpus of rows that answers one query; raise `CacheError` if a row is damaged."""
-    pairs = [(packed.document_of(row), row) for row in rows]
-    pairs.sort(key=lambda pair: pair[0].doc_id)
-    documents, rows = [document for document, _ in pairs], [row for _, row in pairs]
-    counted = [packed.counts_of(row) for row in rows]
-    with_body, channels = head.settings.with_body, head.settings.channels
-    dense = []
-    fields = schema.dense_fields(len(channels), with_body=with_body)
-    for channel, names in zip(channels, fields, strict=True):
-        vectors, *bodies = (_matrix(rows, name, channel.dimensions) for name in names)
-        dense.append(DenseChannel((DenseFields(vectors, bodies[0] if bodies else None),)))
-    return Corpus(
-        CandidateStore(documents, head, [row["shadowed"] for row in rows]),
-        tuple(_field(place, counted, head, frequencies) for place in range(1 + with_body)),
-        tuple(dense),
-        (_chunk_index(documents, rows, channels[0].dimensions),),
-    )
-
-
-def _field(
-    place: int, counted: Sequence[packed.CountedTerms], head: Head, frequencies: Frequencies
-) -> LexicalField:
-    """Make a lexical field of the query's terms, with the statistics of all documents."""
-    statistics = head.statistics(schema.LEXICAL[place])
-    terms = np.array(sorted(frequencies), np.uint64)
-    hashes = np.concatenate([np.zeros(0, np.uint64), *(one.hashes for one in counted)])
-    columns = [one.frequencies[place] for one in counted]
-    counts = np.concatenate([np.zeros(0, np.uint16), *columns])
-    numbers = np.repeat(np.arange(len(counted), dtype=np.int32), [len(one) for one in columns])
-    kept = np.flatnonzero(np.isin(hashes, terms) & (counts > 0))
-    kept = kept[np.argsort(hashes[kept], kind="stable")]
-    rows, starts = np.unique(hashes[kept], return_index=True)
-    documents, occurrences = numbers[kept], counts[kept]
-    lengths = np.array([one.lengths[place] for one in counted], np.int32)
-    added = saturation(occurrences, length_norms(lengths, statistics.mean_length)[documents])
-    segment = LexicalSegment(
-        hashes=rows,
-        starts=np.append(starts, len(kept)).astype(np.int64),
-        documents=documents,
-        frequencies=occurrences,
-        peaks=np.maximum.reduceat(added, starts) if len(rows) else added,
-        lengths=lengths,
-        statistics=np.array([statistics.mean_length, statistics.average_idf]),
-    )
-    shown = segment.document_frequencies(segment.rows(terms))
-    everywhere = np.array([frequencies[term][place] for term in terms.tolist()], np.int64)
-    return LexicalField((segment,), statistics, TermTally(terms, everywhere - shown))
 
 
 def _matrix(rows: Sequence[Row], field: str, dimensions: int) -> NDArray[np.float32]:

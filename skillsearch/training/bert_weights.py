@@ -6,14 +6,15 @@ import contextlib
 import json
 import math
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.embedders.embedder import PACKAGED, PACKAGED_MODEL
 from skillsearch.embedders.embedding import errors_of
@@ -22,14 +23,12 @@ from skillsearch.embedders.onnx_embedder import load_tokenizer
 from skillsearch.errors import EmbedderError, MissingDependencyError, TrainingError
 from skillsearch.types import JsonValue
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 MAX_TOKENS = 256  # tokens kept of a text in use, as published for all-MiniLM-L6-v2
 ARCHITECTURE = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
 """Required in config.json. Newer ones leave out the last, the only kind now."""
+WORDS = "embeddings.word_embeddings.weight"
 TABLES = {
-    "embeddings.word_embeddings.weight": "vocab_size",
+    WORDS: "vocab_size",
     "embeddings.position_embeddings.weight": "max_position_embeddings",
     "embeddings.token_type_embeddings.weight": "type_vocab_size",
 }
@@ -51,6 +50,7 @@ class BertWeights:
     tokenizer: bytes
 
     def __post_init__(self) -> None:
+        _check_config(self.config)
         for name, shape in _shapes(self.config):
             tensor = self.tensors.get(name)
             if tensor is None:
@@ -100,16 +100,16 @@ def read_exported(folder: Path, stem: str = "model") -> BertWeights:
         return _with_tokenizer(tensors, config, folder)
 
 
-def folder_of(model: str) -> tuple[Path, bool]:
-    """Return the folder of a model spec, and whether Hugging Face's libraries wrote it."""
+def folder_of(model: str) -> tuple[Path, Callable[[Path], BertWeights]]:
+    """Return the folder of a model spec, and the function that reads it."""
     if model in PACKAGED:
-        return PACKAGED_MODEL, False
+        return PACKAGED_MODEL, partial(read_exported, stem=PACKAGED[model].stem)
     kind, _, rest = model.partition(":")
     if kind == "st" and Path(rest).is_dir():
-        return Path(rest), True
+        return Path(rest), read_hugging_face
     folder = Path(rest if kind == "onnx" and rest else model)
     if model and folder.is_dir():
-        return folder, False
+        return folder, read_exported
     raise TrainingError(
         f"The model {model[:200]!r} cannot be tuned; begin with onnx or minilm, the packaged "
         "ones, with the folder of a tuned one, or with st:FOLDER, a BERT with mean pooling as "
@@ -119,34 +119,14 @@ def folder_of(model: str) -> tuple[Path, bool]:
 
 def begin_weights(model: str) -> BertWeights:
     """Read the weights of a model spec; raises TrainingError if it is of another kind."""
-    folder, is_hugging_face = folder_of(model)
-    if model in PACKAGED:
-        return read_exported(folder, PACKAGED[model].stem)
-    return read_hugging_face(folder) if is_hugging_face else read_exported(folder)
+    folder, read = folder_of(model)
+    return read(folder)
 
 
-def texts_beside(model: str) -> tuple[str, str | None]:
-    """Return the NOTICE and the LICENSE of a model; empty and None if they are missing."""
-    folder, _ = folder_of(model)
-    notice, licence = (folder / name for name in ("NOTICE", "LICENSE"))
-    return (
-        notice.read_text("utf-8", "replace") if notice.is_file() else "",
-        licence.read_text("utf-8", "replace") if licence.is_file() else None,
-    )
-
-
-def write_hugging_face(weights: BertWeights, folder: Path) -> None:
-    """Write weights to a new folder in the form that Hugging Face's libraries read."""
-    from safetensors.numpy import save_file
-
-    folder.mkdir()
-    tensors = {name: np.ascontiguousarray(one) for name, one in weights.tensors.items()}
-    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
-    config = {**weights.config, "architectures": ["BertModel"]}
-    tokenizer = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": MAX_TOKENS}
-    for name, content in {"config.json": config, "tokenizer_config.json": tokenizer}.items():
-        (folder / name).write_text(json.dumps(content), encoding="utf-8")
-    (folder / "tokenizer.json").write_bytes(weights.tokenizer)
+def texts_beside(model: str) -> list[str | None]:
+    """Return the NOTICE and the LICENSE of a model, None for one that is missing."""
+    paths = [folder_of(model)[0] / name for name in ("NOTICE", "LICENSE")]
+    return [path.read_text("utf-8", "replace") if path.is_file() else None for path in paths]
 
 
 def export(
@@ -165,7 +145,7 @@ def export(
     The record, STEM.json, has the `extra` and the digests of all other files. Models can share the
     file `words` for word embeddings. Raises TrainingError if the folder cannot be written.
     """
-    from skillsearch.training.onnx_model import WORDS, build_graph, quantise
+    from skillsearch.training.onnx_model import BertGraph, quantise
 
     texts = {"LICENSE": licence, "NOTICE": notice}
     try:
@@ -173,8 +153,9 @@ def export(
         with tempfile.TemporaryDirectory(prefix=".model-", dir=folder.parent) as scratch:
             fresh = Path(scratch) / "model"
             fresh.mkdir()
-            apart = {} if words is None else {WORDS: words}
-            quantise(build_graph(weights.tensors, weights.config), fresh / f"{stem}.onnx", apart)
+            quantise(
+                BertGraph(weights.tensors, weights.config).build(), fresh / f"{stem}.onnx", words
+            )
             (fresh / "tokenizer.json").write_bytes(weights.tokenizer)
             for file, text in texts.items():
                 if text is not None:
@@ -234,8 +215,8 @@ def _read_safetensors(path: Path) -> dict[str, NDArray[np.float32]]:
         return {name: value.astype(np.float32, copy=False) for name, value in floats}
 
 
-def _shapes(config: JsonValue) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield the name and shape of every tensor; raise for what the graph does not compute."""
+def _check_config(config: JsonValue) -> None:
+    """Raise for an architecture that the graph does not compute."""
     if not isinstance(config, Mapping):
         raise TrainingError(f"config.json holds {type(config).__name__}, not an object")
     for key, value in ARCHITECTURE.items():
@@ -248,9 +229,11 @@ def _shapes(config: JsonValue) -> Iterator[tuple[str, tuple[int, ...]]]:
     epsilon = config.get("layer_norm_eps")
     if not isinstance(epsilon, float) or not 0 < epsilon < math.inf:
         raise TrainingError(f"config.json has layer_norm_eps {epsilon!r}, expected a small number")
-    inner = _whole(config, "intermediate_size")
-    for table, key in TABLES.items():
-        yield table, (_whole(config, key), hidden)
+
+
+def _shapes(config: Mapping[str, JsonValue]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield the name and shape of every tensor."""
+    hidden, inner = _whole(config, "hidden_size"), _whole(config, "intermediate_size")
     layer = {
         **{f"attention.self.{part}": (hidden, hidden) for part in ("query", "key", "value")},
         "attention.output.dense": (hidden, hidden),
@@ -259,14 +242,14 @@ def _shapes(config: JsonValue) -> Iterator[tuple[str, tuple[int, ...]]]:
         "output.dense": (hidden, inner),
         "output.LayerNorm": (hidden,),
     }
-    shapes: Iterator[tuple[str, tuple[int, ...]]] = (
-        (f"encoder.layer.{number}.{part}", shape)
-        for number in range(_whole(config, "num_hidden_layers"))
-        for part, shape in layer.items()
-    )
-    for part, shape in chain([("embeddings.LayerNorm", (hidden,))], shapes):
-        yield f"{part}.weight", shape
-        yield f"{part}.bias", shape[:1]
+    for table, key in TABLES.items():
+        yield table, (_whole(config, key), hidden)
+    yield "embeddings.LayerNorm.weight", (hidden,)
+    yield "embeddings.LayerNorm.bias", (hidden,)
+    for number in range(_whole(config, "num_hidden_layers")):
+        for part, shape in layer.items():
+            yield f"encoder.layer.{number}.{part}.weight", shape
+            yield f"encoder.layer.{number}.{part}.bias", shape[:1]
 
 
 def _whole(config: Mapping[str, Any], key: str) -> int:

@@ -12,7 +12,7 @@ import json
 import math
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.config import MAX_QUERY_CHARS
+from skillsearch.embedders.embedding import Role
 from skillsearch.errors import SkillError, TrainingError
 from skillsearch.evaluation.collection import load_collection
 from skillsearch.evaluation.lines import line_error, numbered_lines, shown
@@ -43,6 +44,7 @@ LEAST_TEXTS = 200  # different texts to make queries of, four for each of so few
 LEAST_QUERIES = 16  # requests held out; half of them choose, half of them measure
 _HELD_SHARE, _MOST_HELD = 0.4, 400
 """Skills of which a request is held out: one half to stop and to choose by, one to measure by."""
+LOOKED_AT = 1_000  # skills among which a watched request looks for its own
 _MEASURED_AT = 4_000
 """Skills among which a query looks for its own in the end; of more, others are left out."""
 FORM = (
@@ -81,10 +83,7 @@ class Material:
         scripts: frozenset[str] | None,
         seed: int,
     ) -> Material:
-        """Divide texts of all skills and judged queries, as far as the embedder can read them.
-
-        Raises TrainingError if there is too little.
-        """
+        """Divide the texts that the embedder can read; TrainingError if there is too little."""
         distinct, rows = distinct_skills(texts, scripts)
         count = min(_MOST_HELD, int(_HELD_SHARE * len(distinct)))
         skills, held = hold_out(distinct, count, seed)
@@ -115,8 +114,7 @@ class Material:
 
     def _collection(self, name: str, asked: Sequence[Asked]) -> Collection:
         """Return queries among their right skills and others."""
-        wanted = dict.fromkeys(row for one in asked for row in one.rows)
-        rows = sorted(list(dict.fromkeys([*wanted, *range(len(self.skills))]))[:_MEASURED_AT])
+        rows = sorted(self._candidates(asked, _MEASURED_AT))
         ids = {row: str(place) for place, row in enumerate(rows)}
         skills = [(ids[row], self.skills[row]) for row in rows]
         numbered = [(str(number), one) for number, one in enumerate(asked)]
@@ -126,6 +124,18 @@ class Material:
             tuple(JudgedQuery(key, one.query) for key, one in numbered),
             {key: {ids[row]: 1 for row in one.rows if row in ids} for key, one in numbered},
         )
+
+    def _candidates(self, asked: Sequence[Asked], most: int) -> list[int]:
+        """Return the rows of the right skills of queries and of others, right ones first."""
+        right = (row for one in asked for row in one.rows)
+        return list(dict.fromkeys([*right, *range(len(self.skills))]))[:most]
+
+    def gain(self, encode: Callable[[Sequence[str], Role], NDArray[np.float32]]) -> float:
+        """Return how well an encoder finds the skills of the watched requests, as `mean_gain`."""
+        rows = self._candidates(self.watched, LOOKED_AT)
+        places = [rows.index(one.rows[0]) for one in self.watched]
+        documents = encode([self.skills[row].metadata() for row in rows], "passage")
+        return mean_gain(encode([one.query for one in self.watched], "query"), places, documents)
 
 
 def read_library(paths: Sequence[Path], progress: Progress) -> dict[str, SkillText]:

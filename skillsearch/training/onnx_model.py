@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.embedders.embedding import errors_of
 from skillsearch.environ import forbid_telemetry
@@ -24,11 +26,7 @@ try:
 except ImportError as exc:
     raise MissingDependencyError("onnx", "train", "Reading or exporting a model") from exc
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 DATA_SUFFIX = "_data"  # suffix of the file of large weights, as Hugging Face names it
-
 ALIGNMENT = 16 * 1024
 """Weights of at least so many bytes are in the data file, at multiples of it: whole memory pages
 (4 KiB, 16 KiB on Apple's processors), which ONNX Runtime maps without reading or copying."""
@@ -43,15 +41,14 @@ WORDS = f"{_WORDS}{_QUANTISED}"  # the rows of the words in a quantised model: h
 _POSITIONS = "embeddings.position_embeddings.weight"
 _FIRST_TYPE = "embeddings.token_type_embeddings.first"
 _INNER = "encoder.layer.0.intermediate.dense.weight"
-_HEADS = "integers_0_0_"  # prefix of the name of the shape (0, 0, heads, size of a head)
+_HEADS = re.compile(r"\bintegers_0_0_(\d+)_\d+\b")  # the shape (0, 0, heads, size of a head)
 _OUTPUT = "sentence_embedding"
 
 
-def quantise(model: onnx.ModelProto, out: Path, apart: Mapping[str, str] = {}) -> None:
+def quantise(model: onnx.ModelProto, out: Path, words: str | None = None) -> None:
     """Write a model with 8-bit weights, and activations that are scaled at run time.
 
-    ``reduce_range`` leaves 7 bits: without VNNI, x86 processors saturate at 8. It costs 0.001 of
-    cosine.
+    ``reduce_range`` leaves 7 bits, at 0.001 of cosine: without VNNI, x86 saturates at 8.
     """
     forbid_telemetry()
     from onnxruntime.quantization import QuantType, quantize_dynamic
@@ -70,47 +67,37 @@ def quantise(model: onnx.ModelProto, out: Path, apart: Mapping[str, str] = {}) -
             reduce_range=True,
             extra_options={"MatMulConstBOnly": True},
         )
-        write_apart(onnx.load(whole), out, apart)
+        write_apart(onnx.load(whole), out, words)
 
 
-def write_apart(model: onnx.ModelProto, out: Path, apart: Mapping[str, str] = {}) -> None:
+def write_apart(model: onnx.ModelProto, out: Path, words: str | None = None) -> None:
     """Write a model with its large weights beside it, taken out of `model` and aligned.
 
-    They are in a file with `DATA_SUFFIX` or the one that `apart` gives; ONNX Runtime maps them: a
-    load takes half the time, and no memory for unused ones.
+    They are in a file with `DATA_SUFFIX`, those of the words in the file `words` if it is given.
+    ONNX Runtime maps them: a load takes half the time, and no memory for unused ones.
     """
     beside = out.name + DATA_SUFFIX
-    with contextlib.ExitStack() as stack:
-        large = [t.name for t in model.graph.initializer if len(t.raw_data) >= ALIGNMENT]
-        names = {beside, *(apart[name] for name in large if name in apart)}
-        files = {name: stack.enter_context((out.parent / name).open("wb")) for name in names}
-        for tensor in model.graph.initializer:
-            if len(tensor.raw_data) >= ALIGNMENT:
-                name = apart.get(tensor.name, beside)
-                file = files[name]
+    (out.parent / beside).write_bytes(b"")
+    for tensor in model.graph.initializer:
+        if len(tensor.raw_data) >= ALIGNMENT:
+            name = words if words and tensor.name == WORDS else beside
+            with (out.parent / name).open("ab") as file:
                 file.write(bytes(-file.tell() % ALIGNMENT))
                 set_external_data(tensor, name, file.tell(), len(tensor.raw_data))
                 file.write(tensor.raw_data)
-                tensor.ClearField("raw_data")
+            tensor.ClearField("raw_data")
     out.write_bytes(model.SerializeToString())
 
 
 def read_graph(path: Path) -> tuple[dict[str, NDArray[np.float32]], dict[str, JsonValue]]:
-    """Return tensors, under Hugging Face's names, and config of a verified model.
-
-    Raises TrainingError if it is the graph of another model.
-    """
+    """Return tensors, by Hugging Face's names, and config; TrainingError for another's graph."""
     with errors_of("onnx", path):
         graph = onnx.load(path).graph
-        constants = {one.name: numpy_helper.to_array(one) for one in graph.initializer}
-        weights = [name for name in constants if name.startswith(("embeddings.", "encoder."))]
-        weights = [name for name in weights if not name.endswith(("_scale", "_zero_point"))]
-        tensors = dict(_tensor(name, constants) for name in weights)
+        tensors = _weights({one.name: numpy_helper.to_array(one) for one in graph.initializer})
     for name in (_WORDS, _POSITIONS, _INNER):
         if name not in tensors or tensors[name].ndim != 2:
             raise TrainingError(f"the graph has no matrix {name}")
-    layers = {name.split(".")[2] for name in tensors if name.startswith("encoder.layer.")}
-    splits = (value for name, value in constants.items() if name.startswith(_HEADS))
+    heads = _HEADS.search(" ".join(one.name for one in graph.initializer))
     norms = (node for node in graph.node if node.op_type == "LayerNormalization")
     values = (entry.f for node in norms for entry in node.attribute if entry.name == "epsilon")
     config = {
@@ -122,54 +109,43 @@ def read_graph(path: Path) -> tuple[dict[str, NDArray[np.float32]], dict[str, Js
         "type_vocab_size": 1,
         "hidden_size": tensors[_WORDS].shape[1],
         "intermediate_size": len(tensors[_INNER]),
-        "num_hidden_layers": len(layers),
-        "num_attention_heads": next((int(split[2]) for split in splits if split.size == 4), None),
+        "num_hidden_layers": sum(name.endswith("intermediate.dense.bias") for name in tensors),
+        "num_attention_heads": int(heads[1]) if heads else None,
         # As written, before it became a float32.
         "layer_norm_eps": next((float(str(np.float32(value))) for value in values), None),
     }
     return tensors, config
 
 
-def build_graph(
-    tensors: Mapping[str, NDArray[np.float32]], config: Mapping[str, Any]
-) -> onnx.ModelProto:
-    """Write a BERT sentence encoder in float32 as a checked ONNX model.
-
-    It goes from ``input_ids`` and ``attention_mask``, int64, to unit rows in
-    ``sentence_embedding``.
-    """
-    return _BertGraph(tensors, config).build()
-
-
-class _BertGraph:
-    """BERT as ONNX operations; b texts, t tokens, d the hidden size, h heads."""
+class BertGraph:
+    """BERT as ONNX operations in float32; b texts, t tokens, d the hidden size, h heads."""
 
     def __init__(
         self, tensors: Mapping[str, NDArray[np.float32]], config: Mapping[str, Any]
     ) -> None:
-        self.nodes: list[onnx.NodeProto] = []
-        self.constants: dict[str, onnx.TensorProto] = {}
+        self._nodes: list[onnx.NodeProto] = []
+        self._constants: dict[str, onnx.TensorProto] = {}
         self._weights = tensors
-        self._hidden = int(config["hidden_size"])
-        self._heads = int(config["num_attention_heads"])
-        self._layers = int(config["num_hidden_layers"])
+        sizes = ("hidden_size", "num_attention_heads", "num_hidden_layers")
+        self._hidden, self._heads, self._layers = (int(config[name]) for name in sizes)
         self._epsilon = float(config["layer_norm_eps"])
 
     def build(self) -> onnx.ModelProto:
-        node = self.node
+        """Return a checked model of ``input_ids`` and ``attention_mask``, int64, and unit rows."""
+        node = self._node
         mask = node("Cast", "attention_mask", to=TensorProto.FLOAT)
         # (b, 1, 1, t) addend: 0 for a token, `MASKED` for padding.
-        absent = node("Sub", self.scalar(1.0), node("Unsqueeze", mask, self.integers(1, 2)))
-        padding = node("Mul", absent, self.scalar(MASKED))
+        absent = node("Sub", self._scalar(1.0), node("Unsqueeze", mask, self._integers(1, 2)))
+        padding = node("Mul", absent, self._scalar(MASKED))
         hidden = self._embeddings()
         for layer in range(self._layers):
             prefix = f"encoder.layer.{layer}"
             attended = self._attention(hidden, padding, f"{prefix}.attention")
             hidden = self._feed_forward(attended, prefix)
         # The mean over the tokens that are not padding, scaled to unit length: (b, d).
-        kept = node("Mul", hidden, node("Unsqueeze", mask, self.integers(2)))
-        total = node("ReduceSum", kept, self.integers(1), keepdims=0)
-        mean = node("Div", total, node("ReduceSum", mask, self.integers(1), keepdims=1))
+        kept = node("Mul", hidden, node("Unsqueeze", mask, self._integers(2)))
+        total = node("ReduceSum", kept, self._integers(1), keepdims=0)
+        mean = node("Div", total, node("ReduceSum", mask, self._integers(1), keepdims=1))
         norm = node("ReduceL2", mean, axes=[1], keepdims=1)
         node("Div", mean, norm, name=_OUTPUT)
         inputs = [
@@ -177,52 +153,52 @@ class _BertGraph:
             for name in ("input_ids", "attention_mask")
         ]
         output = helper.make_tensor_value_info(_OUTPUT, TensorProto.FLOAT, ["texts", self._hidden])
-        constants = list(self.constants.values())
-        graph = helper.make_graph(self.nodes, "sentence", inputs, [output], constants)
+        constants = list(self._constants.values())
+        graph = helper.make_graph(self._nodes, "sentence", inputs, [output], constants)
         opset = helper.make_opsetid("", OPSET)
         model = helper.make_model(graph, opset_imports=[opset], producer_name="skillsearch")
         model.ir_version = IR_VERSION
         onnx.checker.check_model(model)
         return model
 
-    def node(self, operator: str, *inputs: str, name: str = "", **attributes: Any) -> str:
-        output = name or f"{operator}_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(operator, list(inputs), [output], **attributes))
+    def _node(self, operator: str, *inputs: str, name: str = "", **attributes: Any) -> str:
+        output = name or f"{operator}_{len(self._nodes)}"
+        self._nodes.append(helper.make_node(operator, list(inputs), [output], **attributes))
         return output
 
-    def constant(self, name: str, value: NDArray[Any] | None = None) -> str:
+    def _constant(self, name: str, value: NDArray[Any] | None = None) -> str:
         """Add a constant, by default the weight of that name, once, and return the name."""
-        if name not in self.constants:
+        if name not in self._constants:
             value = self._weights[name] if value is None else value
-            self.constants[name] = numpy_helper.from_array(np.ascontiguousarray(value), name)
+            self._constants[name] = numpy_helper.from_array(np.ascontiguousarray(value), name)
         return name
 
-    def scalar(self, value: float) -> str:
-        return self.constant(f"scalar_{value!r}", np.array(value, dtype=np.float32))
+    def _scalar(self, value: float) -> str:
+        return self._constant(f"scalar_{value!r}", np.array(value, dtype=np.float32))
 
-    def integers(self, *values: int) -> str:
+    def _integers(self, *values: int) -> str:
         name = "integers_" + "_".join(map(str, values))
-        return self.constant(name, np.array(values, dtype=np.int64))
+        return self._constant(name, np.array(values, dtype=np.int64))
 
     def _linear(self, value: str, prefix: str) -> str:
         """Add value @ weight.T + bias, with the matrix stored transposed, as MatMul wants it."""
-        matrix = self.constant(f"{prefix}.weight.T", self._weights[f"{prefix}.weight"].T)
-        product = self.node("MatMul", value, matrix)
-        return self.node("Add", product, self.constant(f"{prefix}.bias"))
+        matrix = self._constant(f"{prefix}.weight.T", self._weights[f"{prefix}.weight"].T)
+        product = self._node("MatMul", value, matrix)
+        return self._node("Add", product, self._constant(f"{prefix}.bias"))
 
     def _layer_norm(self, value: str, prefix: str) -> str:
-        scale, bias = self.constant(f"{prefix}.weight"), self.constant(f"{prefix}.bias")
-        return self.node("LayerNormalization", value, scale, bias, axis=-1, epsilon=self._epsilon)
+        scale, bias = self._constant(f"{prefix}.weight"), self._constant(f"{prefix}.bias")
+        return self._node("LayerNormalization", value, scale, bias, axis=-1, epsilon=self._epsilon)
 
     def _embeddings(self) -> str:
         """Add up word, position and (always the first) token type: normalised, (b, t, d)."""
-        words = self.node("Gather", self.constant(_WORDS), "input_ids")
-        tokens = self.node("Gather", self.node("Shape", "input_ids"), self.integers(1))
-        table = self.constant(_POSITIONS)
-        positions = self.node("Slice", table, self.integers(0), tokens, self.integers(0))
+        words = self._node("Gather", self._constant(_WORDS), "input_ids")
+        tokens = self._node("Gather", self._node("Shape", "input_ids"), self._integers(1))
+        table = self._constant(_POSITIONS)
+        positions = self._node("Slice", table, self._integers(0), tokens, self._integers(0))
         first_type = self._weights["embeddings.token_type_embeddings.weight"][0]
-        token_type = self.constant(_FIRST_TYPE, first_type)
-        total = self.node("Add", self.node("Add", words, positions), token_type)
+        token_type = self._constant(_FIRST_TYPE, first_type)
+        total = self._node("Add", self._node("Add", words, positions), token_type)
         return self._layer_norm(total, "embeddings.LayerNorm")
 
     def _attention(self, hidden: str, padding: str, prefix: str) -> str:
@@ -231,38 +207,44 @@ class _BertGraph:
 
         def project(part: str, order: Sequence[int]) -> str:
             """Project (b, t, d) and split it into heads, axes (b, t, h, d/h) put into `order`."""
-            shape = self.integers(0, 0, self._heads, size)
-            split = self.node("Reshape", self._linear(hidden, f"{prefix}.self.{part}"), shape)
-            return self.node("Transpose", split, perm=list(order))
+            shape = self._integers(0, 0, self._heads, size)
+            split = self._node("Reshape", self._linear(hidden, f"{prefix}.self.{part}"), shape)
+            return self._node("Transpose", split, perm=list(order))
 
         query, key = project("query", (0, 2, 1, 3)), project("key", (0, 2, 3, 1))
         value = project("value", (0, 2, 1, 3))
-        scale = self.scalar(1.0 / math.sqrt(size))
-        scores = self.node("Mul", self.node("MatMul", query, key), scale)
-        shares = self.node("Softmax", self.node("Add", scores, padding), axis=-1)
-        mixed = self.node("Transpose", self.node("MatMul", shares, value), perm=[0, 2, 1, 3])
-        joined = self.node("Reshape", mixed, self.integers(0, 0, self._hidden))
-        output = self.node("Add", self._linear(joined, f"{prefix}.output.dense"), hidden)
+        scale = self._scalar(1.0 / math.sqrt(size))
+        scores = self._node("Mul", self._node("MatMul", query, key), scale)
+        shares = self._node("Softmax", self._node("Add", scores, padding), axis=-1)
+        mixed = self._node("Transpose", self._node("MatMul", shares, value), perm=[0, 2, 1, 3])
+        joined = self._node("Reshape", mixed, self._integers(0, 0, self._hidden))
+        output = self._node("Add", self._linear(joined, f"{prefix}.output.dense"), hidden)
         return self._layer_norm(output, f"{prefix}.output.LayerNorm")
 
     def _feed_forward(self, hidden: str, prefix: str) -> str:
         """Two linear layers with the exact (erf) GELU between, residual and normalisation."""
         inner = self._linear(hidden, f"{prefix}.intermediate.dense")
-        error = self.node("Erf", self.node("Div", inner, self.scalar(math.sqrt(2.0))))
-        gate = self.node("Add", error, self.scalar(1.0))
-        gelu = self.node("Mul", self.node("Mul", inner, gate), self.scalar(0.5))
-        output = self.node("Add", self._linear(gelu, f"{prefix}.output.dense"), hidden)
+        error = self._node("Erf", self._node("Div", inner, self._scalar(math.sqrt(2.0))))
+        gate = self._node("Add", error, self._scalar(1.0))
+        gelu = self._node("Mul", self._node("Mul", inner, gate), self._scalar(0.5))
+        output = self._node("Add", self._linear(gelu, f"{prefix}.output.dense"), hidden)
         return self._layer_norm(output, f"{prefix}.output.LayerNorm")
 
 
-def _tensor(name: str, constants: Mapping[str, NDArray[Any]]) -> tuple[str, NDArray[np.float32]]:
-    """Return a weight as it was before the export, and its original name."""
-    value, plain = constants[name], name.removesuffix(_QUANTISED)
-    if plain != name:
-        zero, scale = constants[f"{plain}_zero_point"], constants[f"{plain}_scale"]
-        value = (value.astype(np.float32) - zero.astype(np.float32)) * scale
-    if plain == _FIRST_TYPE:
-        return plain.replace("first", "weight"), value[None]
-    if plain.endswith(".T"):
-        return plain.removesuffix(".T"), np.ascontiguousarray(value.T)
-    return plain, value
+def _weights(constants: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.float32]]:
+    """Return the weights among the constants of a graph, as they were before the export."""
+    tensors = {}
+    for name, value in constants.items():
+        plain = name.removesuffix(_QUANTISED)
+        is_weight = plain.startswith(("embeddings.", "encoder."))
+        if not is_weight or plain.endswith(("_scale", "_zero_point")):
+            continue
+        if plain != name:
+            zero, scale = constants[f"{plain}_zero_point"], constants[f"{plain}_scale"]
+            value = (value.astype(np.float32) - zero.astype(np.float32)) * scale
+        if plain == _FIRST_TYPE:
+            plain, value = plain.replace("first", "weight"), value[None]
+        elif plain.endswith(".T"):
+            plain, value = plain.removesuffix(".T"), np.ascontiguousarray(value.T)
+        tensors[plain] = value
+    return tensors

@@ -9,7 +9,7 @@ import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import cycle, islice
+from itertools import accumulate, cycle, islice
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -111,12 +111,8 @@ def distinct_skills(
 
 def has_texts(skills: Sequence[SkillText], least: int) -> bool:
     """Return whether there are at least so many different texts to make queries of."""
-    found = 0
-    for skill in skills:
-        found += sum(map(len, MinedSkill.mine(skill).sources.values()))
-        if found >= least:
-            return True
-    return False
+    sources = (MinedSkill.mine(skill).sources.values() for skill in skills)
+    return any(found >= least for found in accumulate(len(one) for some in sources for one in some))
 
 
 def make_plan(
@@ -131,7 +127,7 @@ def make_plan(
     batch has fewer pairs than its size if skills have too little text.
     """
     chance = random.Random(settings.seed)
-    mined = [MinedSkill.mine(skill) for skill in skills]
+    mined = list(map(MinedSkill.mine, skills))
     size = min(settings.batch_size, len(skills))
     most = math.ceil(_MOST_USES * len(judged) / settings.steps)
     count = min(int(min(settings.judged_share, 0.5) * size), most)
@@ -142,9 +138,8 @@ def make_plan(
         drawn = [(row, mined[row].draw(chance)) for row in rows]
         for one in islice(chosen, count):
             (row,) = one.rows
-            chosen_skill = mined[row]
-            head = chosen_skill.head()
-            document = head if head and chance.random() < BODY_SHARE else chosen_skill.metadata()
+            head = skills[row].head()
+            document = head if head and chance.random() < BODY_SHARE else skills[row].metadata()
             drawn.append((row, Pair(one.query, document, JUDGED)))
             if beside := [int(other) for other in near[row][:8] if other >= 0]:
                 row = chance.choice(beside)

@@ -90,6 +90,15 @@ class SkillText:
     body: str
     scripts: tuple[str, ...] = ()
 
+    def metadata(self, without: str = "") -> str:
+        """Return the metadata as it is embedded, without a part of it."""
+        return f"{self.name}: {self.about.replace(without, ' ') if without else self.about}"
+
+    def head(self, without: str = "") -> str:
+        """Return the head of the body, without a part of it."""
+        body = self.body[: 2 * HEAD_CHARS]
+        return (body.replace(without, " ") if without else body)[:HEAD_CHARS].strip()
+
 
 @dataclass(frozen=True, slots=True)
 class Pair:
@@ -135,16 +144,6 @@ class MinedSkill:
             if pair and len(pair.query) > 3 and len(pair.document) >= _LEAST_LEFT:
                 return pair
         return None
-
-    def metadata(self, without: str = "") -> str:
-        """Return the metadata as it is embedded, without a part of it."""
-        about = self.text.about
-        return f"{self.text.name}: {about.replace(without, ' ') if without else about}"
-
-    def head(self, without: str = "") -> str:
-        """Return the head of the body, without a part of it."""
-        body = self.text.body[: 2 * HEAD_CHARS]
-        return (body.replace(without, " ") if without else body)[:HEAD_CHARS].strip()
 
 
 def stated_requests(about: str, body: str) -> Iterator[str]:
@@ -211,10 +210,10 @@ def _from_metadata(skill: MinedSkill, chance: random.Random, kind: str) -> Pair 
         query = chance.choice(_OPENINGS) + source[:1].lower() + source[1:]
     query = _plainer(query, chance)
     left = len(skill.text.about.replace(source, ""))
-    head = skill.head(source)
+    head = skill.text.head(source)
     if head and (left < _LEAST_LEFT or chance.random() < BODY_SHARE):
         return Pair(query, head, kind)
-    return Pair(query, skill.metadata(source), kind) if left >= _LEAST_LEFT else None
+    return Pair(query, skill.text.metadata(source), kind) if left >= _LEAST_LEFT else None
 
 
 def _from_body(skill: MinedSkill, chance: random.Random, kind: str) -> Pair | None:
@@ -238,7 +237,7 @@ def _from_body(skill: MinedSkill, chance: random.Random, kind: str) -> Pair | No
     if chance.random() < _MASKED:
         text = without_name(text, skill.text.name)
     query = _plainer(text, chance) if kind in ("piece", "script") else text
-    return Pair(query, skill.metadata(), kind)
+    return Pair(query, skill.text.metadata(), kind)
 
 
 def _keywords(skill: MinedSkill, chance: random.Random) -> Pair | None:
@@ -253,7 +252,7 @@ def _keywords(skill: MinedSkill, chance: random.Random) -> Pair | None:
     window = words[begin : begin + 10]
     kept = sorted(chance.sample(range(len(window)), min(len(window), chance.randint(3, 6))))
     query = " ".join(window[place] for place in kept).lower()
-    document = skill.metadata() if from_body or not skill.text.body else skill.head()
+    document = skill.text.metadata() if from_body or not skill.text.body else skill.text.head()
     return Pair(query, document, "keywords")
 
 
@@ -262,7 +261,7 @@ def _name(skill: MinedSkill, chance: random.Random) -> Pair | None:
     name = " ".join(re.split(r"[\s_-]+", skill.text.name)).strip()
     bare = without_name(skill.text.about, skill.text.name)
     if skill.text.body and chance.random() < BODY_SHARE:
-        bare = without_name(skill.head(), skill.text.name)
+        bare = without_name(skill.text.head(), skill.text.name)
     return Pair(name, bare, "name")
 
 

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from skillsearch.evaluation.types import Comparison
-from skillsearch.training.measuring import Change, Measured
-from skillsearch.training.tuning import Tuned
+from skillsearch.training.tuning import Change, Measured, Tuned
 
 KEYS = {"better", "folder", "skills", "judged", "steps", "share", "measured", "seconds", "notes"}
 

@@ -59,11 +59,11 @@ def oracle(official):
 def float_folder(official, tmp_path_factory):
     """Our float32 graph beside the settings that sentence-transformers wrote."""
     pytest.importorskip("onnx")
-    from skillsearch.training.onnx_model import build_graph
+    from skillsearch.training.onnx_model import BertGraph
 
     folder = tmp_path_factory.mktemp("float32")
     weights = read_hugging_face(official)
-    graph = build_graph(weights.tensors, weights.config)
+    graph = BertGraph(weights.tensors, weights.config).build()
     (folder / "model.onnx").write_bytes(graph.SerializeToString())
     for name in ("tokenizer.json", "sentence_bert_config.json", "modules.json"):
         shutil.copy(official / name, folder)

@@ -15,9 +15,16 @@ from skillsearch.index.dense.channels import ChannelSettings
 from skillsearch.index.fields import field_texts
 from skillsearch.remote.generations import FieldTotals, Head
 from skillsearch.remote.row_writer import Histograms, TermTallies
-from skillsearch.remote.rows import Addition, CountedTerms, pack, row_of
-from skillsearch.remote.schema import LEXICAL, dense_fields
-from skillsearch.remote.view import make_corpus
+from skillsearch.remote.rows import (
+    LEXICAL,
+    Addition,
+    CountedTerms,
+    Generation,
+    dense_fields,
+    pack,
+    row_of,
+)
+from skillsearch.remote.view import View
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.parser import parse_skill
 from skillsearch.text.tokenizer import term_hash, terms
@@ -84,22 +91,29 @@ def frequencies(examples):
     }
 
 
+@pytest.fixture(scope="module")
+def make_corpus(head, frequencies):
+    """Make the corpus of some rows that answers the query."""
+    view = View(None, Generation("skills", 1), head, frequencies)
+    return lambda rows: view.index_of(rows).corpus
+
+
 @pytest.mark.parametrize("place", [0, 1])
-def test_some_documents_score_as_among_all(examples, rows, head, frequencies, place):
+def test_some_documents_score_as_among_all(examples, rows, make_corpus, place):
     """By BM25Okapi over the texts of all."""
     texts = [(one.metadata_terms, one.full_terms)[place] for one, _ in examples]
     query = terms(QUERY, "en")
     wanted = BM25Okapi(texts).get_scores(query)
     chosen = [2, 5, 11, 17]
-    corpus = make_corpus([rows[number] for number in reversed(chosen)], head, frequencies)
+    corpus = make_corpus([rows[number] for number in reversed(chosen)])
     field = corpus.lexical[place]
     scores = field.scores(field.weigh(Counter(query)))
     assert scores.tolist() == pytest.approx(wanted[chosen], abs=1e-5)
 
 
-def test_the_documents_are_known_by_what_holds_for_all(rows, head, frequencies):
+def test_the_documents_are_known_by_what_holds_for_all(rows, head, make_corpus):
     """Their number, and the shares of languages and scripts; numbers are of those that are here."""
-    corpus = make_corpus(rows[:4], head, frequencies)
+    corpus = make_corpus(rows[:4])
     store = corpus.documents
     assert (len(store), store.size) == (head.documents, 4)
     assert store.other_share == 3 / head.documents
@@ -107,9 +121,9 @@ def test_the_documents_are_known_by_what_holds_for_all(rows, head, frequencies):
     assert [document.doc_id for document in store] == sorted(document.doc_id for document in store)
 
 
-def test_no_candidates_know_the_terms_of_the_query_all_the_same(head, frequencies):
+def test_no_candidates_know_the_terms_of_the_query_all_the_same(make_corpus, frequencies):
     """What a query can attain depends on all documents."""
-    nothing = make_corpus([], head, frequencies).lexical[1]
+    nothing = make_corpus([]).lexical[1]
     weights = nothing.weigh(Counter(["kubernet"]))
     assert weights.document_frequencies.tolist() == [frequencies[term_hash("kubernet")][1]]
     assert nothing.scores(weights).tolist() == []
@@ -138,7 +152,7 @@ def test_a_row_has_a_vector_of_the_body_where_it_is_embedded():
         ("dense_0_metadata", [float("nan")] * 512),
     ],
 )
-def test_a_damaged_row_is_told_and_not_searched(rows, head, frequencies, field, value):
+def test_a_damaged_row_is_told_and_not_searched(rows, make_corpus, field, value):
     """Whatever a server sends."""
     with pytest.raises(CacheError):
-        make_corpus([rows[0], {**rows[1], field: value}], head, frequencies)
+        make_corpus([rows[0], {**rows[1], field: value}])

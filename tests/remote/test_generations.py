@@ -13,8 +13,7 @@ from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.dense.channels import ChannelSettings
 from skillsearch.remote import generations
 from skillsearch.remote.generations import Claim, FieldTotals, Head, are_compatible
-from skillsearch.remote.rows import pack, unpack
-from skillsearch.remote.schema import CLAIM, HEAD, Generation, note_row
+from skillsearch.remote.rows import CLAIM, HEAD, Generation, note_row, pack, unpack
 
 CHANNEL = ChannelSettings("hashing", "identity", "abc", 512, frozenset({"Latin"}))
 SETTINGS = IndexSettings((), (CHANNEL,), "english", False, True, (1, 1))
@@ -118,8 +117,8 @@ def test_an_interrupted_generation_is_gone_on_with_and_another_one_dropped(memor
     memory.create("skills_g000007", None, None)
     memory.create("skillset_g000001_terms", None, None)
     other = generations.prepare_next(memory, "skills", 0, replace(SETTINGS, with_body=False))
-    assert other.generation == first.generation
-    assert other.head.settings.with_body is False
+    assert other[0] == first[0]
+    assert other[1].settings.with_body is False
     names = {"skills_g000001", "skills_g000001_terms", "skillset_g000001_terms"}
     assert set(memory.tables) == names
     generations.drop_before(memory, "skills", 2)
@@ -128,11 +127,11 @@ def test_an_interrupted_generation_is_gone_on_with_and_another_one_dropped(memor
 
 def test_an_interrupted_generation_that_is_being_written_is_not_dropped(memory):
     """Its writer has a claim."""
-    opened = generations.prepare_next(memory, "skills", 0, SETTINGS)
+    generation, _ = generations.prepare_next(memory, "skills", 0, SETTINGS)
     other = replace(SETTINGS, with_body=False)
-    with Claim(memory, opened.generation), pytest.raises(LockTimeoutError):
+    with Claim(memory, generation), pytest.raises(LockTimeoutError):
         generations.prepare_next(memory, "skills", 0, other)
-    assert generations.prepare_next(memory, "skills", 0, other).head.settings == other
+    assert generations.prepare_next(memory, "skills", 0, other)[1].settings == other
 
 
 def test_only_an_alias_of_ours_is_an_index(memory):
@@ -147,7 +146,7 @@ def test_only_an_alias_of_ours_is_an_index(memory):
 
 def test_of_two_claims_at_most_one_is_held(memory):
     """The one that came first stays; the other leaves nothing behind."""
-    generation = generations.prepare_next(memory, "skills", 0, SETTINGS).generation
+    generation, _ = generations.prepare_next(memory, "skills", 0, SETTINGS)
     with Claim(memory, generation) as claim:
         with pytest.raises(LockTimeoutError, match="Another process is writing to skills_g000001"):
             Claim(memory, generation).__enter__()
@@ -159,12 +158,12 @@ def test_of_two_claims_at_most_one_is_held(memory):
 
 def test_a_claim_of_the_past_is_removed_and_one_of_the_future_is_not(memory):
     """Clocks of writers may differ, so a claim from ahead counts as fresh."""
-    generation = generations.prepare_next(memory, "skills", 0, SETTINGS).generation
+    generation, _ = generations.prepare_next(memory, "skills", 0, SETTINGS)
     old = int(time.time()) - generations.EXPIRES_S - 5
-    memory.upsert(generation.terms, [note_row("claim-old", CLAIM, old, [])])
+    memory.upsert(generation.terms, [note_row("claim-old", CLAIM, old)])
     with Claim(memory, generation):
         assert "claim-old" not in memory.tables[generation.terms]
-    memory.upsert(generation.terms, [note_row("claim-new", CLAIM, old + 900, [])])
+    memory.upsert(generation.terms, [note_row("claim-new", CLAIM, old + 900)])
     with pytest.raises(LockTimeoutError):
         Claim(memory, generation).__enter__()
     assert {HEAD, "claim-new"} == memory.tables[generation.terms].keys()
@@ -172,7 +171,7 @@ def test_a_claim_of_the_past_is_removed_and_one_of_the_future_is_not(memory):
 
 def test_a_claim_that_another_process_took_over_is_lost(memory):
     """Whoever was silent for too long writes no more."""
-    generation = generations.prepare_next(memory, "skills", 0, SETTINGS).generation
+    generation, _ = generations.prepare_next(memory, "skills", 0, SETTINGS)
     with Claim(memory, generation) as claim:
         rows = memory.query(generation.terms, f"kind == {CLAIM}", [], 9)
         memory.delete(generation.terms, [row["id"] for row in rows])
@@ -182,7 +181,7 @@ def test_a_claim_that_another_process_took_over_is_lost(memory):
 
 def test_a_claim_that_cannot_be_given_up_is_left_to_expire(memory):
     """The error of a server that went away does not hide what happened before."""
-    generation = generations.prepare_next(memory, "skills", 0, SETTINGS).generation
+    generation, _ = generations.prepare_next(memory, "skills", 0, SETTINGS)
 
     def refuse(*_args):
         raise RemoteError("gone")

@@ -11,16 +11,17 @@ from hypothesis import strategies as st
 from skillsearch.errors import CacheError
 from skillsearch.remote.row_writer import Histograms, TermTallies
 from skillsearch.remote.rows import (
+    MAX_PIECES,
     MAX_TOKENS,
+    PIECE_CHARS,
     CountedTerms,
+    counts_of,
     key_of,
     name_key,
     pack,
-    query_text,
     token,
     unpack,
 )
-from skillsearch.remote.schema import MAX_PIECES, PIECE_CHARS
 from skillsearch.text.tokenizer import term_hash
 
 
@@ -60,7 +61,7 @@ def test_what_was_not_packed_is_refused(pieces):
 def test_counted_terms_come_back(metadata, body):
     """By hash, with both frequencies and both lengths."""
     counted = CountedTerms.of(metadata, metadata + body)
-    again = CountedTerms.from_bytes(counted.to_bytes())
+    again = counts_of({"counts": pack(counted.to_bytes())})
     assert again.lengths == (len(metadata), len(metadata) + len(body))
     for term in "abcdefghijkl":
         place = np.flatnonzero(again.hashes == term_hash(term))
@@ -86,12 +87,6 @@ def test_a_text_that_is_too_long_loses_repeats_first():
     assert len(" ".join(tokens)) <= 65_535
     assert set(tokens) == {token(term_hash(term)) for term in [*terms, "often"]}
     assert tokens.count(token(term_hash("often"))) > 1_000
-
-
-def test_a_query_asks_for_so_many_terms_at_most():
-    """The first ones."""
-    hashes = [term_hash(term) for term in "abc"]
-    assert query_text(hashes, 2) == f"{token(hashes[0])} {token(hashes[1])}"
 
 
 def test_ids_are_short_whatever_they_are_made_of():
@@ -122,7 +117,7 @@ def test_histograms_follow_changes_and_come_back():
     histograms = Histograms()
     histograms.change(np.array([[0, 0], [0, 0]]), np.array([[1, 2], [0, 2]]))
     histograms.change(np.array([[1, 2]]), np.array([[0, 3]]))
-    again = Histograms.from_bytes(histograms.to_bytes())
+    again = Histograms.from_row(histograms.to_row(3))
     assert again.average_idf("metadata", 9) == 0.0
     mean = (np.log(9 - 3 + 0.5) - np.log(3.5) + np.log(9 - 2 + 0.5) - np.log(2.5)) / 2
     assert again.average_idf("full", 9) == pytest.approx(mean, abs=1e-15)
@@ -138,4 +133,4 @@ def test_a_document_cannot_go_that_never_came():
 def test_damaged_histograms_are_told(data):
     """Whatever stands in the row."""
     with pytest.raises(CacheError):
-        Histograms.from_bytes(data)
+        Histograms.from_row({"note": pack(data)})

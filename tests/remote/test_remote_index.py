@@ -17,7 +17,7 @@ from skillsearch.errors import (
 from skillsearch.remote.client import MilvusServer
 from skillsearch.remote.generations import find_current
 from skillsearch.remote.remote_index import RemoteIndex
-from skillsearch.remote.schema import HEAD
+from skillsearch.remote.rows import HEAD
 
 pytestmark = pytest.mark.milvus
 

@@ -16,8 +16,8 @@ from skillsearch.remote.client import MilvusServer
 from skillsearch.remote.generations import EXPIRES_S, Claim, find_current
 from skillsearch.remote.indexing import Indexing
 from skillsearch.remote.remote_index import RemoteIndex
-from skillsearch.remote.rows import counts_of
-from skillsearch.remote.schema import CLAIM, FREQUENCIES, HEAD, frequencies_at, note_row
+from skillsearch.remote.row_writer import BATCH_SKILLS
+from skillsearch.remote.rows import CLAIM, FREQUENCIES, HEAD, counts_of, frequencies_at, note_row
 from skillsearch.remote.view import View
 from skillsearch.text.tokenizer import term_hash
 
@@ -197,7 +197,7 @@ def test_readers_see_the_version_before_until_the_next_is_complete(
 
 
 def test_an_interrupted_first_indexing_shows_nothing_and_is_resumed(
-    build, milvus, collection, interrupted
+    build, milvus, collection, interrupted, root, make_skill
 ):
     """What was sent is not embedded again."""
 
@@ -205,12 +205,14 @@ def test_an_interrupted_first_indexing_shows_nothing_and_is_resumed(
         if done == total:
             raise KeyboardInterrupt
 
+    for number in range(BATCH_SKILLS - 4):
+        make_skill(root, f"sort-{number}", f"Sort parcel {number}.")
     refuse_nothing = FlakyServer.refuses
-    assert not interrupted(refuse_nothing, progress=stop, batch_skills=2)
+    assert not interrupted(refuse_nothing, progress=stop)
     with pytest.raises(IndexNotFoundError), RemoteIndex.open(milvus, collection=collection):
         pass
     index, report = build()
-    assert (report.indexed, report.reused, report.embedded) == (5, 4, 1)
+    assert (report.indexed, report.reused, report.embedded) == (BATCH_SKILLS + 1, BATCH_SKILLS, 1)
     assert index.search("steep green tea")[0].name == "steep-tea"
 
 
@@ -337,7 +339,7 @@ def test_the_claim_of_a_writer_that_was_killed_runs_out(
     build()
     generation = find_current(server, collection).generation
     long_ago = int(time.time()) - EXPIRES_S - 1
-    server.upsert(generation.terms, [note_row("claim-killed", CLAIM, long_ago, [])])
+    server.upsert(generation.terms, [note_row("claim-killed", CLAIM, long_ago)])
     make_skill(root, "iron-shirts", "Iron shirts.")
     assert build()[1].indexed == 6
     assert server.query(generation.terms, "kind == 2", ["version"], 10) == []

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.remote.indexing import RowStates
-from skillsearch.remote.rows import key_of, state_of
-from skillsearch.remote.schema import FOREVER, Generation
+from skillsearch.remote.rows import FOREVER, Generation, key_of, state_of
 
 VERSION = 5
 GENERATION = Generation("skills", 1)

@@ -12,9 +12,8 @@ from skillsearch.index.lexical.okapi import average_idf
 from skillsearch.remote.client import CollectionMissingError
 from skillsearch.remote.generations import find_current
 from skillsearch.remote.remote_index import TRIES
-from skillsearch.remote.rows import counts_of, token
-from skillsearch.remote.schema import HEAD, term_id
-from skillsearch.remote.view import View
+from skillsearch.remote.rows import HEAD, counts_of, term_id, token
+from skillsearch.remote.view import QUERY_TERMS, View
 from skillsearch.text.tokenizer import term_hash
 
 WORDS = ("tea", "bread", "wood", "jars", "beans")
@@ -88,6 +87,21 @@ def test_in_a_larger_one_each_channel_is_asked(index_in, tmp_path, make_skill, m
     assert set(tokens) == {token(term_hash(one)) for one in ("7", "sort", "parcel")}
     metric, vector = queries["dense_0_metadata"]
     assert (metric, vector.dtype, vector.shape) == ("IP", np.float32, (512,))
+
+
+def test_a_query_asks_for_so_many_terms_at_most(index_in, tmp_path, make_skill, memory):
+    """The rarest ones."""
+    words = [f"parcel{number}" for number in range(QUERY_TERMS)]
+    for number in range(60):
+        body = " ".join([f"rare{number}", *words])
+        make_skill(tmp_path / "many", f"skill-{number}", "Sort parcels.", body)
+    index, _ = index_in(tmp_path / "many")
+    asked = []
+    memory.nearest = lambda name, queries, *_: asked.append(queries) or []
+    index.search(" ".join([*words, "rare1"]))
+    ((_, text),) = [queries["sparse_full"] for queries in asked]
+    assert len(text.split()) == QUERY_TERMS
+    assert text.split()[0] == token(term_hash("rare1"))
 
 
 @pytest.mark.parametrize("times", [1, TRIES - 1, TRIES])

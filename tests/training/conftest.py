@@ -1,6 +1,7 @@
 """A small BERT with random weights and a tokenizer of a few words."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -115,3 +116,44 @@ def make_texts():
         ]
 
     return make
+
+
+@pytest.fixture(scope="session")
+def encode_by_hand():
+    """Encode the ids of a text by BERT with mean pooling and unit length, in float64 numpy."""
+
+    def encode(weights, ids):
+        tensors = {name: array.astype(np.float64) for name, array in weights.tensors.items()}
+        hidden, heads = weights.config["hidden_size"], weights.config["num_attention_heads"]
+
+        def linear(x, prefix):
+            return x @ tensors[f"{prefix}.weight"].T + tensors[f"{prefix}.bias"]
+
+        def norm(x, prefix):
+            centred = x - x.mean(-1, keepdims=True)
+            scaled = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-12)
+            return scaled * tensors[f"{prefix}.weight"] + tensors[f"{prefix}.bias"]
+
+        x = tensors["embeddings.word_embeddings.weight"][ids]
+        x = x + tensors["embeddings.position_embeddings.weight"][: len(ids)]
+        x = norm(x + tensors["embeddings.token_type_embeddings.weight"][0], "embeddings.LayerNorm")
+        for layer in range(weights.config["num_hidden_layers"]):
+            prefix = f"encoder.layer.{layer}"
+            q, k, v = (
+                linear(x, f"{prefix}.attention.self.{part}")
+                .reshape(-1, heads, hidden // heads)
+                .transpose(1, 0, 2)
+                for part in ("query", "key", "value")
+            )
+            scores = np.exp(q @ k.transpose(0, 2, 1) / math.sqrt(hidden // heads))
+            mixed = (scores / scores.sum(-1, keepdims=True)) @ v
+            joined = mixed.transpose(1, 0, 2).reshape(-1, hidden)
+            attention = f"{prefix}.attention.output"
+            x = norm(linear(joined, f"{attention}.dense") + x, f"{attention}.LayerNorm")
+            inner = linear(x, f"{prefix}.intermediate.dense")
+            gelu = inner * 0.5 * (1 + np.vectorize(math.erf)(inner / math.sqrt(2)))
+            x = norm(linear(gelu, f"{prefix}.output.dense") + x, f"{prefix}.output.LayerNorm")
+        mean = x.mean(0)
+        return mean / np.linalg.norm(mean)
+
+    return encode

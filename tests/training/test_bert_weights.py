@@ -10,12 +10,7 @@ import pytest
 from skillsearch.embedders.embedder import PACKAGED_MODEL
 from skillsearch.embedders.model_files import sha256_of
 from skillsearch.errors import MissingDependencyError, TrainingError
-from skillsearch.training.bert_weights import (
-    export,
-    read_exported,
-    read_hugging_face,
-    write_hugging_face,
-)
+from skillsearch.training.bert_weights import export, read_exported, read_hugging_face
 
 WORDS = "embeddings.word_embeddings.weight"
 DENSE = "encoder.layer.1.output.dense"
@@ -94,22 +89,6 @@ def test_a_hugging_face_folder_is_read_without_what_is_not_used(make_bert, save_
     assert set(read.tensors) == set(weights.tensors)
     for name, tensor in weights.tensors.items():
         np.testing.assert_array_equal(read.tensors[name], tensor)
-
-
-def test_what_is_written_for_hugging_face_is_read_back(make_bert, tmp_path):
-    """Every tensor bit by bit, whatever its memory order; the config names the architecture."""
-    pytest.importorskip("safetensors")
-    weights = make_bert()
-    turned = {name: np.asfortranarray(one) for name, one in weights.tensors.items()}
-    write_hugging_face(dataclasses.replace(weights, tensors=turned), tmp_path / "written")
-    read = read_hugging_face(tmp_path / "written")
-    assert read.tokenizer == weights.tokenizer
-    assert read.config == weights.config | {"architectures": ["BertModel"]}
-    assert set(read.tensors) == set(weights.tensors)
-    for name, tensor in weights.tensors.items():
-        np.testing.assert_array_equal(read.tensors[name], tensor)
-    settings = json.loads((tmp_path / "written" / "tokenizer_config.json").read_bytes())
-    assert settings["model_max_length"] == 256
 
 
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])

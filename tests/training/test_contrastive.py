@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import tokenizers
 
 from skillsearch.errors import TrainingError
 from skillsearch.training.plan import JUDGED, TrainingSettings
@@ -17,7 +18,7 @@ pytest.importorskip("sentence_transformers")
 
 contrastive = pytest.importorskip("skillsearch.training.contrastive")
 batch_loss, train = contrastive.batch_loss, contrastive.train
-load_encoder = pytest.importorskip("skillsearch.training.torch_encoder").TorchEncoder.load
+load_encoder = contrastive.TorchEncoder.load
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -101,21 +102,28 @@ def test_queries_come_near_to_their_documents(make_bert, vectors):
     """Whatever the random weights said before."""
     begin = make_bert()
     trained = train(begin, make_plan(40), SETTINGS, vectors=vectors)
-    with load_encoder(trained.weights, SETTINGS) as encoder:
-        cosines = encoder.encode(QUERIES, "query") @ encoder.encode(DOCUMENTS, "passage").T
+    encoder = load_encoder(trained.weights, SETTINGS)
+    cosines = encoder.encode(QUERIES, "query") @ encoder.encode(DOCUMENTS, "passage").T
     assert (cosines.argmax(axis=1) == np.arange(len(QUERIES))).all()
     assert trained.steps == trained.best_step == 40
     assert trained.weights.tokenizer == begin.tokenizer
 
 
-def test_an_encoder_gives_the_vectors_of_the_formula(make_bert):
+def test_an_encoder_gives_the_vectors_of_the_formula(make_bert, encode_by_hand):
     """The mean over the tokens of a text, at unit length, whatever stands beside it."""
     weights = make_bert()
-    with load_encoder(weights, SETTINGS) as encoder:
-        together = encoder.encode(["tea", "the kettle boils water for tea", "green"], "query")
-        alone = [encoder.encode([text], "query")[0] for text in ("tea", "green")]
-    np.testing.assert_allclose(together[[0, 2]], alone, atol=1e-6)
-    np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1, atol=1e-6)
+    turned = {name: np.asfortranarray(one) for name, one in weights.tensors.items()}
+    encoder = load_encoder(replace(weights, tensors=turned), SETTINGS)
+    texts = ["tea", "the kettle boils water for tea", "green"]
+    together = encoder.encode(texts, "query")
+    alone = [encoder.encode([text], "query")[0] for text in texts]
+    np.testing.assert_allclose(together, alone, atol=1e-6)
+    tokenizer = tokenizers.Tokenizer.from_str(weights.tokenizer.decode())
+    expected = [encode_by_hand(weights, tokenizer.encode(text).ids) for text in texts]
+    np.testing.assert_allclose(together, expected, atol=5e-6)
+    np.testing.assert_allclose(encoder.embed(texts, 99).detach(), expected, atol=5e-6)
+    for name, one in encoder.tensors().items():
+        np.testing.assert_array_equal(one, weights.tensors[name])
 
 
 def test_the_same_call_gives_the_same_weights(make_bert, vectors):
@@ -197,8 +205,8 @@ def test_training_ends_where_it_gets_no_better_and_gives_the_best(make_bert, vec
     trained = train(make_bert(), make_plan(12), settings, vectors=vectors, check=check)
     assert (trained.best_step, trained.steps) == (4, 8)
     assert trained.values == {2: 0.2, 4: 0.5, 6: 0.4, 8: 0.3}
-    with load_encoder(trained.weights, settings) as encoder:
-        np.testing.assert_allclose(encoder.encode(QUERIES, "query"), weights[1], atol=1e-6)
+    encoder = load_encoder(trained.weights, settings)
+    np.testing.assert_allclose(encoder.encode(QUERIES, "query"), weights[1], atol=1e-6)
 
 
 def test_a_run_ends_when_its_time_is_over(make_bert, vectors):
@@ -235,8 +243,8 @@ def test_a_teacher_is_followed(make_bert, vectors):
         vectors=vectors,
         teacher=lambda texts, _role: np.stack([known[text] for text in texts]),
     )
-    with load_encoder(trained.weights, SETTINGS) as encoder:
-        cosines = encoder.encode(QUERIES, "query") @ encoder.encode(DOCUMENTS, "passage").T
+    encoder = load_encoder(trained.weights, SETTINGS)
+    cosines = encoder.encode(QUERIES, "query") @ encoder.encode(DOCUMENTS, "passage").T
     expected = (np.eye(len(QUERIES)) @ wanted.T).argmax(axis=1)
     assert (cosines.argmax(axis=1) == expected).all()
 
@@ -252,8 +260,8 @@ def test_half_precision_learns_too(make_bert, vectors):
     settings = replace(SETTINGS, precision="bfloat16")
     trained = train(make_bert(), make_plan(40), settings, vectors=vectors).weights
     assert {one.dtype for one in trained.tensors.values()} == {np.dtype(np.float32)}
-    with load_encoder(trained, SETTINGS) as encoder:
-        cosines = encoder.encode(QUERIES, "query") @ encoder.encode(DOCUMENTS, "passage").T
+    encoder = load_encoder(trained, SETTINGS)
+    cosines = encoder.encode(QUERIES, "query") @ encoder.encode(DOCUMENTS, "passage").T
     assert (np.diag(cosines) > cosines.mean(axis=1) + 0.05).all()
 
 

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import math
 import sys
 
 import numpy as np
@@ -22,42 +21,6 @@ onnx_model = pytest.importorskip("skillsearch.training.onnx_model")
 TEXTS = ["tea", "the kettle boils water", "a timer for green tea with a cup"]
 
 
-def encode_by_hand(weights, ids):
-    """BERT with mean pooling and unit length for one text, in plain float64 numpy."""
-    tensors = {name: array.astype(np.float64) for name, array in weights.tensors.items()}
-    hidden, heads = weights.config["hidden_size"], weights.config["num_attention_heads"]
-
-    def linear(x, prefix):
-        return x @ tensors[f"{prefix}.weight"].T + tensors[f"{prefix}.bias"]
-
-    def norm(x, prefix):
-        centred = x - x.mean(-1, keepdims=True)
-        scaled = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-12)
-        return scaled * tensors[f"{prefix}.weight"] + tensors[f"{prefix}.bias"]
-
-    x = tensors["embeddings.word_embeddings.weight"][ids]
-    x = x + tensors["embeddings.position_embeddings.weight"][: len(ids)]
-    x = norm(x + tensors["embeddings.token_type_embeddings.weight"][0], "embeddings.LayerNorm")
-    for layer in range(weights.config["num_hidden_layers"]):
-        prefix = f"encoder.layer.{layer}"
-        q, k, v = (
-            linear(x, f"{prefix}.attention.self.{part}")
-            .reshape(-1, heads, hidden // heads)
-            .transpose(1, 0, 2)
-            for part in ("query", "key", "value")
-        )
-        scores = np.exp(q @ k.transpose(0, 2, 1) / math.sqrt(hidden // heads))
-        mixed = (scores / scores.sum(-1, keepdims=True)) @ v
-        joined = mixed.transpose(1, 0, 2).reshape(-1, hidden)
-        attention = f"{prefix}.attention.output"
-        x = norm(linear(joined, f"{attention}.dense") + x, f"{attention}.LayerNorm")
-        inner = linear(x, f"{prefix}.intermediate.dense")
-        gelu = inner * 0.5 * (1 + np.vectorize(math.erf)(inner / math.sqrt(2)))
-        x = norm(linear(gelu, f"{prefix}.output.dense") + x, f"{prefix}.output.LayerNorm")
-    mean = x.mean(0)
-    return mean / np.linalg.norm(mean)
-
-
 def run_model(model, ids, mask):
     """Run an ONNX model on padded token ids."""
     data = model if isinstance(model, str) else model.SerializeToString()
@@ -71,23 +34,25 @@ def files_of(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_the_graph_computes_what_bert_computes(make_bert):
+def test_the_graph_computes_what_bert_computes(make_bert, encode_by_hand):
     """The float32 graph agrees with BERT written out in numpy."""
     weights, ids = make_bert(), [2, 5, 9, 3, 1]
-    row = run_model(onnx_model.build_graph(weights.tensors, weights.config), [ids], [[1] * 5])[0]
+    row = run_model(
+        onnx_model.BertGraph(weights.tensors, weights.config).build(), [ids], [[1] * 5]
+    )[0]
     np.testing.assert_allclose(row, encode_by_hand(weights, ids), atol=5e-6)
 
 
 def test_padding_does_not_change_a_vector_in_float32(make_bert):
     """Masked tokens are neither attended to nor pooled."""
     weights = make_bert()
-    model = onnx_model.build_graph(weights.tensors, weights.config)
+    model = onnx_model.BertGraph(weights.tensors, weights.config).build()
     alone = run_model(model, [[2, 5, 3]], [[1, 1, 1]])[0]
     padded = run_model(model, [[2, 5, 3, 0, 0], [2, 7, 8, 9, 3]], [[1, 1, 1, 0, 0], [1] * 5])[0]
     np.testing.assert_allclose(padded, alone, atol=5e-6)
 
 
-def test_an_exported_model_points_where_its_weights_point(make_bert, tmp_path):
+def test_an_exported_model_points_where_its_weights_point(make_bert, tmp_path, encode_by_hand):
     """What skillsearch loads is near BERT written out in numpy, for the tokens of each text."""
     weights = make_bert()
     digest = export(weights, tmp_path / "model", name="tiny")
@@ -142,7 +107,10 @@ def test_large_weights_lie_apart_in_whole_pages_and_change_no_vector(make_bert, 
     page = onnx_model.ALIGNMENT
     large = page // (4 * 32)
     weights = make_bert(vocab_size=large + 1, max_position_embeddings=large)
-    model, path = onnx_model.build_graph(weights.tensors, weights.config), tmp_path / "model.onnx"
+    model, path = (
+        onnx_model.BertGraph(weights.tensors, weights.config).build(),
+        tmp_path / "model.onnx",
+    )
     tensors = {tensor.name: tensor.raw_data for tensor in model.graph.initializer}
     expected = run_model(model, [[2, 5, 9]], [[1, 1, 1]])
     onnx_model.write_apart(model, path)

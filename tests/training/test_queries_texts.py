@@ -105,8 +105,8 @@ def test_what_is_mined_is_sorted_by_kind() -> None:
         "script": ("Sorts them.",),
         "headings": ("Steps",),
     }
-    assert mined.metadata("Sorts letters by date and street.").startswith("tidy:   Say")
-    assert mined.head("Steps").endswith("lay it flat.")
+    assert mined.text.metadata("Sorts letters by date and street.").startswith("tidy:   Say")
+    assert mined.text.head("Steps").endswith("lay it flat.")
 
 
 def test_paragraphs_are_plain_and_without_code() -> None:

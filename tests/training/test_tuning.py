@@ -10,12 +10,26 @@ import pytest
 from skillsearch.embedders.embedder import PACKAGED_MODEL
 from skillsearch.errors import EmbedderError, MissingDependencyError, TrainingError
 from skillsearch.evaluation.types import Comparison
-from skillsearch.training.bert_weights import average, folder_of, texts_beside
+from skillsearch.training.bert_weights import (
+    average,
+    folder_of,
+    read_exported,
+    read_hugging_face,
+    texts_beside,
+)
 from skillsearch.training.material import Material, read_library
-from skillsearch.training.measuring import Change, Measured, decide, measure_both
 from skillsearch.training.plan import Asked
 from skillsearch.training.queries import SkillText
-from skillsearch.training.tuning import TuneOptions, learn_from, make_work_dir, tune
+from skillsearch.training.tuning import (
+    Change,
+    Measured,
+    TuneOptions,
+    decide,
+    learn_from,
+    make_work_dir,
+    measure_both,
+    tune,
+)
 
 LATIN = frozenset({"Latin"})
 
@@ -124,7 +138,7 @@ def test_two_models_are_compared_on_both_ways_to_search(tmp_path, make_texts):
     """A model compared with itself gains nothing, and the numbers are those of the evaluation."""
     pytest.importorskip("ir_measures")
     collection = Material.gather(make_texts(60), [], LATIN, 0).collections()["held_out"]
-    measured = measure_both(collection, "hashing", "hashing", work=tmp_path)
+    measured = measure_both(collection, ("hashing", "hashing"), work=tmp_path)
     assert (measured.queries, measured.documents) == (12, 60)
     for change in measured.changes.values():
         assert change.before == change.after
@@ -176,18 +190,19 @@ def test_models_that_cannot_be_tuned_are_refused(model):
 
 def test_models_are_found_by_the_names_that_index_takes(tmp_path):
     """The packaged one, a folder of ours, a folder of Hugging Face's."""
-    for model in ("onnx", "skillsearch-minilm", "minilm"):
-        assert folder_of(model) == (PACKAGED_MODEL, False)
-    assert folder_of(f"onnx:{tmp_path}") == folder_of(str(tmp_path)) == (tmp_path, False)
-    assert folder_of(f"st:{tmp_path}") == (tmp_path, True)
+    for model, stem in (("onnx", "model"), ("skillsearch-minilm", "model"), ("minilm", "untuned")):
+        folder, read = folder_of(model)
+        assert (folder, read.func, read.keywords) == (PACKAGED_MODEL, read_exported, {"stem": stem})
+    assert folder_of(f"onnx:{tmp_path}") == folder_of(str(tmp_path)) == (tmp_path, read_exported)
+    assert folder_of(f"st:{tmp_path}") == (tmp_path, read_hugging_face)
 
 
 def test_a_model_keeps_the_texts_beside_it(tmp_path):
     """Notice and licence as they are, bad bytes replaced; what is missing stays so."""
-    assert texts_beside(str(tmp_path)) == ("", None)
+    assert texts_beside(str(tmp_path)) == [None, None]
     (tmp_path / "NOTICE").write_bytes(b"From afar.\xff\n")
     (tmp_path / "LICENSE").write_text("Do as you like.\n")
-    assert texts_beside(str(tmp_path)) == ("From afar.\ufffd\n", "Do as you like.\n")
+    assert texts_beside(str(tmp_path)) == ["From afar.\ufffd\n", "Do as you like.\n"]
 
 
 def test_a_run_works_beside_the_folder_of_the_model(tmp_path):
