@@ -25,7 +25,12 @@ from onnx import TensorProto, helper
 from skillsearch.embedders.embedding import embed
 from skillsearch.embedders.model_files import sha256_of
 from skillsearch.embedders.multilingual.model import (
+    DIMENSIONS,
     GRAPH_NAME,
+    INNER,
+    LAYERS,
+    MATRICES,
+    MAX_TOKENS,
     NEUTRAL_NAME,
     ROLES,
     MultilingualEmbedder,
@@ -35,13 +40,6 @@ from skillsearch.embedders.multilingual.source import (
     WEIGHTS_NAME,
     WEIGHTS_SHA256,
     require_weights,
-)
-from skillsearch.embedders.multilingual.weights import (
-    DIMENSIONS,
-    INNER,
-    LAYERS,
-    MATRICES,
-    MAX_TOKENS,
 )
 
 REPOSITORY = Path(__file__).resolve().parents[1]

@@ -67,7 +67,7 @@ def budget_command(asked: options.Asked) -> None:
     if asked.roots and asked.flags["index_dir"] is not None:
         raise click.UsageError("ROOT and --index-dir name different skills; use one of them.")
     from skillsearch.budget.costs import measure, report_budget, sources_of_index, sources_of_roots
-    from skillsearch.embedders.token_counter import COUNTED_BY, TokenCounter
+    from skillsearch.embedders.embedder import COUNTED_BY, TokenCounter
     from skillsearch.roots.bundles import local_roots
 
     settings = asked.settings

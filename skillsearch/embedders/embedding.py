@@ -12,15 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.errors import EmbedderError
-
-if TYPE_CHECKING:
-    from skillsearch.types import EmbeddingMatrix
 
 # Bump if our own steps change vectors, so that saved ones are not mixed with new ones.
 VERSION = 1
@@ -73,7 +70,7 @@ def embed(
     *,
     role: Role = "passage",
     progress: Callable[[int], None] | None = None,
-) -> EmbeddingMatrix:
+) -> NDArray[np.float32]:
     """Embed texts, one row each, in one role; `progress` gets the number done so far after each."""
     vectors = np.zeros((len(texts), embedder.dimensions), dtype=np.float32)
     for done, text in enumerate(embedder.embed_stream(texts, role=role), start=1):

@@ -15,20 +15,15 @@ import logging
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import xxhash
+from numpy.typing import NDArray
 
 from skillsearch.files.atomic_files import write_atomically
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from skillsearch.types import EmbeddingMatrix
-
-    Keys: TypeAlias = Sequence[bytes] | NDArray[np.uint64]
-    """Keys of texts, as `text_key` or as `key_array` gives them."""
+Keys = Sequence[bytes] | NDArray[np.uint64]
+"""Keys of texts, as `text_key` or as `key_array` gives them."""
 
 logger = logging.getLogger(__name__)
 
@@ -44,16 +39,18 @@ _RECENT = 1 << 16
 _FILE_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
-class EmbeddingCache:
+class EmbeddingCache(contextlib.AbstractContextManager["EmbeddingCache"]):
     """The saved vectors of one embedder; a context manager that closes the files.
 
     Records of keys and digests take 40 bytes each, and no Python object: those that were there are
     found in a sorted array, those added since in a dictionary. Damaged rows are never found.
     """
 
-    def __init__(self, folder: Path, fingerprint: str, dimensions: int) -> None:
+    def __init__(
+        self, folder: Path, fingerprint: str, dimensions: int, *, recent: int = _RECENT
+    ) -> None:
         """Open the cache of an embedder in an index folder, empty if there is none."""
-        self._folder = folder
+        self._folder, self._most_recent = folder, recent
         self._name = f"embeddings-{fingerprint[:16]}"
         self.dimensions = dimensions
         self._number = max((number for number, _ in self._files("keys")), default=0)
@@ -68,9 +65,6 @@ class EmbeddingCache:
             records = words[: whole * _WORDS].reshape(-1, _WORDS)
         self._sort(records)
 
-    def __enter__(self) -> EmbeddingCache:
-        return self
-
     def __exit__(self, *_exception: object) -> None:
         self.close()
 
@@ -81,19 +75,16 @@ class EmbeddingCache:
         """Return the last row of each key, -1 for none, without reading the vectors."""
         wanted = key_array(keys)
         found = np.full(len(wanted), -1, np.int64)
-        places = np.searchsorted(self._heads, wanted[:, 0])
-        asked = np.arange(len(wanted))
-        while len(asked):
-            # All records with the same first word are compared: a key has two if the first was
-            # damaged.
-            asked = asked[places[asked] < len(self._heads)]
-            asked = asked[self._heads[places[asked]] == wanted[asked, 0]]
-            rows = self._order[places[asked]]
-            fits = self._records[rows, 1] == wanted[asked, 1]
-            if self._damaged:
-                fits &= ~np.isin(rows, list(self._damaged))
-            found[asked[fits]] = np.maximum(found[asked[fits]], rows[fits])
-            places[asked] += 1
+        # All records with the same first word are compared: a key has two if one was damaged.
+        begins = np.searchsorted(self._heads, wanted[:, 0])
+        counts = np.searchsorted(self._heads, wanted[:, 0], "right") - begins
+        asked = np.repeat(np.arange(len(wanted)), counts)
+        places = np.arange(len(asked)) + np.repeat(begins + counts - np.cumsum(counts), counts)
+        rows = self._order[places]
+        fits = self._records[rows, 1] == wanted[asked, 1]
+        if self._damaged:
+            fits &= ~np.isin(rows, list(self._damaged))
+        np.maximum.at(found, asked[fits], rows[fits])
         if self._recent:
             for place, key in enumerate(wanted):
                 found[place] = self._recent.get(key.tobytes(), found[place])
@@ -105,7 +96,7 @@ class EmbeddingCache:
         blocks = [self._read(rows[at : at + _BLOCK])[1] for at in range(0, len(rows), _BLOCK)]
         return np.concatenate([np.zeros(0, np.bool_), *blocks])
 
-    def matrix(self, keys: Keys) -> EmbeddingMatrix:
+    def matrix(self, keys: Keys) -> NDArray[np.float32]:
         """Return the vectors of keys, one row each; a KeyError if one is missing."""
         wanted = key_array(keys)
         vectors, are_intact = self._read(self.rows_of(wanted))
@@ -144,10 +135,10 @@ class EmbeddingCache:
                 stack.callback(file.close)
             self._appending = []
 
-    def compact(self, keys: Keys) -> None:
+    def compact(self, keys: Keys, *, slack: int = _COMPACT_SLACK) -> None:
         """Drop vectors that are not among the keys in use, once they outweigh those that are."""
         rows, first = np.unique(self.rows_of(keys), return_index=True)
-        if len(self) <= _COMPACT_FACTOR * len(rows) + _COMPACT_SLACK:
+        if len(self) <= _COMPACT_FACTOR * len(rows) + slack:
             return
         rows = rows[np.argsort(first)]
         records = self._records[rows]
@@ -178,12 +169,12 @@ class EmbeddingCache:
     def _sort(self, records: NDArray[np.uint64]) -> None:
         """Take records, and make room for more behind them."""
         self._size = len(records)
-        self._records = np.concatenate([records, np.zeros((_RECENT, _WORDS), np.uint64)])
+        self._records = np.concatenate([records, np.zeros((self._most_recent, _WORDS), np.uint64)])
         self._order = np.argsort(records[:, 0])
         self._heads = records[self._order, 0]
         self._recent: dict[bytes, int] = {}
 
-    def _read(self, rows: NDArray[np.int64]) -> tuple[EmbeddingMatrix, NDArray[np.bool_]]:
+    def _read(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return vectors, and which are as they were written; a row of -1 is not."""
         vectors = np.zeros((len(rows), self.dimensions), np.float32)
         are_intact = np.zeros(len(rows), np.bool_)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -24,8 +23,6 @@ POOLED_OUTPUT = "sentence_embedding"
 OUTPUTS = (POOLED_OUTPUT, "last_hidden_state", "token_embeddings")
 KNOWN_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 MAX_WORKERS = 8
-# Texts given to each worker before their results are taken: enough to keep it busy.
-AHEAD = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,22 +142,13 @@ def open_session(model: Path, weights: Mapping[str, NDArray[Any]] | None = None)
 def map_ahead(
     function: Callable[[int, str], EmbeddedText], texts: Sequence[str]
 ) -> Iterator[EmbeddedText]:
-    """Yield the result for each position and text, in order, computed in threads a few ahead.
+    """Yield the result for each position and text, in order, computed in threads.
 
-    Those begun run to their end when the iterator is closed.
+    Those begun run to their end when the iterator is closed, the others do not begin.
     """
     workers = min(os.cpu_count() or 1, MAX_WORKERS, len(texts))
     if workers <= 1:
         yield from map(function, range(len(texts)), texts)
         return
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="skillsearch-embed")
-    waiting: deque[Future[EmbeddedText]] = deque()
-    try:
-        for position, text in enumerate(texts):
-            waiting.append(pool.submit(function, position, text))
-            if len(waiting) >= AHEAD * workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with ThreadPoolExecutor(workers, thread_name_prefix="skillsearch-embed") as pool:
+        yield from pool.map(function, range(len(texts)), texts)

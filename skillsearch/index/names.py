@@ -8,9 +8,9 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.errors import AmbiguousNameError, SkillNotFoundError, VersionNotFoundError
 from skillsearch.index.documents import Document
@@ -19,9 +19,6 @@ from skillsearch.skills.resources import read_skill_md
 from skillsearch.skills.versions import newest, satisfies, split_requirement
 from skillsearch.text.safe_text import one_line
 from skillsearch.types import Skill
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _NEAREST_NAMES, _COMPARED_NAMES, _COMPARED_CHARS = 5, 100, 200
 _NEAREST_CUTOFF = 0.4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar, Unpack
 
@@ -27,20 +28,16 @@ _TOGETHER = 64
 _T = TypeVar("_T")
 
 
+@dataclass
 class OpenIndexes(Generic[_T]):
     """Values made of the `most` recently used index folders, again after each new generation."""
 
-    def __init__(
-        self,
-        make: Callable[[Path], _T],
-        most: int = 1,
-        *,
-        is_outdated: Callable[[_T], bool] = lambda _made: False,
-    ) -> None:
-        self._make = make
-        self._most = most
-        self._is_outdated = is_outdated
-        self._kept: OrderedDict[Path, tuple[tuple[int, ...], _T]] = OrderedDict()
+    make: Callable[[Path], _T]
+    most: int = 1
+    is_outdated: Callable[[_T], bool] = field(default=lambda _made: False, kw_only=True)
+    _kept: OrderedDict[Path, tuple[tuple[int, ...], _T]] = field(
+        default_factory=OrderedDict, init=False
+    )
 
     def __iter__(self) -> Iterator[_T]:
         """Yield what is kept, the most recently used last."""
@@ -50,10 +47,10 @@ class OpenIndexes(Generic[_T]):
         """Return what belongs to the newest generation of an index."""
         stamp = _stamp(folder)
         kept = self._kept.get(folder)
-        if kept is None or kept[0] != stamp or self._is_outdated(kept[1]):
-            kept = self._kept[folder] = stamp, self._make(folder)
+        if kept is None or kept[0] != stamp or self.is_outdated(kept[1]):
+            kept = self._kept[folder] = stamp, self.make(folder)
         self._kept.move_to_end(folder)
-        while len(self._kept) > self._most:
+        while len(self._kept) > self.most:
             self._kept.popitem(last=False)
         return kept[1]
 
@@ -122,6 +119,8 @@ def bring_up_to_date(index: SkillIndex) -> str:
     Whatever goes wrong, the open index can still be searched. Returns a message for the user: what
     changed, or why the index stays as it was; empty for nothing.
     """
+    from skillsearch.index.storage.cache import IndexFolder
+
     has_changed_model = index.has_changed_model()
     if not has_changed_model and (len(index) > MAX_CHECKED_SKILLS or index.is_current()):
         return ""
@@ -140,7 +139,15 @@ def bring_up_to_date(index: SkillIndex) -> str:
         )
     changes = [str(found)] if len(found) else []
     changes += ["its model has changed"] if has_changed_model else []
-    return _refresh(index, ", ".join(changes))
+    try:
+        with IndexFolder(index.folder).lock(timeout=0):
+            pass
+        index.refresh(keep_channels=True)
+    except LockTimeoutError:
+        return "warning: another process is writing the index; searching it as it was"
+    except SkillSearchError as exc:
+        return f"warning: the index was not refreshed, searching it as it was: {exc}"
+    return f"index refreshed: {', '.join(changes)}" if changes else ""
 
 
 def _state_of(root: str) -> str:
@@ -163,18 +170,3 @@ def _way_on(folder: Path, option: str) -> str:
     if named and len(usable) == len(named):  # It was unpacked, and can be again.
         return f"To fix: run `skillsearch index{option}`"
     return f"Bring it back, or leave its skills out: {replace_command(usable, option)}"
-
-
-def _refresh(index: SkillIndex, changes: str) -> str:
-    """Refresh an index unless another process is writing it, and say what changed."""
-    from skillsearch.index.storage.cache import IndexFolder
-
-    try:
-        with IndexFolder(index.folder).lock(timeout=0):
-            pass
-        index.refresh(keep_channels=True)
-    except LockTimeoutError:
-        return "warning: another process is writing the index; searching it as it was"
-    except SkillSearchError as exc:
-        return f"warning: the index was not refreshed, searching it as it was: {exc}"
-    return f"index refreshed: {changes}" if changes else ""

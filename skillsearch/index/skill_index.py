@@ -13,7 +13,7 @@ from skillsearch import config
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.errors import CacheError, IndexNotFoundError
 from skillsearch.index.build.changes import ChangeDetector, Changes
-from skillsearch.index.build.snapshot import Snapshot
+from skillsearch.index.build.reading import Snapshot
 from skillsearch.index.corpus import OpenedIndex, last_request, open_current
 from skillsearch.index.dense.channels import QueryEmbedders
 from skillsearch.index.documents import Document

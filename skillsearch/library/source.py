@@ -16,8 +16,7 @@ from skillsearch import config
 from skillsearch.errors import IndexingError, ParseError, SkillError
 from skillsearch.files.paths import printable
 from skillsearch.index.build.changes import ChangeDetector
-from skillsearch.index.build.reading import FileReader, in_order
-from skillsearch.index.build.snapshot import Snapshot
+from skillsearch.index.build.reading import Snapshot, in_order
 from skillsearch.index.documents import Document, name_hash
 from skillsearch.index.fields import about_text
 from skillsearch.index.request import IndexRequest
@@ -63,7 +62,6 @@ def scan(paths: Sequence[Path], previous: Scan | None = None) -> Scan:
     seen = previous.snapshot if previous else None
     changes = ChangeDetector(None, None, roots, before=seen).walk()
     before = {document.path: document for document in previous.documents} if previous else {}
-    reader = FileReader()
     documents: list[Document] = []
     about: dict[str, str] = {}
     kept: set[str] = set()
@@ -73,11 +71,11 @@ def scan(paths: Sequence[Path], previous: Scan | None = None) -> Scan:
         if changes.is_kept[place] and old and old.doc_id == file.doc_id:
             documents.append(old)
             kept.add(path)
-        elif skill := reader.read(file, changes.refused.get(place)):
+        elif skill := changes.reader.read(file):
             documents.append(Document.listed(skill))
             if (text := about_text(skill)) != skill.description:
                 about[path] = text
-    found = [*changes.discovery.diagnostics, *reader.diagnostics]
+    found = [*changes.diagnostics()]
     if previous:
         about |= {path: text for path, text in previous.about.items() if path in kept}
         found += [one for one in previous.diagnostics if one.path in kept]
@@ -91,7 +89,7 @@ def scan(paths: Sequence[Path], previous: Scan | None = None) -> Scan:
         about,
         tuple(roots),
         in_order(found),
-        changes.snapshot("", reader.seen),
+        changes.snapshot(""),
         tuple(path for path in paths if printable(path) in refused and not path.is_dir()),
     )
 

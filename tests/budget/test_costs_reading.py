@@ -6,7 +6,7 @@ import pytest
 
 from skillsearch.budget import costs
 from skillsearch.budget.costs import Size, report_budget
-from skillsearch.embedders.token_counter import TokenCounter
+from skillsearch.embedders.embedder import TokenCounter
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.skills.resources import MAX_LISTED_FILES
 

@@ -262,6 +262,6 @@ def test_names_cannot_break_a_row(cli, tmp_path, make_skill):
 
 def test_the_help_does_not_load_the_tokenizer(cli, monkeypatch):
     """It is asked for by people who wait."""
-    monkeypatch.delitem(sys.modules, "skillsearch.embedders.token_counter", raising=False)
+    monkeypatch.delitem(sys.modules, "skillsearch.embedders.embedder", raising=False)
     assert cli("budget", "--help").exit_code == 0
-    assert "skillsearch.embedders.token_counter" not in sys.modules
+    assert "skillsearch.embedders.embedder" not in sys.modules

@@ -49,7 +49,13 @@ class Disk:
         self.__init__()
 
 
+_WATCHERS = []
+
+
 def _note(event, args):
+    if event == "open" and isinstance(args[0], str | os.PathLike) and "r" in (args[1] or ""):
+        for watcher in tuple(_WATCHERS):
+            watcher(Path(args[0]))
     if Disk.watching is None or event not in ("open", "os.scandir"):
         return
     path = args[0]
@@ -115,6 +121,22 @@ def disk(monkeypatch):
 
 
 @pytest.fixture
+def before_reading():
+    """Call a function with the path of each file before it is read, until it returns True."""
+
+    def watch(function):
+        def watcher(path):
+            _WATCHERS.remove(watcher)  # What it opens itself is not told.
+            if not function(path):
+                _WATCHERS.append(watcher)
+
+        _WATCHERS.append(watcher)
+
+    yield watch
+    _WATCHERS.clear()
+
+
+@pytest.fixture
 def add_skill():
     """The function `write_skill`."""
     return write_skill
@@ -156,7 +178,6 @@ def polyglot(monkeypatch):
 
     for module in (builder, channels):
         monkeypatch.setattr(module, "load_embedder", load)
-    monkeypatch.setattr(channels, "model_identity", str)
     monkeypatch.setattr(channels, "multilingual_is_installed", lambda: second.is_installed)
     return second
 

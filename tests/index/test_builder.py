@@ -8,16 +8,15 @@ import subprocess
 import sys
 import threading
 
+import numpy as np
 import pytest
 
-from skillsearch.embedders import embedding_cache
-from skillsearch.embedders.embedding import HashingEmbedder
+from skillsearch.embedders.embedding import HashingEmbedder, text_key
+from skillsearch.embedders.embedding_cache import EmbeddingCache
 from skillsearch.errors import EmbedderError, RootError, StorageError
 from skillsearch.index import fields
-from skillsearch.index.build import builder
 from skillsearch.index.build.builder import Builder
 from skillsearch.index.build.embedding import FLUSHED
-from skillsearch.index.dense import channels
 from skillsearch.index.request import IndexRequest, resolve_roots
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
@@ -75,16 +74,13 @@ def test_the_first_run_embeds_everything(root, run, tmp_path):
     ]
 
 
-def test_an_unchanged_run_opens_no_file(root, run, disk, monkeypatch):
+def test_an_unchanged_run_opens_no_file(root, run, disk, tmp_path):
     """Nor does it list a folder, load the embedder or write anything."""
     first = run(root)
-
-    def refuse(*arguments, **options):
-        raise AssertionError("looked closer than needed")
-
-    monkeypatch.setattr(builder, "load_embedder", refuse)
+    again = Builder(IndexFolder(tmp_path / "index"), IndexRequest((root,), "hashing", True))
     disk.forget()
-    second = run(root)
+    second = again.run()
+    assert again.embedders == {}
     assert not disk.opened
     assert not [path for path in disk.listed if path.startswith(str(root))]
     assert summary(second) == (5, 0, 5, 0, 0)
@@ -349,12 +345,15 @@ def test_a_damaged_vector_is_embedded_again(root, run, tmp_path):
     assert (second.embedded, second.generation) == (1, first.generation)
 
 
-def test_vectors_of_deleted_skills_are_forgotten(root, run, tmp_path, monkeypatch):
-    """Once they outweigh those in use."""
-    monkeypatch.setattr(embedding_cache, "_COMPACT_SLACK", 0)
+def test_vectors_of_deleted_skills_are_forgotten(root, run, tmp_path):
+    """Once they outweigh those in use, by two thousand."""
     run(root)
     (file,) = (tmp_path / "index").glob("embeddings-*.vectors")
     size = file.stat().st_size
+    embedder = HashingEmbedder()
+    with EmbeddingCache(tmp_path / "index", embedder.fingerprint, 512) as cache:
+        for number in range(2_000):
+            cache.add(text_key(f"gone {number}"), np.zeros(512, np.float32))
     for name in ("pdf-forms", "video-trim", "sql-tuning"):
         shutil.rmtree(root / name)
     run(root)
@@ -379,7 +378,6 @@ def test_an_interrupted_run_keeps_the_vectors_it_made(root, run, tmp_path):
 SLOW_RUN = """
 import sys, time
 from pathlib import Path
-from skillsearch.index.build import builder
 from skillsearch.index.build.builder import Builder
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.embedders.embedding import HashingEmbedder
@@ -395,9 +393,9 @@ def tell(stage, done, total):
     if stage == "embed":
         print(done, flush=True)
 
-builder.load_embedder = lambda spec, **_: Slow()
 request = IndexRequest((Path(sys.argv[1]),), "hashing", True)
-Builder(IndexFolder(Path(sys.argv[2])), request, progress=tell).run()
+embedders = {"hashing": Slow()}
+Builder(IndexFolder(Path(sys.argv[2])), request, embedders=embedders, progress=tell).run()
 """
 
 
@@ -545,16 +543,14 @@ def test_diagnostics_of_unchanged_skills_stay_reported(root, run, add_skill):
         {"roots": "turned"},
     ],
 )
-def test_other_settings_give_another_index(tmp_path, root, run, add_skill, change, monkeypatch):
+def test_other_settings_give_another_index(tmp_path, root, run, add_skill, change):
     """Fields, model, roots and their order; and back again gives the first."""
-    models = {"hashing": HashingEmbedder(), "hashing-64": HashingEmbedder(64)}
-    monkeypatch.setattr(builder, "load_embedder", lambda spec, **_: models[spec])
-    monkeypatch.setattr(channels, "model_identity", str)
     other = tmp_path / "other"
     add_skill(other / "plants", "plants", "Water the plants.")
     roots = {"both": (root, other), "turned": (other, root)}
     before = (root, other) if change.get("roots") == "turned" else (root,)
     options = {key: value for key, value in change.items() if key != "roots"}
+    options["embedders"] = {"hashing-64": HashingEmbedder(64)}
     first = run(*before)
     second = run(*roots.get(change.get("roots"), (root,)), **options)
     assert second.generation != first.generation
@@ -563,20 +559,23 @@ def test_other_settings_give_another_index(tmp_path, root, run, add_skill, chang
 
 
 @pytest.mark.parametrize("module", [tokenizer, fields])
-def test_another_analysis_rebuilds_the_index(root, run, module, monkeypatch):
+def test_another_analysis_rebuilds_the_index(root, run, module, tmp_path):
     """Terms of two analyses are never mixed; equal texts need no new vectors."""
     first = run(root)
+    folder = IndexFolder(tmp_path / "index")
+    generation = folder.open()
     versions = {tokenizer: tokenizer.VERSION, fields: fields.VERSION, module: 99}
-    monkeypatch.setattr(builder, "ANALYSIS", tuple(versions.values()))
+    settings = {**generation.settings, "analysis": list(versions.values())}
+    kept = list(generation.parts)
+    other = folder.write(lambda place: None, settings, before=generation, kept=kept)
     second = run(root)
     assert summary(second) == (5, 0, 0, 0, 0)
-    assert second.generation != first.generation
+    assert second.generation == first.generation != other
 
 
-def test_a_changed_embedder_rebuilds_the_index(root, run, monkeypatch):
+def test_a_changed_embedder_rebuilds_the_index(root, run):
     """Known by its fingerprint, even where nothing else tells."""
-    run(root)
-    monkeypatch.setattr(builder, "load_embedder", lambda spec, **_: HashingEmbedder(64))
+    run(root, embedders={"hashing": HashingEmbedder(64)})
     assert summary(run(root, verify=True)) == (5, 5, 0, 0, 0)
 
 

@@ -19,8 +19,7 @@ from skillsearch.errors import CacheError, LockTimeoutError, StorageError
 from skillsearch.files.arrays import map_array
 from skillsearch.files.atomic_files import write_atomically
 from skillsearch.index.corpus import OpenedIndex, open_current
-from skillsearch.index.storage import cache
-from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.index.storage.cache import FORMAT_VERSION, IndexFolder
 from skillsearch.index.storage.generation_parts import trusted_parts
 
 SETTINGS = {"model": "数据", "numbers": [1, 2]}
@@ -250,11 +249,9 @@ def test_an_index_of_another_format_is_not_opened(folder, version):
         folder.open()
 
 
-def test_a_new_format_has_another_name(folder, monkeypatch):
+def test_the_name_covers_the_format(folder):
     """The same parts in another form are another index."""
-    name = folder.current()
-    monkeypatch.setattr(cache, "FORMAT_VERSION", 99)
-    assert folder.write(saver(one="first part", two="second"), SETTINGS) != name
+    assert manifest_of(folder.open())["format"] == FORMAT_VERSION
 
 
 @pytest.mark.parametrize(
@@ -474,44 +471,44 @@ def test_what_killed_writers_left_is_removed_by_the_next(folder):
 @pytest.mark.parametrize(
     "published", [["second", "third"], ["second", "third", "first part"]], ids=["others", "again"]
 )
-def test_a_writer_may_replace_the_generation_while_it_is_opened(folder, monkeypatch, published):
+def test_a_writer_may_replace_the_generation_while_it_is_opened(folder, before_reading, published):
     """The reader takes that of now, be it the same again, by way of others."""
-    whole, looked = cache.damaged_parts, []
 
-    def disturbed(place, parts, **options):
-        looked.append(place.name)
-        if len(looked) == 1:
-            for text in published:
-                folder.write(saver(one=text, two="second"), SETTINGS)
-            raise CacheError("it was gone for a moment")
-        return whole(place, parts, **options)
+    def disturb(path):
+        if path.name != "manifest.json":
+            return False
+        read.append(path)
+        for text in published:
+            folder.write(saver(one=text, two="second"), SETTINGS)
+        raise FileNotFoundError(path)  # It was gone for a moment.
 
-    monkeypatch.setattr(cache, "damaged_parts", disturbed)
-    assert parts(folder.open())["one"] == published[-1]
-    assert len(looked) > 1
+    read = []
+    before_reading(disturb)
+    assert parts(folder.settled(folder.open))["one"] == published[-1]
+    assert len(read) == 1
 
 
-def test_an_index_is_opened_anew_where_its_parts_went_after_the_check(index, monkeypatch):
+def test_an_index_is_opened_anew_where_its_parts_went_after_the_check(index, before_reading):
     """Two generations were published between the two."""
-    folder, whole, loaded = IndexFolder(index.folder), OpenedIndex.load, []
+    folder, read = IndexFolder(index.folder), []
+    hour_ago = time.time() - 3600
+    for path in index.opened.folder.glob("*.npy"):
+        os.utime(path, (hour_ago, hour_ago))
+    generation = folder.open()  # From now on its parts are trusted, and read only to be mapped.
 
-    def disturbed(generation):
-        loaded.append(generation.name)
-        if len(loaded) == 1:
-            folder.write(saver(one="another"), SETTINGS)
-            folder.write(
-                lambda place: None,
-                generation.settings,
-                before=generation,
-                kept=list(generation.parts),
-            )
-            raise CacheError("its parts are gone")
-        return whole(generation)
+    def disturb(path):
+        if path.suffix != ".npy":
+            return False
+        read.append(path)
+        folder.write(saver(one="another"), SETTINGS)
+        kept = list(generation.parts)
+        folder.write(lambda place: None, generation.settings, before=generation, kept=kept)
+        raise FileNotFoundError(path)  # It was gone for a moment.
 
-    monkeypatch.setattr(OpenedIndex, "load", disturbed)
+    before_reading(disturb)
     opened = open_current(folder)
+    assert len(read) == 1
     assert opened.name == index.generation
-    assert loaded == [index.generation] * 2
 
 
 def test_parts_of_the_generation_before_are_shared(folder):

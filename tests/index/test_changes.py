@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from skillsearch.index.build.changes import ChangeDetector, changed_scopes
-from skillsearch.index.build.snapshot import SeenFiles, Snapshot
+from skillsearch.index.build.changes import ChangeDetector
+from skillsearch.index.build.reading import SeenFiles, Snapshot
 from skillsearch.index.build.writers import DeltaLimits
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.skills.discovery import Scope, discover, make_roots
@@ -86,9 +86,8 @@ def is_walk(disk, index):
 
 def scopes(tree, snapshot, roots, reported=()):
     """Return the folders to look at."""
-    folders, files = tuple(snapshot.changed_folders()), tuple(snapshot.changed_files())
-    known = snapshot.folders
-    return changed_scopes(known, folders, files, roots, reported, tree.root / "index")
+    detector = ChangeDetector(None, tree.root / "index", roots, before=snapshot)
+    return detector.changed_scopes(reported)
 
 
 def places(tree, snapshot, roots, reported=()):

@@ -1,13 +1,15 @@
 """Which device embeds: asked for where no model can use it, and batches that suit one."""
 
 import sys
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.embedders import embedder
 from skillsearch.embedders.embedder import load_embedder, require_device
+from skillsearch.embedders.embedding import HashingEmbedder, embed
 from skillsearch.embedders.sentence_transformer_embedder import MAX_BATCH, length_batches
 from skillsearch.errors import ConfigError, MissingDependencyError
 from skillsearch.index.skill_index import SkillIndex
@@ -66,39 +68,60 @@ def test_python_refuses_a_device_without_effect_too(drinks, index_dir):
         SkillIndex.from_roots(drinks, index_dir=index_dir, model="hashing", device="mps")
 
 
-def test_every_load_of_an_index_gets_its_device(drinks, index_dir, monkeypatch):
+class Sentences:
+    """In place of a model of sentence-transformers; `loaded` are the devices of all.
+
+    It cuts nothing, and embeds as the hashing embedder does.
+    """
+
+    loaded: ClassVar[list] = []
+    max_seq_length = None
+
+    def __init__(self, path, *, device, **_):
+        self.loaded.append(device)
+        self.device = SimpleNamespace(type=device.partition(":")[0])
+
+    def encode(self, texts, **_):
+        """Embed texts."""
+        return embed(HashingEmbedder(64), texts)
+
+
+@pytest.fixture
+def model(tmp_path, monkeypatch):
+    """The spec of a model, with libraries that know it and have two CUDA devices."""
+    cuda = SimpleNamespace(is_available=lambda: True, device_count=lambda: 2)
+    mps = SimpleNamespace(is_available=lambda: False)
+    torch = SimpleNamespace(cuda=cuda, backends=SimpleNamespace(mps=mps))
+    library = SimpleNamespace(SentenceTransformer=Sentences)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", library)
+    folder = tmp_path / "tea"
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(b"weights")
+    Sentences.loaded.clear()
+    return f"st:{folder}"
+
+
+def test_every_load_of_an_index_gets_its_device(drinks, index_dir, model):
     """That of indexing, and those of a query and of a refresh after it."""
-    loaded = []
-
-    class Loader:
-        """In place of a model that needs torch."""
-
-        @staticmethod
-        def load(name, device):
-            loaded.append((name, device))
-            return load_embedder("hashing")
-
-    monkeypatch.setattr(embedder, "SentenceTransformerEmbedder", Loader)
-    options = {"index_dir": index_dir, "model": "st:tea", "device": "cuda:1"}
+    options = {"index_dir": index_dir, "model": model, "device": "cuda:1"}
     SkillIndex.from_roots(drinks, **options)
     again = SkillIndex.from_roots(drinks, **options)
     assert again.search("green tea", 1)[0].name == "steep-tea"
     again.refresh(verify=True)
-    assert loaded == [("tea", "cuda:1")] * 3
+    assert Sentences.loaded == ["cuda:1"] * 3
 
 
-def test_the_device_changes_nothing_of_an_index(drinks, tmp_path, monkeypatch):
+def test_the_device_changes_nothing_of_an_index(drinks, tmp_path, model):
     """Two machines make the same generation."""
-    monkeypatch.setattr(
-        embedder.SentenceTransformerEmbedder, "load", lambda *_: load_embedder("hashing")
-    )
     names = {
         SkillIndex.from_roots(
-            drinks, index_dir=tmp_path / device, model="st:tea", device=device
+            drinks, index_dir=tmp_path / device, model=model, device=device
         ).generation
         for device in ("cpu", "cuda")
     }
     assert len(names) == 1
+    assert Sentences.loaded == ["cpu", "cuda"]
 
 
 def test_a_device_does_not_hide_that_the_library_is_missing(monkeypatch):

@@ -251,22 +251,20 @@ def test_weights_that_are_a_link_to_elsewhere_are_refused(copied, tmp_path):
     assert OnnxEmbedder.load(copied).dimensions == 384
 
 
-def test_a_model_swapped_together_with_its_model_json_is_refused(copied, monkeypatch):
+def test_a_model_swapped_together_with_its_model_json_is_refused(copied):
     """The code pins the packaged model.json, and through it every file."""
     manifest = json.loads((copied / "model.json").read_text(encoding="utf-8"))
     manifest["sha256"] = {}
     (copied / "model.json").write_text(json.dumps(manifest), encoding="utf-8")
     assert OnnxEmbedder.load(copied).dimensions == 384
-    monkeypatch.setattr(embedder_module, "PACKAGED_MODEL", copied)
     with pytest.raises(EmbedderError, match=r"model\.json is damaged"):
-        load_embedder("onnx")
+        load_embedder("onnx", packaged=copied)
 
 
-def test_a_package_without_its_model_says_what_to_do(tmp_path, monkeypatch):
+def test_a_package_without_its_model_says_what_to_do(tmp_path):
     """A missing model.json is an error with a next step, not a traceback."""
-    monkeypatch.setattr(embedder_module, "PACKAGED_MODEL", tmp_path)
     with pytest.raises(EmbedderError, match=r"model\.json.*reinstall"):
-        load_embedder("onnx")
+        load_embedder("onnx", packaged=tmp_path)
 
 
 VOCABULARY = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "red": 4, "green": 5, "blue": 6}

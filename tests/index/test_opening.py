@@ -3,24 +3,27 @@
 import pytest
 
 from skillsearch.embedders.embedding import HashingEmbedder
-from skillsearch.index.build import builder
-from skillsearch.index.dense import channels
+from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import ASKED
 from skillsearch.index.languages import take_notice
 from skillsearch.index.opening import OpenIndexes, answer_queries, bring_up_to_date
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.index.storage.cache import IndexFolder
 
 
 @pytest.fixture
-def another_model(monkeypatch):
-    """Exchange the files of the model; call it once the index is built."""
+def another_model(index):
+    """Publish the same index as other files of its model would have made it."""
 
-    def exchange():
-        for module in (builder, channels):
-            monkeypatch.setattr(module, "load_embedder", lambda spec, **_: HashingEmbedder(64))
-        monkeypatch.setattr(channels, "model_identity", lambda spec: f"{spec} of today")
+    def publish():
+        folder = IndexFolder(index.folder)
+        generation = folder.open()
+        other = {"model_identity": "hashing of old", "fingerprint": "0" * 16}
+        channels = [{**generation.settings["channels"][0], **other}]
+        settings, kept = {**generation.settings, "channels": channels}, list(generation.parts)
+        folder.write(lambda place: None, settings, before=generation, kept=kept)
 
-    return exchange
+    return publish
 
 
 def test_nothing_is_said_of_an_index_that_is_current(index):
@@ -35,16 +38,17 @@ def test_an_index_whose_model_has_changed_is_refreshed(index, another_model):
     assert bring_up_to_date(opened) == "index refreshed: its model has changed"
     assert bring_up_to_date(opened) == ""
     assert opened.search("fill in a PDF form")[0].name == "pdf-forms"
-    assert opened.opened.settings.channels[0].dimensions == 64
+    assert opened.opened.settings.channels[0].fingerprint == HashingEmbedder().fingerprint
 
 
 def test_an_embedder_that_was_loaded_before_its_model_changed_is_loaded_again(index, another_model):
     """Else the new generation would hold vectors of the old model."""
-    assert index.search("fill in a PDF form")
     another_model()
-    assert bring_up_to_date(index) == "index refreshed: its model has changed"
-    assert index.opened.settings.channels[0].dimensions == 64
-    assert index.search("fill in a PDF form")[0].name == "pdf-forms"
+    folder, old = IndexFolder(index.folder), HashingEmbedder(64)
+    opened = SkillIndex(folder, open_current(folder), {"hashing": old})
+    assert bring_up_to_date(opened) == "index refreshed: its model has changed"
+    assert opened.opened.settings.channels[0].fingerprint == HashingEmbedder().fingerprint
+    assert opened.search("fill in a PDF form")[0].name == "pdf-forms"
 
 
 def test_changed_skills_and_a_changed_model_are_told_together(index, root, another_model):

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skillsearch.config import MAX_QUERY_CHARS
-from skillsearch.embedders import embedding
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import (
     AmbiguousNameError,
@@ -29,11 +28,9 @@ from skillsearch.errors import (
     SkillNotFoundError,
 )
 from skillsearch.files.atomic_files import write_record
-from skillsearch.index import skill_index
 from skillsearch.index.build import builder
 from skillsearch.index.dense import channels
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.search import query
 from skillsearch.index.search.calibration import FEATURES
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.ranker import find_evidence
@@ -629,9 +626,14 @@ def test_a_damaged_index_whose_root_is_gone_is_a_root_error(index, root):
         SkillIndex.open(index.folder)
 
 
-def test_an_index_damaged_by_the_disk_itself_says_so(root, build, monkeypatch):
+def test_an_index_damaged_by_the_disk_itself_says_so(root, build, before_reading):
     """A write that cannot be read again is no index."""
-    monkeypatch.setattr(skill_index, "open_current", lambda folder: None)
+
+    def lose(path):
+        if path.name == "CURRENT":
+            path.unlink(missing_ok=True)
+
+    before_reading(lose)
     with pytest.raises(IndexNotFoundError, match="check the disk"):
         build(root)
 
@@ -712,11 +714,14 @@ def test_a_changed_embedder_renews_the_index(root, build, monkeypatch):
     assert answers(index, "tea") == answers(opened, "tea")
 
 
-def test_a_new_version_of_the_embedding_renews_the_index(root, build, monkeypatch):
+def test_a_new_version_of_the_embedding_renews_the_index(root, build):
     """Though model, files and settings are the same."""
-    first = build(root).opened.settings.channels[0].fingerprint
-    monkeypatch.setattr(embedding, "VERSION", 99)
-    index = SkillIndex.open(root.parent / "index")
+    folder, first = IndexFolder(build(root).folder), "0" * 16
+    generation = folder.open()
+    channels = [{**generation.settings["channels"][0], "fingerprint": first}]
+    settings, kept = {**generation.settings, "channels": channels}, list(generation.parts)
+    folder.write(lambda place: None, settings, before=generation, kept=kept)
+    index = SkillIndex.open(folder.path)
     with pytest.raises(EmbedderError, match="has changed since the index was built"):
         index.search("fill in a PDF form")
     index.refresh(verify=True)
@@ -812,15 +817,21 @@ def test_of_many_requests_one_that_cannot_be_used_is_told(index):
         index.search_many(["fill in PDF forms", "  "])
 
 
-def test_many_requests_are_embedded_together(index, monkeypatch):
+@dataclass(frozen=True)
+class Noting(HashingEmbedder):
+    """Keeps the texts of each call."""
+
+    asked: list = field(default_factory=list)
+
+    def embed_stream(self, texts, *, role="passage"):
+        """Embed texts."""
+        self.asked.append(list(texts))
+        yield from HashingEmbedder().embed_stream(texts, role=role)
+
+
+def test_many_requests_are_embedded_together(index):
     """Each text once."""
-    asked = []
-    whole = query.embed
-
-    def counted(embedder, texts, **options):
-        asked.append(list(texts))
-        return whole(embedder, texts, **options)
-
-    monkeypatch.setattr(query, "embed", counted)
-    index.search_many(["rotate keys", "make tea", "rotate keys"])
-    assert asked == [["rotate keys", "make tea"]]
+    embedder = Noting()
+    opened = SkillIndex(IndexFolder(index.folder), index.opened, {"hashing": embedder})
+    opened.search_many(["rotate keys", "make tea", "rotate keys"])
+    assert embedder.asked == [["rotate keys", "make tea"]]

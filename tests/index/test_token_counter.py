@@ -9,9 +9,7 @@ import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.embedders import token_counter
-from skillsearch.embedders.embedder import PACKAGED_MODEL
-from skillsearch.embedders.token_counter import TokenCounter
+from skillsearch.embedders.embedder import PACKAGED_MODEL, TokenCounter
 
 COUNT = TokenCounter.load()
 TOKENIZER = tokenizers.Tokenizer.from_file(str(PACKAGED_MODEL / "tokenizer.json"))
@@ -74,29 +72,36 @@ def test_the_name_of_a_special_token_is_text():
     assert directly("a [MASK] b") == 3
 
 
-def test_a_long_text_counts_as_its_parts(monkeypatch):
+def test_a_long_text_counts_as_its_parts():
     """It is looked at in parts that end where lines do, or anywhere in a line that is too long."""
-    text = "unbelievable words,\nand more\n" * 20
-    monkeypatch.setattr(token_counter, "_SLICE_CHARS", 50)
-    assert COUNT(text) == directly(text)
-    assert COUNT("a " * 100) == 100
-    assert COUNT("-" * 120) == 120
+    line = "unbelievable words,\nand more\n"
+    assert COUNT(line * 40_000) == directly(line) * 40_000
+    assert COUNT("a " * 600_000) == 600_000
+    assert COUNT("-" * 1_200_000) == 1_200_000
 
 
-def test_what_is_kept_of_words_is_bounded(monkeypatch):
+class OneToken:
+    """A tokenizer that takes every word for one token."""
+
+    @staticmethod
+    def encode(word, *, add_special_tokens):
+        """Return the id of its only token."""
+        return [0]
+
+
+def test_what_is_kept_of_words_is_bounded():
     """Counts stay right when the words are forgotten, and overlong words are not kept at all."""
-    monkeypatch.setattr(token_counter, "_KEPT_WORDS", 3)
-    count = TokenCounter.load()
-    text = "one two three four five six seven one two three " + "q" * 50
-    assert count(text) == directly(text)
-    assert len(count) <= 3
+    count, most = TokenCounter(OneToken()), 1 << 18
+    words = [*map(str, range(most + 5)), "0", "1", "q" * 50]
+    assert count("\n".join(words)) == len(words)
+    assert 0 < len(count) <= most
     assert "q" * 50 not in count
 
 
 def test_counting_does_not_load_the_model():
     """ONNX Runtime takes longer to import than most collections to count."""
     code = (
-        "import sys; from skillsearch.embedders.token_counter import TokenCounter;"
+        "import sys; from skillsearch.embedders.embedder import TokenCounter;"
         "print(TokenCounter.load()('two words'), 'onnxruntime' in sys.modules)"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

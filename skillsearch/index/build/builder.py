@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TypedDict
@@ -20,14 +20,13 @@ import numpy as np
 from skillsearch.embedders.embedder import load_embedder, require_device
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.embedders.embedding_cache import EmbeddingCache
-from skillsearch.errors import CacheError, StorageError
+from skillsearch.errors import CacheError, EmbedderError, MissingDependencyError, StorageError
 from skillsearch.index import fields
 from skillsearch.index.build.changes import ChangeDetector, FileChanges
-from skillsearch.index.build.embedding import Channel, choose_channels, count_lost
-from skillsearch.index.build.reading import FileReader, count_skipped, in_order
+from skillsearch.index.build.embedding import Channel, count_lost
+from skillsearch.index.build.reading import count_skipped, in_order
 from skillsearch.index.build.writers import (
     BLOCK,
-    LIMITS,
     DeltaLimits,
     DeltaWriter,
     Update,
@@ -35,7 +34,13 @@ from skillsearch.index.build.writers import (
     write_full,
 )
 from skillsearch.index.corpus import IndexSettings, OpenedIndex, open_current, save_diagnostics
-from skillsearch.index.dense.channels import ChannelSettings, channels_fit, expects_others
+from skillsearch.index.dense.channels import (
+    ChannelSettings,
+    channels_fit,
+    count_needed_by,
+    expects_others,
+    possible_models,
+)
 from skillsearch.index.documents import KNOWN
 from skillsearch.index.fields import ANALYSIS
 from skillsearch.index.request import REQUEST_FILE, IndexRequest, resolve_roots
@@ -46,7 +51,7 @@ logger = logging.getLogger(__name__)
 
 
 class IndexOptions(TypedDict, total=False):
-    """The options of a `Builder`."""
+    """The options of a `Builder` besides its limits."""
 
     verify: bool
     keep_channels: bool
@@ -54,8 +59,6 @@ class IndexOptions(TypedDict, total=False):
     device: str | None
     embedders: Mapping[str, Embedder]
     progress: Progress | None
-    limits: DeltaLimits
-    block: int
 
 
 @dataclass
@@ -80,7 +83,7 @@ class Builder:
     device: str | None = None
     embedders: Mapping[str, Embedder] = field(default_factory=dict)
     progress: Progress | None = None
-    limits: DeltaLimits = LIMITS
+    limits: DeltaLimits = field(default_factory=DeltaLimits)
     block: int = BLOCK
     unchanged: OpenedIndex | None = field(default=None, init=False)
 
@@ -100,59 +103,55 @@ class Builder:
         when another process does not finish writing it.
         """
         detector = None
-        if not self.only:
-            self._damaged = self.folder.damage(everything=self.verify)
-            detector = self._detector(self._reusable())
-            if detector.index and detector.is_unchanged():
-                return self._report_unchanged(detector.index)
-        with self.folder.lock():
-            previous = self._reusable()
-            name = previous.name if previous else None
-            if not detector or not detector.index or detector.index.name != name:
-                detector = self._detector(previous)
-            with self._storage_errors():
+        try:
+            if not self.only:
+                self._damaged = self.folder.damage(everything=self.verify)
+                detector = self._detector(self._reusable())
+                if detector.index and detector.is_unchanged():
+                    return self._report_unchanged(detector.index)
+            with self.folder.lock():
+                previous = self._reusable()
+                name = previous.name if previous else None
+                if not detector or not detector.index or detector.index.name != name:
+                    detector = self._detector(previous)
                 return self._update(detector)
+        except OSError as exc:
+            raise StorageError.unwritten(self.folder.path, exc) from exc
 
     def _update(self, detector: ChangeDetector) -> IndexReport:
         """Bring the index up to date, or build it anew if it turns out to be damaged."""
         if detector.index is not None:
             try:
                 with detector.index.guard:
-                    changes = self._detect(detector, detector.index)
-                    if changes is None:
-                        return self._report_unchanged(detector.index)
-                    return self._apply(changes, detector.index)
+                    if changes := self._detect(detector, detector.index):
+                        return self._apply(changes)
+                    return self._report_unchanged(detector.index)
             except CacheError as exc:
                 logger.warning("building the index anew: %s", exc)
                 self._damaged = self.folder.damage(everything=True)
-        return self._apply(self._detector(None).walk(), None)
+        return self._apply(self._detector(None).walk())
 
     def _detect(self, detector: ChangeDetector, index: OpenedIndex) -> FileChanges | None:
         """Find out what changed, looking at no more than necessary; None for nothing."""
         changes = None
         if self.only and self.limits.allow(index.corpus, len(self.only)):
             changes = detector.at(self.only)
-        if changes is None or not self._fits_delta(changes, index):
+        if not changes or not self._fits_delta(changes):
             if detector.is_unchanged():
                 return None
             changes = detector.by_stat() if self.limits.allow(index.corpus, 1) else None
-        if changes is None or not self._fits_delta(changes, index):
+        if not changes or not self._fits_delta(changes):
             changes = detector.walk()
         return changes
 
-    def _fits_delta(self, changes: FileChanges, index: OpenedIndex) -> bool:
+    def _fits_delta(self, changes: FileChanges) -> bool:
         count = len(changes.to_read) + len(changes.removed_ids)
-        return self.limits.allow(index.corpus, count)
+        return changes.index is not None and self.limits.allow(changes.index.corpus, count)
 
-    def _apply(self, changes: FileChanges, previous: OpenedIndex | None) -> IndexReport:
+    def _apply(self, changes: FileChanges) -> IndexReport:
         """Write a new generation, unless it would equal the one before."""
-        reader = FileReader()
         with ExitStack() as stack:
-            channels, could_add, fits = self._choose_channels(changes, previous, reader, stack)
-            if previous and (not fits or len(channels) > len(previous.settings.channels)):
-                # What is taken over unread would lack the texts of another channel.
-                walked = changes if changes.scopes is None else self._detector(None).walk()
-                changes, previous = walked.all_new(), None
+            channels, could_add = self._open_channels(changes, stack)
             settings = IndexSettings(
                 roots=self._roots,
                 channels=tuple(ChannelSettings.of(one.model, one.embedder) for one in channels),
@@ -161,76 +160,91 @@ class Builder:
                 with_body=self.request.with_body,
                 analysis=ANALYSIS,
             )
-            update = Update(changes, previous, settings, channels, reader, self._progress)
-            delta = None
-            is_same = self._is_same(update)
-            if previous and not is_same and self._fits_delta(changes, previous):
-                delta = DeltaWriter(update)
-                is_same = delta.is_empty and self._diagnostics(update) == previous.diagnostics()
+            if changes.index and settings.channels != changes.index.settings.channels:
+                # What is taken over unread would lack the texts of another channel.
+                walked = changes if changes.scopes is None else self._detector(None).walk()
+                changes = walked.all_new()
+            update = Update(changes, settings, channels, self._progress)
+            previous, delta, is_same = changes.index, None, self._is_same(changes)
+            if previous and not is_same and self._fits_delta(changes):
+                delta = DeltaWriter(update, previous)
+                is_same = delta.is_empty and self._diagnostics(changes) == previous.diagnostics()
             if previous and is_same:
                 report = self._report_unchanged(previous)
             else:
                 report = self._write(update, delta)
-            changes.save_snapshot(self.folder.path, report.generation, reader.seen)
+            changes.save_snapshot(self.folder.path, report.generation)
             return report
 
-    def _choose_channels(
-        self,
-        changes: FileChanges,
-        previous: OpenedIndex | None,
-        reader: FileReader,
-        stack: ExitStack,
-    ) -> tuple[list[Channel], bool, bool]:
+    def _open_channels(self, changes: FileChanges, stack: ExitStack) -> tuple[list[Channel], bool]:
+        """Open the channels of the index before, if any, and a second one if the skills need it.
+
+        Returns also whether a second one could be had and is not needed.
+        """
+
         def open_channel(model: str) -> Channel:
             embedder = self.embedders.get(model) or load_embedder(model, device=self.device)
             self.embedders = {**self.embedders, model: embedder}
             cache = EmbeddingCache(self.folder.path, embedder.fingerprint, embedder.dimensions)
             return Channel(model, embedder, stack.enter_context(cache))
 
-        def count(first: Embedder, is_enough: Callable[[int, int], bool]) -> tuple[int, int]:
-            """Count the skills that a model for English does not know, and all skills."""
-            others = size = 0
-            to_read = changes.to_read
-            if previous:
-                documents = previous.corpus.documents
-                replaced = {file.doc_id for file in to_read} | changes.removed_ids
-                numbers = (documents.number_of(doc_id) for doc_id in replaced)
-                left = np.setdiff1d(documents.living, [n for n in numbers if n is not None])
-                others, size = int(np.sum(documents.fluency[left] < KNOWN)), len(left)
-            with_body = self.request.with_body
-            for done, file in enumerate(to_read, start=1):
-                if skill := reader.read(file):
-                    size += 1
-                    others += fields.fluency(skill, first.scripts, with_body=with_body) < KNOWN
-                self._progress("read", done, len(to_read))
-                most = size + len(to_read) - done
-                if is_enough(others, most):
-                    return others, most
-            return others, size
+        languages, channels = self.request.languages, [open_channel(self.request.model)]
+        scripts = channels[0].embedder.scripts
+        models = possible_models(self.request.model, scripts, languages)
+        before = len(changes.index.settings.channels) if changes.index else 0
+        is_needed = before > 1 or self._needs_all(models, scripts, changes)
+        try:
+            if is_needed and not (before == 1 and self.keep_channels):
+                channels += map(open_channel, models[1:])
+        except (EmbedderError, MissingDependencyError) as exc:
+            if languages == "all":
+                raise
+            logger.warning("indexed without the multilingual channel: %s", exc)
+            models = models[:1]
+        # If a channel is needed and was not added, the next run that may add it looks again.
+        return channels, len(models) > 1 and (len(channels) > 1 or not is_needed)
 
-        return choose_channels(
-            self.request,
-            previous.settings.channels if previous else (),
-            open_channel,
-            count,
-            expected=expects_others(self.folder.path),
-            keep=self.keep_channels,
-        )
+    def _needs_all(
+        self, models: Sequence[str], scripts: frozenset[str] | None, changes: FileChanges
+    ) -> bool:
+        """Return whether the skills need all of some models, reading only until that is certain."""
+        expected = expects_others(self.folder.path)
 
-    def _is_same(self, update: Update) -> bool:
+        def are_needed(others: int, size: int) -> bool:
+            languages = self.request.languages
+            needed = count_needed_by(models, languages, others, size, expected=expected)
+            return needed == len(models)
+
+        others, size, to_read = 0, 0, changes.to_read
+        if changes.index and not are_needed(0, 0):
+            documents = changes.index.corpus.documents
+            replaced = {file.doc_id for file in to_read} | changes.removed_ids
+            numbers = (documents.number_of(doc_id) for doc_id in replaced)
+            left = np.setdiff1d(documents.living, [n for n in numbers if n is not None])
+            others, size = int(np.sum(documents.fluency[left] < KNOWN)), len(left)
+        for done, file in enumerate(to_read):
+            if are_needed(others, size + len(to_read) - done):
+                return True
+            if skill := changes.reader.read(file):
+                size += 1
+                with_body = self.request.with_body
+                others += fields.fluency(skill, scripts, with_body=with_body) < KNOWN
+            self._progress("read", done + 1, len(to_read))
+        return are_needed(others, size)
+
+    def _is_same(self, changes: FileChanges) -> bool:
         """Return whether a new generation would equal the one before, by what need not be read."""
-        changes, previous = update.changes, update.previous
-        if not previous or changes.to_read or changes.removed_ids:
+        if not changes.index or changes.to_read or changes.removed_ids:
             return False
-        if self._diagnostics(update) != previous.diagnostics():
+        if self._diagnostics(changes) != changes.index.diagnostics():
             return False
         # Lost vectors are only needed for the next writing, and looked for on demand.
-        return not self.verify or not count_lost(previous, self.folder.path)
+        return not self.verify or not count_lost(changes.index, self.folder.path)
 
     def _write(self, update: Update, delta: DeltaWriter | None) -> IndexReport:
         """Save a generation, which with a delta keeps most parts of the one before."""
         kept = delta.kept if delta else ()
-        before = update.previous.generation if update.previous else None
+        before = update.changes.index.generation if update.changes.index else None
         if before and before.has_damage(kept):
             raise CacheError("a part of the index before is damaged")
         written = Written(0, 0)
@@ -239,7 +253,7 @@ class Builder:
         def save(folder: Path) -> None:
             nonlocal written, diagnostics
             written = delta.write(folder) if delta else write_full(folder, update, block=self.block)
-            diagnostics = self._diagnostics(update)
+            diagnostics = self._diagnostics(update.changes)
             save_diagnostics(folder, diagnostics)
             self.request.save(self.folder.path)
 
@@ -256,8 +270,7 @@ class Builder:
     def _report_unchanged(self, index: OpenedIndex) -> IndexReport:
         self.unchanged = index
         if REQUEST_FILE in self._damaged:
-            with self._storage_errors():
-                self.request.save(self.folder.path)
+            self.request.save(self.folder.path)
         count = len(index.corpus.documents)
         return self._report(index.name, index.diagnostics(), Written(count, count))
 
@@ -273,30 +286,17 @@ class Builder:
             seconds=time.monotonic() - self._started,
         )
 
-    def _diagnostics(self, update: Update) -> tuple[Diagnostic, ...]:
-        changes = update.changes
-        reported = update.previous.diagnostics() if update.previous else ()
-        found = [*changes.discovery.diagnostics, *changes.diagnostics(reported)]
-        found += update.reader.diagnostics
+    def _diagnostics(self, changes: FileChanges) -> tuple[Diagnostic, ...]:
+        found = [*changes.diagnostics()]
         if changes.scopes is None:
             found += self._root_diagnostics
-            if not changes.files:
-                message = "No SKILL.md lies below this root; check the path."
-                found += [
-                    Diagnostic("root-empty", "warning", message, str(root.path))
-                    for root in self._roots
-                ]
+            message = "No SKILL.md lies below this root; check the path."
+            empty = () if changes.files else (str(root.path) for root in self._roots)
+            found += [Diagnostic("root-empty", "warning", message, path) for path in empty]
         return in_order(found)
 
     def _detector(self, index: OpenedIndex | None) -> ChangeDetector:
         return ChangeDetector(index, self.folder.path, self._roots, self.verify, self._progress)
-
-    @contextmanager
-    def _storage_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as exc:
-            raise StorageError.unwritten(self.folder.path, exc) from exc
 
     def _reusable(self) -> OpenedIndex | None:
         """Open the index in use; None if there is none, or it was made in another way."""

@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from itertools import islice
+from itertools import compress, islice
 from pathlib import Path
 
 from skillsearch.files.file_stat import UNKNOWN_STAT
 from skillsearch.files.paths import is_plain
-from skillsearch.index.build.reading import ReadFile, is_same, read_file, stat_of
-from skillsearch.index.build.snapshot import SeenFile, SeenFiles, Snapshot
+from skillsearch.index.build.reading import (
+    FileReader,
+    SeenFile,
+    SeenFiles,
+    Snapshot,
+    is_same,
+    stat_of,
+)
 from skillsearch.index.corpus import OpenedIndex
 from skillsearch.index.documents import Document
 from skillsearch.index.storage.document_store import DocumentStore
@@ -63,19 +69,22 @@ class Changes:
 class FileChanges:
     """The SKILL.md files that were looked at, compared with how they looked before.
 
-    `is_kept` is 1 for each file found with the bytes that were indexed; `refused` are files that
-    could not be indexed before and cannot now, by place. `scopes` are the folders that were looked
-    at (None for all), a part of the snapshot `before`, if there was one.
+    `is_kept` is 1 for each file found with the bytes that were indexed. The `reader` has read those
+    that could not be indexed before and cannot now, which are `refused`, by place. `scopes` are the
+    folders that were looked at (None for all), a part of the snapshot `before` of the `index`, if
+    there were these.
     """
 
+    index: OpenedIndex | None
+    before: Snapshot | None
     discovery: Discovery
     roots: Sequence[Root]
     known: Mapping[str, SeenFile]
     is_kept: bytearray
-    refused: Mapping[int, ReadFile]
+    refused: Set[int]
+    reader: FileReader
     seen_at_ns: int
-    scopes: tuple[Scope, ...] | None = None
-    before: Snapshot | None = None
+    scopes: tuple[Scope, ...] | None
 
     @property
     def files(self) -> Sequence[SkillFile]:
@@ -96,58 +105,57 @@ class FileChanges:
         """The ids of the indexed skills whose files are gone."""
         inner_first = sorted(self.roots, key=lambda root: len(root.path.parts), reverse=True)
         gone = (Path(path) for path in self._gone if self.known[path].is_indexed)
-        ids = {id_of(inner_first, path) for path in gone}
-        found = {file.doc_id for file in self.files}
-        return frozenset(one for one in ids if one is not None and one not in found)
+        ids = {id_of(inner_first, path) for path in gone} - {file.doc_id for file in self.files}
+        return frozenset(one for one in ids if one is not None)
 
     def report(self, missing_roots: tuple[str, ...] = ()) -> Changes:
         """Return the changes by path."""
-        changed = []
-        for place, file in enumerate(self.files):
-            seen, again = self.known.get(str(file.path)), self.refused.get(place)
+        read, changed = self.reader.files, []
+        for path, is_kept in zip(self._paths, self.is_kept, strict=True):
+            seen, again = self.known.get(path), read.get(path)
             is_other = again is None or (seen and again.seen.content_hash != seen.content_hash)
-            if seen and not self.is_kept[place] and is_other:
-                changed.append(str(file.path))
-        added = {str(file.path) for file in self.files} - self.known.keys()
+            if seen and not is_kept and is_other:
+                changed.append(path)
+        added = set(self._paths) - self.known.keys()
         lost = tuple(f"{root}/" for root in missing_roots)
         removed = (path for path in self._gone if not path.startswith(lost))
         return Changes(
             tuple(sorted(added)), tuple(sorted(changed)), tuple(sorted(removed)), missing_roots
         )
 
+    @cached_property
+    def _paths(self) -> list[str]:
+        return [str(file.path) for file in self.files]
+
     @property
     def _gone(self) -> set[str]:
-        return self.known.keys() - {str(file.path) for file in self.files}
+        return self.known.keys() - set(self._paths)
 
-    def diagnostics(self, reported: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
-        """Yield those diagnostics of the run before that still hold: of all that is not read."""
-        kept = {str(file.path) for at, file in enumerate(self.files) if self.is_kept[at]}
+    def diagnostics(self) -> Iterator[Diagnostic]:
+        """Yield what was found, and of the run before what still holds: of all that is not read."""
+        yield from self.discovery.diagnostics
+        yield from self.reader.diagnostics
+        kept = set(compress(self._paths, self.is_kept))
         is_inside = inside(self.scopes) if self.scopes is not None else None
-        for diagnostic in reported:
+        for diagnostic in self.index.diagnostics() if self.index else ():
             if diagnostic.path in kept or (is_inside and not is_inside(diagnostic.path)):
                 yield diagnostic
-        for found in self.refused.values():
-            yield from found.diagnostics
 
-    def snapshot(self, generation: str, read: Mapping[str, SeenFile]) -> Snapshot:
-        """Return the state of all that was looked at; `read` are the files that were read."""
-
-        def seen(place: int, path: str) -> SeenFile:
-            if path in read:
-                return read[path]
-            if place in self.refused:
-                return self.refused[place].seen
-            return self.known[path]._replace(stat=stat_of(self.files[place]))
-
+    def snapshot(self, generation: str) -> Snapshot:
+        """Return the state of all that was looked at, once every file that changed was read."""
         unreadable = {d.path for d in self.discovery.diagnostics if d.code == "folder-unreadable"}
         folders = {path: -1 if path in unreadable else at for path, at in self.discovery.folders}
-        paths = [str(file.path) for file in self.files]
-        files = SeenFiles.of(paths, (seen(*one) for one in enumerate(paths)))
+        read = self.reader.files
+        seen = (
+            read[path].seen if path in read else self.known[path]._replace(stat=stat_of(file))
+            for path, file in zip(self._paths, self.files, strict=True)
+        )
+        files = SeenFiles.of(self._paths, seen)
         return Snapshot(generation, folders, files).without_racy(self.seen_at_ns)
 
-    def save_snapshot(self, folder: Path, generation: str, read: Mapping[str, SeenFile]) -> None:
+    def save_snapshot(self, folder: Path, generation: str) -> None:
         """Save the state of the disk, unless folders not looked at have an unknown one."""
-        looked = self.snapshot(generation, read)
+        looked = self.snapshot(generation)
         if self.scopes is None:
             looked.save(folder)
         elif self.before:
@@ -155,7 +163,8 @@ class FileChanges:
 
     def all_new(self) -> FileChanges:
         """Return the same look at the disk compared with nothing."""
-        return replace(self, known={}, is_kept=bytearray(len(self.files)), refused={})
+        nothing = bytearray(len(self.files))
+        return replace(self, index=None, known={}, is_kept=nothing, refused=frozenset())
 
 
 @dataclass(frozen=True)
@@ -190,21 +199,42 @@ class ChangeDetector:
 
     def by_stat(self) -> FileChanges | None:
         """Look where a folder or a file has another stat; None if only a walk can tell."""
-        if self.verify or self.snapshot is None or self.index is None:
+        if self.verify or self.index is None:
             return None
+        return self._look_at(self.changed_scopes(self.index.diagnostics()))
+
+    def changed_scopes(self, reported: Sequence[Diagnostic]) -> tuple[Scope, ...] | None:
+        """Return the folders to look at to find all that a walk over the roots would find.
+
+        `reported` are the diagnostics of the walk before. None if only a walk can tell: much has
+        changed, links to folders are involved, or a diagnostic would be lost that is not reported
+        again.
+        """
         folders, files = self._other_stats
-        if len(folders) + len(files) > self.most_places:
+        if self.snapshot is None or len(folders) + len(files) > self.most_places:
             return None
-        reported = self.index.diagnostics()
-        known = self.snapshot.folders
-        scopes = changed_scopes(known, folders, files, self.roots, reported, self.folder)
-        return None if scopes is None else self._look_at(scopes)
+        known, tops = self.snapshot.folders, {str(root.path) for root in self.roots}
+        if _needs_walk(known, tops, reported, frozenset(folders)):
+            return None
+        places = {_parent(path): False for path in files}
+        try:
+            for folder in folders:
+                if os.path.lexists(folder):
+                    places.setdefault(folder, False)
+                    places |= {path: True for path in _subfolders(folder) if path not in known}
+                else:
+                    places[folder] = True
+            if self.folder:
+                places.pop(os.path.realpath(self.folder), None)
+            found = sorted(places.items())
+            return tuple(_scope(self.roots, path, is_deep=is_deep) for path, is_deep in found)
+        except (_WalkNeededError, OSError):
+            return None
 
     def walk(self) -> FileChanges:
         """Look at everything below the roots."""
-        known: Mapping[str, SeenFile] = self.snapshot.files if self.snapshot else {}
-        if self.index and not self.snapshot:
-            known = _unseen(self.index.corpus.documents)
+        documents = self.index.corpus.documents if self.index else ()
+        known = self.snapshot.files if self.snapshot else _unseen(documents)
         seen_at_ns = time.time_ns()
         return self._compare(discover(self.roots, leave_out=self.folder), known, seen_at_ns)
 
@@ -216,13 +246,13 @@ class ChangeDetector:
         files = islice(self.snapshot.changed_files(), self.most_places + 1 - len(folders))
         return folders, tuple(files)
 
-    def _look_at(self, scopes: tuple[Scope, ...]) -> FileChanges | None:
-        assert self.index is not None
+    def _look_at(self, scopes: tuple[Scope, ...] | None) -> FileChanges | None:
+        if self.index is None or scopes is None:
+            return None
         seen_at_ns = time.time_ns()
         discovery = discover(self.roots, scopes, leave_out=self.folder)
         is_inside = inside(scopes)
-        asked = {str(scope.root.path / scope.relative) for scope in scopes}
-        if not all(path in asked or is_inside(path) for path, _ in discovery.folders):
+        if not all(is_inside(f"{folder}/.") for folder, _ in discovery.folders):
             return None  # Only a walk knows whether a link leads to a folder that comes anyway.
         documents = self.index.corpus.documents
         known = _unseen(documents_in(documents, scopes))
@@ -230,63 +260,30 @@ class ChangeDetector:
         for path in (str(file.path) for file in discovery.files):
             if (seen := before.get(path)) and not seen.is_indexed:
                 known[path] = seen
-        found = self._compare(discovery, known, seen_at_ns)
-        if len(found.removed_ids) == len(documents):
-            return None  # A walk reports that a root is empty.
-        return replace(found, scopes=scopes, before=self.snapshot)
+        changes = self._compare(discovery, known, seen_at_ns, scopes)
+        # A walk reports that a root is empty.
+        return changes if len(changes.removed_ids) < len(documents) else None
 
     def _compare(
-        self, discovery: Discovery, known: Mapping[str, SeenFile], seen_at_ns: int
+        self,
+        discovery: Discovery,
+        known: Mapping[str, SeenFile],
+        seen_at_ns: int,
+        scopes: tuple[Scope, ...] | None = None,
     ) -> FileChanges:
         """Compare files with what is known of them; those that could not be indexed are read."""
-        files = discovery.files
-        is_kept = bytearray(len(files))
-        refused: dict[int, ReadFile] = {}
+        files, reader = discovery.files, FileReader()
+        is_kept, refused = bytearray(len(files)), set()
         for place, file in enumerate(files if known else ()):
             seen = known.get(str(file.path))
             if seen and seen.is_indexed:
                 is_kept[place] = is_same(file, seen, verify=self.verify)
-            elif seen and (again := read_file(file)).skill is None:
-                refused[place] = again
+            elif seen and reader.read(file) is None:
+                refused.add(place)
             if self.progress:
                 self.progress("read", place + 1, len(files))
-        return FileChanges(discovery, self.roots, known, is_kept, refused, seen_at_ns)
-
-
-def changed_scopes(
-    known: Collection[str],
-    folders: Sequence[str],
-    files: Sequence[str],
-    roots: Sequence[Root],
-    reported: Iterable[Diagnostic],
-    left_out: Path | None,
-) -> tuple[Scope, ...] | None:
-    """Return the folders to look at to find all that a walk over the roots would find.
-
-    `known` are all folders of the snapshot; `folders` and `files` those with another stat, gone
-    ones included; `reported` the diagnostics of the walk before. None if only a walk can tell:
-    links to folders are involved, or a diagnostic would be lost that is not reported again.
-    """
-    tops, changed = {str(root.path) for root in roots}, frozenset(folders)
-    if not all(path.rpartition("/")[0] in known or path in tops for path in known):
-        return None  # A folder was reached by a link alone.
-    for one in reported:  # Would it be dropped and not be found again?
-        is_inside = one.path.rpartition("/")[0] in changed
-        if one.code == "too-many-folders" or (one.code in _NOT_AGAIN and is_inside):
-            return None
-    places = {path.rpartition("/")[0]: False for path in files}
-    try:
-        for folder in folders:
-            if os.path.lexists(folder):
-                places.setdefault(folder, False)
-                places |= {path: True for path in _subfolders(folder) if path not in known}
-            else:
-                places[folder] = True
-        if left_out:
-            places.pop(os.path.realpath(left_out), None)
-        return tuple(_scope(roots, path, is_deep=deep) for path, deep in sorted(places.items()))
-    except (_WalkNeededError, OSError):
-        return None
+        compared = (self.roots, known, is_kept, refused, reader, seen_at_ns, scopes)
+        return FileChanges(self.index, self.snapshot, discovery, *compared)
 
 
 def documents_in(documents: DocumentStore, scopes: Iterable[Scope]) -> Iterator[Document]:
@@ -304,22 +301,32 @@ class _WalkNeededError(Exception):
     """A folder holds something that only a walk over the roots treats correctly."""
 
 
+def _needs_walk(
+    known: Collection[str], tops: Set[str], reported: Sequence[Diagnostic], changed: Set[str]
+) -> bool:
+    """Return whether a folder was reached by a link alone, or a diagnostic would be lost."""
+    if any(_parent(path) not in known and path not in tops for path in known):
+        return True
+    lost = (one for one in reported if one.code in _NOT_AGAIN and _parent(one.path) in changed)
+    return any(one.code == "too-many-folders" for one in reported) or any(lost)
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
 def _unseen(documents: Iterable[Document]) -> dict[str, SeenFile]:
     return {one.path: SeenFile(UNKNOWN_STAT, one.content_hash) for one in documents}
 
 
 def _subfolders(folder: str) -> list[str]:
     """Return the folders in a folder that a walk would look into."""
-    found = []
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name in SKIPPED_FOLDERS:
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                found.append(entry.path)
-            elif entry.is_symlink() and entry.is_dir():
-                raise _WalkNeededError
-    return found
+    for _, names, _ in os.walk(folder):
+        paths = [f"{folder}/{name}" for name in names if name not in SKIPPED_FOLDERS]
+        if any(map(os.path.islink, paths)):
+            break
+        return paths
+    raise _WalkNeededError
 
 
 def _scope(roots: Sequence[Root], path: str, *, is_deep: bool) -> Scope:

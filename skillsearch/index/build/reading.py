@@ -1,19 +1,51 @@
-"""Reading SKILL.md files for the index, and telling by stat or hash whether one changed."""
+"""Reading SKILL.md files for the index, and how they and their folders looked when it was made.
+
+A folder's modification time changes when an entry is added, removed or renamed in it. While all
+are as in the snapshot, nothing has to be listed, opened or hashed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+import logging
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
 
 from skillsearch.errors import ParseError
-from skillsearch.files.file_stat import UNKNOWN_STAT, FileStat
-from skillsearch.index.build.snapshot import SeenFile
+from skillsearch.files.atomic_files import read_with_digest, write_atomically
+from skillsearch.files.file_stat import UNKNOWN_STAT, FileStat, is_racy
+from skillsearch.skills.discovery import Scope, inside
 from skillsearch.skills.resources import content_hash, read_skill_md
 from skillsearch.types import Diagnostic, Skill, SkillFile
 
+logger = logging.getLogger(__name__)
+
 _MOST_KEPT = 1_000
 """Skills that a `FileReader` keeps: enough for a delta segment, too few to fill the memory."""
+_FILE = "snapshot.bin"
+_ROW = np.dtype(
+    [("size", "<i8"), ("mtime_ns", "<i8"), ("inode", "<u8"), ("hash", "V32"), ("kind", "u1")]
+)
+"""A file besides its path."""
+_INODES = 1 << 64
+_HAS_HASH, _IS_INDEXED = 1, 2
+
+
+class SeenFile(NamedTuple):
+    """A SKILL.md as it was seen, with the sha256 of its bytes, empty if it could not be read."""
+
+    stat: FileStat
+    content_hash: str
+    is_indexed: bool = True
 
 
 class ReadFile(NamedTuple):
@@ -64,28 +96,25 @@ def stat_of(file: SkillFile) -> FileStat:
 
 
 class FileReader:
-    """Reads files, and keeps the first skills; `seen` is how the files look, by path."""
+    """Reads files, and keeps how they looked, by path, and the first skills."""
 
     def __init__(self) -> None:
-        self.seen: dict[str, SeenFile] = {}
-        self._diagnostics: dict[str, Sequence[Diagnostic]] = {}
-        self._kept: dict[str, ReadFile] = {}
+        self.files: dict[str, ReadFile] = {}
 
-    def read(self, file: SkillFile, refused: ReadFile | None = None) -> Skill | None:
-        """Return the skill of a file, None if it cannot be indexed; `refused` says so already."""
+    def read(self, file: SkillFile) -> Skill | None:
+        """Return the skill of a file, None if it cannot be indexed."""
         path = str(file.path)
-        found = refused or self._kept.get(path) or read_file(file)
-        if len(self._kept) < _MOST_KEPT:
-            self._kept[path] = found
-        self.seen[path] = found.seen
-        if found.diagnostics:
-            self._diagnostics[path] = found.diagnostics
+        found = self.files.get(path)
+        if found is None or (found.skill is None and found.seen.is_indexed):
+            found = read_file(file)
+            is_kept = len(self.files) < _MOST_KEPT
+            self.files[path] = found if is_kept else found._replace(skill=None)
         return found.skill
 
     @property
     def diagnostics(self) -> list[Diagnostic]:
         """The diagnostics of the files that were read."""
-        return [one for some in self._diagnostics.values() for one in some]
+        return [one for found in self.files.values() for one in found.diagnostics]
 
 
 def in_order(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
@@ -99,3 +128,150 @@ def count_skipped(diagnostics: Sequence[Diagnostic]) -> int:
     """Count the SKILL.md files that could not be indexed."""
     errors = {d.path for d in diagnostics if d.severity == "error"}
     return sum(Path(path).name.casefold() == "skill.md" for path in errors)
+
+
+class SeenFiles(Mapping[str, SeenFile]):
+    """Files by path, each once, in rows of 57 bytes besides the path."""
+
+    def __init__(self, paths: list[str], rows: NDArray[Any]) -> None:
+        """Take the paths and a row for each; a ValueError unless there are as many."""
+        if len(paths) != len(rows):
+            raise ValueError(f"{len(rows)} rows are not {len(paths)} files")
+        self.paths, self.rows = paths, rows
+
+    @classmethod
+    def of(cls, paths: list[str], files: Iterable[SeenFile]) -> SeenFiles:
+        """Take the files of some paths one after another."""
+        rows = (
+            (
+                *stat[:2],
+                stat.inode % _INODES,
+                bytes.fromhex(content_hash) or bytes(32),
+                _HAS_HASH * bool(content_hash) | _IS_INDEXED * is_indexed,
+            )
+            for stat, content_hash, is_indexed in files
+        )
+        return cls(paths, np.fromiter(rows, _ROW, len(paths)))
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.paths)
+
+    def __getitem__(self, path: str) -> SeenFile:
+        size, mtime_ns, inode, digest, kind = self.rows[self.places[path]].item()
+        return SeenFile(
+            FileStat(size, mtime_ns, inode) if size != UNKNOWN_STAT.size else UNKNOWN_STAT,
+            digest.hex() if kind & _HAS_HASH else "",
+            bool(kind & _IS_INDEXED),
+        )
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The row of each path."""
+        return {path: place for place, path in enumerate(self.paths)}
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The time of each folder and every SKILL.md below some roots, by path, for a generation."""
+
+    generation: str
+    folders: Mapping[str, int]
+    files: SeenFiles
+
+    def is_current(self) -> bool:
+        """Return whether every folder and file still has its recorded stat."""
+        return next(chain(self.changed_folders(), self.changed_files()), None) is None
+
+    def changed_folders(self) -> Iterator[str]:
+        """Yield the folders whose time differs, deleted ones included."""
+        look = os.stat  # twice as fast as Path.stat
+        for path, mtime_ns in self.folders.items():
+            try:
+                is_same = look(path).st_mtime_ns == mtime_ns
+            except OSError:
+                is_same = False
+            if not is_same:
+                yield path
+
+    def changed_files(self) -> Iterator[str]:
+        """Yield the files whose stat differs, deleted ones included."""
+        look = os.stat
+        columns: Iterator[Any] = (self.files.rows[name].copy() for name in FileStat._fields)
+        stats = (memoryview(column) for column in columns)
+        for path, size, mtime_ns, inode in zip(self.files, *stats, strict=True):
+            try:
+                now = look(path)
+            except OSError:
+                yield path
+                continue
+            if now.st_mtime_ns != mtime_ns or now.st_size != size or now.st_ino != inode:
+                yield path
+
+    def without_racy(self, seen_at_ns: int) -> Snapshot:
+        """Return this snapshot with unknown stats for what changed just before `seen_at_ns`."""
+        folders = {
+            path: UNKNOWN_STAT.mtime_ns if is_racy(mtime, seen_at_ns) else mtime
+            for path, mtime in self.folders.items()
+        }
+        rows = self.files.rows.copy()
+        mtimes_ns: Any = rows["mtime_ns"]
+        racy = is_racy(mtimes_ns, seen_at_ns)
+        for name, value in UNKNOWN_STAT._asdict().items():
+            rows[name][racy] = value % _INODES if name == "inode" else value
+        return Snapshot(self.generation, folders, SeenFiles(self.files.paths, rows))
+
+    def amended(self, scopes: Sequence[Scope], newer: Snapshot) -> Snapshot:
+        """Return this snapshot with what is below some folders replaced by a newer snapshot."""
+        is_deep_in = inside(scope for scope in scopes if scope.is_deep)
+        folders = {path: at for path, at in self.folders.items() if not is_deep_in(path)}
+        is_gone, paths, replaced = inside(scopes), self.files.paths, newer.files.places
+        kept = [at for at, one in enumerate(paths) if one not in replaced and not is_gone(one)]
+        rows = np.concatenate([self.files.rows[kept], newer.files.rows])
+        files = SeenFiles([*(paths[at] for at in kept), *newer.files], rows)
+        return Snapshot(newer.generation, folders | dict(newer.folders), files)
+
+    def save(self, folder: Path) -> None:
+        """Replace the snapshot of an index folder; if that fails, the next run takes longer."""
+        parts = (
+            "\0".join(self.folders).encode("utf-8", "surrogatepass"),
+            "\0".join(self.files).encode("utf-8", "surrogatepass"),
+            np.array(list(self.folders.values()), "<i8").tobytes(),
+            self.files.rows.tobytes(),
+        )
+        header = {"generation": self.generation, "sizes": list(map(len, parts))}
+        data = b"".join((json.dumps(header).encode(), b"\n", *parts))
+        digest = xxhash.xxh3_128_hexdigest(data).encode()
+        try:
+            write_atomically(folder / _FILE, digest + b"\n" + data, sync=False)
+        except OSError as exc:
+            logger.warning("the snapshot of %s was not saved: %s", folder, exc)
+
+    @classmethod
+    def load(cls, folder: Path, generation: str | None = None) -> Snapshot | None:
+        """Read the snapshot of an index folder, or of a generation only; None if there is none."""
+        try:
+            first, _, rest = read_with_digest(folder / _FILE).partition(b"\n")
+            header = json.loads(first)
+            name = str(header["generation"])
+            if generation not in (None, name):
+                return None
+            parts = []
+            for size in header["sizes"]:
+                parts.append(rest[:size])
+                rest = rest[size:]
+            folders, files, mtimes, rows = parts
+            times = np.frombuffer(mtimes, "<i8").tolist()
+            return cls(
+                name,
+                dict(zip(_split(folders), times, strict=True)),
+                SeenFiles(_split(files), np.frombuffer(rows, _ROW)),
+            )
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return None
+
+
+def _split(joined: bytes) -> list[str]:
+    return joined.decode("utf-8", "surrogatepass").split("\0") if joined else []

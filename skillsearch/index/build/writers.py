@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.errors import CacheError
 from skillsearch.index.build.changes import FileChanges
 from skillsearch.index.build.embedding import Channel, EmbeddingQueue
-from skillsearch.index.build.reading import FileReader
 from skillsearch.index.chunk_index import ChunkWriter, term_set
 from skillsearch.index.corpus import (
     DELTA,
@@ -29,15 +29,11 @@ from skillsearch.index.dense.vectors import DenseWriter
 from skillsearch.index.documents import Document
 from skillsearch.index.fields import FieldTexts, embeds_body, field_texts
 from skillsearch.index.lexical.builder import LexicalWriter
-from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import LexicalSegment, TermTally
 from skillsearch.index.names import shadowed_numbers
 from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore, DocumentWriter
 from skillsearch.index.storage.numbering import numbered
 from skillsearch.types import Progress, SkillFile
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 BLOCK = 512
 """Files handled together: the vectors of kept documents are looked up at once."""
@@ -50,16 +46,13 @@ class Update:
     """Changes to be written to an index, if there is one, and the open channels."""
 
     changes: FileChanges
-    previous: OpenedIndex | None
     settings: IndexSettings
     channels: Sequence[Channel]
-    reader: FileReader
     progress: Progress
 
-    def texts(self, file: SkillFile, place: int | None = None) -> FieldTexts | None:
-        """Read a file, given its place among the files found; None if it cannot be indexed."""
-        refused = None if place is None else self.changes.refused.get(place)
-        skill = self.reader.read(file, refused)
+    def texts(self, file: SkillFile) -> FieldTexts | None:
+        """Read a file; None if it cannot be indexed."""
+        skill = self.changes.reader.read(file)
         scripts = [channel.embedder.scripts for channel in self.channels]
         return field_texts(skill, scripts, with_body=self.settings.with_body) if skill else None
 
@@ -78,38 +71,36 @@ class Written:
 def write_full(folder: Path, update: Update, *, block: int = BLOCK) -> Written:
     """Write all files in order of their ids as one segment; a KeyError if a vector was lost."""
     files, is_kept = update.changes.files, update.changes.is_kept
-    corpus = update.previous.corpus if update.previous else None
+    corpus = update.changes.index.corpus if update.changes.index else None
     matches = _matches(files, corpus)
     removed = len(corpus.documents) if corpus else 0
     with SegmentWriter(folder, update) as writer:
-        with EmbeddingQueue(update.channels, update.progress) as queue:
-            for begin in range(0, len(files), block):
-                places = range(begin, min(begin + block, len(files)))
-                before = dict(zip(places, matches))  # noqa: B905 (some at a time)
-                kept = {at: found for at, found in before.items() if found and is_kept[at]}
-                lacking = queue.lacking([document for _, document in kept.values()])
-                usable = {at for at, lacks in zip(kept, lacking, strict=True) if not lacks}
-                for place, found in before.items():
-                    size = writer.size
-                    if place in usable:
-                        writer.keep(*kept[place])
-                    elif texts := update.texts(files[place], place):
-                        writer.add(texts)
-                        queue.add(texts, (place + 1) / len(files))
-                    removed -= bool(found) and writer.size > size
-                    update.progress("read", place + 1, len(files))
-            queue.finish()
+        for begin in range(0, len(files), block):
+            places = range(begin, min(begin + block, len(files)))
+            before = dict(zip(places, matches))  # noqa: B905 (some at a time)
+            kept = {at: found for at, found in before.items() if found and is_kept[at]}
+            lacking = writer.queue.lacking([document for _, document in kept.values()])
+            usable = kept.keys() - set(compress(kept, lacking))
+            for place, found in before.items():
+                size = writer.size
+                if corpus and place in usable:
+                    writer.keep(corpus, *kept[place])
+                elif texts := update.texts(files[place]):
+                    writer.add(texts, (place + 1) / len(files))
+                removed -= bool(found) and writer.size > size
+                update.progress("read", place + 1, len(files))
         writer.finish()
     save_shadowed(folder, update.settings)
+    queue = writer.queue
     return Written(writer.size, writer.reused, queue.embedded, removed, queue.truncated)
 
 
 class SegmentWriter(AbstractContextManager["SegmentWriter"]):
     """Writes a segment of new documents and of documents taken over from the index before.
 
-    Vectors come last, from the caches; until then only their keys are kept. Leaving it as a context
-    manager closes the files, finished or not. Its `size` counts all documents so far, `reused`
-    those that were taken over.
+    Vectors come last, from the caches, which the `queue` fills; until then only their keys are
+    kept. Leaving it as a context manager closes the files, finished or not. Its `size` counts all
+    documents so far, `reused` those that were taken over.
     """
 
     def __init__(
@@ -117,12 +108,13 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
     ) -> None:
         """Begin to write files with a prefix; `beside_codes` is as for `DenseWriter`."""
         self.size = self.reused = 0
+        self.queue = EmbeddingQueue(update.channels, update.progress)
         self._folder, self._prefix, self._beside_codes = folder, prefix, beside_codes
         self._caches = [channel.cache for channel in update.channels]
-        self._before = update.previous.corpus if update.previous else None
         self._with_body = update.settings.with_body
-        size = self._before.documents.size if self._before else 0
-        self._renumber = np.full(size, -1, np.int32)
+        before = update.changes.index.corpus if update.changes.index else None
+        self._taken_over = [field.segments for field in before.lexical] if before else []
+        self._renumber = np.full(before.documents.size if before else 0, -1, np.int32)
         self._documents = DocumentWriter(folder, prefix)
         names = lexical_names(with_body=self._with_body)
         self._fields = [LexicalWriter(folder, f"{prefix}{name}") for name in names]
@@ -131,21 +123,22 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
         self._chunk_keys = bytearray()
 
     def __exit__(self, *error: object) -> None:
+        self.queue.__exit__(*error)
         self._documents.close()
         self._chunks.close()
 
-    def add(self, texts: FieldTexts) -> None:
-        """Write a new document, whose id follows those written before."""
+    def add(self, texts: FieldTexts, share: float) -> None:
+        """Write a new document, whose id follows those written before; see `EmbeddingQueue.add`."""
+        self.queue.add(texts, share)
         for writer, terms in zip(self._fields, (texts.metadata_terms, texts.full_terms)):  # noqa: B905 (maybe only metadata)
             writer.add(self.size, terms)
         self._chunks.add(self.size, [term_set(chunk.terms) for chunk in texts.chunks])
         self._add(texts.document)
 
-    def keep(self, number: int, document: Document) -> None:
+    def keep(self, before: Corpus, number: int, document: Document) -> None:
         """Take over a document by its number in the index before; ids ascend as in `add`."""
-        assert self._before is not None
         self._renumber[number] = self.size
-        chunks, place = self._before.chunks_of(number)
+        chunks, place = before.chunks_of(number)
         if chunks is not None:
             self._chunks.add(self.size, chunks.terms_of(place))
         self.reused += 1
@@ -153,11 +146,10 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
 
     def finish(self, *, compact: bool = True) -> None:
         """Write the rest, a KeyError if a vector is lost; `compact` the caches to this segment."""
+        self.queue.finish()
         self._documents.finish()
         for number, writer in enumerate(self._fields):
-            for first, segment in numbered(
-                self._before.lexical[number].segments if self._before else ()
-            ):
+            for first, segment in numbered(self._taken_over[number] if self._taken_over else ()):
                 renumber = self._renumber[first : first + segment.size]
                 if (renumber >= 0).any():
                     writer.take_over(segment, renumber)
@@ -236,20 +228,15 @@ class DeltaLimits:
         return base >= self.least_documents and fits
 
 
-LIMITS = DeltaLimits()
-
-
 class DeltaWriter:
     """Applies changes to an index; it `is_empty` if there are none, and parts `kept` stay."""
 
-    def __init__(self, update: Update) -> None:
+    def __init__(self, update: Update, index: OpenedIndex) -> None:
         """Read the files that came or changed, and decide which documents the delta has."""
-        assert update.previous is not None
-        self._update = update
-        self._corpus = update.previous.corpus
+        self._update, self._corpus = update, index.corpus
         self.kept = [
             part
-            for part in update.previous.generation.parts
+            for part in index.generation.parts
             if not part.startswith(DELTA) and part != "diagnostics.json"
         ]
         before = self._corpus.documents
@@ -266,12 +253,10 @@ class DeltaWriter:
         self._gone = {doc_id for doc_id in gone if before.number_of(doc_id) is not None}
         self.is_empty = not self._gone and not self._texts
         replaced = self._gone | self._texts.keys()
+        kept = ((before[number], number) for number in range(self._base.size, before.size))
         # The documents of the delta, each with its number in the delta before, if it was there.
         members = [(texts.document, -1) for texts in self._texts.values()]
-        for number in range(self._base.size, before.size):
-            document = before[number]
-            if document.doc_id not in replaced:
-                members.append((document, number))
+        members += [member for member in kept if member[0].doc_id not in replaced]
         self._members = sorted(members, key=lambda member: member[0].doc_id)
         found = {self._base.number_of(doc_id) for doc_id in replaced}
         newly = [number for number in found if number is not None]
@@ -283,19 +268,15 @@ class DeltaWriter:
         A CacheError if a vector of the delta before was lost: then all is written anew.
         """
         update, base = self._update, self._base
-        with EmbeddingQueue(update.channels, update.progress) as queue:
-            if any(queue.lacking([document for document, old in self._members if old >= 0])):
-                raise CacheError("a vector of a changed skill was lost")
-            for done, texts in enumerate(self._texts.values(), start=1):
-                queue.add(texts, done / len(self._texts))
-            queue.finish()
         has_codes = self._corpus.dense[0].segments[0].codes is not None
         with SegmentWriter(folder, update, DELTA, beside_codes=has_codes) as writer:
-            for document, old in self._members:
+            if any(writer.queue.lacking([one for one, old in self._members if old >= 0])):
+                raise CacheError("a vector of a changed skill was lost")
+            for done, (document, old) in enumerate(self._members, start=1):
                 if old < 0:
-                    writer.add(self._texts[document.doc_id])
+                    writer.add(self._texts[document.doc_id], done / len(self._members))
                 else:
-                    writer.keep(old, document)
+                    writer.keep(self._corpus, old, document)
             writer.finish(compact=False)
         places = [
             base.place_of(document.doc_id)
@@ -311,22 +292,15 @@ class DeltaWriter:
         )
         store = store_with(shadowed_numbers(store_with(), update.settings.root_paths))
         names = lexical_names(with_body=update.settings.with_body)
+        before, now, size = self._corpus.documents.signs, store.signs, base.size
         fields = {}
         for name, field in zip(names, self._corpus.lexical, strict=True):
-            added = LexicalSegment.load(folder, f"{DELTA}{name}")
-            fields[name] = ((field.segments[0], added), self._adjust(field, added, store))
+            first, added = field.segments[0], LexicalSegment.load(folder, f"{DELTA}{name}")
+            tallies = [field.corrections, added.tally(now[size:])]
+            tallies += [segment.tally(-before[size:]) for segment in field.segments[1:]]
+            if (now[:size] != before[:size]).any():
+                tallies.append(first.tally(now[:size] - before[:size]))
+            fields[name] = ((first, added), TermTally.total(tallies))
         save_tombstones(folder, store, fields)
-        size, new = len(store), len(self._texts)
+        size, new, queue = len(store), len(self._texts), writer.queue
         return Written(size, size - new, queue.embedded, len(self._gone), queue.truncated)
-
-    def _adjust(
-        self, field: LexicalField, added: LexicalSegment, documents: DocumentStore
-    ) -> TermTally:
-        base = field.segments[0]
-        before, now = self._corpus.documents.signs, documents.signs
-        tallies = [field.corrections, added.tally(now[base.size :])]
-        tallies += [segment.tally(-before[base.size :]) for segment in field.segments[1:]]
-        change = now[: base.size] - before[: base.size]
-        if change.any():
-            tallies.append(base.tally(change))
-        return TermTally.total(tallies)

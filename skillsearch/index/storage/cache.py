@@ -114,15 +114,13 @@ class IndexFolder:
 
     def open(self) -> Generation:
         """Open the generation in use after checking its parts; a CacheError if that fails."""
-
-        def checked() -> Generation:
-            generation = self._described(self._current())
-            damaged = damaged_parts(generation.folder, generation.parts)
-            if damaged:
-                raise errors.CacheError(generation_parts.describe_damage(self.path, damaged))
-            return generation
-
-        return self.settled(checked)
+        name = self.current()
+        if name is None:
+            raise errors.CacheError(f"{self.path} holds no finished index")
+        generation = self._described(name)
+        if damaged := damaged_parts(generation.folder, generation.parts):
+            raise errors.CacheError(generation_parts.describe_damage(self.path, damaged))
+        return generation
 
     def settled(self, read: Callable[[], Read]) -> Read:
         """Read again after a CacheError if another generation was published in the meantime."""
@@ -136,11 +134,10 @@ class IndexFolder:
 
     def damage(self, *, everything: bool) -> tuple[str, ...]:
         """Hash files again, `everything` or the parts hashed longest ago; return damaged ones."""
+        reread = generation_parts.EVERYTHING if everything else generation_parts.REREAD_BYTES
         while True:
             stamp = self.stamp()
-            found = self._damaged_parts(
-                generation_parts.EVERYTHING if everything else generation_parts.REREAD_BYTES
-            )
+            found = self._damaged_parts(reread)
             if not found or self.stamp() == stamp:
                 break
         records = [self.path / name for name in _RECORDS] if everything else []
@@ -151,9 +148,7 @@ class IndexFolder:
         folder = self.path / "generations" / (name or "")
         if name is None or not folder.is_dir():
             return ("CURRENT",) if self.exists() else ()
-        try:
-            _read_manifest(folder, name)
-        except errors.CacheError:
+        if _read_manifest(folder, name) is None:
             return (_MANIFEST,)
         with contextlib.suppress(errors.CacheError):
             return damaged_parts(folder, self._described(name).parts, reread=reread)
@@ -187,11 +182,11 @@ class IndexFolder:
             folder = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=generations))
             try:
                 save(folder)
-                wanted = {part: before.parts[part] for part in kept} if before else {}
-                trusted = generation_parts.trusted_parts(before.folder) if before else []
-                shared = (
-                    generation_parts.share_parts(before.folder, wanted, folder) if before else {}
-                )
+                trusted, shared = [], {}
+                if before:
+                    trusted = generation_parts.trusted_parts(before.folder)
+                    wanted = {part: before.parts[part] for part in kept}
+                    shared = generation_parts.share_parts(before.folder, wanted, folder)
                 parts = generation_parts.describe_parts(folder, shared)
                 described = {n: {"bytes": one.size, "xxh3": one.digest} for n, one in parts.items()}
                 known = {"settings": dict(settings), "parts": described}
@@ -220,14 +215,7 @@ class IndexFolder:
         from filelock import FileLock, Timeout
 
         try:
-            # Other files, hidden ones aside, and no index: the folder is somebody else's.
-            names = [one.name for one in self.path.iterdir()] if self.path.is_dir() else []
-            names = sorted(name for name in names if not name.startswith("."))
-            if names and not any(name.startswith(_OURS) for name in names):
-                raise errors.ConfigError(
-                    f"{self.path} holds other files ({listed(names, 3)}) and no index; choose an "
-                    f"empty folder or a new one, such as {self.path / 'index'}."
-                )
+            self._require_ours()
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = FileLock(self.path / "lock")
             lock.acquire(timeout=timeout)
@@ -254,6 +242,16 @@ class IndexFolder:
         finally:
             lock.release()
 
+    def _require_ours(self) -> None:
+        """Refuse a folder of other files, hidden ones aside, and no index: somebody else's."""
+        names = [one.name for one in self.path.iterdir()] if self.path.is_dir() else []
+        names = sorted(name for name in names if not name.startswith("."))
+        if names and not any(name.startswith(_OURS) for name in names):
+            raise errors.ConfigError(
+                f"{self.path} holds other files ({listed(names, 3)}) and no index; choose an "
+                f"empty folder or a new one, such as {self.path / 'index'}."
+            )
+
     def size(self) -> int:
         """Return the bytes that everything in the folder takes."""
         files = [file.stat() for file in self.path.rglob("*") if file.is_file()]
@@ -261,24 +259,19 @@ class IndexFolder:
 
     def current(self) -> str | None:
         """Return the name of the generation in use, or None if there is none."""
-        try:
-            return self._current()
-        except errors.CacheError:
-            return None
-
-    def _current(self) -> str:
-        try:
+        with contextlib.suppress(OSError, UnicodeDecodeError):
             name = (self.path / "CURRENT").read_text(encoding="ascii").removesuffix("\n")
-        except (OSError, UnicodeDecodeError) as exc:
-            raise errors.CacheError(f"{self.path} holds no finished index") from exc
-        if not (name.isalnum() and len(name) == 32):
-            raise errors.CacheError(f"{self.path / 'CURRENT'} is damaged")
-        return name
+            if name.isalnum() and len(name) == 32:
+                return name
+        return None
 
     def _described(self, name: str) -> Generation:
         folder = self.path / "generations" / name
+        data = _read_manifest(folder, name)
+        if data is None:
+            raise errors.CacheError(f"{folder / _MANIFEST} is damaged")
         try:
-            manifest = _read_manifest(folder, name)
+            manifest: dict[str, JsonValue] = json.loads(data)
             if manifest["format"] != FORMAT_VERSION:
                 raise errors.CacheError(
                     f"the index has format {manifest['format']}, not {FORMAT_VERSION}"
@@ -287,10 +280,9 @@ class IndexFolder:
                 Path(part).name: Part(int(known["bytes"]), str(known["xxh3"]))
                 for part, known in manifest["parts"].items()
             }
-            settings = manifest["settings"]
+            return Generation(name, folder, manifest["settings"], parts)
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as exc:
             raise errors.CacheError(f"{folder / _MANIFEST} has an unknown form") from exc
-        return Generation(name, folder, settings, parts)
 
     def _publish(self, folder: Path, name: str) -> None:
         target = self.path / "generations" / name
@@ -313,15 +305,10 @@ class IndexFolder:
             generation_parts.trust_parts(target, trusted)  # Removing links changed their ctime.
 
 
-def _read_manifest(folder: Path, name: str) -> dict[str, JsonValue]:
-    """Read a manifest whose digest is the name of its generation."""
-    path = folder / _MANIFEST
-    try:
-        with path.open("rb") as file:
-            data = file.read(_MANIFEST_LIMIT + 1)
-    except OSError as exc:
-        raise errors.CacheError(f"{path} cannot be read: {exc.strerror}") from exc
-    if xxhash.xxh3_128_hexdigest(data) != name:
-        raise errors.CacheError(f"{path} is damaged")
-    manifest: dict[str, JsonValue] = json.loads(data)
-    return manifest
+def _read_manifest(folder: Path, name: str) -> bytes | None:
+    """Read a manifest, whose digest is the name of its generation; None if it is damaged."""
+    with contextlib.suppress(OSError), (folder / _MANIFEST).open("rb") as file:
+        data = file.read(_MANIFEST_LIMIT + 1)
+        if xxhash.xxh3_128_hexdigest(data) == name:
+            return data
+    return None

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import json
-from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.errors import CacheError
 from skillsearch.files.arrays import ArrayWriter, save_array
 from skillsearch.index.documents import KNOWN, Document, name_hash
 from skillsearch.index.storage.array_table import ArrayTable
-from skillsearch.index.storage.numbering import locate, numbered, without
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from skillsearch.index.storage.generation_parts import DamageGuard
+from skillsearch.index.storage.generation_parts import DamageGuard
+from skillsearch.index.storage.numbering import locate, numbered, run_starts, without
 
 _FIELDS = tuple(field.name for field in fields(Document))
+_ROW = np.dtype(
+    [("size", "<i8"), ("trust", "<f4"), ("fluency", "<f4"), ("hidden", "?"), ("name", "<u8")]
+)
 _NOTHING: NDArray[np.int64] = np.zeros(0, np.int64)
 
 
@@ -157,9 +156,7 @@ class DocumentStore(Iterable[Document]):
                 [segment.named(name) + first for first, segment in numbered(self.segments)]
             )
         found = without(found, self.deleted)
-        if len(self.segments) > 1:
-            found = found[np.argsort(self.in_order(found), kind="stable")]
-        return list(map(int, found))
+        return list(map(int, found[np.argsort(self.in_order(found), kind="stable")]))
 
     def number_of(self, doc_id: str) -> int | None:
         """Return the number of the living document with an id, or None."""
@@ -212,9 +209,9 @@ class DocumentSegment(ArrayTable):
     @classmethod
     def build(cls, documents: Sequence[Document]) -> DocumentSegment:
         """Store documents that are sorted by id."""
-        columns = _Columns()
-        lines = [columns.add(document) for document in documents]
-        return cls(np.frombuffer(b"".join(lines), np.uint8), *columns.arrays())
+        rows = bytearray()
+        records = b"".join(_record(document, rows) for document in documents)
+        return cls(np.frombuffer(records, np.uint8), *_columns(rows))
 
     @property
     def size(self) -> int:
@@ -255,17 +252,17 @@ class DocumentSegment(ArrayTable):
 
 
 class DocumentWriter:
-    """Writes a `DocumentSegment` one document at a time, keeping only 41 bytes of each."""
+    """Writes a `DocumentSegment` one document at a time, keeping only 25 bytes of each."""
 
     def __init__(self, folder: Path, prefix: str = "") -> None:
         """Begin to write files with a prefix."""
         self._paths = DocumentSegment.paths(folder, prefix)
-        self._columns = _Columns()
+        self._rows = bytearray()
         self._records = ArrayWriter(self._paths[0], np.uint8)
 
     def add(self, document: Document) -> None:
         """Write the document whose id follows those written before."""
-        self._records.append(np.frombuffer(self._columns.add(document), np.uint8))
+        self._records.append(np.frombuffer(_record(document, self._rows), np.uint8))
 
     def close(self) -> None:
         """Close the open file, finished or not."""
@@ -274,31 +271,21 @@ class DocumentWriter:
     def finish(self) -> None:
         """Write the rest."""
         self._records.close()
-        for path, column in zip(self._paths[1:], self._columns.arrays(), strict=True):
+        for path, column in zip(self._paths[1:], _columns(self._rows), strict=True):
             save_array(path, column)
 
 
-class _Columns:
-    """Gathers the arrays of a segment besides its records."""
+def _record(document: Document, rows: bytearray) -> bytes:
+    """Return the record of a document, and append its `_ROW`."""
+    # `astuple` would copy everything, which takes longer than all else here.
+    record = json.dumps([getattr(document, name) for name in _FIELDS]).encode()
+    values = (document.trust, document.fluency, document.hidden, name_hash(document.name))
+    rows += np.array((len(record), *values), _ROW).tobytes()
+    return record
 
-    def __init__(self) -> None:
-        self._starts, self._names = array("q", [0]), array("Q")
-        self._trust, self._fluency, self._hidden = array("f"), array("f"), array("b")
 
-    def add(self, document: Document) -> bytes:
-        """Take a document and return its record."""
-        # `astuple` would copy everything, which takes longer than all else here.
-        record = json.dumps([getattr(document, name) for name in _FIELDS]).encode()
-        self._starts.append(self._starts[-1] + len(record))
-        self._names.append(name_hash(document.name))
-        self._trust.append(document.trust)
-        self._fluency.append(document.fluency)
-        self._hidden.append(document.hidden)
-        return record
-
-    def arrays(self) -> tuple[NDArray[Any], ...]:
-        """Return the arrays in the order of `DocumentSegment`."""
-        values = [np.array(one) for one in (self._starts, self._trust, self._fluency)]
-        names = np.array(self._names)
-        by_name = np.argsort(names, kind="stable").astype(np.int32)
-        return (*values, np.array(self._hidden).astype(np.bool_), names, by_name)
+def _columns(rows: bytearray) -> tuple[NDArray[Any], ...]:
+    """Return the arrays of a segment besides its records, in order."""
+    size, *columns = (np.frombuffer(rows, _ROW)[name].copy() for name in _ROW.names or ())
+    by_name = np.argsort(columns[-1], kind="stable").astype(np.int32)
+    return (run_starts(size), *columns, by_name)

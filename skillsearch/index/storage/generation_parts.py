@@ -12,18 +12,16 @@ import contextlib
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import xxhash
 
 from skillsearch.errors import CacheError, SkillSearchError
 from skillsearch.files.atomic_files import read_record, sync_to_disk, write_record
 from skillsearch.files.file_stat import FileStat, is_racy
-from skillsearch.types import JsonValue
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 _STAT_CACHE = "stat-cache.json"
 _READ_BLOCK = 1 << 20
@@ -73,16 +71,15 @@ def damaged_parts(folder: Path, parts: Mapping[str, Part], *, reread: int = 0) -
     Intact parts are trusted from then on. Of the trusted parts the longest unread are hashed too,
     up to `reread` bytes, but at least one unless it is 0.
     """
-    cached = _read_stat_cache(folder)
     stats = {name: _stat_of(folder / name) for name in parts}
-    trusted = [name for name in cached if name in parts and cached[name] == stats[name]]
+    trusted = [name for name in trusted_parts(folder) if name in parts]
     again: list[str] = []
     for name in trusted:
         if reread <= 0 or (again and parts[name].size > reread):
             break
         again.append(name)
         reread -= parts[name].size
-    wanted = [*(name for name in parts if cached.get(name) != stats[name]), *again]
+    wanted = [*(name for name in parts if name not in trusted), *again]
     damaged = different_parts(folder, {name: parts[name] for name in wanted})
     order = [*trusted[len(again) :], *wanted]
     if damaged or order != trusted:
@@ -111,8 +108,10 @@ def trust_parts(folder: Path, names: Iterable[str]) -> None:
 
 def trusted_parts(folder: Path) -> list[str]:
     """Return the parts that still have their recorded stat; a new hard link changes the ctime."""
-    cached = _read_stat_cache(folder)
-    return [name for name in cached if cached[name] == _stat_of(folder / name)]
+    with contextlib.suppress(CacheError, TypeError, ValueError):
+        cached = dict(read_record(folder / _STAT_CACHE))
+        return [name for name, stat in cached.items() if stat == _stat_of(folder / name)]
+    return []
 
 
 def describe_damage(index_dir: Path, names: Sequence[str]) -> str:
@@ -124,34 +123,21 @@ def describe_damage(index_dir: Path, names: Sequence[str]) -> str:
     )
 
 
-class DamageGuard:
+@dataclass(frozen=True, slots=True)
+class DamageGuard(AbstractContextManager["DamageGuard"]):
     """Turns any error caused by a damaged part into a CacheError, hashing all parts on an error."""
 
-    def __init__(self, folder: Path, parts: Mapping[str, Part]) -> None:
-        self._folder, self._parts = folder, parts
+    folder: Path
+    parts: Mapping[str, Part]
 
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         is_ours = isinstance(error, SkillSearchError) and not isinstance(error, CacheError)
         # A generation that was removed meanwhile is not damaged.
-        if not isinstance(error, Exception) or is_ours or not self._folder.is_dir():
+        if not isinstance(error, Exception) or is_ours or not self.folder.is_dir():
             return
-        damaged = different_parts(self._folder, self._parts)
+        damaged = different_parts(self.folder, self.parts)
         if damaged:
-            raise CacheError(describe_damage(self._folder.parents[1], damaged)) from error
-
-
-def _read_stat_cache(folder: Path) -> dict[str, JsonValue]:
-    with contextlib.suppress(CacheError, TypeError, ValueError):
-        return dict(read_record(folder / _STAT_CACHE))
-    return {}
+            raise CacheError(describe_damage(self.folder.parents[1], damaged)) from error
 
 
 def _write_stat_cache(folder: Path, stats: Mapping[str, Sequence[int]]) -> None:

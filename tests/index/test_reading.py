@@ -7,7 +7,7 @@ import pytest
 import xxhash
 
 from skillsearch.files.file_stat import FileStat
-from skillsearch.index.build.snapshot import SeenFile, SeenFiles, Snapshot
+from skillsearch.index.build.reading import SeenFile, SeenFiles, Snapshot
 
 NOTHING = SeenFiles.of([], [])
 STAT = FileStat(size=12, mtime_ns=1_700_000_000_123_456_789, inode=2**63 + 5)
