@@ -155,6 +155,7 @@ def extra(monkeypatch):
     """
     from skillsearch.embedders.embedding import HashingEmbedder
     from skillsearch.embedders.multilingual import source
+    from skillsearch.errors import EmbedderError
     from skillsearch.index.build import builder
     from skillsearch.index.dense import channels
 
@@ -162,13 +163,14 @@ def extra(monkeypatch):
 
     def load(spec, **options):
         if spec == "multilingual":
-            source.require_weights()
+            if source.require_weights().name == "damaged":
+                raise EmbedderError("its weights are damaged")
             return HashingEmbedder(256)
         return latin
 
     for module in (builder, channels):
         monkeypatch.setattr(module, "load_embedder", load)
-    monkeypatch.setattr(source, "looks_known", lambda path: path == Path("known"))
+    monkeypatch.setattr(source, "looks_known", lambda path: path.name in {"known", "damaged"})
 
     def set_installed(found):
         path = None if found is None else Path(found)

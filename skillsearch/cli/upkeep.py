@@ -15,7 +15,7 @@ from skillsearch._version import __version__
 from skillsearch.cli import options
 from skillsearch.cli.output import describe, emit_json, emit_rows, is_terminal, say, show_rows
 from skillsearch.config import cache_dir, default_index_dir, load_settings
-from skillsearch.daemon import client, protocol
+from skillsearch.daemon import client
 from skillsearch.errors import DaemonError
 from skillsearch.index.opening import open_index
 
@@ -225,7 +225,7 @@ def daemon_command(asked: options.Asked) -> int:
     if asked.idle is not None and asked.action != "start":
         raise click.UsageError("--idle goes with start.")
     if asked.action == "start":
-        _start(protocol.IDLE_SECONDS if asked.idle is None else asked.idle * 60)
+        _start(client.IDLE_SECONDS if asked.idle is None else asked.idle * 60)
     elif asked.action == "stop":
         _stop()
     status = client.ask("status", seconds=client.QUERY_SECONDS)

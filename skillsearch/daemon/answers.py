@@ -32,43 +32,30 @@ BUSY_SECONDS = 1.0
 MAX_CHECKED_FIRST = 1000
 """Skills whose files are checked for changes before a prompt gets its overview: 7 ms. A larger
 index is checked after the answer, so the next prompt finds what changed."""
-CHECK_SECONDS = 5.0
-"""How long such a check counts as fresh."""
+CHECK_SECONDS = 5.0  # how long such a check counts as fresh
 
 logger = logging.getLogger(__name__)
 
 _Types = Mapping[str, tuple[type, ...]]
 _SEARCH: _Types = {
-    "index_dir": (str,),
-    "query": (str,),
-    "n": (int,),
-    "threshold": (float, int, type(None)),
-    "system": (str,),
-    "explain": (bool,),
-    "refresh": (bool,),
+    **dict.fromkeys(("index_dir", "query", "system"), (str,)),
+    **dict.fromkeys(("explain", "refresh"), (bool,)),
+    **{"n": (int,), "threshold": (float, int, type(None))},
 }
 _OVERVIEW: _Types = {
-    "prompt": (str,),
-    "n": (int,),
-    "folder": (str,),
-    "index_dir": (str, type(None)),
-    "variables": (dict,),
+    **dict.fromkeys(("prompt", "folder"), (str,)),
+    **{"n": (int,), "index_dir": (str, type(None)), "variables": (dict,)},
 }
 
 
 @dataclass(frozen=True, slots=True)
 class WarmIndex:
-    """An open index, and the same skills by name, for what agents are offered.
-
-    Attributes:
-        embedders: The loaded ones, by model spec and the identity of its files.
-        lacks_library: Whether the library of a channel was not installed.
-    """
+    """An open index, and the same skills by name, for what agents are offered."""
 
     index: SkillIndex
     library: SkillLibrary
-    embedders: Mapping[tuple[str, str], Embedder]
-    lacks_library: bool
+    embedders: Mapping[tuple[str, str], Embedder]  # loaded, by model spec and identity of its files
+    lacks_library: bool  # whether that of a channel was not installed
 
 
 class WarmIndexes(OpenIndexes[WarmIndex]):

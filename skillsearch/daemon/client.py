@@ -1,22 +1,46 @@
-"""Ask the daemon, and start it. Imports little but the standard library, and not much of that."""
+"""How to ask the daemon and start it: where both sides meet, whom they trust, and their messages.
+
+They meet at a socket in a folder, both of which must belong to the user alone. Both sides check
+both and ask the system who is at the other end, so links and anything another user put there
+beforehand are refused.
+
+A message is one JSON object on one line, a connection one question. A request is ``{"protocol",
+"version", "method", "arguments"}``, a response ``{"protocol", "version"}`` with either ``"result"``
+or ``"error": {"message", "final"}``. JSON escapes keep every message ASCII.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import stat
 import sys
 import time
 
-from skillsearch.daemon import protocol
+from skillsearch._version import __version__
+from skillsearch.environ import runtime_dir
 from skillsearch.errors import DaemonError
 
 TYPE_CHECKING = False  # importing `typing` would cost every prompt some milliseconds
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from socket import socket
 
     from skillsearch.types import JsonValue, SearchResult
 
 QUERY_SECONDS = 5.0
 """How long ``query`` waits: about as long as the daemon may spend on indexing a few files."""
 START_SECONDS = 5.0
+SUPPORTED = hasattr(os, "fork") and hasattr(os, "getuid")
+"""Whether this system can run a daemon; Windows cannot."""
+MAX_PATH_BYTES = 103
+"""The longest address of a Unix socket: 104 bytes on macOS, 108 on Linux, one of them a NUL."""
+PROTOCOL = 1
+"""Bump when the form of a message changes, so that releases do not misunderstand each other."""
+IDLE_SECONDS = 900.0  # the daemon ends after this long without a question
+MAX_REQUEST_BYTES = 1 << 20  # the longest query has 65,536 characters, each up to 12 bytes as JSON
+MAX_RESPONSE_BYTES = 64 << 20  # a thousand explained hits stay far below it
+_BLOCK = 1 << 16
 
 
 def ask(method: str, *, seconds: float, **arguments: JsonValue) -> dict[str, JsonValue] | None:
@@ -27,23 +51,23 @@ def ask(method: str, *, seconds: float, **arguments: JsonValue) -> dict[str, Jso
     not answer within so many seconds raises `DaemonError`.
     """
     deadline = time.monotonic() + seconds
-    path = protocol.socket_path()
+    path = socket_path()
     try:
-        protocol.check_private(path, is_folder=False)
-        protocol.check_private(path.rpartition("/")[0], is_folder=True)
+        check_private(path, is_folder=False)
+        check_private(path.rpartition("/")[0], is_folder=True)
         import socket
 
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(max(seconds, 0.001))  # 0 would make it non-blocking
             connection.connect(path)
-            protocol.peer_of(connection)
-            connection.sendall(protocol.message(method=method, arguments=arguments))
-            response = protocol.receive(connection, protocol.MAX_RESPONSE_BYTES, deadline)
+            peer_of(connection)
+            connection.sendall(message(method=method, arguments=arguments))
+            response = receive(connection, MAX_RESPONSE_BYTES, deadline)
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
         return None  # no daemon, or only the remains of one
     except OSError as exc:
         raise DaemonError(f"The daemon does not answer: {exc}") from exc
-    return protocol.result_of(response)
+    return result_of(response)
 
 
 def read_search(answer: Mapping[str, JsonValue]) -> tuple[SearchResult, tuple[str, ...]]:
@@ -67,7 +91,7 @@ def read_search(answer: Mapping[str, JsonValue]) -> tuple[SearchResult, tuple[st
         raise DaemonError(f"The daemon's answer has an unknown form: {exc}") from exc
 
 
-def start(*, idle: float = protocol.IDLE_SECONDS, seconds: float = START_SECONDS) -> None:
+def start(*, idle: float = IDLE_SECONDS, seconds: float = START_SECONDS) -> None:
     """Start a daemon unless one runs; it can be asked as soon as this returns.
 
     It ends after `idle` seconds without a question. If it does not start within `seconds`,
@@ -75,12 +99,12 @@ def start(*, idle: float = protocol.IDLE_SECONDS, seconds: float = START_SECONDS
     """
     import subprocess
 
-    if not protocol.SUPPORTED:
+    if not SUPPORTED:
         raise DaemonError("This system has no Unix sockets, so there is no daemon.")
     try:
         # -P and the root folder: nothing in the working folder may be imported instead of us.
         run = subprocess.run(
-            [sys.executable, "-P", "-m", "skillsearch.daemon", str(idle)],
+            [sys.executable, "-P", "-m", "skillsearch.daemon.server", str(idle)],
             cwd="/",
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -94,3 +118,76 @@ def start(*, idle: float = protocol.IDLE_SECONDS, seconds: float = START_SECONDS
         lines = run.stderr.decode(errors="replace").split("\n")
         reason = next((line for line in reversed(lines) if line.strip()), "no reason given")
         raise DaemonError(f"The daemon cannot be started: {reason}")
+
+
+def socket_path() -> str:
+    """Return the path of the daemon's socket, whether or not it exists."""
+    return f"{runtime_dir()}/daemon.sock"
+
+
+def check_private(path: str, *, is_folder: bool) -> None:
+    """Raise `DaemonError` unless a path is a folder, or a socket, that only this user can enter."""
+    found = os.lstat(path)
+    is_kind = stat.S_ISDIR if is_folder else stat.S_ISSOCK
+    if not is_kind(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise DaemonError(
+            f"{path} is {stat.filemode(found.st_mode)} of user {found.st_uid}, not private to you; "
+            "remove it, or turn the daemon off: SKILLSEARCH_DAEMON=off"
+        )
+
+
+def peer_of(connection: socket) -> int | None:
+    """Return the process at the other end, if the system tells; refuse one of another user."""
+    import socket
+    import struct
+
+    if not hasattr(socket, "SO_PEERCRED"):
+        return None
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    process, user, _ = struct.unpack("3i", credentials)
+    if user != os.geteuid():
+        raise DaemonError(f"Process {process} at the daemon's socket belongs to user {user}.")
+    return int(process)
+
+
+def message(**content: JsonValue) -> bytes:
+    """Encode a message of this version."""
+    record = {"protocol": PROTOCOL, "version": __version__, **content}
+    return json.dumps(record).encode("ascii") + b"\n"
+
+
+def receive(connection: socket, limit: int, deadline: float) -> dict[str, JsonValue]:
+    """Read one message of at most `limit` bytes; its content is not checked.
+
+    The deadline is a time of the monotonic clock. An `OSError` means that the connection broke or
+    the deadline passed, a `DaemonError` that the message is too long or not one of ours.
+    """
+    data = bytearray()
+    while b"\n" not in data[-_BLOCK:]:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
+            raise TimeoutError("timed out waiting for a whole message")
+        connection.settimeout(remaining)
+        block = connection.recv(_BLOCK)
+        if not block:
+            raise DaemonError("The connection ended in the middle of a message.")
+        data += block
+        if len(data) > limit:
+            raise DaemonError(f"A message is longer than {limit:,} bytes.")
+    try:
+        found = json.loads(data.partition(b"\n")[0])
+    except (ValueError, RecursionError) as exc:
+        raise DaemonError(f"A message is not JSON: {str(exc)[:200]}") from exc
+    if not isinstance(found, dict) or found.get("protocol") != PROTOCOL:
+        raise DaemonError(f"A message is not of protocol {PROTOCOL}.")
+    return found
+
+
+def result_of(response: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return the result in a response; raise the `DaemonError` that it holds instead."""
+    result, error = response.get("result"), response.get("error")
+    if isinstance(result, dict):
+        return result
+    if isinstance(error, dict) and isinstance(error.get("message"), str):
+        raise DaemonError(error["message"], is_final=error.get("final") is True)
+    raise DaemonError("The daemon's answer cannot be read.")

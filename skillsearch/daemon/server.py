@@ -1,8 +1,8 @@
 """The daemon as a process: its lock, socket, connections and end.
 
-``python -P -m skillsearch.daemon SECONDS`` detaches itself once clients can connect. It ends after
-SECONDS without a question, when asked to, on SIGTERM, when its socket is no longer its own, and
-when the package is replaced.
+``python -P -m skillsearch.daemon.server SECONDS`` detaches itself once clients can connect. It
+ends after SECONDS without a question, when asked to, on SIGTERM, when its socket is no longer its
+own, and when the package is replaced.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import skillsearch
 from skillsearch import errors
-from skillsearch.daemon import protocol
+from skillsearch.daemon import client
 from skillsearch.environ import use_one_blas_thread
 from skillsearch.errors import DaemonError, SkillSearchError
 from skillsearch.text.safe_text import one_line
@@ -39,32 +39,24 @@ FINAL = (errors.QueryError, errors.ConfigError, errors.IndexNotFoundError)
 """Errors that a client would meet without the daemon as well."""
 PACKAGE = Path(skillsearch.__file__)
 
-
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("skillsearch.daemon")
 
 
 @dataclass(eq=False)
 class Daemon:
-    """Serves a listening socket until there is a reason to end.
-
-    Attributes:
-        idle: It ends after so many seconds without a question.
-        connections: Clients served side by side; more are turned away and do without.
-        tick_seconds: How often to look for a reason to end.
-        end_seconds: How long questions still being answered may delay the end.
-    """
+    """Serves a listening socket until there is a reason to end."""
 
     listener: socket.socket
     path: Path
-    idle: float
+    idle: float  # seconds without a question after which it ends
     answers: Answers
     package: Path = PACKAGE
-    connections: int = MAX_CONNECTIONS
+    connections: int = MAX_CONNECTIONS  # served side by side; more clients are turned away
     read_seconds: float = 2.0
     write_seconds: float = 5.0
-    response_bytes: int = protocol.MAX_RESPONSE_BYTES
-    tick_seconds: float = 1.0
-    end_seconds: float = 5.0
+    response_bytes: int = client.MAX_RESPONSE_BYTES
+    tick_seconds: float = 1.0  # how often to look for a reason to end
+    end_seconds: float = 5.0  # how long questions still being answered may delay the end
 
     def __post_init__(self) -> None:
         self._identities = _identity(self.path), _identity(self.package)
@@ -94,10 +86,7 @@ class Daemon:
                 with contextlib.suppress(OSError):  # the client is gone already
                     connection, _ = self.listener.accept()
                     if self._free.acquire(blocking=False):
-                        serve = threading.Thread(
-                            target=self._serve, args=(connection,), daemon=True
-                        )
-                        serve.start()
+                        threading.Thread(target=self._serve, args=[connection], daemon=True).start()
                     else:
                         connection.close()
             reason = self._reason_to_end()
@@ -110,7 +99,6 @@ class Daemon:
         return reason
 
     def _reason_to_end(self) -> str:
-        """Return why to end now; empty for no reason."""
         socket_file, package = self._identities
         if self._asked_to_end:
             return self._asked_to_end
@@ -124,7 +112,7 @@ class Daemon:
         """Answer one client; whatever it does, others are served."""
         try:
             with connection:
-                protocol.peer_of(connection)
+                client.peer_of(connection)
                 response = self._response(connection)
                 connection.settimeout(self.write_seconds)
                 connection.sendall(response)
@@ -135,22 +123,22 @@ class Daemon:
             self._free.release()
 
     def _response(self, connection: socket.socket) -> bytes:
+        deadline = time.monotonic() + self.read_seconds
         try:
-            deadline = time.monotonic() + self.read_seconds
-            request = protocol.receive(connection, protocol.MAX_REQUEST_BYTES, deadline)
-            response = protocol.message(result=self._result(request))
+            request = client.receive(connection, client.MAX_REQUEST_BYTES, deadline)
+            response = client.message(result=self._result(request))
             if len(response) <= self.response_bytes:
                 return response
-            raise DaemonError(f"The answer is longer than {self.response_bytes:,} bytes.")
-        except SkillSearchError as exc:
-            is_final = isinstance(exc, FINAL)
-            return protocol.message(error={"message": str(exc), "final": is_final})
+            text = f"The answer is longer than {self.response_bytes:,} bytes."
         except OSError:
             raise
+        except SkillSearchError as exc:
+            is_final = isinstance(exc, FINAL)
+            return client.message(error={"message": str(exc), "final": is_final})
         except Exception as exc:  # One bad answer must not end the daemon.
             logger.exception("an answer failed")
             text = f"{type(exc).__name__}: {exc}"
-            return protocol.message(error={"message": text, "final": False})
+        return client.message(error={"message": text, "final": False})
 
     def _result(self, request: dict[str, JsonValue]) -> dict[str, JsonValue]:
         method, arguments = request.get("method"), request.get("arguments")
@@ -172,18 +160,15 @@ class Daemon:
 
 
 def listen(folder: Path) -> tuple[socket.socket, int] | None:
-    """Become the user's daemon in a folder that others cannot enter; None if there is one already.
-
-    Returns the listening socket, and the lock that has to stay open as long as it.
-    """
-    path = protocol.socket_path()
-    if len(os.fsencode(path)) > protocol.MAX_PATH_BYTES:
+    """Return a listening socket and a lock to keep open as long; None if there is a daemon."""
+    path = client.socket_path()
+    if len(os.fsencode(path)) > client.MAX_PATH_BYTES:
         raise DaemonError(
-            f"{path} is too long for a socket ({protocol.MAX_PATH_BYTES} bytes); "
+            f"{path} is too long for a socket ({client.MAX_PATH_BYTES} bytes); "
             "set XDG_RUNTIME_DIR to a folder of yours with a shorter path."
         )
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    protocol.check_private(str(folder), is_folder=True)
+    client.check_private(str(folder), is_folder=True)
     lock = os.open(folder / "daemon.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -203,7 +188,7 @@ def listen(folder: Path) -> tuple[socket.socket, int] | None:
 def main() -> None:
     """Start the daemon in the background unless one runs; exit once clients can connect."""
     os.umask(0o077)
-    folder = Path(protocol.socket_path()).parent
+    folder = Path(client.socket_path()).parent
     try:
         taken = listen(folder)
     except (DaemonError, OSError) as exc:
@@ -223,20 +208,17 @@ def main() -> None:
     package_logger = logging.getLogger("skillsearch")
     package_logger.addHandler(handler)
     package_logger.setLevel(logging.INFO)
-    try:
-        use_one_blas_thread()
-        # Clients may already be waiting while we import.
-        from skillsearch.daemon.answers import Answers
+    sys.excepthook = lambda *error: logger.critical("the daemon failed", exc_info=error)
+    use_one_blas_thread()
+    # Clients may already be waiting while we import.
+    from skillsearch.daemon.answers import Answers
 
-        idle = float(sys.argv[1])
-        daemon = Daemon(taken[0], Path(protocol.socket_path()), idle, Answers())
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, lambda given, _frame: daemon.end(signal.Signals(given).name))
-        logger.info("serving version %s, until idle for %g s", skillsearch.__version__, idle)
-        logger.info("ending: %s", daemon.run())
-    except Exception:
-        logger.exception("the daemon failed")
-        raise
+    idle = float(sys.argv[1])
+    daemon = Daemon(taken[0], Path(client.socket_path()), idle, Answers())
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda given, _frame: daemon.end(signal.Signals(given).name))
+    logger.info("serving version %s, until idle for %g s", skillsearch.__version__, idle)
+    logger.info("ending: %s", daemon.run())
 
 
 def _identity(path: Path) -> tuple[int, int, int] | None:
@@ -246,3 +228,7 @@ def _identity(path: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino, found.st_mtime_ns
+
+
+if __name__ == "__main__":
+    main()

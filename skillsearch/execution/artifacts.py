@@ -77,13 +77,11 @@ class FolderArtifacts:
             )
         kind = one_line(media_type, _MAX_TYPE_CHARS)
         about = {"name": name, "media_type": kind, "sha256": hashlib.sha256(data).hexdigest()}
-        try:
+        with files.explained(
+            f"The artifact {shown(name)} cannot be written to {shown(self._folder)} (%s); check its"
+            " permissions, and that its disk has space."
+        ):
             return ArtifactRef(name, _publish(self._folder / _key(name), about, data))
-        except OSError as error:
-            raise WorkspaceError(
-                f"The artifact {shown(name)} cannot be written to {shown(self._folder)}"
-                f" ({error.strerror}); check its permissions, and that its disk has space."
-            ) from error
 
     def load(self, name: str, version: int | None = None) -> Artifact:
         """Return a version of an artifact, its bytes checked; see `ArtifactStore`."""
@@ -129,10 +127,7 @@ class FolderArtifacts:
 
 
 def parse_ref(ref: str) -> tuple[str, int | None]:
-    """Split ``artifact://name`` or ``artifact://name@version`` into normalized name and version.
-
-    An ``@`` without a number after it is part of the name.
-    """
+    """Return the normalized name in ``artifact://name@version``, and the version if given."""
     name = ref.removeprefix(_SCHEME)
     if name == ref:
         raise WorkspaceError(f"{shown(ref)} is not an artifact; write artifact://name@version.")

@@ -9,8 +9,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, cast
 
@@ -20,8 +21,7 @@ from skillsearch.text.safe_text import visible
 
 SUPERVISOR = Path(__file__).with_name("supervise.py")
 CHUNK = 64 << 10
-LATE = 10.0
-"""Seconds that the supervisor has to start and, after a timeout, to end everything."""
+LATE = 10.0  # seconds that the supervisor has to start and, after a timeout, to end everything
 LAST_STEPS = 64
 """Reads of what is left in the pipes when all has ended: a stranger may hold them open."""
 
@@ -53,17 +53,14 @@ class Kept:
         """Take the next bytes."""
         self._data += data
         if len(self._data) > 2 * self._limit + CHUNK:
-            self._cut()
+            self.result()
 
     def result(self) -> tuple[bytes, int]:
-        """Return the kept bytes, and how many were dropped from their middle."""
-        self._cut()
-        return bytes(self._data), self._dropped
-
-    def _cut(self) -> None:
+        """Return the bytes to keep, and how many were dropped from their middle."""
         surplus, middle = max(len(self._data) - self._limit, 0), self._limit // 2
         del self._data[middle : middle + surplus]
         self._dropped += surplus
+        return bytes(self._data), self._dropped
 
 
 def stream_text(data: bytes, dropped: int) -> str:
@@ -99,14 +96,9 @@ def run_supervised(
 ) -> Finished:
     """Run a program to its end, leaving nothing that it started; see `Kept` for its output.
 
-    Raises an `ExecutorError` if no supervisor can be started.
-
-    Args:
-        argv: The command to start for ``program.argv``, such as one that encloses it.
-        limited: Whether limits other than of time and output apply; not to a client that has the
-            program run elsewhere.
-        descriptors: Open files that it inherits besides its streams.
-        late: Seconds to wait for a supervisor that does not answer.
+    `argv` is started for it, such as a command that encloses it; it inherits `descriptors` besides
+    its streams. If it has the program run elsewhere and is not `limited`, only time and output are.
+    Raises an `ExecutorError` if no supervisor can be started, which is given up when it is `late`.
     """
     if sys.platform != "linux":
         raise ExecutorError("Programs can be supervised on Linux only: run this there.")
@@ -184,7 +176,6 @@ def _exchange(
     report = bytearray()
     sources = cast("tuple[IO[bytes], ...]", (process.stdout, process.stderr, control))
     takers = (streams[0].add, streams[1].add, report.extend)
-
     with selectors.PollSelector() as selector:
 
         def is_over(seconds: float) -> bool:
@@ -198,10 +189,12 @@ def _exchange(
                 _step(selector, min(left, 3600))
 
         for source, take in zip(sources, takers, strict=True):
-            selector.register(source, selectors.EVENT_READ, _reader(source.fileno(), take))
+            os.set_blocking(source.fileno(), False)
+            selector.register(source, selectors.EVENT_READ, partial(_read, take=take))
         if process.stdin:
-            writer = _writer(process.stdin.fileno(), program.stdin)
-            selector.register(process.stdin, selectors.EVENT_WRITE, writer)
+            os.set_blocking(process.stdin.fileno(), False)
+            write = partial(_write, rest=bytearray(program.stdin))
+            selector.register(process.stdin, selectors.EVENT_WRITE, write)
         if not is_over(program.limits.timeout + late):
             process.kill()  # the outer one; the inner one then wakes and ends everything
             is_over(late)
@@ -215,34 +208,27 @@ def _step(selector: selectors.BaseSelector, seconds: float) -> bool:
     """Wait until something can be read or written, do so, and return whether there was any."""
     ready = selector.select(seconds)
     for key, _ in ready:
-        if not next(key.data, False):
+        try:
+            goes_on = key.data(key.fd)
+        except BlockingIOError:  # a program can read the pipe that it writes to
+            continue
+        except (BrokenPipeError, ConnectionResetError):  # nobody reads, or has read the orders
+            goes_on = False
+        if not goes_on:
             selector.unregister(key.fileobj)
             cast("IO[bytes]", key.fileobj).close()
     return bool(ready)
 
 
-def _reader(fd: int, take: Callable[[bytes], None]) -> Iterator[bool]:
-    os.set_blocking(fd, False)
-    data = b"anything"
-    while data:
-        with suppress(BlockingIOError):  # a program can read the pipe that it writes to
-            try:
-                data = os.read(fd, CHUNK)
-            except ConnectionResetError:  # the supervisor ended without reading its orders
-                data = b""
-            take(data)
-        yield bool(data)
+def _read(fd: int, take: Callable[[bytes], None]) -> bool:
+    data = os.read(fd, CHUNK)
+    take(data)
+    return bool(data)
 
 
-def _writer(fd: int, data: bytes) -> Iterator[bool]:
-    """Write a piece at each step until all is written, or nobody reads any more."""
-    os.set_blocking(fd, False)
-    rest = memoryview(data)
-    with suppress(BrokenPipeError):
-        while rest:
-            with suppress(BlockingIOError):
-                rest = rest[os.write(fd, rest[:CHUNK]) :]
-            yield bool(rest)
+def _write(fd: int, rest: bytearray) -> bool:
+    del rest[: os.write(fd, rest[:CHUNK])]
+    return bool(rest)
 
 
 def _finished(name: str, program: Program, report: str, streams: tuple[Kept, Kept]) -> Finished:

@@ -1,36 +1,35 @@
 """Decides which commands may run, and how: by a shell, or by name if there are lists.
 
-A list governs what is started, not what that starts in turn.
+A list governs what is started, not what that starts in turn. Variables are made from nothing, but
+for harmless ones that a caller gives, and an editor for commands that open one.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from skillsearch.errors import CommandRefusedError
+from skillsearch.errors import CommandRefusedError, WorkspaceError
+from skillsearch.execution.files import explained, remove_tree, replace_file
 from skillsearch.execution.types import MAX_COMMAND_BYTES
-from skillsearch.files.paths import shown
-from skillsearch.text.safe_text import listed
+from skillsearch.execution.workspace import Workspace
+from skillsearch.files.openat import open_folder, using
+from skillsearch.files.paths import is_utf8, shown
+from skillsearch.text.safe_text import listed, one_line
+from skillsearch.text.tables import read_tables
 
 _SHELL = (
     'if command -v bash >/dev/null; then s=bash; else s=sh; fi; exec "$s" -lc "$0" "$s" "${PATH-}"'
 )
 """A login shell whose first argument is the ``PATH`` from before its profile."""
 _KEEP_PATH = 'export PATH="${1:-$PATH}"; shift; '
-_STARTERS = frozenset(
-    "awk busybox chroot chrt doas docker ed emacs env ex find flock gawk gdb git ionice ltrace make"
-    " mawk nice nohup nsenter parallel podman prlimit rsync runuser script sed setpriv setsid ssh"
-    " stdbuf strace su sudo systemd-run tar taskset time timeout toybox unshare vi vim watch"
-    " xargs".split()
-)
-"""Programs that start others named by their arguments. No such list is complete."""
-_INTERPRETERS = frozenset(
-    "ash bash bun csh dash deno expect fish guile ipython ksh lua luajit mksh node nodejs perl php"
-    " pwsh pypy python ruby sh tcsh tclsh zsh Rscript".split()
-)
+_LISTS = read_tables(Path(__file__).with_suffix(".txt"))
+_STARTERS, _INTERPRETERS = map(frozenset, _LISTS["programs"].values())
 _PIECE = re.compile(
     r"(?P<blank>[ \t]+)"
     r"|'(?P<single>[^']*)'"
@@ -38,6 +37,8 @@ _PIECE = re.compile(
     r"|\\(?P<escaped>[^\r\n])"
     r"|(?P<special>[~#])"
     r"|(?P<plain>[^\s'\"\\;&|<>$`(){}*?\[~#]+)"
+    r"|(?P<refused>.)",
+    re.DOTALL,
 )
 """A part of a command; ``special`` means something to a shell at the beginning of a word."""
 _ESCAPED = re.compile(r'\\([$`"\\])')
@@ -46,6 +47,34 @@ _ASSIGNMENT = re.compile(r"\w+\+?=", re.ASCII)
 _MAX_SHOWN = 20
 _EMPTY = "The command is empty; name a program."
 _OPEN_QUOTE = "a quote that does not end, or $ or ` in double quotes"
+
+
+EDITORS = ("EDITOR", "VISUAL")
+MAX_VARIABLES, MAX_BYTES = 100, 64 << 10
+"""Of the caller: names and values together."""
+
+_ALWAYS = ("/usr/local/bin", "/usr/bin", "/bin")
+_IF_PRESENT = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/opt/homebrew/bin")
+_DEFAULTS = {
+    "LANG": "C.UTF-8",
+    "TERM": "dumb",
+    "PYTHONDONTWRITEBYTECODE": "1",  # the copy of a skill stays as it is, even for root
+}
+_MAX_SKILL_CHARS = 200
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_REFUSED, _HARMLESS = (
+    re.compile("|".join(name for names in _LISTS[title].values() for name in names))
+    for title in ("refused variables", "harmless variables")
+)
+
+_EDITOR_FOLDER = ".skillsearch"
+_EDITOR_TEXT = "editor_input.txt"
+_EDITOR_NAME = "skillsearch-editor"
+_EDITOR_SCRIPT = f"""#!/bin/sh
+for file; do :; done
+cat -- "${{0%/*}}/{_EDITOR_TEXT}" > "$file"
+"""
+"""The file to edit is the last argument; options such as a line number may come before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +95,19 @@ class CommandPolicy:
         the command runs there: elsewhere a relative path would name something unchecked. Raises a
         `CommandRefusedError` for what is forbidden, empty, too long, or needs a shell.
         """
-        words = (command,) if isinstance(command, str) else command
-        if not any(word.strip() for word in words):
+        text = "".join(command)
+        if not text.strip():
             raise CommandRefusedError(_EMPTY)
-        if sum(len(word.encode("utf-8", "surrogatepass")) for word in words) > MAX_COMMAND_BYTES:
+        if len(text.encode("utf-8", "surrogatepass")) > MAX_COMMAND_BYTES:
             raise CommandRefusedError(
                 f"The command is longer than {MAX_COMMAND_BYTES >> 10} KiB; put it into a file, or"
                 " into stdin."
             )
-        if any("\0" in word for word in words):
+        if "\0" in text:
             raise CommandRefusedError("The command holds a NUL, which no program can be given.")
         if not self.allowed and not self.denied:
             return shell_argv(command) if isinstance(command, str) else command
-        if isinstance(command, str):
-            words = split_words(command)
+        words = split_words(command) if isinstance(command, str) else command
         if not words or not words[0]:
             raise CommandRefusedError(_EMPTY)
         if isinstance(command, str) and _ASSIGNMENT.match(words[0]):
@@ -93,14 +121,8 @@ class CommandPolicy:
     def _check(self, words: tuple[str, ...], skill: Path | None) -> None:
         program = words[0]
         target = _inside(program, skill) if "/" in program else None
-        names = {PurePath(program).name, *((target.name,) if target else ())}
-        is_elsewhere = "/" in program and not program.startswith("/") and target is None
-        is_listed = not is_elsewhere and any(
-            entry == program
-            or tuple(entry.split()) == words
-            or (target is not None and "/" in entry and _inside(entry, skill) == target)
-            for entry in self.allowed
-        )
+        names = {PurePath(program).name, (target or PurePath(program)).name}
+        is_listed = self._is_allowed(words, target, skill)
         if self._is_denied(words, names):
             raise CommandRefusedError(f"The command {shown(program)} is denied.")
         if self.allowed and not is_listed:
@@ -108,15 +130,25 @@ class CommandPolicy:
                 f"The command {shown(program)} is not allowed; allowed are: "
                 f"{listed(self.allowed, _MAX_SHOWN)}."
             )
-        if not self.denied or is_listed:
-            return
-        plain = {_VERSION.sub("", name) for name in names}
-        runs_own = len(words) > 1 and _inside(words[1], skill) is not None
-        if plain & _STARTERS or (plain & _INTERPRETERS and not runs_own):
+        runs_own = len(words) > 1 and _inside(words[1], skill)
+        starters = _STARTERS if runs_own else _STARTERS | _INTERPRETERS
+        if self.denied and not is_listed and starters & {_VERSION.sub("", name) for name in names}:
             raise CommandRefusedError(
                 f"The command {shown(program)} can start others, denied ones too: run a file of"
                 " the skill with it, or have it allowed."
             )
+
+    def _is_allowed(self, words: tuple[str, ...], target: Path | None, skill: Path | None) -> bool:
+        """Return whether an entry is the command, or its program, a file of the skill or not."""
+        program = words[0]
+        if "/" in program and not program.startswith("/") and target is None:
+            return False
+        return any(
+            entry == program
+            or tuple(entry.split()) == words
+            or (target is not None and "/" in entry and _inside(entry, skill) == target)
+            for entry in self.allowed
+        )
 
     def _is_denied(self, words: tuple[str, ...], names: set[str]) -> bool:
         """Return whether an entry is the beginning of the command, or a name of its program."""
@@ -128,36 +160,27 @@ class CommandPolicy:
 
 
 def shell_argv(command: str) -> tuple[str, ...]:
-    """Return what runs a text by a login shell, with the ``PATH`` from before its profile.
-
-    The shell, bash or else sh, is looked up where the program runs, so in a container too.
-    """
+    """Return what runs a text by a login shell: bash or else sh, looked up where it runs."""
     return ("sh", "-c", _SHELL, _KEEP_PATH + command)
 
 
 def split_words(command: str) -> tuple[str, ...]:
     """Split a text into words as a shell does, or raise if a shell would do more with it."""
-    text = command.strip("\r\n")
     words: list[str] = []
     word: str | None = None
-    position = 0
-    while position < len(text):
-        found = _PIECE.match(text, position)
-        if found is None or (found["special"] and word is None):
-            char = text[position]
-            what = _OPEN_QUOTE if char in "'\"" else f"{char!r} outside of quotes"
+    for found in _PIECE.finditer(command.strip("\r\n")):
+        kind, piece = found.lastgroup, found[found.lastgroup or 0]
+        if kind == "refused" or (kind == "special" and word is None):
+            what = _OPEN_QUOTE if piece in "'\"" else f"{piece!r} outside of quotes"
             raise CommandRefusedError(
                 f"The command holds {what}, and with lists of commands no shell reads it: give one"
                 " program with its arguments, and put literal text in single quotes."
             )
-        position = found.end()
-        if found["blank"]:
+        if kind == "blank":
             words += [] if word is None else [word]
             word = None
         else:
-            double = found["double"] and _ESCAPED.sub(r"\1", found["double"])
-            others = (found[name] for name in ("single", "escaped", "special", "plain"))
-            word = (word or "") + (double or next(filter(None, others), ""))
+            word = (word or "") + (_ESCAPED.sub(r"\1", piece) if kind == "double" else piece)
     return (*words, *([] if word is None else [word]))
 
 
@@ -171,3 +194,72 @@ def _inside(path: str, skill: Path | None) -> Path | None:
         return target if target.is_file() and target.is_relative_to(root) else None
     except (OSError, ValueError):  # a path that no system could have
         return None
+
+
+def clean_environment(
+    workspace: Workspace, run_dir: Path, skill: str, given: Mapping[str, str]
+) -> dict[str, str]:
+    """Return all variables of a run, of which a caller, maybe a model, gives harmless ones.
+
+    Nothing comes from this process but the folder of its Python, which is first in ``PATH``. The
+    run's folder is its home: what earlier commands left (.bash_profile, .gitconfig) starts nothing
+    in this one. A `WorkspaceError` refuses variables that start code.
+    """
+    fixed = {
+        "WORKSPACE_DIR": str(workspace.path),
+        "SKILLS_DIR": str(workspace.skills),
+        "WORK_DIR": str(workspace.work),
+        "OUTPUT_DIR": str(workspace.out),
+        "RUN_DIR": str(run_dir),
+        "SKILL_NAME": one_line(skill, _MAX_SKILL_CHARS),
+        "HOME": str(run_dir),
+        "TMPDIR": str(run_dir),
+        "PATH": _search_path(),
+    }
+    size = len("".join((*given, *given.values())).encode("utf-8", "surrogatepass"))
+    if len(given) > MAX_VARIABLES or size > MAX_BYTES:
+        raise WorkspaceError(
+            f"The {len(given):,} variables given are more than {MAX_VARIABLES}, or larger than "
+            f"{MAX_BYTES >> 10} KiB; write them to a file."
+        )
+    for name, value in given.items():
+        rules = {
+            "has an impossible name; use letters, digits and '_'": not _VARIABLE.fullmatch(name),
+            "is set for every run; use another name": name in fixed,
+            "can make programs load or start other code; leave it out": (
+                _REFUSED.fullmatch(name) and not _HARMLESS.fullmatch(name)
+            ),
+            "holds characters that no variable should; write them to a file": (
+                "\0" in value or not is_utf8(value)
+            ),
+        }
+        if broken := [rule for rule, is_broken in rules.items() if is_broken]:
+            raise WorkspaceError(f"The variable {name[:100]!r} {broken[0]}.")
+    return {**_DEFAULTS, **given, **fixed}
+
+
+def _search_path() -> str:
+    python = str(Path(sys.executable).parent)
+    is_usable = python.startswith("/") and ":" not in python
+    own = [python] if is_usable and os.access(f"{python}/python3", os.X_OK) else []
+    others = (folder for folder in _IF_PRESENT if os.access(folder, os.X_OK))
+    return ":".join(dict.fromkeys((*own, *_ALWAYS, *others)))
+
+
+def write_editor(workspace: Workspace, text: str, search_path: str) -> dict[str, str]:
+    """Put an editor that writes a text into a workspace; return the variables that name it."""
+    failed = explained(
+        f"The editor for editor_text cannot be put into {shown(workspace.work)} (%s); check that"
+        " its disk has space."
+    )
+    with failed, using(workspace.open("work")) as work:
+        remove_tree(work, _EDITOR_FOLDER)
+        with using(open_folder(work, (_EDITOR_FOLDER,), make=True)) as folder:
+            replace_file(folder, _EDITOR_TEXT, (text.encode("utf-8", "replace"),), 0o600)
+            replace_file(folder, _EDITOR_NAME, (_EDITOR_SCRIPT.encode(),), 0o700)
+    place = str(workspace.work / _EDITOR_FOLDER)
+    script = f"{place}/{_EDITOR_NAME}"
+    if shlex.quote(script) == script or ":" in place:
+        return dict.fromkeys(EDITORS, shlex.quote(script))
+    # `$EDITOR file` splits a path at its blanks however it is quoted, so PATH has to find it.
+    return {**dict.fromkeys(EDITORS, _EDITOR_NAME), "PATH": f"{search_path}:{place}"}

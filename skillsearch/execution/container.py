@@ -66,11 +66,7 @@ class ContainerExecutor:
     def __init__(
         self, engine: str | None = None, image: str = IMAGE, skills_root: Path | None = None
     ) -> None:
-        """Choose an engine or its path, and an image, which is never pulled.
-
-        The default engine is the first that answers and has the image. Programs may read
-        ``skills_root``, by default the folder that ``SKILLS_ROOT`` names.
-        """
+        """Choose engine (the first with the image), image, and folder of skills (`SKILLS_ROOT`)."""
         if engine is not None and Path(engine).name not in ENGINES:
             raise ExecutorError(f"The engine {engine!r} is not one of: {', '.join(ENGINES)}.")
         if re.fullmatch(r"[A-Za-z0-9][^\s\0]*", image) is None:
@@ -103,16 +99,12 @@ class ContainerExecutor:
         )
 
     def run(self, program: Program) -> Finished:
-        """Run a program in a container, with its workspace at `WORKSPACE` and the image's ``PATH``.
-
-        ``memory_bytes`` limits all its processes together.
-        """
+        """Run a program in a container, its workspace at `WORKSPACE`, with the image's ``PATH``."""
         engine, problem = self._choose()
         if problem:
             raise ExecutorError(problem)
         info = _info(engine)
-        if os.getuid() == 0 and not info.is_rootless:
-            _hand_over(program.workspace)
+        _hand_over(program.workspace, info)
 
         def inside(text: str) -> str:
             return text.replace(str(program.workspace), WORKSPACE)
@@ -164,7 +156,6 @@ class ContainerExecutor:
         return "", lacking[0] if lacking else none
 
     def _lacks_image(self, engine: str) -> str:
-        """Return why an engine that answers cannot be used; empty if it has the image."""
         if not ask(engine, "image", "inspect", "--format", "{{.Id}}", self._image)[1]:
             return ""
         name = Path(engine).name
@@ -185,7 +176,7 @@ def _confinement(limits: Limits, info: _Engine) -> Iterator[str]:
     yield from ("--rm", "--interactive", "--init", "--pull", "never", "--network", "none")
     yield from ("--read-only", "--tmpfs", f"/tmp:rw,exec,nosuid,nodev,mode=1777,size={TMP_BYTES}")
     yield from ("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--ipc", "private")
-    memory = str(limits.memory_bytes)
+    memory = str(limits.memory_bytes)  # of all processes together
     controls = {
         "pids": ("--pids-limit", str(limits.processes + 1)),  # the init is one of them
         "memory": ("--memory", memory, "--memory-swap", memory),
@@ -228,13 +219,10 @@ def _env_file(env: Mapping[str, str]) -> Iterator[int]:
                 f"The variable {name!r} cannot be passed to a container engine, because of a line"
                 " break or a blank in it; put the value into a file instead."
             )
-    fd = os.memfd_create("variables", os.MFD_CLOEXEC)
-    try:
-        with open(fd, "wb", closefd=False) as file:
-            file.writelines(os.fsencode(f"{name}={value}\n") for name, value in passed.items())
-        yield fd
-    finally:
-        os.close(fd)
+    with os.fdopen(os.memfd_create("variables", os.MFD_CLOEXEC), "wb") as file:
+        file.writelines(os.fsencode(f"{name}={value}\n") for name, value in passed.items())
+        file.flush()
+        yield file.fileno()
 
 
 @contextmanager
@@ -250,17 +238,17 @@ def _removed(engine: str, name: str) -> Iterator[subprocess.Popen[bytes]]:
     try:
         yield remover
     finally:
-        if remover.stdin:
-            remover.stdin.close()
         try:
-            remover.wait(_REMOVE_SECONDS)
+            remover.communicate(timeout=_REMOVE_SECONDS)  # closes its input, which makes it begin
         except subprocess.TimeoutExpired:
             remover.kill()
             remover.wait()
 
 
-def _hand_over(workspace: Path) -> None:
+def _hand_over(workspace: Path, info: _Engine) -> None:
     """Give a workspace of root to the user that its programs run as, without following links."""
+    if os.getuid() != 0 or info.is_rootless:
+        return
     above = len(workspace.parts)
     os.chown(workspace, NOBODY, NOBODY, follow_symlinks=False)
     for path, folders, files, folder in os.fwalk(workspace):

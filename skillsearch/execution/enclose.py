@@ -45,7 +45,8 @@ _SIGKILL, _SIGPIPE, _SIGXFSZ = 9, 13, 25
 _RESERVED_PIDS = 300  # ids below are not reused
 _OLD, _NEW = "/old", "/new"  # the roots while the new one is made
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-_LINKS = {"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"}
+_STREAMS = {"stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"}
+_LINKS = {"fd": "/proc/self/fd", **_STREAMS, "ptmx": "pts/ptmx"}
 _OPERANDS = {
     **dict.fromkeys(("--ro-bind", "--bind", "--symlink", "--setenv"), 2),
     **dict.fromkeys(("--size", "--tmpfs", "--dev", "--proc", "--remount-ro", "--unsetenv"), 1),
@@ -102,7 +103,6 @@ def _enclose(options: Sequence[Sequence[str]], uid: str, gid: str, processes: in
 
 
 def _make_root(options: Sequence[Sequence[str]], processes: int) -> None:
-    """Make a new root folder that holds only what the options say."""
     machine = os.uname().machine
     if machine not in _PIVOT_ROOT:
         raise OSError(f"{machine} is not supported; install bubblewrap")
@@ -154,7 +154,6 @@ def _do(name: str, source: str, operands: Sequence[str], size: str) -> None:
 
 
 def _bind(source: str, place: str, attributes: int) -> None:
-    """Show a file or folder, with everything mounted below it."""
     if os.path.isdir(source):
         os.makedirs(place, exist_ok=True)
     else:
@@ -165,14 +164,12 @@ def _bind(source: str, place: str, attributes: int) -> None:
 
 
 def _make_devices(place: str) -> None:
-    """Make a folder of the few devices that every program may use."""
     os.makedirs(place, exist_ok=True)
     _mount("tmpfs", place, "tmpfs", _MS_NOSUID | _MS_NOEXEC, "mode=755")
     for device in _DEVICES:
         _bind(f"{_OLD}/dev/{device}", f"{place}/{device}", _NOSUID)
-    for name, end in _LINKS.items():
-        os.symlink(f"/proc/self/fd{end}", f"{place}/{name}")
-    os.symlink("pts/ptmx", f"{place}/ptmx")
+    for name, target in _LINKS.items():
+        os.symlink(target, f"{place}/{name}")
     os.mkdir(f"{place}/pts")
     _mount("devpts", f"{place}/pts", "devpts", _MS_NOSUID | _MS_NOEXEC, "newinstance,ptmxmode=0666")
 

@@ -12,8 +12,8 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product, starmap
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -21,6 +21,7 @@ from skillsearch.errors import ConfigError, ExecutorError, IsolationError
 from skillsearch.execution.capture import run_supervised
 from skillsearch.execution.container import IMAGE, NOBODY, TMP_BYTES, ContainerExecutor, ask
 from skillsearch.execution.types import Capabilities, Executor, Finished, Program
+from skillsearch.text.tables import read_tables
 
 EXECUTORS = ("auto", "local", "namespace", "container")
 
@@ -39,22 +40,7 @@ _BWRAP_ALWAYS = (
 )
 """`enclose` always gives this isolation. It is the init of both: bubblewrap's can be stopped."""
 _INIT = "/etc/skillsearch-init.py"  # `enclose` inside bubblewrap's namespaces
-_SYSTEM = (
-    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt"),
-    *("/nix/store", "/gnu/store"),
-)
-_ETC = (
-    "alternatives bash.bashrc bashrc ca-certificates ca-certificates.conf crypto-policies "
-    "debian_version fonts gai.conf group host.conf hosts ImageMagick-6 ImageMagick-7 inputrc java "
-    "ld.so.cache ld.so.conf ld.so.conf.d libreoffice locale.alias locale.conf localtime "
-    "lsb-release magic mime.types nsswitch.conf os-release papersize passwd pki/ca-trust pki/java "
-    "pki/tls/certs pki/tls/openssl.cnf profile profile.d protocols R redhat-release services "
-    "shells ssl/cert.pem ssl/certs ssl/openssl.cnf terminfo texmf timezone vimrc"
-).split()
-"""The readable part of ``/etc``; anything else there may be a secret of this machine."""
-_PREFIX_PARTS = ("bin", "lib", "lib64", "libexec", "ssl", "pyvenv.cfg")
-"""The parts of a Python below its prefix, which may be a folder full of other things."""
-_MAX_LINKS = 40
+_SYSTEM, _ETC, _PREFIX_PARTS = read_tables(Path(__file__).with_suffix(".txt"))["visible"].values()
 _STEERS_LIBC = ("LD_", "GLIBC_", "GCONV_", "LOCPATH", "MALLOC_", "NLSPATH")
 """Prefixes of variables that would load code into the enclosing program, outside of it."""
 _OWN_PROCESSES = 2  # of either backend: one outside, and the init
@@ -162,13 +148,13 @@ def select_executor(
     """
     if name not in EXECUTORS:
         raise ConfigError(f"No executor is named {name!r}; there are: {', '.join(EXECUTORS)}.")
-    if name == "local" and require_isolation:
+    if name == "local":
+        if not require_isolation:
+            return LocalExecutor()
         raise IsolationError(
             "The executor 'local' isolates nothing, and isolation is required; choose 'namespace' "
             "or 'container'."
         )
-    if name == "local":
-        return LocalExecutor()
     chosen = ContainerExecutor(image=image or IMAGE) if name == "container" else NamespaceExecutor()
     if not (reason := chosen.reason()):
         return chosen
@@ -190,28 +176,21 @@ def executor_statuses() -> list[ExecutorStatus]:
 
 
 def enclosed(program: Program, backend: Backend) -> tuple[str, ...]:
-    """Return the command that encloses a program, with its view in the order of the mounts.
-
-    It inherits the program's environment, except for variables that would affect it itself.
-    """
+    """Return the command that encloses a program, with its view in the order of the mounts."""
+    # It inherits the program's environment, except for variables that would affect it itself.
     own = [(name, value) for name, value in program.env.items() if name.startswith(_STEERS_LIBC)]
     variables = [word for item in own for word in ("--setenv", *item)]
     if "LC_CTYPE" not in program.env:  # which Python sets if it finds no locale
         variables += ("--unsetenv", "LC_CTYPE")
-    enclose, start, shown = str(_ENCLOSE), list[str](), list[str]()
-    if backend == "bwrap":
-        start, shown = (
-            [shutil.which("bwrap") or "bwrap", *_BWRAP_ALWAYS],
-            ["--ro-bind", enclose, _INIT],
-        )
-        enclose = _INIT
+    is_bwrap = backend == "bwrap"
+    enclose = _INIT if is_bwrap else str(_ENCLOSE)
     init = (sys.executable, "-I", "-S", enclose, str(program.limits.processes + _OWN_PROCESSES))
     view = (
         *("--uid", str(os.getuid() or NOBODY), "--gid", str(os.getgid() or NOBODY)),
         *("--hostname", "skill"),
         *("--size", str(TMP_BYTES), "--tmpfs", "/tmp"),
         *_system_view(),
-        *shown,
+        *(("--ro-bind", str(_ENCLOSE), _INIT) if is_bwrap else ()),
         # Root outside may write to much of /proc without any capability.
         *("--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"),
         *("--size", str(SHM_BYTES), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),
@@ -219,15 +198,24 @@ def enclosed(program: Program, backend: Backend) -> tuple[str, ...]:
         *("--remount-ro", "/"),
     )
     command = (*variables, "--chdir", str(program.cwd), "--", *program.argv)
-    return (*start, *view, *init, *command) if start else (*init, *view, *command)
+    if is_bwrap:
+        return (shutil.which("bwrap") or "bwrap", *_BWRAP_ALWAYS, *view, *init, *command)
+    return (*init, *view, *command)
 
 
 @functools.cache
 def _system_view() -> tuple[str, ...]:
     """Return the options that show the system and the Python that runs us."""
+    prefixes = dict.fromkeys((sys.prefix, sys.base_prefix))
+    paths = [*map(Path, _SYSTEM), *starmap(Path, product(prefixes, _PREFIX_PARTS))]
+    path = Path(sys.executable)
+    while path not in paths and path.is_symlink():  # each link by which this Python is called
+        paths.append(path)
+        path = Path(os.path.normpath(path.parent / path.readlink()))
+    paths.append(path)
     options: list[str] = []
     shown: list[Path] = []
-    for path in (*map(Path, _SYSTEM), *_python_paths()):
+    for path in paths:
         if any(path.is_relative_to(other) for other in shown):
             continue
         if path.is_symlink():
@@ -241,19 +229,6 @@ def _system_view() -> tuple[str, ...]:
         if path.exists():
             options += ("--ro-bind", str(path), str(path))
     return tuple(options)
-
-
-def _python_paths() -> Iterator[Path]:
-    """Yield the folders of this Python, and the links by which it is called."""
-    for prefix in dict.fromkeys((sys.prefix, sys.base_prefix)):
-        for part in _PREFIX_PARTS:
-            yield Path(prefix, part)
-    path = Path(sys.executable)
-    for _ in range(_MAX_LINKS):
-        yield path
-        if not path.is_symlink():
-            break
-        path = Path(os.path.normpath(path.parent / path.readlink()))
 
 
 @functools.cache

@@ -6,12 +6,14 @@ All are opened by `skillsearch.files.openat` and checked once open: before, they
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple
 
 from skillsearch.errors import UnsafePathError, WorkspaceError
@@ -23,6 +25,7 @@ TEMPORARY = ".skillsearch-"  # begins the names of our temporary files and folde
 
 _CHUNK = 1 << 20
 _INFO_BYTES = 512
+_MAX_NAME_BYTES = 100
 _REASONS = {
     errno.EACCES: "it may not be read",
     errno.EISDIR: "a folder has that name",
@@ -55,11 +58,12 @@ COPY_LIMITS = CopyLimits()
 
 @dataclass(slots=True)
 class Budget:
-    """Counts of what was copied; going over a limit raises a `WorkspaceError`."""
+    """Counts of what was copied, too much of which raises a `WorkspaceError`, and notes."""
 
     limits: CopyLimits = COPY_LIMITS
     entries: int = 0
     total_bytes: int = 0
+    notes: list[str] = field(default_factory=list)  # on what was left out
 
     def taken(self, file: int | bytes, path: str) -> Iterator[bytes]:
         """Yield the contents of a file, given or open, as far as they may be copied."""
@@ -100,6 +104,18 @@ def reason(error: OSError) -> str:
     return _REASONS.get(error.errno or 0) or error.strerror or str(error)
 
 
+@contextmanager
+def explained(
+    message: str, why: Callable[[OSError], str] = attrgetter("strerror")
+) -> Iterator[None]:
+    """Turn an `OSError` into a `WorkspaceError`, with the reason in place of the last ``%s``."""
+    try:
+        yield
+    except OSError as error:
+        before, _, after = message.rpartition("%s")
+        raise WorkspaceError(f"{before}{why(error)}{after}") from error
+
+
 def chunks_of(fd: int, limit: int) -> Iterator[bytes]:
     """Yield the bytes of an open file, at most `limit`, however much it grows meanwhile."""
     while limit > 0 and (chunk := os.read(fd, min(limit, _CHUNK))):
@@ -112,26 +128,28 @@ def temporary_name() -> str:
     return f"{TEMPORARY}{secrets.token_hex(8)}"
 
 
-def replace_file(folder: int, name: str, chunks: Iterable[bytes], mode: int) -> int:
-    """Write a file in place of a file or link of an open folder, atomically; return its size."""
+def distinct_name(safe: str, name: str) -> str:
+    """Return the safe part of a name, with a hash of the name if that is not all or too long."""
+    if safe and safe == name and len(safe.encode()) <= _MAX_NAME_BYTES:
+        return safe
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    kept = safe.encode()[: _MAX_NAME_BYTES - 9].decode(errors="ignore")
+    return f"{kept}-{digest[:8]}"
+
+
+def replace_file(folder: int, name: str, chunks: Iterable[bytes], mode: int) -> None:
+    """Write a file in place of a file or link of an open folder, atomically."""
     with replacing(folder, name) as temporary:
         fd = os.open(temporary, CREATE_FLAGS, 0o600, dir_fd=folder)
         with open(fd, "wb") as file:  # noqa: PTH123
             file.writelines(chunks)
             file.flush()
             os.fchmod(fd, mode)
-            return file.tell()
-
-
-def replace_link(folder: int, name: str, target: str) -> None:
-    """Make a symbolic link in place of a file or link of an open folder, atomically."""
-    with replacing(folder, name) as temporary:
-        os.symlink(target, temporary, dir_fd=folder)
 
 
 @contextmanager
 def replacing(folder: int, name: str) -> Iterator[str]:
-    """Yield a temporary name for a file that then takes the name, or is removed."""
+    """Yield a temporary name for a file or link that then takes the name, or is removed."""
     temporary = temporary_name()
     try:
         yield temporary
@@ -216,7 +234,6 @@ def open_owned(parent: int, name: str) -> int:
 
 
 def _mount(fd: int) -> bytes | int:
-    """Return an identifier of the mount that an open folder is on."""
     try:
         info = os.open(f"/proc/self/fdinfo/{fd}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

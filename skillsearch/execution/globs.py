@@ -11,7 +11,6 @@ import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import PurePosixPath
 from types import MappingProxyType
 
@@ -40,47 +39,51 @@ _TOO_MUCH = (
 )
 
 _Segment = str | re.Pattern[str] | None  # a plain name, an expression for names, or ``**``
-_State = tuple[int, int]  # a pattern, and how many of its parts are behind us
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """A part of a pattern, and the one after it; the end of the pattern is None."""
+
+    segment: _Segment
+    after: _Part | None
 
 
 @dataclass(frozen=True, slots=True)
 class Matcher:
-    """Patterns, and how far a path has come in each; begins at the workspace itself."""
+    """The parts of patterns that a path has come to; begins at the workspace itself."""
 
-    patterns: tuple[tuple[_Segment, ...], ...]
-    states: frozenset[_State]
+    parts: frozenset[_Part | None]
     hidden: bool
 
     @property
     def is_match(self) -> bool:
         """Whether a pattern ends here."""
-        return any(at == len(self.patterns[which]) for which, at in self.states)
+        return None in self.parts
 
     @property
     def goes_on(self) -> bool:
         """Whether something below may match."""
-        return any(at < len(self.patterns[which]) for which, at in self.states)
+        return bool(self.parts - {None})
 
     @property
     def next_names(self) -> frozenset[str] | None:
         """The names that may come next, or None if some are not plain."""
-        patterns = ((self.patterns[which], at) for which, at in self.states)
-        segments = {pattern[at] for pattern, at in patterns if at < len(pattern)}
+        segments = {part.segment for part in self.parts if part}
         plain = frozenset(segment for segment in segments if isinstance(segment, str))
         return plain if len(plain) == len(segments) else None
 
     def below(self, name: str) -> Matcher:
         """Return the matcher one name further down."""
-        reached: set[_State] = set()
-        for which, at in self.states:
-            pattern = self.patterns[which]
-            segment = pattern[at] if at < len(pattern) else ""
+        reached: set[_Part | None] = set()
+        for part in filter(None, self.parts):
+            segment = part.segment
             if segment is None:
                 is_hidden = name.startswith(".") and not self.hidden
-                reached |= set() if is_hidden else _arrive(pattern, which, at)
+                reached |= set() if is_hidden else _arrive(part)
             elif segment == name if isinstance(segment, str) else segment.match(name):
-                reached |= _arrive(pattern, which, at + 1)
-        return Matcher(self.patterns, frozenset(reached), self.hidden)
+                reached |= _arrive(part.after)
+        return Matcher(frozenset(reached), self.hidden)
 
 
 def normalize(pattern: str, variables: Mapping[str, str] = FOLDERS) -> str:
@@ -118,13 +121,8 @@ def matcher(
         chars = sum(len(part) + 1 for parts in expanded for part in parts)
         if len(expanded) > MAX_EXPANDED or chars > MAX_EXPANDED_CHARS:
             raise _refused(pattern, _TOO_MUCH)
-    compiled: list[tuple[_Segment, ...]] = []
-    for parts, pattern in expanded.items():
-        segments = [None if part == "**" else _segment(part, pattern, hidden) for part in parts]
-        pairs = pairwise(("", *segments))  # several ``**`` in a row are one
-        compiled.append(tuple(after for before, after in pairs if (before, after) != (None, None)))
-    states = (_arrive(parts, which, 0) for which, parts in enumerate(compiled))
-    return Matcher(tuple(compiled), frozenset[_State]().union(*states), hidden)
+    starts = (_arrive(_compile(parts, pattern, hidden)) for parts, pattern in expanded.items())
+    return Matcher(frozenset[_Part | None]().union(*starts), hidden)
 
 
 def substitute(path: str, variables: Mapping[str, str] = FOLDERS) -> str:
@@ -187,7 +185,6 @@ def _split(plain: str, pattern: str) -> tuple[str, ...]:
 
 
 def _expand(plain: str, pattern: str) -> list[str]:
-    """Expand the braces of a pattern; they may be nested."""
     outer: list[tuple[list[str], list[str]]] = []
     done: list[str] = []  # the finished alternatives of the innermost brace
     begun = [""]
@@ -195,12 +192,12 @@ def _expand(plain: str, pattern: str) -> list[str]:
         if token == "{":
             outer.append((done, begun))
             done, begun = [], [""]
-        elif token == "}" and outer:
+        elif token in {",", "}"} and outer:
             inner = done + begun
-            done, begun = outer.pop()
-            begun = [before + after for before in begun for after in inner]
-        elif token == "," and outer:
-            done, begun = done + begun, [""]
+            done, begun = inner, [""]
+            if token == "}":
+                done, before = outer.pop()
+                begun = [head + tail for head in before for tail in inner]
         elif token in {"}", "["}:
             raise _refused(pattern, f"has a {token!r} without its other half; write '[{token}]'")
         else:
@@ -212,8 +209,19 @@ def _expand(plain: str, pattern: str) -> list[str]:
     return begun
 
 
+def _compile(parts: Sequence[str], pattern: str, hidden: bool) -> _Part | None:
+    after: _Part | None = None
+    for part in reversed(parts):
+        segment = _segment(part, pattern, hidden)
+        if segment or not after or after.segment:  # several ``**`` in a row are one
+            after = _Part(segment, after)
+    return after
+
+
 def _segment(part: str, pattern: str, hidden: bool) -> _Segment:
     """Compile one part; `fnmatch` tries nothing twice, however many stars there are."""
+    if part == "**":
+        return None
     if not any(char in part for char in "*?["):
         return part
     if "[" in _CLASS.sub("", part):
@@ -230,10 +238,9 @@ def _segment(part: str, pattern: str, hidden: bool) -> _Segment:
     return re.compile(expression)
 
 
-def _arrive(pattern: Sequence[_Segment], which: int, at: int) -> set[_State]:
-    """Return the states of a path that arrives at a part: ``**`` may also match no folder."""
-    is_deep = at < len(pattern) and pattern[at] is None
-    return {(which, at), (which, at + 1)} if is_deep else {(which, at)}
+def _arrive(part: _Part | None) -> set[_Part | None]:
+    """Return the parts for a path that comes to one: ``**`` may also match no folder."""
+    return {part, part.after} if part and part.segment is None else {part}
 
 
 def _refused(pattern: str, reason: str) -> WorkspaceError:

@@ -7,9 +7,10 @@ a link.
 from __future__ import annotations
 
 import os
+import re
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from skillsearch.errors import WorkspaceError
 from skillsearch.execution import files
 from skillsearch.execution.artifacts import ArtifactStore, parse_ref
 from skillsearch.execution.globs import FOLDERS, substitute
-from skillsearch.execution.staging import SKILLS, folder_name, list_tree, open_files
+from skillsearch.execution.staging import SKILLS, digest_tree, folder_name, list_tree
 from skillsearch.execution.types import InputSpec, Parts, StagedInput
 from skillsearch.execution.workspace import Workspace
 from skillsearch.files.media_types import HEAD_BYTES, media_type
@@ -26,9 +27,10 @@ from skillsearch.files.paths import shown
 
 MAX_INPUTS = 100
 FOLDER_TYPE = "inode/directory"
-_READ = "read: {reason}; name an existing file or folder that is not a link."
-_PUT = "put to {target}: {reason}; give it another 'to', or remove what is in the way."
+_READ = "read: %s; name an existing file or folder that is not a link."
+_PUT = "put to {target}: %s; give it another 'to', or remove what is in the way."
 TARGETS = ("work", "out", "runs")
+_SOURCE = re.compile(r"artifact://|workspace://|host:///|skill://[^/]")
 _SOURCES = "artifact://name, host:///absolute/path, skill://name/path or workspace://path"
 
 
@@ -66,29 +68,42 @@ class InputStager:
                     f"The inputs {other.source} and {plan.source} both go to"
                     f" {shown(plan.target)}; give one of them another 'to'."
                 )
-        budget, notes = files.Budget(self.limits), list[str]()
+        budget = files.Budget(self.limits)
         with workspace.guard:
-            staged = tuple(self._stage(workspace, plan, budget, notes) for plan in plans.values())
-        return staged, files.bounded(notes)
+            staged = tuple(self._stage(workspace, plan, budget) for plan in plans.values())
+        return staged, files.bounded(budget.notes)
 
-    def _stage(
-        self, workspace: Workspace, plan: _Plan, budget: files.Budget, notes: list[str]
-    ) -> StagedInput:
-        found = _link_target(workspace, plan) if plan.spec.mode == "link" else None
+    def _stage(self, workspace: Workspace, plan: _Plan, budget: files.Budget) -> StagedInput:
+        found = plan.linked(workspace) if plan.spec.mode == "link" else None
         if plan.spec.mode == "link" and found is None:
-            notes.append(f"{plan.source} was copied: a link would leave the workspace.")
+            budget.notes.append(f"{plan.source} was copied: a link would leave the workspace.")
         if plan.scheme == "artifact":
             return self._put_artifact(workspace, plan, budget)
-        if found is not None:
-            size, kind = _put_link(workspace, plan, found)
-        else:
-            with _explained(plan, _READ):
-                base, parts = self._base(workspace, plan)
-                with using(base):
-                    fd = _open(base, parts)
-            with using(fd), _explained(plan, _PUT), using(plan.open_target(workspace)) as folder:
-                size, kind = _put_copy(plan, budget, notes, fd, folder)
-        return StagedInput(plan.target, plan.spec.source, size, kind)
+        with plan.explained(_READ):
+            base, parts = (workspace.open(), found) if found else self._base(workspace, plan)
+            with using(base):
+                fd = _open(base, parts)
+        (*above, name), before = plan.to, budget.total_bytes
+        with using(fd), plan.explained(_PUT), using(workspace.open(*above, make=True)) as folder:
+            status = os.fstat(fd)
+            is_folder = stat.S_ISDIR(status.st_mode)
+            kind = FOLDER_TYPE if is_folder else media_type(name, os.pread(fd, HEAD_BYTES, 0))
+            if found:
+                with files.replacing(folder, name) as temporary:
+                    target = "/".join((*[".."] * len(above), *found))
+                    os.symlink(target, temporary, dir_fd=folder)
+                size = 0 if is_folder else status.st_size
+                return StagedInput(plan.target, plan.spec.source, size, kind)
+            if is_folder:
+                with plan.explained(_READ):
+                    tree = list_tree(fd, budget, plan.spec.source)
+                budget.notes += tree.notes
+                with using(open_folder(folder, (name,), make=True)) as into:
+                    digest_tree(fd, tree, budget, into)
+            else:
+                mode = 0o755 if status.st_mode & 0o111 else 0o644
+                files.replace_file(folder, name, budget.taken(fd, plan.spec.source), mode)
+        return StagedInput(plan.target, plan.spec.source, budget.total_bytes - before, kind)
 
     def _put_artifact(self, workspace: Workspace, plan: _Plan, budget: files.Budget) -> StagedInput:
         if self.artifacts is None:
@@ -100,9 +115,9 @@ class InputStager:
         known = before if before and before.name == plan.place else None
         pinned = known.version if known and plan.spec.pin else None
         artifact = self.artifacts.load(plan.place, pinned if plan.version is None else plan.version)
-        with _explained(plan, _PUT), using(plan.open_target(workspace)) as folder:
-            chunks = budget.taken(artifact.data, plan.spec.source)
-            files.replace_file(folder, plan.to[-1], chunks, 0o644)
+        *above, name = plan.to
+        with plan.explained(_PUT), using(workspace.open(*above, make=True)) as folder:
+            files.replace_file(folder, name, budget.taken(artifact.data, plan.spec.source), 0o644)
         if known is None:
             workspace.inputs[plan.to] = artifact.ref
         return StagedInput(
@@ -131,58 +146,56 @@ class _Plan:
     """A parsed input: name of an artifact or skill, or path, and the path to put it to."""
 
     spec: InputSpec
+    source: str  # as messages show it
     scheme: str
     place: str
     parts: Parts
     version: int | None
     to: Parts
+    target: str
 
-    @property
-    def source(self) -> str:
-        return shown(self.spec.source)
+    def linked(self, workspace: Workspace) -> Parts | None:
+        """Return the path below the workspace that it can link to, if there is one."""
+        staged = (SKILLS, folder_name(self.place))
+        if self.scheme == "skill" and workspace.has_folder(*staged):
+            return (*staged, *self.parts)
+        return self.parts if self.scheme == "workspace" else None
 
-    @property
-    def target(self) -> str:
-        return "/".join(self.to)
-
-    def open_target(self, workspace: Workspace) -> int:
-        return workspace.open(*self.to[:-1], make=True)
+    def explained(self, problem: str) -> AbstractContextManager[None]:
+        """Turn an `OSError` into the error that says why it cannot be used."""
+        why = problem.format(target=shown(self.target))
+        return files.explained(f"The input {self.source} cannot be {why}", files.reason)
 
 
 def _plan(spec: InputSpec, variables: Mapping[str, str]) -> _Plan:
     if spec.mode not in {"copy", "link"}:
         raise WorkspaceError(f"The mode of an input is {shown(spec.mode)}; use 'copy' or 'link'.")
-    scheme, place, parts, version = _parse_source(spec.source)
+    source = shown(spec.source)
+    if not _SOURCE.match(spec.source):
+        raise WorkspaceError(f"The input {source} has an unknown source; write {_SOURCES}.")
+    scheme, _, path = spec.source.partition("://")
+    place, version = "", None
+    if scheme == "artifact":
+        (place, version), path = parse_ref(spec.source), ""
+    elif scheme == "skill":
+        place, _, path = path.partition("/")
+        path = path if path.strip("/") else ""
+    elif scheme == "host":
+        path = path.removeprefix("/")
+    is_whole = not path and place  # an artifact or a skill
+    parts = () if is_whole else files.relative_parts(path, "The path of an input")
     own = place.rpartition("/")[2] if scheme == "artifact" else folder_name(place)
-    name = parts[-1] if parts else own
-    to = _parse_target(substitute(spec.to, variables), name)
+    to = _parse_target(substitute(spec.to, variables), [own, *parts][-1])
+    target = "/".join(to)
     if scheme == "workspace" and parts == to[: len(parts)]:
         raise WorkspaceError(
-            f"The input {shown(spec.source)} would be put into itself, at {shown('/'.join(to))};"
-            " give it another 'to'."
+            f"The input {source} would be put into itself, at {shown(target)}; give it another"
+            " 'to'."
         )
-    return _Plan(spec, scheme, place, parts, version, to)
-
-
-def _parse_source(source: str) -> tuple[str, str, Parts, int | None]:
-    """Return scheme, name, path and version of a source."""
-    scheme, _, rest = source.partition("://")
-    if scheme == "artifact":
-        name, version = parse_ref(source)
-        return scheme, name, (), version
-    if scheme == "workspace":
-        return scheme, "", files.relative_parts(rest, "The path of an input"), None
-    if scheme == "host" and rest.startswith("/"):
-        return scheme, "", files.relative_parts(rest[1:], "The path of an input"), None
-    name, _, below = rest.partition("/")
-    if scheme == "skill" and name:
-        parts = files.relative_parts(below, "The path of an input") if below.strip("/") else ()
-        return scheme, name, parts, None
-    raise WorkspaceError(f"The input {shown(source)} has an unknown source; write {_SOURCES}.")
+    return _Plan(spec, source, scheme, place, parts, version, to, target)
 
 
 def _parse_target(to: str, name: str) -> Parts:
-    """Return the target of an input; `name` is its own name."""
     to = to or "inputs/"
     parts = files.relative_parts(to, "The target of an input")
     parts = (*parts, name) if to.endswith("/") else parts
@@ -198,68 +211,8 @@ def _parse_target(to: str, name: str) -> Parts:
 
 
 def _open(base: int, parts: Parts) -> int:
-    if not parts:
-        return os.dup(base)
-    fd = open_file(base, parts)
+    fd = open_file(base, parts) if parts else os.dup(base)
     if stat.S_ISDIR(os.fstat(fd).st_mode):
         return fd
     os.close(fd)
     return files.open_plain(base, parts, os.fstat(base).st_uid)
-
-
-def _put_copy(
-    plan: _Plan, budget: files.Budget, notes: list[str], fd: int, folder: int
-) -> tuple[int, str]:
-    name, source = plan.to[-1], plan.spec.source
-    if not stat.S_ISDIR(os.fstat(fd).st_mode):
-        size = _copy(budget, fd, folder, name, source)
-        return size, media_type(name, os.pread(fd, HEAD_BYTES, 0))
-    with _explained(plan, _READ):
-        tree = list_tree(fd, budget, (source,))
-    notes += tree.notes
-    size = 0
-    with using(open_folder(folder, (name,), make=True)) as into:
-        for parts in tree.folders:
-            os.close(open_folder(into, parts, make=True))
-        for parts, file in open_files(fd, tree, notes, (source,)):
-            with using(open_folder(into, parts[:-1])) as inner:
-                size += _copy(budget, file, inner, parts[-1], "/".join((source, *parts)))
-    return size, FOLDER_TYPE
-
-
-def _copy(budget: files.Budget, fd: int, folder: int, name: str, path: str) -> int:
-    mode = 0o755 if os.fstat(fd).st_mode & stat.S_IXUSR else 0o644
-    return files.replace_file(folder, name, budget.taken(fd, path), mode)
-
-
-def _link_target(workspace: Workspace, plan: _Plan) -> Parts | None:
-    """Return the path below the workspace that an input can link to, if there is one."""
-    staged = (SKILLS, folder_name(plan.place))
-    if plan.scheme == "skill" and workspace.has_folder(*staged):
-        return (*staged, *plan.parts)
-    return plan.parts if plan.scheme == "workspace" else None
-
-
-def _put_link(workspace: Workspace, plan: _Plan, found: Parts) -> tuple[int, str]:
-    with (
-        _explained(plan, _READ),
-        using(workspace.open()) as top,
-        using(_open(top, found)) as fd,
-    ):
-        status = os.fstat(fd)
-        is_folder = stat.S_ISDIR(status.st_mode)
-        head = b"" if is_folder else os.read(fd, HEAD_BYTES)
-    from_target = "/".join((*[".."] * (len(plan.to) - 1), *found))
-    with _explained(plan, _PUT), using(plan.open_target(workspace)) as folder:
-        files.replace_link(folder, plan.to[-1], from_target)
-    return (0, FOLDER_TYPE) if is_folder else (status.st_size, media_type(plan.to[-1], head))
-
-
-@contextmanager
-def _explained(plan: _Plan, problem: str) -> Iterator[None]:
-    """Turn an `OSError` into the error that says which input cannot be used, and why."""
-    try:
-        yield
-    except OSError as error:
-        why = problem.format(target=shown(plan.target), reason=files.reason(error))
-        raise WorkspaceError(f"The input {plan.source} cannot be {why}") from error

@@ -10,16 +10,16 @@ import os
 import stat
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import NamedTuple
 
 from skillsearch.errors import SkillSearchError, WorkspaceError
 from skillsearch.execution import types
 from skillsearch.execution.artifacts import ArtifactStore
 from skillsearch.execution.capture import visible_text, whole_characters
-from skillsearch.execution.files import TEMPORARY, bounded, chunks_of, open_plain, reason
+from skillsearch.execution.files import TEMPORARY, bounded, chunks_of, explained, open_plain, reason
 from skillsearch.execution.globs import FOLDERS, Matcher, matcher
-from skillsearch.execution.preparation import PreparedRun
 from skillsearch.execution.tracing import span
 from skillsearch.execution.workspace import METADATA, Workspace
 from skillsearch.files.media_types import HEAD_BYTES, is_text, media_type
@@ -51,30 +51,27 @@ class CollectedFile:
 _Files = Sequence[CollectedFile]
 
 
-@dataclass(frozen=True, slots=True)
-class Collected:
+class Collected(NamedTuple):
     """The files of a collection by name, bounded warnings, and whether a limit cut it short."""
 
-    files: _Files = ()
-    warnings: tuple[str, ...] = ()
-    limits_hit: bool = False
+    files: _Files
+    warnings: tuple[str, ...]
+    limits_hit: bool
 
 
+@dataclass(slots=True)
 class Gathering:
-    """The outputs of a run gathered so far; `texts` may be the primary output.
+    """The outputs of a run so far; a problem is but a warning, as the result is worth having."""
 
-    Problems become warnings, not errors: the command ran, and its result is worth having.
-    """
-
-    def __init__(self, run: PreparedRun, store: ArtifactStore | None) -> None:
-        """Begin with nothing; without a store, no file is kept."""
-        self.files: dict[str, types.OutputFile] = {}
-        self.texts: list[types.OutputFile] = []
-        self.artifacts: list[types.ArtifactRef] = []
-        self.warnings: list[str] = []
-        self._run = run
-        self._exec_id = run.workspace.path.name
-        self._store = store
+    workspace: Workspace
+    variables: Mapping[str, str]  # with which patterns may begin; they name folders
+    since_ns: int  # when the run began by the clock of the workspace's disk
+    store: ArtifactStore | None
+    inputs: tuple[types.StagedInput, ...]
+    warnings: list[str]
+    files: dict[str, types.OutputFile] = field(default_factory=dict)
+    texts: list[types.OutputFile] = field(default_factory=list)  # one is the primary output
+    artifacts: list[types.ArtifactRef] = field(default_factory=list)
 
     def gather(self, request: types.RunRequest, *, failed: bool) -> None:
         """Collect the outputs of the run, and keep those that are to be kept."""
@@ -91,7 +88,7 @@ class Gathering:
                 "limits_hit": limits_hit,
             }
             try:
-                self._run.workspace.record("outputs", record)
+                self.workspace.record("outputs", record)
             except SkillSearchError as error:
                 self.warnings.append(f"The outputs are not recorded in metadata.json: {error}")
         if request.save_as_artifacts and not request.output_files:
@@ -102,10 +99,10 @@ class Gathering:
             self.warnings.append("omit_inline_content has no effect: nothing is to be saved.")
 
     def _collect(self, spec: types.OutputSpec, failed: bool) -> tuple[_Files, bool]:
-        run, patterns = self._run, ", ".join(spec.globs)
+        exec_id, patterns = self.workspace.path.name, ", ".join(spec.globs)
         try:
-            with span("workspace.collect", exec_id=self._exec_id, patterns=patterns) as tell:
-                collected = collect(run.workspace, spec, run.variables, run.since_ns)
+            with span("workspace.collect", exec_id=exec_id, patterns=patterns) as tell:
+                collected = collect(self.workspace, spec, self.variables, self.since_ns)
                 tell(count=len(collected.files))
         except SkillSearchError as error:
             self.warnings.append(f"Outputs were not collected: {error}")
@@ -116,7 +113,7 @@ class Gathering:
 
     def _save(self, files: _Files, spec: types.OutputSpec) -> dict[str, types.ArtifactRef]:
         """Keep files as artifacts; return those that are kept, by the name of the file."""
-        if self._store is None:
+        if self.store is None:
             self.warnings.append("There is no artifact store; the outputs are not kept.")
             return {}
         saved, notes = {}, []
@@ -126,14 +123,14 @@ class Gathering:
                 continue
             try:
                 name = spec.name_template + file.name
-                saved[file.name] = self._store.save(name, file.data, file.media_type)
+                saved[file.name] = self.store.save(name, file.data, file.media_type)
             except (SkillSearchError, OSError) as error:
                 notes.append(f"{shown(file.name)} is not kept: {error}")
         self.warnings += bounded(notes)
         return saved
 
     def _describe(self, files: _Files, spec: types.OutputSpec, omitted: Collection[str]) -> None:
-        with span("workspace.inline", exec_id=self._exec_id, count=len(files)):
+        with span("workspace.inline", exec_id=self.workspace.path.name, count=len(files)):
             for file in files:
                 inline = spec.inline and file.name not in omitted
                 is_candidate = spec is _AUTOMATIC and file.size <= types.MAX_PRIMARY_BYTES
@@ -185,92 +182,81 @@ def collect(
     max_entries: int = MAX_ENTRIES,
     max_seconds: float = MAX_SECONDS,
 ) -> Collected:
-    """Read the matching files of a workspace: each once, and none of its machinery.
-
-    Raises a `WorkspaceError` if a pattern or limit cannot be used, or the workspace is gone.
-    """
+    """Read the matching files of a workspace, each once, or raise a `WorkspaceError`."""
     patterns = matcher(spec.globs, variables, hidden=spec.hidden)
     for name, ceiling in types.CEILINGS.items():
         value: int = getattr(spec, name)
         if not 1 <= value <= ceiling:
             raise WorkspaceError(f"{name} is {value}; give a number from 1 to {ceiling}.")
     collection = _Collection(spec, since_ns, max_entries, max_seconds)
-    try:
-        with using(workspace.open()) as top:
-            collection.add_folder(top, (), patterns)
-            collection.read(top)
-    except OSError as error:
-        raise WorkspaceError(
-            f"The workspace {shown(workspace.path)} cannot be read: {error.strerror}."
-        ) from error
+    failed = explained(f"The workspace {shown(workspace.path)} cannot be read: %s.")
+    with failed, using(workspace.open()) as top:
+        collection.add_folder(top, (), patterns)
+        collection.read(top)
     warnings = bounded([*collection.limits, *collection.warnings])
     return Collected(tuple(collection.files), warnings, collection.limits_hit)
 
 
+@dataclass(slots=True)
 class _Collection:
-    def __init__(
-        self, spec: types.OutputSpec, since_ns: int, max_entries: int, max_seconds: float
-    ) -> None:
-        self.files: list[CollectedFile] = []
-        self.limits: list[str] = []
-        self.warnings: list[str] = []
-        self.limits_hit = self._is_stopped = False
-        self._spec, self._since_ns = spec, since_ns
-        self._found: list[types.Parts] = []
-        self._max_entries = self._entries_left = max_entries
-        self._max_seconds, self._deadline = max_seconds, time.monotonic() + max_seconds
-        self._read: dict[tuple[int, int], str] = {}
+    spec: types.OutputSpec
+    since_ns: int
+    max_entries: int
+    max_seconds: float
+    started: float = field(default_factory=time.monotonic)
+    entries: int = 0
+    found: list[types.Parts] = field(default_factory=list)
+    inodes: dict[tuple[int, int], str] = field(default_factory=dict)
+    files: list[CollectedFile] = field(default_factory=list)
+    limits: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    limits_hit: bool = False
+    is_stopped: bool = False
 
     def add_folder(self, fd: int, above: types.Parts, patterns: Matcher) -> None:
         """Find the matching files below an open folder."""
-        for name in sorted(self._names(fd, patterns)):
-            if time.monotonic() > self._deadline:
-                if not self._is_stopped:
-                    self._stop(f"The search for files took longer than {self._max_seconds:g} s")
+        names: Collection[str] | None = patterns.next_names
+        if names is None:  # names that are given are found among any number
+            with os.scandir(fd) as entries:
+                names = [entry.name for entry in islice(entries, self.max_entries - self.entries)]
+                self.entries += len(names)
+                if self.entries == self.max_entries and next(entries, None):
+                    self._stop(f"Only {self.max_entries:,} files and folders were looked at")
+        for name in sorted(names):
+            if time.monotonic() - self.started > self.max_seconds:
+                self._stop(f"The search for files took longer than {self.max_seconds:g} s")
                 return
             inner = patterns.below(name)
             if inner.is_match or inner.goes_on:
                 self._add(fd, (*above, name), inner)
 
-    def _names(self, fd: int, patterns: Matcher) -> Collection[str]:
-        """Return the names in an open folder; of too many the first."""
-        if patterns.next_names is not None:
-            return patterns.next_names  # found even among more than can be looked at
-        with os.scandir(fd) as entries:
-            names = [entry.name for entry in islice(entries, self._entries_left)]
-            self._entries_left -= len(names)
-            if self._entries_left == 0 and next(entries, None):
-                self._stop(f"Only {self._max_entries:,} files and folders were looked at")
-        return names
-
     def _add(self, folder: int, parts: types.Parts, patterns: Matcher) -> None:
-        """Take note of a file, or of what is in a folder."""
         try:
             mode = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False).st_mode
         except OSError:
             return
         is_folder = stat.S_ISDIR(mode)
-        wanted = patterns.goes_on and not self._is_stopped if is_folder else patterns.is_match
+        wanted = patterns.goes_on and not self.is_stopped if is_folder else patterns.is_match
         if _is_ours(parts, mode) or not (wanted or stat.S_ISLNK(mode)):
             return
-        if why := _unusable(parts, mode):
-            self.limits_hit |= is_folder and len(parts) >= MAX_DEPTH
-            self._leave_out(parts, why)
-        elif is_folder:
-            try:
+        try:
+            if why := _unusable(parts, mode):
+                self.limits_hit |= is_folder and len(parts) >= MAX_DEPTH
+                self._leave_out(parts, why)
+            elif is_folder:
                 with using(open_folder(folder, parts[-1:])) as inner:
                     self.add_folder(inner, parts, patterns)
-            except OSError as error:
-                self._leave_out(parts, reason(error))
-        else:
-            self._found.append(parts)
+            else:
+                self.found.append(parts)
+        except OSError as error:
+            self._leave_out(parts, reason(error))
 
     def read(self, top: int) -> None:
         """Read the files that were found, by name, until a limit is reached."""
         owner = os.fstat(top).st_uid
-        left = self._spec.max_total_bytes
-        waiting = sorted(self._found, key="/".join, reverse=True)
-        while waiting and left > 0 and len(self.files) < self._spec.max_files:
+        left = self.spec.max_total_bytes
+        waiting = sorted(self.found, key="/".join, reverse=True)
+        while waiting and left > 0 and len(self.files) < self.spec.max_files:
             parts = waiting.pop()
             try:
                 with using(open_plain(top, parts, owner)) as fd:
@@ -281,24 +267,23 @@ class _Collection:
             self.limits_hit = True
             limit = "max_files" if left > 0 else "max_total_bytes"
             self.limits.append(
-                f"{limit} is {getattr(self._spec, limit):,}; matching files that were not"
+                f"{limit} is {getattr(self.spec, limit):,}; matching files that were not"
                 f" collected: {len(waiting):,}."
             )
 
     def _read_file(self, fd: int, name: str, left: int) -> int:
         """Read an open file, and return how many bytes of it were kept."""
         before = os.fstat(fd)
-        is_new = before.st_ctime_ns >= self._since_ns  # unlike mtime, no program can set it
-        if self._spec.only_new and not is_new:
+        is_new = before.st_ctime_ns >= self.since_ns  # unlike mtime, no program can set it
+        if self.spec.only_new and not is_new:
             return 0
-        key = before.st_dev, before.st_ino
-        if key in self._read:
+        first = self.inodes.setdefault((before.st_dev, before.st_ino), name)
+        if first != name:
             self.warnings.append(
-                f"{shown(name)} is the same file as {shown(self._read[key])}, collected once."
+                f"{shown(name)} is the same file as {shown(first)}, collected once."
             )
             return 0
-        self._read[key] = name
-        limit = min(self._spec.max_file_bytes, left)
+        limit = min(self.spec.max_file_bytes, left)
         data = b"".join(chunks_of(fd, limit + 1))
         after = os.fstat(fd)
         size = len(data) if len(data) <= limit else max(after.st_size, len(data))
@@ -312,8 +297,9 @@ class _Collection:
         return min(size, limit)
 
     def _stop(self, what: str) -> None:
-        self._is_stopped = self.limits_hit = True
-        self.limits.append(f"{what}; name fewer folders in the patterns, or leave fewer files.")
+        if not self.is_stopped:
+            self.limits.append(f"{what}; name fewer folders in the patterns, or leave fewer files.")
+        self.is_stopped = self.limits_hit = True
 
     def _leave_out(self, parts: types.Parts, why: str) -> None:
         self.warnings.append(f"{shown('/'.join(parts))} was not collected: {why}.")

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from skillsearch.errors import ExecutionError, ExecutorError, WorkspaceError
 from skillsearch.execution import types
 from skillsearch.execution.artifacts import ArtifactStore
 from skillsearch.execution.capture import stream_text
-from skillsearch.execution.commands import CommandPolicy
-from skillsearch.execution.globs import FOLDERS, matcher
+from skillsearch.execution.commands import EDITORS, CommandPolicy, clean_environment, write_editor
+from skillsearch.execution.globs import FOLDERS, matcher, working_folder
 from skillsearch.execution.inputs import InputStager
 from skillsearch.execution.outputs import Gathering, output_specs, primary_output
-from skillsearch.execution.preparation import PreparedRun, prepare_run
+from skillsearch.execution.staging import stage_skill
 from skillsearch.execution.tracing import command_name, span
-from skillsearch.execution.workspace import Workspaces
+from skillsearch.execution.workspace import Workspace, Workspaces
+from skillsearch.files.paths import shown
 from skillsearch.text.safe_text import one_line
+from skillsearch.types import JsonValue
 
 
-class SkillRunner:
-    """Runs commands of skills. Calls may come from several threads.
-
-    Runs of one session share a workspace and wait for each other; different sessions run in
-    parallel.
-    """
+class SkillRunner(AbstractContextManager["SkillRunner"]):
+    """Runs commands of skills, for several threads; each session in its own workspace, in turn."""
 
     def __init__(
         self,
@@ -40,11 +39,8 @@ class SkillRunner:
     ) -> None:
         """Choose who runs commands, and what these may use.
 
-        Args:
-            workspaces: The workspaces, closed with the runner; None for the default folder.
-            host_folders: Folders of this machine that inputs may come from.
-            skill_folder: Returns the folder of a skill that an input names, or raises a
-                `SkillSearchError`; None to know only the skills that this runner has run.
+        The workspaces are closed with the runner. Inputs may come from the `host_folders` of this
+        machine, and from skills that were run here or that `skill_folder` finds.
         """
         self._executor = executor
         self._workspaces = workspaces or Workspaces()
@@ -67,14 +63,15 @@ class SkillRunner:
             raise ExecutionError(f"The timeout is {seconds}; give more than 0 seconds.")
         most = types.MAX_TIMEOUT
         notes = (f"The timeout is capped at {most:,.0f} seconds.",) if seconds > most else ()
+        request = replace(request, timeout=min(seconds, most))
         for spec in output_specs(request):  # refuses patterns before anything is run
             matcher(spec.globs, {**FOLDERS, "RUN_DIR": "runs"})
         self._folders[request.skill] = request.folder
         with self._workspaces.held(session):
             try:
-                prepared = self._prepare(request, session, min(seconds, most))
-                finished = self._execute(request, prepared)
-                outputs = Gathering(prepared, self._artifacts)
+                program, outputs = self._prepare(request, session)
+                finished = self._execute(request, program)
+                outputs.warnings += run_warnings(finished)
                 outputs.gather(request, failed=finished.timed_out or finished.exit_code != 0)
             finally:
                 if self._is_closed:  # perhaps while this run made its workspace
@@ -89,8 +86,8 @@ class SkillRunner:
             output_files=tuple(file for _, file in sorted(outputs.files.items())),
             primary_output=primary_output(outputs.texts),
             artifact_files=tuple(outputs.artifacts),
-            staged_inputs=prepared.inputs,
-            warnings=(*notes, *prepared.warnings, *run_warnings(finished), *outputs.warnings),
+            staged_inputs=outputs.inputs,
+            warnings=(*notes, *outputs.warnings),
         )
 
     def close(self) -> None:
@@ -98,9 +95,6 @@ class SkillRunner:
         self._is_closed = True
         with span("workspace.cleanup"):
             self._workspaces.close()
-
-    def __enter__(self) -> SkillRunner:
-        return self
 
     def __exit__(self, *_exception: object) -> None:
         self.close()
@@ -113,32 +107,77 @@ class SkillRunner:
             " skill that is run."
         )
 
-    def _prepare(self, request: types.RunRequest, session: str, timeout: float) -> PreparedRun:
-        """Prepare a workspace with all that a run needs; a new one if the old one vanishes."""
+    def _prepare(self, request: types.RunRequest, session: str) -> tuple[types.Program, Gathering]:
+        """Prepare a run in a workspace; in a new one if the old one vanishes."""
         if self._is_closed:
             raise ExecutionError("The runner is closed; make another SkillRunner.")
         with span("workspace.create") as tell:
             workspace = self._workspaces.of(session)
             tell(exec_id=workspace.path.name, path=str(workspace.path))
-        how = (self._policy, replace(self._limits, timeout=timeout), self._stager)
         try:
-            return prepare_run(workspace, request, *how)
+            return self._prepare_in(workspace, request)
         except ExecutionError:
             if workspace.exists() or self._is_closed:
                 raise
-            return prepare_run(self._workspaces.of(session), request, *how)
+            return self._prepare_in(self._workspaces.of(session), request)
 
-    def _execute(self, request: types.RunRequest, prepared: PreparedRun) -> types.Finished:
-        exec_id, cmd = prepared.workspace.path.name, command_name(request.command)
-        with span("workspace.run", exec_id=exec_id, cmd=cmd, cwd=str(prepared.cwd)) as tell:
+    def _prepare_in(
+        self, workspace: Workspace, request: types.RunRequest
+    ) -> tuple[types.Program, Gathering]:
+        if request.editor_text is not None and (named := [e for e in EDITORS if e in request.env]):
+            raise ExecutionError(
+                f"editor_text sets {' and '.join(EDITORS)}, but env sets {' and '.join(named)};"
+                " leave out one or the other."
+            )
+        exec_id = workspace.path.name
+        run_dir = workspace.new_run_dir()
+        since_ns = run_dir.lstat().st_ctime_ns
+        variables = {**FOLDERS, "RUN_DIR": f"runs/{run_dir.name}"}
+        with span("workspace.stage.dir", exec_id=exec_id, path=str(request.folder)):
+            skill = stage_skill(workspace, request.skill, request.folder)
+        with span("workspace.stage.files", exec_id=exec_id, count=len(request.inputs)):
+            inputs, notes = self._stager.stage(workspace, request.inputs, variables)
+        if inputs:
+            workspace.record("inputs", *map(_record, request.inputs, inputs))
+        env = clean_environment(workspace, run_dir, request.skill, request.env)
+        if request.editor_text is not None:
+            env |= write_editor(workspace, request.editor_text, env["PATH"])
+        own = PurePosixPath(skill.rel_path)
+        cwd = working_folder(request.cwd, skill.rel_path, variables)
+        store, warnings = self._artifacts, [*skill.notes, *notes]
+        if cwd is None or not workspace.has_folder(*cwd.parts):
+            cwd = own
+            elsewhere = f"cwd {shown(request.cwd)} is not a folder of the workspace"
+            warnings.append(f"{elsewhere}; the command ran in {own}.")
+        program = types.Program(
+            argv=self._policy.argv(request.command, skill=skill.path if cwd == own else None),
+            cwd=workspace.path / cwd,
+            workspace=workspace.path,
+            env=env,
+            stdin=request.stdin.encode("utf-8", "replace"),
+            limits=replace(self._limits, timeout=request.timeout or self._limits.timeout),
+        )
+        return program, Gathering(workspace, variables, since_ns, store, inputs, warnings)
+
+    def _execute(self, request: types.RunRequest, program: types.Program) -> types.Finished:
+        exec_id, cmd = program.workspace.name, command_name(request.command)
+        cwd = str(program.cwd.relative_to(program.workspace))
+        with span("workspace.run", exec_id=exec_id, cmd=cmd, cwd=cwd) as tell:
             try:
-                finished = self._executor.run(prepared.program)
+                finished = self._executor.run(program)
             except OSError as exc:
                 raise ExecutorError(
                     f"The executor {self._executor.name!r} cannot be used: {exc.strerror}."
                 ) from exc
             tell(exit_code=finished.exit_code, timed_out=finished.timed_out)
             return finished
+
+
+def _record(spec: types.InputSpec, staged: types.StagedInput) -> dict[str, JsonValue]:
+    found = staged.artifact
+    resolved = {"resolved": found.ref if found else spec.source}
+    version = {"version": found.version if found else None}
+    return {"from": spec.source, "to": staged.name, "mode": spec.mode, **resolved, **version}
 
 
 def run_warnings(finished: types.Finished) -> list[str]:

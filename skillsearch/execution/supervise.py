@@ -36,11 +36,8 @@ class Orders:
     """The command, its folder, and `Limits` by their names: all of them 0 for a client."""
 
     def __init__(self, control: int, words: list[str]) -> None:
-        """Read folder, arguments and ``NAME=value`` variables, separated by NUL, from a socket.
-
-        The words are numbers: bytes on the socket, arguments among them, and the limits.
-        """
-        size, count = int(words[0]), int(words[1])
+        """Read folder, arguments and ``NAME=value`` variables, separated by NUL, from a socket."""
+        size, count = int(words[0]), int(words[1])  # bytes, and arguments among the fields
         data = b""
         while len(data) < size:
             data += os.read(control, size - len(data)) or sys.exit(1)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, cast
+from typing import Any, Literal, Protocol
 
-from skillsearch.types import JsonValue
+from skillsearch.types import JsonValue, Record
 
 InputMode = Literal["copy", "link"]
 Isolation = Literal["none", "namespaces", "container"]
@@ -30,10 +30,9 @@ Parts = tuple[str, ...]  # the names on a path
 class InputSpec:
     """A file or folder to put into the workspace before the run.
 
-    Attributes:
-        source: A URI of ``artifact``, ``host``, ``workspace`` or ``skill``; ``from`` in JSON.
-        to: Target below the workspace; empty for ``work/inputs/`` and the source's last part.
-        pin: Whether an artifact without a version keeps the version that was first staged.
+    The source is a URI of ``artifact``, ``host``, ``workspace`` or ``skill`` (``from`` in JSON); an
+    empty target means ``work/inputs/`` and its last part. An artifact without a version and with
+    `pin` keeps the version that was first staged.
     """
 
     source: str
@@ -46,10 +45,8 @@ class InputSpec:
 class OutputSpec:
     """Which files to collect after the run, and what to do with them.
 
-    Attributes:
-        save: Whether to keep the files as artifacts, whose names begin with ``name_template``.
-        hidden: Whether wildcards match names that begin with a dot.
-        only_new: Whether to skip files that this run did not change.
+    With `save` they are kept as artifacts, whose names begin with the template. With `hidden`
+    wildcards match names that begin with a dot, and `only_new` skips what this run did not change.
     """
 
     globs: tuple[str, ...] = ()
@@ -67,11 +64,9 @@ class OutputSpec:
 class RunRequest:
     """A command of a skill, and everything that belongs to its run.
 
-    Attributes:
-        command: Shell text for ``bash -lc``, or a program with its arguments, run without a shell.
-        editor_text: Text that an editor opened by the command writes; None for no editor.
-        output_files: Patterns to collect in the older way, with the options below it.
-        omit_inline_content: Whether to return only the names of saved files.
+    The command is text for ``bash -lc``, or a program with arguments, run without a shell. If it
+    opens an editor, that writes the given text. From `output_files` on, the options are those of
+    the older way to collect.
     """
 
     skill: str
@@ -90,30 +85,10 @@ class RunRequest:
     artifact_prefix: str = ""
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value.to_dict() if isinstance(value, Record) else value
-
-
-class Record:
-    """A dataclass with a JSON form."""
-
-    __slots__ = ()
-    OPTIONAL: ClassVar[tuple[str, ...]] = ()
-
-    def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form; optional fields that are None or empty are left out."""
-        values = {item.name: getattr(self, item.name) for item in fields(cast("Any", self))}
-        left_out = {name for name in self.OPTIONAL if values[name] in (None, ())}
-        return {name: _plain(value) for name, value in values.items() if name not in left_out}
-
-
 @dataclass(frozen=True, slots=True)
 class OutputFile(Record):
     """A collected file; its content is None if it is binary or was not asked for."""
 
-    OPTIONAL = ("content",)
     name: str
     mime_type: str
     size_bytes: int
@@ -121,8 +96,9 @@ class OutputFile(Record):
     truncated: bool = False
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form."""
-        return Record.to_dict(self) | {"ref": f"workspace://{self.name}"}
+        """Return the JSON form, without content if there is none."""
+        record = Record.to_dict(self) | {"ref": f"workspace://{self.name}"}
+        return {name: value for name, value in record.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,50 +132,38 @@ class StagedInput(Record):
 
 @dataclass(slots=True)
 class Tree:
-    """The contents of a folder; an equal ``state`` says that nothing changed, unless it is racy.
+    """The contents of a folder; an equal ``state`` says that nothing changed, unless it is racy."""
 
-    Attributes:
-        seen_ns: When they were listed; the latest of them changed at ``newest_ns``.
-        files: Plain files in the order of their paths' bytes, and whether each is executable.
-        folders: Folders, parents first.
-        notes: What is left out, one sentence each.
-    """
-
-    seen_ns: int
+    root: str  # begins their paths in messages, unless it is empty
+    seen_ns: int  # when they were listed; the latest of them changed at ``newest_ns``
     newest_ns: int = 0
-    files: dict[Parts, bool] = field(default_factory=dict)
-    folders: list[Parts] = field(default_factory=list)
+    files: dict[Parts, bool] = field(default_factory=dict)  # sorted by bytes; is it executable?
+    folders: list[Parts] = field(default_factory=list)  # parents first
     state: dict[Parts, tuple[int | str, ...]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what is left out, one sentence each
+
+    def path(self, parts: Parts) -> str:
+        """Return the path of an entry for messages."""
+        return "/".join((self.root, *parts) if self.root else parts)
 
 
 @dataclass(frozen=True, slots=True)
 class StagedSkill:
-    """A skill in a workspace, as this process left it; new if it was copied just now.
-
-    Attributes:
-        rel_path: Its folder from the workspace, such as ``skills/tea-timer``.
-        source: The skill's own folder when it was last compared, and so for the copy.
-        notes: What is missing from the copy, one sentence each.
-    """
+    """A skill in a workspace, as this process left it; new if it was copied just now."""
 
     path: Path
-    rel_path: str
+    rel_path: str  # such as ``skills/tea-timer``
     digest: str
-    source: Tree
+    source: Tree  # the skill's own folder when it was last compared, and so for the copy
     copy: Tree
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # what is missing from the copy, one sentence each
     is_new: bool
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult(Record):
-    """How a run ended (see `Finished`), and what came out of it.
+    """How a run ended (see `Finished`), and what came out of it."""
 
-    The primary output is the first of the collected files with a short text of this run.
-    """
-
-    OPTIONAL = ("primary_output", "artifact_files", "staged_inputs", "warnings")
     stdout: str
     stderr: str
     exit_code: int
@@ -207,25 +171,36 @@ class RunResult(Record):
     duration_ms: int
     executor: str
     output_files: tuple[OutputFile, ...] = ()
-    primary_output: OutputFile | None = None
+    primary_output: OutputFile | None = None  # the first file with a short text of this run
     artifact_files: tuple[ArtifactRef, ...] = ()
     staged_inputs: tuple[StagedInput, ...] = ()
     warnings: tuple[str, ...] = ()
 
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the JSON form, without what is None or empty but for the list of files."""
+        return {
+            name: _plain(value)
+            for name, value in Record.to_dict(self).items()
+            if name == "output_files" or value not in (None, ())
+        }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value.to_dict() if isinstance(value, Record) else value
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Resources that one run may use: sizes in bytes, times in seconds.
-
-    Memory (address space) and open files are per process, output is for stdout and stderr each.
-    """
+    """Resources that one run may use: sizes in bytes, times in seconds."""
 
     timeout: float = DEFAULT_TIMEOUT
-    memory_bytes: int = 4 << 30
+    memory_bytes: int = 4 << 30  # address space of each process
     file_bytes: int = 1 << 30
     processes: int = 256
-    open_files: int = 1024
-    output_bytes: int = 16 << 10
+    open_files: int = 1024  # of each process
+    output_bytes: int = 16 << 10  # on stdout, and as much on stderr
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,42 +220,28 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """How a program ended.
-
-    Attributes:
-        stdout_dropped: Bytes dropped from the middle of ``stdout``.
-        exit_code: As in a shell; -1 if it could not be started, and ``stderr`` says why.
-        problems: Why it was ended, and the like: one line each.
-    """
+    """How a program ended."""
 
     stdout: bytes
     stderr: bytes
-    stdout_dropped: int
+    stdout_dropped: int  # from the middle
     stderr_dropped: int
-    exit_code: int
+    exit_code: int  # as in a shell; -1 if it could not be started, and ``stderr`` says why
     timed_out: bool
     duration_ms: int
-    problems: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()  # why it was ended, and the like: one line each
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities(Record):
-    """The reach of a program that an executor runs.
-
-    Attributes:
-        network: Whether it reaches any network, this machine's loopback included.
-        reads_outside: Whether it can read the user's files outside the workspace.
-        sees_processes: Whether it sees other processes, and may signal them.
-        not_isolated: Remaining exposures that a user must know, one sentence each.
-        limits: Names of the enforced `Limits`.
-    """
+    """The reach of a program that an executor runs, and the names of the enforced `Limits`."""
 
     isolation: Isolation
-    network: bool = False
-    reads_outside: bool = False
+    network: bool = False  # any network, this machine's loopback included
+    reads_outside: bool = False  # the user's files outside the workspace
     writes_outside: bool = False
-    sees_processes: bool = False
-    not_isolated: tuple[str, ...] = ()
+    sees_processes: bool = False  # other processes, and may signal them
+    not_isolated: tuple[str, ...] = ()  # exposures that a user must know, one sentence each
     limits: tuple[str, ...] = tuple(limit.name for limit in fields(Limits))
 
 

@@ -7,7 +7,6 @@ folder without a lock is not ours and is never touched, and one whose lock is fr
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import logging
 import os
@@ -17,7 +16,7 @@ import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -25,7 +24,13 @@ from weakref import WeakValueDictionary
 
 from skillsearch.config import cache_dir
 from skillsearch.errors import WorkspaceError
-from skillsearch.execution.files import open_owned, remove_tree, replace_file
+from skillsearch.execution.files import (
+    distinct_name,
+    explained,
+    open_owned,
+    remove_tree,
+    replace_file,
+)
 from skillsearch.execution.types import ArtifactRef, Parts, StagedSkill
 from skillsearch.files.openat import open_folder, using
 from skillsearch.files.paths import shown
@@ -49,11 +54,6 @@ class Workspace:
 
     A command may have replaced anything in it by anything. So metadata.json, for people and other
     tools, is never read back: each save replaces it.
-
-    Attributes:
-        guard: To be held while skills or inputs are put into it.
-        staged: The staged skills by name.
-        inputs: The artifacts that were first put there, by their paths.
     """
 
     def __init__(self, path: Path, lock: int) -> None:
@@ -61,9 +61,9 @@ class Workspace:
         self.path = path
         self.skills, self.work = path / "skills", path / "work"
         self.runs, self.out = path / "runs", path / "out"
-        self.guard = threading.RLock()
-        self.staged: dict[str, StagedSkill] = {}
-        self.inputs: dict[Parts, ArtifactRef] = {}
+        self.guard = threading.RLock()  # to be held while skills or inputs are put into it
+        self.staged: dict[str, StagedSkill] = {}  # by name
+        self.inputs: dict[Parts, ArtifactRef] = {}  # the first at each path
         times = dict.fromkeys(("created_at", "updated_at", "last_access"), _now())
         records: dict[str, Any] = {"skills": {}, "inputs": [], "outputs": []}
         self.metadata: dict[str, Any] = {"version": METADATA_VERSION, **times, **records}
@@ -97,10 +97,7 @@ class Workspace:
         return False
 
     def open(self, *parts: str, make: bool = False) -> int:
-        """Open a folder of the workspace without following any link; the parts have no ``..``.
-
-        Raises a `WorkspaceError` if the workspace itself is gone.
-        """
+        """Open a folder of the workspace without following any link; the parts have no ``..``."""
         if not self.exists():
             raise WorkspaceError(
                 f"The workspace {shown(self.path)} is gone; run the command once more."
@@ -134,10 +131,7 @@ class Workspace:
                             _make(folder, name)
 
     def new_run_dir(self, *, same_time: int = _MAX_SAME_TIME) -> Path:
-        """Make a folder for one run, named by the time: ``runs/run_20260824T121314.567``.
-
-        Undoes what a command did to the workspace's own folders and to metadata.json.
-        """
+        """Make a folder for one run, named by the time, and undo what commands did to our own."""
         self.restore()
         at = datetime.now(UTC)
         with _usable(self.runs):
@@ -170,10 +164,7 @@ class Workspace:
             self._save("updated_at", "last_access")
 
     def close(self) -> None:
-        """Remove the workspace, once and not in a forked copy of the process.
-
-        What cannot be removed is left to the next process, with a warning.
-        """
+        """Remove the workspace, once and not in a forked copy of the process."""
         with self.guard:
             lock, self._lock = self._lock, None
         if lock is None or self._pid != os.getpid():
@@ -193,7 +184,7 @@ class Workspace:
                 replace_file(folder, METADATA, data, 0o600)
 
 
-class Workspaces:
+class Workspaces(AbstractContextManager["Workspaces"]):
     """The workspaces of a process, one per session. Calls may come from several threads."""
 
     def __init__(self, base: Path | None = None, *, limit: int = MAX_WORKSPACES) -> None:
@@ -239,9 +230,6 @@ class Workspaces:
         for workspace in found:
             workspace.close()
 
-    def __enter__(self) -> Workspaces:
-        return self
-
     def __exit__(self, *_exception: object) -> None:
         self.close()
 
@@ -277,11 +265,7 @@ def remove_abandoned(base: Path) -> None:
 
 def safe_id(session: str) -> str:
     """Return a session id as part of a file name, with a hash if that is not all of the id."""
-    safe = re.sub(r"[^A-Za-z0-9_-]", "", session[:_MAX_ID_CHARS])
-    if safe and safe == session:
-        return safe
-    digest = hashlib.sha256(session.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{safe}-{digest[:8]}"
+    return distinct_name(re.sub(r"[^A-Za-z0-9_-]", "", session[:_MAX_ID_CHARS]), session)
 
 
 def _take(path: Path, flags: int = 0) -> int | None:
@@ -325,13 +309,8 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-@contextmanager
-def _usable(path: Path) -> Iterator[None]:
-    """Turn an `OSError` into the error that says which workspace cannot be used."""
-    try:
-        yield
-    except OSError as exc:
-        raise WorkspaceError(
-            f"The workspace {shown(path)} cannot be used ({exc.strerror}); check that its disk has"
-            " space, and that the folder is yours."
-        ) from exc
+def _usable(path: Path) -> AbstractContextManager[None]:
+    return explained(
+        f"The workspace {shown(path)} cannot be used (%s); check that its disk has space, and that"
+        " the folder is yours."
+    )

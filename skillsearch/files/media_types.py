@@ -9,56 +9,20 @@ from pathlib import Path, PurePosixPath
 
 from skillsearch.text.tables import read_tables
 
-HEAD_BYTES = 4096
-"""How much of a file `media_type` needs to see."""
+HEAD_BYTES = 4096  # how much of a file `media_type` needs to see
 BINARY = "application/octet-stream"
 PLAIN = "text/plain"
 
 _ZIP = "application/zip"
-_SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
-    (0, b"\x89PNG\r\n\x1a\n", "image/png"),
-    (0, b"\xff\xd8\xff", "image/jpeg"),
-    (0, b"GIF87a", "image/gif"),
-    (0, b"GIF89a", "image/gif"),
-    (8, b"WEBPVP8", "image/webp"),
-    (8, b"WAVEfmt ", "audio/wav"),
-    (8, b"AVI LIST", "video/x-msvideo"),
-    (4, b"ftypavif", "image/avif"),
-    (4, b"ftypheic", "image/heic"),
-    (4, b"ftypM4A ", "audio/mp4"),
-    (4, b"ftypqt  ", "video/quicktime"),
-    (4, b"ftyp", "video/mp4"),
-    (0, b"II*\0", "image/tiff"),
-    (0, b"MM\0*", "image/tiff"),
-    (0, b"\0\0\1\0", "image/vnd.microsoft.icon"),
-    (0, b"%PDF-", "application/pdf"),
-    (0, b"%!PS-", "application/postscript"),
-    (0, b"{\\rtf1", "application/rtf"),
-    (0, b"PK\3\4", _ZIP),
-    (0, b"PK\5\6", _ZIP),
-    (0, b"\x1f\x8b\x08", "application/gzip"),
-    (4, b"1AY&SY", "application/x-bzip2"),
-    (0, b"\xfd7zXZ\0", "application/x-xz"),
-    (0, b"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"),
-    (0, b"\x28\xb5\x2f\xfd", "application/zstd"),
-    (257, b"ustar", "application/x-tar"),
-    (0, b"SQLite format 3\0", "application/vnd.sqlite3"),
-    (0, b"\x7fELF", "application/x-executable"),
-    (0, b"\0asm", "application/wasm"),
-    (0, b"OggS\0", "audio/ogg"),
-    (0, b"fLaC\0", "audio/flac"),
-    (0, b"ID3\3", "audio/mpeg"),
-    (0, b"ID3\4", "audio/mpeg"),
-    (0, b"\x1aE\xdf\xa3", "video/webm"),
-    (0, b"wOFF", "font/woff"),
-    (0, b"wOF2", "font/woff2"),
+_TABLES = read_tables(Path(__file__).with_suffix(".txt"))
+_SIGNATURES = [
+    (int(offset), text.encode().decode("unicode_escape").encode("latin-1"), kind)
+    for text, (offset, kind) in _TABLES.pop("signatures").items()
+]
+_ZIPPED, _TEXTS, _UNSIGNED, _SIGNED = (
+    {ending: kind for kind, endings in table.items() for ending in endings}
+    for table in _TABLES.values()
 )
-"""Offset, signature and type; the first that fits counts."""
-_ENDINGS = {
-    title: {ending: kind for kind, endings in table.items() for ending in endings}
-    for title, table in read_tables(Path(__file__).with_suffix(".txt")).items()
-}
-_ZIPPED, _TEXTS, _UNSIGNED, _SIGNED = _ENDINGS.values()
 _BY_NAME = _SIGNED | _ZIPPED | _TEXTS | _UNSIGNED
 
 _MARKUP = re.compile(
@@ -112,7 +76,6 @@ def type_of_name(name: str) -> str | None:
 
 
 def _look(text: str, *, is_cut: bool) -> str:
-    """Return the type of a text from its beginning."""
     start = text.lstrip("\ufeff \t\r\n")
     if markup := _MARKUP.match(start):
         return "image/svg+xml" if markup[1].lower() == "svg" else "text/html"

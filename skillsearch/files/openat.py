@@ -1,4 +1,4 @@
-"""Open files below a folder component by component and never through a link.
+"""Open files below a folder, never through a link, and tell by their stat whether they changed.
 
 Each part is opened below the one before, so that nobody can swap a checked folder for a link.
 """
@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple, Self
 
 READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """For a file whose kind is not known yet: a FIFO does not block."""
@@ -16,6 +17,8 @@ FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 """For a folder that is trusted; with `os.O_NOFOLLOW` for one that is not."""
 CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 """For a file that must not be there yet."""
+RACY_NS = 2_000_000_000
+"""File systems' clocks tick every few milliseconds, some only every two seconds."""
 
 
 @contextmanager
@@ -55,3 +58,25 @@ def open_file(folder: Path | int, parts: Sequence[str], flags: int = READ_FLAGS)
     """
     with using(open_folder(folder, parts[:-1])) as inner:
         return os.open(parts[-1], flags, 0o666, dir_fd=inner)
+
+
+class FileStat(NamedTuple):
+    """Size in bytes, modification time in nanoseconds since the epoch, and inode of a file."""
+
+    size: int
+    mtime_ns: int
+    inode: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Self:
+        """Take it from the result of a system call."""
+        return cls(status.st_size, status.st_mtime_ns, status.st_ino)
+
+
+UNKNOWN_STAT = FileStat(-1, -1, -1)
+"""Equal to the stat of no file, so that the file is looked at again."""
+
+
+def is_racy(mtime_ns: int, seen_at_ns: int, within_ns: int = RACY_NS) -> bool:
+    """Return whether a later change may share the timestamp of one seen at `seen_at_ns`."""
+    return abs(mtime_ns - seen_at_ns) <= within_ns

@@ -11,6 +11,7 @@ import hashlib
 import os
 import secrets
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from skillsearch.errors import ConfigError
@@ -31,7 +32,13 @@ def own_folder(index_dir: Path, cache: Path) -> Path:
     path = cache / _FILE
     try:
         if not path.exists():
-            _make(path)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with written_beside(path, secrets.token_bytes(_KEY_BYTES)) as whole:
+                try:
+                    with suppress(FileExistsError):  # another process was faster
+                        path.hardlink_to(whole)
+                except OSError:  # not every file system can
+                    whole.replace(path)
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
         with os.fdopen(handle, "rb") as file:
             status, key = os.fstat(handle), file.read(_KEY_BYTES + 1)
@@ -51,15 +58,3 @@ def own_folder(index_dir: Path, cache: Path) -> Path:
     data = os.fsencode(index_dir.resolve())
     digest = hashlib.blake2b(data, key=key, digest_size=_NAME_BYTES).hexdigest()
     return index_dir / f"{PREFIX}{digest}"
-
-
-def _make(path: Path) -> None:
-    """Write a new secret unless another process is faster; nobody reads half of one."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with written_beside(path, secrets.token_bytes(_KEY_BYTES)) as temporary:
-        try:
-            path.hardlink_to(temporary)
-        except FileExistsError:
-            pass
-        except OSError:  # Not every file system can.
-            temporary.replace(path)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from skillsearch.errors import ParseError, SkillError
-from skillsearch.files.file_stat import RACY_NS, FileStat, is_racy
+from skillsearch.files.openat import RACY_NS, FileStat, is_racy
 from skillsearch.index.documents import Document
 from skillsearch.mcp_server.skill_uris import make_uri
 from skillsearch.skills.frontmatter import Finding

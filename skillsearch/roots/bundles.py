@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skillsearch.errors import RootError
-from skillsearch.files.file_stat import FileStat, is_racy
-from skillsearch.files.openat import using
+from skillsearch.files.openat import FileStat, is_racy, using
 from skillsearch.roots.sources import (
     MAX_READY_BYTES,
     READY,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillsearch.daemon import client, protocol
+from skillsearch.daemon import client
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def raw(runtime):
     def send(data=b"", *, half_close=False):
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(10)
-            connection.connect(protocol.socket_path())
+            connection.connect(client.socket_path())
             connection.sendall(data)
             if half_close:
                 connection.shutdown(socket.SHUT_WR)

@@ -15,12 +15,11 @@ from skillsearch.environ import variables
 from skillsearch.errors import (
     ConfigError,
     DaemonError,
-    EmbedderError,
     IndexNotFoundError,
     QueryError,
 )
 from skillsearch.files.own_folder import own_folder
-from skillsearch.index.dense import channels
+from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
 
@@ -230,17 +229,11 @@ def test_an_index_is_opened_again_once_its_library_came(cli, mixed, extra, tmp_p
     assert indexes.get(tmp_path / "one") is after
 
 
-def test_an_index_with_a_damaged_channel_stays_open(cli, mixed, extra, tmp_path, monkeypatch):
+def test_an_index_with_a_damaged_channel_stays_open(cli, mixed, extra, tmp_path):
     """The other one answers, and nothing is loaded or checked anew for every question."""
     extra("known")
     cli("index", mixed, "--index-dir", tmp_path / "one", "--model", "hashing")
-
-    def load(spec, **options):
-        if spec == "multilingual":
-            raise EmbedderError("its weights are damaged")
-        return HashingEmbedder(512, frozenset({"Latin"}))
-
-    monkeypatch.setattr(channels, "load_embedder", load)
+    extra("damaged")
     indexes = WarmIndexes()
     first = indexes.get(tmp_path / "one")
     first.index.search("회의 녹음", 1, 0.0)
@@ -249,12 +242,10 @@ def test_an_index_with_a_damaged_channel_stays_open(cli, mixed, extra, tmp_path,
     assert indexes.get(tmp_path / "one") is first
 
 
-def test_an_index_of_another_embedder_is_left_to_the_client(
-    cli, mixed, extra, tmp_path, monkeypatch
-):
+def test_an_index_of_another_embedder_is_left_to_the_client(drinks, tmp_path):
     """It embeds the skills anew, which takes too long here, and tells its user."""
-    cli("index", mixed, "--index-dir", tmp_path / "one", "--model", "hashing")
-    monkeypatch.setattr(channels, "load_embedder", lambda spec, **options: HashingEmbedder(64))
+    request = IndexRequest((drinks,), "hashing", with_body=True)
+    SkillIndex.build(request, tmp_path / "one", embedders={"hashing": HashingEmbedder(64)})
     with pytest.raises(DaemonError, match="another embedder"):
         WarmIndexes().get(tmp_path / "one")
 

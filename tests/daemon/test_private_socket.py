@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from skillsearch import environ
-from skillsearch.daemon import protocol, server
+from skillsearch.daemon import client, server
 from skillsearch.errors import DaemonError
 
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
@@ -32,8 +32,8 @@ def folder(runtime):
 
 def test_a_folder_and_a_socket_of_our_own_will_do(folder):
     """Neither raises."""
-    protocol.check_private(str(folder), is_folder=True)
-    protocol.check_private(make_socket(folder / "s"), is_folder=False)
+    client.check_private(str(folder), is_folder=True)
+    client.check_private(make_socket(folder / "s"), is_folder=False)
 
 
 @pytest.mark.parametrize("mode", [0o701, 0o710, 0o755, 0o777, 0o1777])
@@ -41,14 +41,14 @@ def test_a_folder_that_others_can_enter_is_refused(folder, mode):
     """With its mode and the way out."""
     folder.chmod(mode)
     with pytest.raises(DaemonError, match="SKILLSEARCH_DAEMON=off"):
-        protocol.check_private(str(folder), is_folder=True)
+        client.check_private(str(folder), is_folder=True)
 
 
 @pytest.mark.parametrize("mode", [0o602, 0o620, 0o666, 0o777])
 def test_a_socket_that_others_can_write_to_is_refused(folder, mode):
     """Others could put their questions, or their daemon behind it."""
     with pytest.raises(DaemonError, match="not private to you"):
-        protocol.check_private(make_socket(folder / "s", mode), is_folder=False)
+        client.check_private(make_socket(folder / "s", mode), is_folder=False)
 
 
 def test_a_link_is_refused_wherever_it_leads(folder):
@@ -57,18 +57,18 @@ def test_a_link_is_refused_wherever_it_leads(folder):
     (folder / "link").symlink_to(folder / "s")
     (folder / "up").symlink_to(folder)
     with pytest.raises(DaemonError):
-        protocol.check_private(str(folder / "link"), is_folder=False)
+        client.check_private(str(folder / "link"), is_folder=False)
     with pytest.raises(DaemonError):
-        protocol.check_private(str(folder / "up"), is_folder=True)
+        client.check_private(str(folder / "up"), is_folder=True)
 
 
 def test_another_kind_is_refused(folder):
     """A file is no socket, and a socket no folder."""
     (folder / "file").touch(mode=0o600)
     with pytest.raises(DaemonError):
-        protocol.check_private(str(folder / "file"), is_folder=False)
+        client.check_private(str(folder / "file"), is_folder=False)
     with pytest.raises(DaemonError):
-        protocol.check_private(make_socket(folder / "s"), is_folder=True)
+        client.check_private(make_socket(folder / "s"), is_folder=True)
 
 
 @NEEDS_ROOT
@@ -78,16 +78,16 @@ def test_what_belongs_to_somebody_else_is_refused(folder):
     os.chown(path, NOBODY, NOBODY)
     os.chown(folder, NOBODY, NOBODY)
     with pytest.raises(DaemonError, match=f"of user {NOBODY}"):
-        protocol.check_private(path, is_folder=False)
+        client.check_private(path, is_folder=False)
     with pytest.raises(DaemonError, match=f"of user {NOBODY}"):
-        protocol.check_private(str(folder), is_folder=True)
+        client.check_private(str(folder), is_folder=True)
 
 
 def test_a_peer_of_our_own_is_named_by_its_process(folder):
     """Here both ends are this process."""
     left, right = socket.socketpair()
     with left, right:
-        assert protocol.peer_of(left) in (os.getpid(), None)
+        assert client.peer_of(left) in (os.getpid(), None)
 
 
 @NEEDS_ROOT
@@ -102,14 +102,14 @@ def test_a_peer_of_another_user_is_refused(folder):
         (folder / "s").chmod(0o777)
         listener.listen()
         listener.settimeout(10)
-        client = subprocess.Popen(["/usr/bin/env", "python3", "-c", code], user=NOBODY)
+        peer = subprocess.Popen(["/usr/bin/env", "python3", "-c", code], user=NOBODY)
         try:
             connection, _ = listener.accept()
             with connection, pytest.raises(DaemonError, match=f"belongs to user {NOBODY}"):
-                protocol.peer_of(connection)
+                client.peer_of(connection)
         finally:
-            client.kill()
-            client.wait(timeout=10)
+            peer.kill()
+            peer.wait(timeout=10)
 
 
 # Becoming the daemon.
@@ -143,8 +143,8 @@ def test_the_socket_of_a_killed_daemon_is_replaced(folder):
     """Its lock went with it."""
     make_socket(folder / "daemon.sock")
     listener, lock = server.listen(folder)
-    with listener, socket.socket(socket.AF_UNIX) as client:
-        client.connect(protocol.socket_path())
+    with listener, socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(client.socket_path())
         os.close(lock)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.daemon import client, protocol
+from skillsearch.daemon import client
 from skillsearch.errors import DaemonError
 
 
@@ -56,7 +56,7 @@ def test_starting_twice_is_starting_once(start):
 
 def test_of_many_starts_at_once_one_daemon_remains(runtime):
     """None of them fails, and all clients meet the same one."""
-    command = [sys.executable, "-P", "-m", "skillsearch.daemon", "60"]
+    command = [sys.executable, "-P", "-m", "skillsearch.daemon.server", "60"]
     starts = [subprocess.Popen(command, cwd="/") for _ in range(5)]
     try:
         assert [started.wait(timeout=30) for started in starts] == [0] * 5
@@ -126,7 +126,7 @@ def test_the_log_is_ours_alone_and_holds_no_query(start, names, runtime):
     start()
     names(query="a very private matter")
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(protocol.socket_path())
+        connection.connect(client.socket_path())
         connection.sendall(b"another private matter\n")
         connection.recv(1 << 16)
     log = runtime / "daemon.log"

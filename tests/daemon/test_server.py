@@ -9,7 +9,7 @@ import time
 import pytest
 
 import skillsearch
-from skillsearch.daemon import client, protocol, server
+from skillsearch.daemon import client, server
 from skillsearch.errors import DaemonError
 
 
@@ -58,7 +58,7 @@ def test_a_malformed_line_gets_an_error_and_hurts_nobody(serve, raw, names, data
 def test_an_unknown_method_gets_an_error(serve, raw, content):
     """Whatever stands in its protocol."""
     serve()
-    assert error_in(raw(protocol.message(**content)))["message"] == "There is no such method."
+    assert error_in(raw(client.message(**content)))["message"] == "There is no such method."
 
 
 def test_a_request_that_is_too_long_is_not_read_to_its_end(serve, names, runtime):
@@ -66,7 +66,7 @@ def test_a_request_that_is_too_long_is_not_read_to_its_end(serve, names, runtime
     serve()
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(10)
-        connection.connect(protocol.socket_path())
+        connection.connect(client.socket_path())
         with pytest.raises((BrokenPipeError, ConnectionResetError)):
             connection.sendall(b"x" * (64 << 20))
     assert names() == ["brew-coffee"]
@@ -80,7 +80,7 @@ def test_a_slow_client_is_left_and_keeps_nobody_waiting(serve, names):
     try:
         for connection in silent:
             connection.settimeout(10)
-            connection.connect(protocol.socket_path())
+            connection.connect(client.socket_path())
             connection.send(b"{")
         started = time.monotonic()
         assert names() == ["brew-coffee"]
@@ -94,7 +94,7 @@ def test_a_slow_client_is_left_and_keeps_nobody_waiting(serve, names):
 def test_a_client_that_has_said_all_gets_its_answer(serve, raw, question):
     """Though it closed its half of the connection."""
     serve()
-    request = protocol.message(method="search", arguments=question())
+    request = client.message(method="search", arguments=question())
     assert json.loads(raw(request, half_close=True))["result"]["result"]["hits"]
 
 
@@ -103,8 +103,8 @@ def test_a_client_that_leaves_or_does_not_read_hurts_nobody(serve, names, questi
     serve()
     for _ in range(5):
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(protocol.socket_path())
-            connection.sendall(protocol.message(method="search", arguments=question()))
+            connection.connect(client.socket_path())
+            connection.sendall(client.message(method="search", arguments=question()))
     assert names() == ["brew-coffee"]
 
 
@@ -112,7 +112,7 @@ def test_a_client_too_many_is_turned_away(serve, names):
     """It does without; when the others are gone it is served."""
     serve(connections=1)
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(protocol.socket_path())
+        connection.connect(client.socket_path())
         time.sleep(0.1)
         with pytest.raises(DaemonError):
             names()
@@ -170,8 +170,8 @@ def test_another_version_is_turned_away_but_can_stop_the_daemon(serve, raw, ques
     _, reason = serve()
 
     def ask(method, **arguments):
-        request = protocol.message(version="9.9", method=method, arguments=arguments)
-        return protocol.result_of(json.loads(raw(request)))
+        request = client.message(version="9.9", method=method, arguments=arguments)
+        return client.result_of(json.loads(raw(request)))
 
     with pytest.raises(DaemonError, match=f"has version {skillsearch.__version__}") as caught:
         ask("search", **question())

@@ -27,7 +27,7 @@ OUTPUT = {
 
 def staged(workspace, name, digest="0f"):
     """Return a skill that was staged."""
-    path, tree = workspace.skills / name, Tree(0)
+    path, tree = workspace.skills / name, Tree("", 0)
     return StagedSkill(path, f"skills/{name}", digest, tree, tree, (), is_new=True)
 
 

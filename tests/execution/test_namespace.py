@@ -555,7 +555,7 @@ def as_nobody(request, tmp_path_factory):
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="skillsearch-test-") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        for file in (*package.glob("*.py"), *package.glob("*/*.py")):
+        for file in (f for kind in ("*.py", "*/*.py", "*/*.txt") for f in package.glob(kind)):
             copy = folder / "skillsearch" / file.relative_to(package)
             copy.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             shutil.copyfile(file, copy)

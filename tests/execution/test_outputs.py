@@ -332,7 +332,9 @@ def test_a_file_in_the_place_of_a_folder_has_nothing_below_it(workspace):
     write(workspace, a=b"a")
     (workspace.out / "b").mkdir()
     (workspace.out / "b" / "x").write_bytes(b"x")
-    assert collect(workspace, OutputSpec(("out/*/y", "out/*a/x", "out/b"))) == Collected()
+    assert collect(workspace, OutputSpec(("out/*/y", "out/*a/x", "out/b"))) == Collected(
+        (), (), False
+    )
 
 
 def test_the_time_that_files_are_looked_for_is_bounded(workspace):

@@ -73,7 +73,7 @@ def stage_settled(workspace, name, skill):
 def folder_digest(folder):
     """Hash a folder without staging it."""
     with using(open_folder(folder)) as fd:
-        return digest_tree(fd, list_tree(fd, Budget()), Budget())[0]
+        return digest_tree(fd, list_tree(fd, Budget()), Budget())
 
 
 def write(folder, files):

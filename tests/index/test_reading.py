@@ -6,7 +6,7 @@ import time
 import pytest
 import xxhash
 
-from skillsearch.files.file_stat import FileStat
+from skillsearch.files.openat import FileStat
 from skillsearch.index.build.reading import SeenFile, SeenFiles, Snapshot
 
 NOTHING = SeenFiles.of([], [])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from skillsearch.errors import SkillError
-from skillsearch.files.file_stat import RACY_NS
+from skillsearch.files.openat import RACY_NS
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.manifest import (
     MAX_BYTES,

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import compress, islice
 from pathlib import Path
 
-from skillsearch.files.file_stat import UNKNOWN_STAT
+from skillsearch.files.openat import UNKNOWN_STAT
 from skillsearch.files.paths import is_plain
 from skillsearch.index.build.reading import (
     FileReader,

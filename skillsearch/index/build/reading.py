@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from skillsearch.errors import ParseError
 from skillsearch.files.atomic_files import read_with_digest, write_atomically
-from skillsearch.files.file_stat import UNKNOWN_STAT, FileStat, is_racy
+from skillsearch.files.openat import UNKNOWN_STAT, FileStat, is_racy
 from skillsearch.skills.discovery import Scope, inside
 from skillsearch.skills.resources import content_hash, read_skill_md
 from skillsearch.types import Diagnostic, Skill, SkillFile

@@ -21,7 +21,7 @@ import xxhash
 
 from skillsearch.errors import CacheError, SkillSearchError
 from skillsearch.files.atomic_files import read_record, sync_to_disk, write_record
-from skillsearch.files.file_stat import FileStat, is_racy
+from skillsearch.files.openat import FileStat, is_racy
 
 _STAT_CACHE = "stat-cache.json"
 _READ_BLOCK = 1 << 20

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import skillsearch
-from skillsearch.daemon import protocol
+from skillsearch.daemon import client
 from skillsearch.errors import DaemonError
 
 
@@ -27,7 +27,7 @@ def receive(data):
         sender = threading.Thread(target=send)
         sender.start()
         try:
-            return protocol.receive(right, 1 << 20, time.monotonic() + 5)
+            return client.receive(right, 1 << 20, time.monotonic() + 5)
         finally:
             right.close()
             sender.join(timeout=5)
@@ -39,15 +39,15 @@ TEXTS = st.text(st.characters(codec=None))
 @given(st.dictionaries(TEXTS, TEXTS | st.integers() | st.floats(allow_nan=False) | st.none()))
 def test_what_is_sent_is_what_arrives(content):
     """Line breaks, lone surrogates and floats included; and the version with it."""
-    expected = {"protocol": protocol.PROTOCOL, "version": skillsearch.__version__, "x": content}
-    assert receive(protocol.message(x=content)) == expected
+    expected = {"protocol": client.PROTOCOL, "version": skillsearch.__version__, "x": content}
+    assert receive(client.message(x=content)) == expected
 
 
 @given(st.binary(max_size=300))
 def test_no_line_of_bytes_does_more_than_be_refused(data):
     """It is a message of ours, or a `DaemonError`."""
     with contextlib.suppress(DaemonError):
-        assert receive(data + b"\n")["protocol"] == protocol.PROTOCOL
+        assert receive(data + b"\n")["protocol"] == client.PROTOCOL
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_message_that_comes_byte_by_byte_has_one_deadline():
         started = time.monotonic()
         try:
             with pytest.raises(TimeoutError):
-                protocol.receive(right, 1 << 20, started + 0.2)
+                client.receive(right, 1 << 20, started + 0.2)
             assert 0.15 < time.monotonic() - started < 2
         finally:
             done.set()
@@ -97,12 +97,12 @@ def test_a_message_that_comes_byte_by_byte_has_one_deadline():
 
 def test_what_follows_the_first_line_is_not_read():
     """One connection, one question."""
-    assert receive(protocol.message(x=1) + b"nonsense")["x"] == 1
+    assert receive(client.message(x=1) + b"nonsense")["x"] == 1
 
 
 def test_the_longest_query_fits_into_a_request():
     """Even where each of its characters takes twelve bytes."""
-    assert len(protocol.message(query="\U0001f375" * 65_536)) < protocol.MAX_REQUEST_BYTES
+    assert len(client.message(query="\U0001f375" * 65_536)) < client.MAX_REQUEST_BYTES
 
 
 @pytest.mark.parametrize(
@@ -120,5 +120,5 @@ def test_the_longest_query_fits_into_a_request():
 def test_a_response_without_a_result_is_an_error(response, message, is_final):
     """Which says whether the same would go wrong without the daemon."""
     with pytest.raises(DaemonError, match=message) as caught:
-        protocol.result_of(response)
+        client.result_of(response)
     assert caught.value.is_final is is_final

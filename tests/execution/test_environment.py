@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.errors import WorkspaceError
-from skillsearch.execution.preparation import clean_environment
+from skillsearch.execution.commands import clean_environment
 from skillsearch.execution.workspace import Workspace
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))

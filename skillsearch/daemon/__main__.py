@@ -1,5 +1,0 @@
-"""``python -m skillsearch.daemon``."""
-
-from skillsearch.daemon.server import main
-
-main()
