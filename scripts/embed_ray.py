@@ -32,7 +32,7 @@ import click
 from ray_fleet import Fleet, tell
 from ray_shards import Embedding, in_words
 
-from skillsearch.cli import options as shared
+from skillsearch.cli import app as shared
 from skillsearch.cli.index import choose_request
 from skillsearch.config import load_settings
 from skillsearch.embedders.embedder import load_embedder

@@ -1,25 +1,42 @@
-"""The group of all commands, shell completion, and the one place that maps errors to exit codes."""
+"""The commands: how each is declared, what several share, and how errors become exit codes."""
 
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
 import io
 import logging
 import sys
 import traceback
-from typing import IO, Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import IO, Any, TypeVar
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
 from skillsearch import errors
 from skillsearch._version import __version__
 from skillsearch.cli.interrupts import INTERRUPTED, leave_on_interrupt, raise_on_interrupt
-from skillsearch.cli.options import CONTEXT, LOGGER, Asked, command, verbose
 from skillsearch.cli.output import StderrHandler, is_terminal, prepare_streams, say
+from skillsearch.config import Settings, load_settings
 from skillsearch.environ import use_one_blas_thread
+from skillsearch.setting_values import BACKENDS, MAX_N, is_url
 from skillsearch.text.safe_text import one_line
+from skillsearch.types import LANGUAGES
+
+Root = Path | str
+"""A folder or archive of skills by its absolute path, or a URL."""
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+LOGGER = logging.getLogger("skillsearch")
+EXISTING = click.Path(exists=True, path_type=Path)
+_FOLDER = click.Path(file_okay=False, path_type=Path)
+_KINDS = {"FILE": click.Path(dir_okay=False, path_type=Path), "FOLDER": _FOLDER, "DIR": _FOLDER}
+_MAX_STDIN_BYTES = 4 << 20
 
 COMMANDS = {
     "index": "index",
@@ -37,28 +54,18 @@ COMMANDS = {
     "cache": "upkeep",
     "hook": "query",
     "prompt": "query",
-    "budget": "budget",
+    "budget": "browse",
     "eval": "eval",
     "tune": "eval",
     "completion": "app",
 }
 """The module of each command, in the order of the help; only the one that runs is imported."""
-INTERRUPTIBLE = {
-    "eval": "; embedded texts are kept",
-    "index": "; embedded texts are kept",
-    "run": "",
-    "tune": "; run it again to continue",
-    "watch": "; embedded texts are kept",
-}
+_KEPT = dict.fromkeys(("eval", "index", "watch"), "; embedded texts are kept")
+INTERRUPTIBLE = {**_KEPT, "run": "", "tune": "; run it again to continue"}
 """Commands that clean up after Ctrl-C, and what the user should know about what is left."""
-EXIT_CODES: dict[type[errors.SkillSearchError], int] = {
-    errors.ConfigError: 2,
-    errors.EvaluationError: 2,
-    errors.QueryError: 2,
-    errors.RootError: 2,
-    errors.CacheError: 4,
-    errors.IndexNotFoundError: 4,
-}
+_WRONG_USAGE = (errors.ConfigError, errors.EvaluationError, errors.QueryError, errors.RootError)
+_NO_INDEX = (errors.CacheError, errors.IndexNotFoundError)
+EXIT_CODES = dict.fromkeys(_WRONG_USAGE, 2) | dict.fromkeys(_NO_INDEX, 4)
 """Exit codes of errors; the others exit with 1."""
 EPILOG = """\b
 Exit codes:
@@ -71,11 +78,161 @@ Exit codes:
   130  interrupted
 run exits with the code of the command it runs; see its help.
 """
-_COMPLETION = {
-    "bash": 'Add to ~/.bashrc: eval "$(skillsearch completion bash)"',
-    "zsh": 'Add to ~/.zshrc: eval "$(skillsearch completion zsh)"',
-    "fish": "Add to ~/.config/fish/config.fish: skillsearch completion fish | source",
+_COMPLETION: dict[str, tuple[type[ShellComplete], str]] = {
+    "bash": (BashComplete, '~/.bashrc: eval "$(skillsearch completion bash)"'),
+    "zsh": (ZshComplete, '~/.zshrc: eval "$(skillsearch completion zsh)"'),
+    "fish": (FishComplete, "~/.config/fish/config.fish: skillsearch completion fish | source"),
 }
+
+
+class NamedPath(click.Path):
+    """A path that is not empty: an empty one would mean the working folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Check and return the path."""
+        if value == "":
+            self.fail("it is empty; name a path, or . for this folder.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class Count(click.IntRange):
+    """A whole number within bounds."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Check and return the number."""
+        try:
+            int(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a whole number, such as 5.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class SettingOption(click.Option):
+    """An option that overrides a setting."""
+
+
+class Asked(SimpleNamespace):
+    """A command's arguments and options by name; ``flags`` are the settings among them."""
+
+    flags: dict[str, Any]
+    """Settings by name, for `load_settings`; None if not given."""
+
+    @functools.cached_property
+    def settings(self) -> Settings:
+        """The settings that these flags override."""
+        return load_settings(**self.flags)
+
+
+def option(names: str, text: str, **attributes: Any) -> Callable[[Decorated], Decorated]:
+    """Declare an option by its help and its names, separated by blanks.
+
+    A name without dashes is its attribute of `Asked` in lower case, else what its value is called;
+    a FILE or FOLDER is a path.
+    """
+    words = names.split()
+    called = [word for word in words if word[0] != "-" and not word.islower()]
+    if called:
+        attributes = {"type": _KINDS.get(called[0]), **attributes, "metavar": called[0]}
+    return click.option(*(word for word in words if word not in called), help=text, **attributes)
+
+
+flag = functools.partial(option, is_flag=True)
+repeatable = functools.partial(option, multiple=True)
+setting = functools.partial(option, cls=SettingOption)
+
+
+def setting_flag(names: str, value: Any, text: str) -> Callable[[Decorated], Decorated]:
+    """Declare an option that gives a setting a value."""
+    return setting(
+        names, text, is_flag=True, callback=lambda _context, _option, on: value if on else None
+    )
+
+
+verbose = flag(
+    "-v --verbose",
+    "Report progress on stderr; after an unexpected error, show where it happened.",
+    expose_value=False,
+    # Everything the package logs, until the group restores the level.
+    callback=lambda _context, _option, on: LOGGER.setLevel(logging.DEBUG) if on else None,
+)
+as_json = flag("--json as_json", "Print one JSON object.")
+index_dir = setting(
+    "--index-dir",
+    "Folder of the index. [default: SKILLSEARCH_INDEX_DIR, the settings, user cache]",
+    type=NamedPath(file_okay=False, readable=False, path_type=Path),
+)
+languages = setting(
+    "--languages",
+    "Languages to index for: english; all (slower, needs the extra multilingual); auto (default): "
+    "all if the skills, the locale or earlier queries need it and the extra is installed.",
+    type=click.Choice(LANGUAGES),
+)
+n = setting("-n n", "Maximum number of hits. [default: 5]", type=Count(1, MAX_N))
+threshold = setting("--threshold", "Minimum score, 0 to 1. [default: 0.3]", type=float, metavar="T")
+no_refresh = setting_flag(
+    "--no-refresh refresh", False, "Use the index as it is, even if files have changed."
+)
+
+
+def backend(function: Decorated) -> Decorated:
+    """Add ``--backend``, ``--uri`` and ``--collection``."""
+    text = "local (default): a folder on this machine; milvus: a server (extra milvus)."
+    where = setting("--uri U", "Address of Milvus, such as http://127.0.0.1:19530.")
+    which = setting("--collection C", "Name of the index in Milvus. [default: skillsearch]")
+    return setting("--backend", text, type=click.Choice(BACKENDS))(where(which(function)))
+
+
+def roots(*, must_exist: bool = False) -> Callable[[Decorated], Decorated]:
+    """Add ``[ROOT]...``: folders, archives and URLs, each as a `Root`."""
+
+    def read(
+        _context: click.Context, _argument: click.Parameter, given: tuple[str, ...]
+    ) -> tuple[Root, ...]:
+        from skillsearch.roots.sources import is_bundle
+
+        paths = [text if is_url(text) else Path(text).absolute() for text in given]
+        # A path must mean the same from any folder, even if the one before a .. goes.
+        found = tuple(p.resolve() if isinstance(p, Path) and ".." in p.parts else p for p in paths)
+        for path in (root for root in found if must_exist and isinstance(root, Path)):
+            if not (path.is_file() and is_bundle(path)) and not path.is_dir():
+                raise click.BadParameter(f"There is no folder or archive {str(path)!r}.")
+        return found
+
+    kind = NamedPath(readable=False)
+    return click.argument("roots", nargs=-1, metavar="[ROOT]...", type=kind, callback=read)
+
+
+def command(
+    name: str, kind: type[click.Command] = click.Command
+) -> Callable[[Callable[[Asked], int | None]], click.Command]:
+    """Make a command with ``-h`` and ``--verbose`` of a function that returns the exit code."""
+
+    def decorate(function: Callable[[Asked], int | None]) -> click.Command:
+        @functools.wraps(function)
+        def call(**values: Any) -> None:
+            flags = {key: values.pop(key) for key in settings}
+            if code := function(Asked(**values, flags=flags)):
+                click.get_current_context().exit(code)
+
+        made = click.command(name, kind, context_settings=CONTEXT)(verbose(call))
+        made.params.append(made.params.pop(0))
+        settings = [str(each.name) for each in made.params if isinstance(each, SettingOption)]
+        return made
+
+    return decorate
+
+
+def refuse(is_wrong: object, message: str) -> None:
+    """Raise the message as wrong usage if it is."""
+    if is_wrong:
+        raise click.UsageError(message)
+
+
+def request_text(words: Sequence[str]) -> str:
+    """Return the request in the arguments of a command; a lone ``-`` stands for stdin."""
+    if tuple(words) != ("-",):
+        return " ".join(words)
+    return sys.stdin.buffer.read(_MAX_STDIN_BYTES).decode("utf-8", "replace").strip()
 
 
 class Failure(click.ClickException):
@@ -144,13 +301,14 @@ class Commands(click.Group):
         except errors.SkillSearchError as exc:
             code = next((EXIT_CODES[kind] for kind in type(exc).__mro__ if kind in EXIT_CODES), 1)
             raise Failure(str(exc), code) from exc
+        except click.UsageError as exc:
+            if ctx.invoked_subcommand == "hook":  # hosts take 2 for "block the prompt"
+                exc.exit_code = 1  # type: ignore[misc]  # click declares it for the class
+            raise
         except (click.ClickException, click.Abort, click.exceptions.Exit, OSError):
             raise
         except Exception as exc:  # The outermost edge: a user is owed a line, not a traceback.
-            cause: BaseException | None = exc
-            while cause is not None and not isinstance(cause, KeyboardInterrupt):
-                cause = cause.__cause__ or cause.__context__
-            if cause is not None:  # a library turned an interrupt into another error
+            if _is_interrupt(exc):
                 raise _interrupted(ctx) from exc
             if LOGGER.isEnabledFor(logging.DEBUG):
                 traceback.print_exception(exc)
@@ -158,6 +316,13 @@ class Commands(click.Group):
                 f"This is a bug in skillsearch, please report it: {type(exc).__name__}: {exc} "
                 "(-v shows where it happened)"
             ) from exc
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Return whether a library turned an interrupt into another error."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _interrupted(ctx: click.Context) -> Failure:
@@ -196,13 +361,11 @@ def completion_command(asked: Asked) -> None:
     zsh, in ~/.zshrc:      eval "$(skillsearch completion zsh)"
     fish, in config.fish:  skillsearch completion fish | source
     """  # noqa: D301 - click reads the control character, not its escape
-    kind = get_completion_class(asked.shell)
-    if kind is None:
-        raise click.UsageError(f"This version of click has no completion for {asked.shell}.")
+    kind, line = _COMPLETION[asked.shell]
     root = click.get_current_context().find_root().command
     click.echo(kind(root, {}, "skillsearch", "_SKILLSEARCH_COMPLETE").source())
     if is_terminal():
-        say(_COMPLETION[asked.shell])
+        say(f"Add to {line}")
 
 
 def main() -> None:

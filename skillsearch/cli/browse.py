@@ -1,32 +1,57 @@
-"""``skillsearch list`` and ``skillsearch show``."""
+"""``skillsearch list``, ``show`` and ``budget``: which skills there are, and what they cost."""
 
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from skillsearch.cli import options
-from skillsearch.cli.output import emit_json, emit_rows, say, show_rows
+from skillsearch.cli import app
+from skillsearch.cli.app import Asked, command, option, refuse, repeatable
+from skillsearch.cli.output import (
+    describe,
+    emit_json,
+    emit_rows,
+    is_terminal,
+    progress_bars,
+    say,
+    show_rows,
+)
 from skillsearch.config import load_settings
 from skillsearch.errors import SkillError, SkillSearchError
 from skillsearch.index.opening import open_index
 from skillsearch.skills.resources import list_files, read_file
-from skillsearch.text.safe_text import one_line, visible
-from skillsearch.types import JsonValue, Skill
+from skillsearch.text.safe_text import listed, one_line, visible
+from skillsearch.types import Diagnostic, JsonValue, Skill
 
 if TYPE_CHECKING:
+    from skillsearch.budget.costs import BudgetReport
     from skillsearch.index.documents import Document
+    from skillsearch.skills.chunks import Chunk
 
 _ENTRY = ("name", "description", "doc_id", "alias", "root", "path", "hidden")
 _OVERVIEW = ("license", "compatibility", "version", "tags", "triggers", "allowed_tools", "requires")
+WINDOW = 200_000
+HOSTS = ("claude-code", "codex", "openclaw", "hermes", "deepagents")
+"""Repeated here, so that the help does not import what measures them."""
+
+_Cell: TypeAlias = "str | int | float | None"
+"""A float is a share."""
+
+_SHOWN = 20
+HEADS = {
+    "level": ("level", "characters", "tokens", "of all", "median tokens", "most tokens", "in"),
+    "claim": ("claim", "figure", "said", "measured", "holds", "compares"),
+    "host": tuple("host,limit,of,uncut,whole,shortened,name only,omitted,hidden".split(",")),
+}
 
 
-@options.command("list")
-@options.index_dir
-@options.as_json
-def list_command(asked: options.Asked) -> None:
+@command("list")
+@app.index_dir
+@app.as_json
+def list_command(asked: Asked) -> None:
     """List the skills of the index: name, root and description."""
     index = open_index(asked.settings)
     documents = list(index.documents())
@@ -50,15 +75,15 @@ def complete_name(context: click.Context, parameter: click.Parameter, incomplete
     return sorted(name for name in names if name.startswith(incomplete))
 
 
-@options.command("show")
+@command("show")
 @click.argument("name", shell_complete=complete_name)
-@options.option("--body part", "Print the body, without its chunks.", flag_value="body")
-@options.option("--files part", "Print the names of its files.", flag_value="files")
-@options.option("--file PATH", "Print one of its files, such as references/a.md.")
-@options.option("--chunk ID", "Print one chunk of its body.")
-@options.index_dir
-@options.as_json
-def show_command(asked: options.Asked) -> None:
+@option("--body part", "Print the body, without its chunks.", flag_value="body")
+@option("--files part", "Print the names of its files.", flag_value="files")
+@option("--file PATH", "Print one of its files, such as references/a.md.")
+@option("--chunk ID", "Print one chunk of its body.")
+@app.index_dir
+@app.as_json
+def show_command(asked: Asked) -> None:
     """Show a skill, or part of it.
 
     NAME is its name, or ROOT:NAME if several roots have one of that name. It is read from the disk
@@ -79,7 +104,7 @@ def show_command(asked: options.Asked) -> None:
         _show_skill(skill, document, asked)
 
 
-def _show_part(skill: Skill, asked: options.Asked) -> None:
+def _show_part(skill: Skill, asked: Asked) -> None:
     from skillsearch.skills.chunks import find_chunk
 
     record: dict[str, JsonValue] = {"name": skill.name}
@@ -106,7 +131,7 @@ def _show_part(skill: Skill, asked: options.Asked) -> None:
         )
 
 
-def _show_skill(skill: Skill, document: Document, asked: options.Asked) -> None:
+def _show_skill(skill: Skill, document: Document, asked: Asked) -> None:
     # `list` parses no skill: the parser and its YAML are imported only here.
     from skillsearch.skills.chunks import parse_chunks
 
@@ -125,18 +150,21 @@ def _show_skill(skill: Skill, document: Document, asked: options.Asked) -> None:
         if body.chunks:
             record["chunks"] = [{"id": c.id, "description": c.description} for c in body.chunks]
         emit_json({**record, "body": body.core} if asked.part == "body" else record)
-        return
-    if asked.part == "body":
+    elif asked.part == "body":
         click.echo(visible(body.core))
         if body.chunks:
             ids = ", ".join(chunk.id for chunk in body.chunks)
             say(f"note: the chunks {ids} are left out (--chunk ID prints one, --file SKILL.md all)")
-        return
-    if truncated:
-        say("note: the skill has more files than can be listed here")
-    if asked.part == "files":
-        emit_rows((file,) for file in files)
-        return
+    else:
+        say("note: the skill has more files than can be listed here" if truncated else "")
+        if asked.part == "files":
+            emit_rows(zip(files))
+        else:
+            rows = _skill_rows(skill, document, body.chunks)
+            show_rows(rows + [("file", file) for file in files])
+
+
+def _skill_rows(skill: Skill, document: Document, chunks: Sequence[Chunk]) -> list[tuple[str, str]]:
     rows = [("name", skill.name), ("description", skill.description)]
     for key in _OVERVIEW:
         if value := getattr(skill.metadata, key):
@@ -144,6 +172,133 @@ def _show_skill(skill: Skill, document: Document, asked: options.Asked) -> None:
             rows.append((key.replace("_", "-"), text))
     rows += [("id", document.doc_id), ("path", str(skill.path))]
     rows += [("body", f"{len(skill.body):,} characters (--body prints it)")]
-    for chunk in body.chunks:
-        rows.append(("chunk", ": ".join(filter(None, (chunk.id, chunk.description)))))
-    show_rows(rows + [("file", file) for file in files])
+    return rows + [("chunk", ": ".join(filter(None, (c.id, c.description)))) for c in chunks]
+
+
+@command("budget")
+@app.roots(must_exist=True)
+@app.index_dir
+@option(
+    "--context TOKENS",
+    "Context window of the model; 0 if unknown.",
+    type=app.Count(0),
+    default=WINDOW,
+    show_default=True,
+)
+@repeatable("--host hosts", "Only this host. Repeatable.", type=click.Choice(HOSTS))
+@app.as_json
+def budget_command(asked: Asked) -> None:
+    """Measure what skills cost in a prompt.
+
+    It also shows what hosts would cut from their listing. The skills are those below each ROOT,
+    without an index, or those of the index.
+
+    Levels: the overview is name and description of each skill that is not hidden, one a line;
+    bodies are all SKILL.md files without frontmatter; all is bodies and .md and .txt documents.
+    A search costs the overview of its hits and one body instead.
+
+    Claims are the token savings that progressive loading promises. metadata: the overview instead
+    of all bodies and documents saves 90 %. start: the overview is at most 20 % of all bodies. on
+    demand: the overview and one body instead of all bodies saves 80 %. relevant: the overview of
+    the hits instead of all saves 70 %. format: plain lines instead of XML with locations save 50 %.
+
+    Hosts list a skill whole, with a shortened description, by name only, or not at all. If a host
+    orders skills by use, the order of the roots and then of names is used instead.
+
+    Characters are exact. Tokens are counted by the packaged tokenizer, except for Codex, which
+    counts 4 bytes as one; the tokenizer of another model differs by some tens of percent.
+    """
+    refuse(
+        asked.roots and asked.flags["index_dir"] is not None,
+        "ROOT and --index-dir name different skills; use one of them.",
+    )
+    from skillsearch.budget.costs import measure, report_budget, sources_of_index, sources_of_roots
+    from skillsearch.embedders.embedder import COUNTED_BY, TokenCounter
+    from skillsearch.roots.bundles import local_roots
+
+    settings = asked.settings
+    if asked.roots:
+        sources, problems = sources_of_roots(local_roots(asked.roots)[0])
+    else:
+        sources, problems = sources_of_index(open_index(settings)), ()
+    with progress_bars() as progress:
+        skills, more = measure(sources, TokenCounter.load(), progress)
+    report = report_budget(
+        skills, n=settings.n, window=asked.context or None, hosts=asked.hosts or HOSTS
+    )
+    problems = (*problems, *more)
+    if asked.as_json:
+        found = [item.to_dict() for item in problems]
+        emit_json({**report.to_dict(), "counted_by": COUNTED_BY, "diagnostics": found})
+    elif not skills:
+        say("There are no skills to measure.")
+    else:
+        _show_budget(report)
+        say(f"tokens are counted by {COUNTED_BY}; another model's differ by some tens of percent")
+        for listing in (listing for listing in report.listings if listing.is_over):
+            say(f"assuming that {listing.host} fills its listing by {listing.order}")
+    if problems:
+        _show_unmeasured(problems)
+
+
+def _show_unmeasured(problems: Sequence[Diagnostic]) -> None:
+    for item in problems[:_SHOWN]:
+        say(describe(item))
+    if len(problems) > _SHOWN:
+        say(f"and {len(problems) - _SHOWN:,} more (--json lists all)")
+    unread = sum(item.severity == "error" for item in problems)
+    say(f"not measured: {unread:,} skills or folders, {len(problems) - unread:,} documents")
+
+
+def _show_budget(report: BudgetReport) -> None:
+    words = {True: "yes", False: "no", None: "nothing to compare"}
+    tables: dict[str, list[tuple[_Cell, ...]]] = {
+        "level": list(_level_rows(report)),
+        "claim": [
+            (one.name, one.figure, one.claimed, one.measured, words[one.holds], one.compares)
+            for one in report.claims
+        ],
+        "host": [
+            (one.host, one.limit, one.unit, one.needed, *map(len, one.fates.values()))
+            for one in report.listings
+        ],
+    }
+    cuts = [
+        ("cut", each.host, fate, *names)
+        for each in report.listings
+        for fate, names in each.fates.items()
+        if names and fate != "whole"
+    ]
+    if not is_terminal():
+        for kind, rows in tables.items():
+            emit_rows((kind, *map(_plain, row)) for row in rows)
+        emit_rows(cuts)
+        return
+    for kind, rows in tables.items():
+        show_rows([tuple(map(_pretty, row)) for row in rows], HEADS[kind])
+        click.echo()
+    shown = [(host, fate, listed(names, _SHOWN)) for _, host, fate, *names in cuts]
+    show_rows(shown, ("host", "fate", "skills"))
+
+
+def _level_rows(report: BudgetReport) -> Iterator[tuple[_Cell, ...]]:
+    for level in report.levels:
+        total, median, most = level.total, level.median.tokens, level.largest.tokens
+        name = level.largest_skill
+        yield level.name, total.characters, total.tokens, level.share, median, most, name
+    search = report.search
+    everything = report.levels[-1].total.tokens
+    for part, size in ((f"{search.n} hits", search.listing), ("one body", search.body)):
+        share = size.tokens / everything if everything else None
+        yield f"search: {part}", size.characters, size.tokens, share, "", "", ""
+
+
+def _plain(cell: _Cell) -> str:
+    return f"{cell:.4f}" if isinstance(cell, float) else str("" if cell is None else cell)
+
+
+def _pretty(cell: _Cell) -> str:
+    """Format a cell for a person: shares in percent and large numbers in groups."""
+    if isinstance(cell, float):
+        return f"{100 * cell:.0f} %"
+    return "-" if cell is None else f"{cell:,}" if isinstance(cell, int) else cell

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from skillsearch._version import __version__
-from skillsearch.cli import options, output
+from skillsearch.cli import app, output
+from skillsearch.cli.app import Asked, command, flag, option, refuse, repeatable, setting
 from skillsearch.cli.index import choose_request
 from skillsearch.config import cache_dir, load_settings
 from skillsearch.errors import MissingDependencyError
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from skillsearch.evaluation.jobs import Job
     from skillsearch.evaluation.report import Outcome
     from skillsearch.evaluation.types import SystemSpec
-    from skillsearch.training.tuning import Measured, Tuned
+    from skillsearch.training.tuning import Tuned
 
 _NAMES = {
     "held_out": "requests held out of the skills",
@@ -28,55 +29,42 @@ _NAMES = {
 }
 
 
-@options.command("eval")
+@command("eval")
 @click.argument("places", nargs=-1, metavar="[COLLECTION]...", type=click.Path())
-@options.repeatable(
+@repeatable(
     "--system TEXT",
     "A system to compare; the first is the baseline: hybrid, bm25, dense, rrf; NAME=key:value,... "
     "with system, model, fields, threshold, calibration, languages; NAME=@FILE for a TREC run "
     "file. Repeatable. [default: hybrid, bm25, dense]",
 )
-@options.option("--split S", "Read qrels/S.tsv. [default: test]", default="test")
-@options.repeatable(
+@option("--split S", "Read qrels/S.tsv. [default: test]", default="test")
+@repeatable(
     "--foreign DIR",
     "A collection of another domain, whose queries no skill should answer. Repeatable; none is "
     "foreign to itself.",
-    type=options.FOLDER,
 )
-@options.flag(
-    "--drop-gold", "Ask every query again without the skills that answer it and their copies."
-)
-@options.flag("--example", "Add the collection that comes with the package.")
-@options.flag(
+@flag("--drop-gold", "Ask every query again without the skills that answer it and their copies.")
+@flag("--example", "Add the collection that comes with the package.")
+@flag(
     "--self own",
     "COLLECTION is a folder of skills: judge them by their eval files and their own text.",
 )
-@options.flag(
+@flag(
     "--pool", "Ask the queries of each collection against the documents of all, as one collection."
 )
-@options.option(
-    "--kinds LIST", "Queries that --self makes: trigger,task,example,heading. [default: all]"
-)
-@options.flag("--confusables", "Report which skills steal each other's queries.")
-@options.repeatable(
+@option("--kinds LIST", "Queries that --self makes: trigger,task,example,heading. [default: all]")
+@flag("--confusables", "Report which skills steal each other's queries.")
+@repeatable(
     "--min minimum MEASURE=VALUE",
     "Exit with 1 if the mean of the first system over all queries and all collections is lower; "
     "such as nDCG@10=0.8.",
 )
-@options.option("--save-runs DIR", "Write the answers as run files.", type=options.FOLDER)
-@options.option(
-    "--html FILE", "Write a self-contained page with tables and plots.", type=options.FILE
-)
-@options.option(
-    "--work DIR",
-    "Where indexes are kept for the next run. [default: in the user's cache]",
-    type=options.FOLDER,
-)
-@options.option(
-    "--save-collection DIR", "Write what --self made as a collection.", type=options.FOLDER
-)
-@options.as_json
-def eval_command(asked: options.Asked) -> int:
+@option("--save-runs DIR", "Write the answers as run files.")
+@option("--html FILE", "Write a self-contained page with tables and plots.")
+@option("--work DIR", "Where indexes are kept for the next run. [default: in the user's cache]")
+@option("--save-collection DIR", "Write what --self made as a collection.")
+@app.as_json
+def eval_command(asked: Asked) -> int:
     """Compare ways to search on judged collections.
 
     COLLECTION is a folder with corpus.jsonl, queries.jsonl and qrels.tsv (the format of BEIR).
@@ -112,30 +100,30 @@ def eval_command(asked: options.Asked) -> int:
     return 1 if missed else 0
 
 
-def _check(asked: options.Asked) -> None:
+def _check(asked: Asked) -> None:
     """Refuse what is bound to fail before anything is read or indexed."""
-    folder = asked.html.absolute().parent if asked.html else Path()
-    options.refuse(
-        (
-            not asked.places and not asked.own and not asked.example,
-            "Name a collection: skillsearch eval FOLDER, or look at the one of the package: "
-            "skillsearch eval --example, or judge your own skills: skillsearch eval --self",
-        ),
-        (
-            asked.own and asked.example,
-            "--example is a collection, --self judges skills; use one of the two.",
-        ),
-        (
-            asked.pool and (asked.own or len(asked.places) + asked.example < 2),
-            "--pool mixes the documents of collections: name at least two.",
-        ),
-        (
-            asked.pool and asked.drop_gold,
-            "--drop-gold goes without --pool: another collection may answer what was dropped.",
-        ),
-        (asked.kinds is not None and not asked.own, "--kinds goes with --self only."),
-        (asked.save_collection and not asked.own, "--save-collection goes with --self only."),
-        (not folder.is_dir(), f"The folder of --html {asked.html} does not exist; create it."),
+    refuse(
+        not any((asked.places, asked.own, asked.example)),
+        "Name a collection: skillsearch eval FOLDER, or look at the one of the package: "
+        "skillsearch eval --example, or judge your own skills: skillsearch eval --self",
+    )
+    refuse(
+        asked.own and asked.example,
+        "--example is a collection, --self judges skills; use one of the two.",
+    )
+    refuse(
+        asked.pool and (asked.own or len(asked.places) + asked.example < 2),
+        "--pool mixes the documents of collections: name at least two.",
+    )
+    refuse(
+        asked.pool and asked.drop_gold,
+        "--drop-gold goes without --pool: another collection may answer what was dropped.",
+    )
+    refuse(asked.kinds is not None and not asked.own, "--kinds goes with --self only.")
+    refuse(asked.save_collection and not asked.own, "--save-collection goes with --self only.")
+    refuse(
+        asked.html and not asked.html.absolute().parent.is_dir(),
+        f"The folder of --html {asked.html} does not exist; create it.",
     )
     needed = {"ir_measures": "Measuring"} | ({"matplotlib": "--html"} if asked.html else {})
     for module, purpose in needed.items():
@@ -145,7 +133,7 @@ def _check(asked: options.Asked) -> None:
         asked.save_runs.mkdir(parents=True, exist_ok=True)
 
 
-def _load(asked: options.Asked) -> tuple[tuple[SystemSpec, ...], tuple[Job, ...]]:
+def _load(asked: Asked) -> tuple[tuple[SystemSpec, ...], tuple[Job, ...]]:
     from skillsearch.evaluation.collection import save_collection
     from skillsearch.evaluation.jobs import EXAMPLE, load_jobs, make_own_job, parse_systems
     from skillsearch.evaluation.own_skills import KINDS
@@ -154,9 +142,8 @@ def _load(asked: options.Asked) -> tuple[tuple[SystemSpec, ...], tuple[Job, ...]
     settings = load_settings()
     if not asked.own:
         places = [*map(Path, asked.places), *([EXAMPLE] if asked.example else [])]
-        model, fields, languages = settings.model, settings.fields, settings.languages
-        specs = parse_systems(asked.system, model=model, fields=fields, languages=languages)
-        return specs, load_jobs(places, pool=asked.pool, **how)
+        made = {key: getattr(settings, key) for key in ("model", "fields", "languages")}
+        return parse_systems(asked.system, **made), load_jobs(places, pool=asked.pool, **how)
     request = choose_request(asked.places, settings, "apart" if asked.places else "add")
     model, fields = request.model, "full" if request.with_body else "metadata"
     specs = parse_systems(asked.system, model=model, fields=fields, languages=request.languages)
@@ -176,10 +163,10 @@ def _show_outcomes(outcomes: Sequence[Outcome], *, as_json: bool) -> None:
         mean = mean_systems([outcome.report for outcome in outcomes])
         output.emit_json({"collections": records, "mean": mean} if len(records) > 1 else records[0])
         return
-    from skillsearch.cli.eval_tables import emit_outcomes, print_outcomes
+    from skillsearch.cli.eval_tables import emit_outcomes, outcome_blocks, print_blocks
 
     if output.is_terminal():
-        print_outcomes(outcomes)
+        print_blocks(outcome_blocks(outcomes))
         return
     emit_outcomes(outcomes)
     for report in (outcome.report for outcome in outcomes):
@@ -187,38 +174,36 @@ def _show_outcomes(outcomes: Sequence[Outcome], *, as_json: bool) -> None:
             output.say(f"note: {report.collection}: {note}")
 
 
-@options.command("tune")
-@options.roots()
-@options.option(
-    "--out FOLDER", "Folder for the tuned model; new or empty.", required=True, type=options.FOLDER
-)
-@options.setting(
+@command("tune")
+@app.roots()
+@option("--out FOLDER", "Folder for the tuned model; new or empty.", required=True)
+@setting(
     "--model M",
     "The model to begin with: onnx (default), minilm, the folder of a tuned model, st:FOLDER.",
 )
-@options.option(
+@option(
     "--queries PATH",
     'Judged queries: a collection as for "eval", or a file of lines like {"query": "...", '
     '"skill": "NAME"}. One in three is held out for measuring.',
-    type=options.EXISTING,
+    type=app.EXISTING,
 )
-@options.option(
+@option(
     "--minutes N",
     "Time limit, including measuring.",
     type=click.FloatRange(min=0, min_open=True),
     default=20.0,
     show_default=True,
 )
-@options.option("--seed", "Random seed.", type=int, default=0, show_default=True)
-@options.option(
+@option("--seed", "Random seed.", type=int, default=0, show_default=True)
+@option(
     "--teacher M",
     "A stronger embedder to learn from, such as st:FOLDER; each step then takes longer.",
 )
-@options.flag("--keep", "Write the model even if it is not better.")
-@options.languages
-@options.index_dir
-@options.as_json
-def tune_command(asked: options.Asked) -> None:
+@flag("--keep", "Write the model even if it is not better.")
+@app.languages
+@app.index_dir
+@app.as_json
+def tune_command(asked: Asked) -> None:
     """Tune the embedder on your own skills, and measure the gain.
 
     The skills are those below the ROOTs, or else those that "skillsearch index" would take. The
@@ -237,17 +222,9 @@ def tune_command(asked: options.Asked) -> None:
     from skillsearch.training.tuning import TuneOptions, tune
 
     request = choose_request(asked.roots, asked.settings, "apart" if asked.roots else "add")
-    wishes = TuneOptions(
-        roots=request.roots,
-        out=asked.out.absolute(),
-        model=request.model,
-        queries=asked.queries,
-        minutes=asked.minutes,
-        seed=asked.seed,
-        teacher=asked.teacher,
-        languages=request.languages,
-        keep=asked.keep,
-    )
+    given = {key: getattr(asked, key) for key in ("queries", "minutes", "seed", "teacher", "keep")}
+    place = asked.out.absolute()
+    wishes = TuneOptions(request.roots, place, request.model, languages=request.languages, **given)
     # A caller that runs us in its own process may bring another way to tune.
     run = click.get_current_context().obj or tune
     with output.progress_bars() as progress:
@@ -263,16 +240,16 @@ def tune_command(asked: options.Asked) -> None:
 def _show_tuned(tuned: Tuned) -> None:
     for name, measured in tuned.measured.items():
         if output.is_terminal():
+            from skillsearch.cli.eval_tables import gain_blocks, print_blocks
+
             click.echo(f"{measured.queries:,} {_NAMES[name]}, among {measured.documents:,} skills")
-            _print_gains(measured)
-            click.echo()
-            continue
-        for system, change in measured.changes.items():
-            after = change.after
-            means = [
-                (key, f"{mean:.6f}", f"{after[key]:.6f}") for key, mean in change.before.items()
-            ]
-            output.emit_rows((name, system, *mean) for mean in means)
+            print_blocks(gain_blocks(measured))
+        else:
+            output.emit_rows(
+                (name, system, key, f"{before:.6f}", f"{change.after[key]:.6f}")
+                for system, change in measured.changes.items()
+                for key, before in change.before.items()
+            )
     for note in tuned.notes:
         output.say(f"note: {note}")
     how = f"{tuned.steps:,} steps on {tuned.skills:,} skills, {tuned.seconds / 60:.0f} minutes"
@@ -281,20 +258,3 @@ def _show_tuned(tuned: Tuned) -> None:
     else:
         written = f" It was written to {tuned.folder} anyway." if tuned.folder else ""
         click.echo(f"Not better ({how}): keep what you have.{written}")
-
-
-def _print_gains(measured: Measured) -> None:
-    from rich.text import Text
-
-    from skillsearch.cli.tables import print_rows
-    from skillsearch.evaluation.report import percent, points, probability
-
-    rows = []
-    for system, change in measured.changes.items():
-        for place, (measure, before) in enumerate(change.before.items()):
-            after = change.after[measure]
-            chance = "" if place else probability(change.test.p_value)
-            figures = (percent(before), percent(after), points(after - before), chance)
-            rows.append((Text("" if place else system), measure, *figures))
-    heads = ("", "measure", "before", "after", "points", "p")
-    print_rows(rows, heads, numbers=range(2, 6))

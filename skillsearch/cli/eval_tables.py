@@ -1,7 +1,4 @@
-"""Reports of an evaluation: tables for a person at a terminal, plain rows for other programs.
-
-Texts are `rich.text.Text`, never markup, so a collection cannot style what is printed.
-"""
+"""Reports of an evaluation: tables for a person, no cell of them markup, and rows for programs."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-import click
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
@@ -24,11 +20,12 @@ from skillsearch.text.safe_text import one_line
 if TYPE_CHECKING:
     from skillsearch.evaluation.confusables import Confusion
     from skillsearch.evaluation.report import Outcome
+    from skillsearch.training.tuning import Measured
 
 _COMPARED = (MAIN_MEASURE, "Success@1")
 """Measures whose differences are shown; the HTML page shows all."""
 _PART_MEASURES = (MAIN_MEASURE, "Success@1", "R@5")
-_TEXTS = frozenset({"", "system"})
+_TEXTS = frozenset({"", "measure", "system"})
 """Heads of columns that hold no numbers, as do those that say what systems differ from."""
 _WORST = 3
 """Queries shown, of the best system."""
@@ -39,28 +36,45 @@ _QUERY_CHARS = 160
 _Row: TypeAlias = Sequence[str | Text]
 _Table: TypeAlias = tuple[str, Sequence[str], Iterable[_Row]]
 """Title, heads and rows."""
+Blocks: TypeAlias = "Iterator[Text | Padding | _Table]"
+"""The parts of a report, to be printed one below the other."""
 _STYLES = {"better": "bold green", "worse": "bold red"}
 _short = partial(one_line, limit=24)
 _name = partial(one_line, limit=32)
 
 
-def print_outcomes(outcomes: Sequence[Outcome]) -> None:
-    """Print all tables of some outcomes; if there are several, a summary too."""
+def print_blocks(blocks: Blocks, console: Console | None = None) -> None:
+    """Print the parts of a report; columns of tables hold numbers, except for those of `_TEXTS`."""
+    console = console or make_console()
+    for block in blocks:
+        if not isinstance(block, tuple):
+            console.print(block)
+            continue
+        title, heads, rows = block
+        is_text = [head in _TEXTS or head.startswith("from ") for head in heads]
+        numbers = [place for place, text in enumerate(is_text) if place and not text]
+        texts = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+        shown = [row[: len(heads)] for row in texts]
+        print_rows(shown, heads, title=title, numbers=numbers, console=console)
+
+
+def outcome_blocks(outcomes: Sequence[Outcome]) -> Blocks:
+    """Yield all parts of some outcomes; if there are several, a summary too."""
     for outcome in outcomes:
-        print_report(outcome.report)
+        yield from report_blocks(outcome.report)
         if outcome.report.languages:
-            click.echo()
-            print_languages(outcome.report)
+            yield Text()
+            yield from language_blocks(outcome.report)
         if outcome.kinds:
-            click.echo()
-            print_kinds(outcome.kinds)
+            yield Text()
+            yield from kind_blocks(outcome.kinds)
         if outcome.confusions is not None:
-            click.echo()
-            print_confusions(outcome.confusions, outcome.answers[0].name)
+            yield Text()
+            yield from confusion_blocks(outcome.confusions, outcome.answers[0].name)
         if len(outcomes) > 1:
-            click.echo()
+            yield Text()
     if len(outcomes) > 1:
-        print_summary([outcome.report for outcome in outcomes])
+        yield from summary_blocks([outcome.report for outcome in outcomes])
 
 
 def emit_outcomes(outcomes: Sequence[Outcome]) -> None:
@@ -74,52 +88,44 @@ def emit_outcomes(outcomes: Sequence[Outcome]) -> None:
         emit_summary([outcome.report for outcome in outcomes])
 
 
-def print_report(report: Report, console: Console | None = None) -> None:
-    """Print the measurements on a collection."""
-    console = console or make_console()
+def report_blocks(report: Report) -> Blocks:
+    """Yield the measurements on a collection."""
     sources = [f"{count:,} {source}" for source, count in report.unanswerable.items()]
     nothing = f"; unanswerable: {', '.join(sources)}" if sources else ""
     counts = f": {report.documents:,} skills, {report.queries:,} judged queries{nothing}"
     found = one_line(words.headline(report))
     title = Text(one_line(report.collection), style="bold")
-    console.print(Text.assemble(title, one_line(counts), "\n" if found else "", found))
+    yield Text.assemble(title, one_line(counts), "\n" if found else "", found)
     for table in (_measures(report), *_differences(report), *_abstentions(report)):
-        console.print()
-        _print(*table, console)
-    for line in _remarks(report):
-        console.print(line)
+        yield Text()
+        yield table
+    yield from _remarks(report)
 
 
-def print_summary(reports: Sequence[Report], console: Console | None = None) -> None:
-    """Print the main measure of each system on each collection, and its means."""
+def summary_blocks(reports: Sequence[Report]) -> Blocks:
+    """Yield the main measure of each system on each collection, and its means."""
     names, rows = words.summary_rows(reports, mean="mean" if len(reports) > 1 else "")
     lines: list[_Row] = [(_short(head), *map(_text, cells)) for head, cells in rows]
-    heads = ["collection", *map(_short, names)]
-    _print(f"{MAIN_MEASURE} in percent", heads, lines, console)
+    yield f"{MAIN_MEASURE} in percent", ["collection", *map(_short, names)], lines
 
 
-def print_kinds(kinds: Mapping[str, Report], console: Console | None = None) -> None:
-    """Print the main measures of the queries of each kind separately."""
+def kind_blocks(kinds: Mapping[str, Report]) -> Blocks:
+    """Yield the main measures of the queries of each kind separately."""
     heads = ["kind", "queries", "system", *_heads(_PART_MEASURES)]
-    _print("By kind of query, in percent", heads, _part_rows(kinds), console)
+    yield "By kind of query, in percent", heads, _part_rows(kinds)
 
 
-def print_languages(report: Report, console: Console | None = None) -> None:
-    """Print the main measures by the language of queries, then of those that cross languages."""
+def language_blocks(report: Report) -> Blocks:
+    """Yield the main measures by the language of queries, then of those that cross languages."""
     heads = ["language", "queries", "system", *_heads(_PART_MEASURES)]
     if len(report.systems) > 1:
         heads.append(f"from {_name(report.systems[0].name)}")
     rows = [*_part_rows(report.languages), *([()] if report.crossing else [])]
-    rows += _part_rows(report.crossing)
-    _print("By language of the query, in percent", heads, rows, console)
+    yield "By language of the query, in percent", heads, [*rows, *_part_rows(report.crossing)]
 
 
 def emit_report(report: Report) -> None:
-    """Print a row for each figure: collection, system, measure, value, low and high end.
-
-    Means come first, then differences from the baseline and their p, then abstention. The ends
-    are empty if no interval is known.
-    """
+    """Print a row for each figure: collection, system, measure, value, and any low and high end."""
     _emit_figures(report.collection, _figures(report))
 
 
@@ -160,13 +166,17 @@ def _figures(report: Report) -> Iterator[tuple[str, str, *tuple[float, ...]]]:
             yield system.name, f"calibration error ({kind})", error
 
 
-def _print(title: str, heads: Sequence[str], rows: Iterable[_Row], console: Console | None) -> None:
-    """Print a table of numbers but for the columns of `_TEXTS`; of longer rows only the start."""
-    is_text = [head in _TEXTS or head.startswith("from ") for head in heads]
-    numbers = [place for place, text in enumerate(is_text) if place and not text]
-    texts = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
-    shown = [row[: len(heads)] for row in texts]
-    print_rows(shown, heads, title=title, numbers=numbers, console=console)
+def gain_blocks(measured: Measured) -> Blocks:
+    """Yield the means of each system before and after a tuning."""
+    rows: list[_Row] = []
+    for system, change in measured.changes.items():
+        for place, (measure, before) in enumerate(change.before.items()):
+            after = change.after[measure]
+            chance = "" if place else words.probability(change.test.p_value)
+            figures = (percent(before), percent(after), words.points(after - before), chance)
+            rows.append(("" if place else system, measure, *figures))
+    yield "", ["", "measure", "before", "after", "points", "p"], rows
+    yield Text()
 
 
 def _heads(measures: Iterable[str]) -> list[str]:
@@ -232,7 +242,7 @@ def _part_rows(parts: Mapping[str, Report]) -> Iterator[_Row]:
             heads = ("", "")
 
 
-def _remarks(report: Report) -> Iterator[Text]:
+def _remarks(report: Report) -> Blocks:
     for system in report.systems:
         errors = system.abstention.calibration_error.items()
         if said := ", ".join(f"{error:.3f} ({kind} queries)" for kind, error in errors):
@@ -250,14 +260,13 @@ def _remarks(report: Report) -> Iterator[Text]:
 
 
 def _outcome(example: QueryExample) -> str:
-    first, ids = "no answer", []
-    if example.top:
-        winner = example.top[0]
-        first = f"{_short(winner.name)} ({score_digits(winner.score)}) came first"
-        ids = [winner.doc_id]
-    wanted = next((doc_id for doc_id in example.relevant if doc_id not in ids), None)
+    said, first = "no answer", None
+    for winner in example.top[:1]:
+        said = f"{_short(winner.name)} ({score_digits(winner.score)}) came first"
+        first = winner.doc_id
+    wanted = next((doc_id for doc_id in example.relevant if doc_id != first), None)
     instead = f", relevant is {_short(_last_part(wanted))}" if wanted else ""
-    return f"{MAIN_MEASURE} {percent(example.value)}: {first}{instead}"
+    return f"{MAIN_MEASURE} {percent(example.value)}: {said}{instead}"
 
 
 def _last_part(doc_id: str) -> str:
@@ -265,37 +274,34 @@ def _last_part(doc_id: str) -> str:
     return doc_id.rstrip("/:").replace(":", "/").rpartition("/")[2] or doc_id
 
 
-def print_confusions(
-    confusions: Sequence[Confusion], system: str, console: Console | None = None
-) -> None:
-    """Print which skills steal queries from which, how often, and by which words."""
-    console = console or make_console()
+def confusion_blocks(confusions: Sequence[Confusion], system: str) -> Blocks:
+    """Yield which skills steal queries from which, how often, and by which words."""
     if not confusions:
-        said = f"Under {_name(system)} no skill steals several queries from another one."
-        console.print(Text(said))
+        yield Text(f"Under {_name(system)} no skill steals several queries from another one.")
         return
-    console.print(Text(f"Skills that lose queries to others under {_name(system)}", style="bold"))
+    yield Text(f"Skills that lose queries to others under {_name(system)}", style="bold")
     for one in confusions[:_MAX_PAIRS]:
         said = f": {one.queries:,} queries, {percent(one.share)} % of its own"
         said += "" if one.lead is None else f", lead {score_digits(one.lead)}"
         said += f", not found at all for {one.unranked:,}" if one.unranked else ""
         said += ", and the other way round" if one.is_mutual else ""
         loser, winner = _name(one.loser_name), _name(one.winner_name)
-        console.print(Text.assemble((loser, "bold"), " loses to ", (winner, "bold"), said))
-        missing = {
-            place: [word for word in one.missing if word.in_loser == place]
-            for place in ("body", "nowhere")
-        }
-        lists = {"won by": one.words, "only in its body": missing["body"]}
-        lists["nowhere in it"] = missing["nowhere"]
-        reasons = [(name, ", ".join(word.text for word in of)) for name, of in lists.items() if of]
-        for example in one.examples[:1]:
-            reasons.append(("query", one_line(example, _EXAMPLE_CHARS)))
-        for label, text in reasons:
+        yield Text.assemble((loser, "bold"), " loses to ", (winner, "bold"), said)
+        for label, text in _reasons(one):
             line = Text.assemble((f"{label}: ", "dim"), one_line(text))
-            console.print(Padding(line, (0, 0, 0, 2)))
+            yield Padding(line, (0, 0, 0, 2))
     if len(confusions) > _MAX_PAIRS:
-        console.print(Text(f"and {len(confusions) - _MAX_PAIRS:,} more pairs (--json lists all)"))
+        yield Text(f"and {len(confusions) - _MAX_PAIRS:,} more pairs (--json lists all)")
+
+
+def _reasons(one: Confusion) -> Iterator[tuple[str, str]]:
+    missing: dict[str, list[str]] = {"body": [], "nowhere": []}
+    for word in one.missing:
+        missing[word.in_loser].append(word.text)
+    lists = {"won by": [word.text for word in one.words], "only in its body": missing["body"]}
+    lists["nowhere in it"] = missing["nowhere"]
+    yield from ((label, ", ".join(texts)) for label, texts in lists.items() if texts)
+    yield from (("query", one_line(example, _EXAMPLE_CHARS)) for example in one.examples[:1])
 
 
 def emit_confusions(collection: str, confusions: Sequence[Confusion]) -> None:

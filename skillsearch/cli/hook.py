@@ -73,10 +73,7 @@ class _Clock:
 
 
 def run(client: str | None, index_dir: str | None, seconds: float = SECONDS) -> None:
-    """Answer the event on stdin; an error is a line on stderr and never blocks the prompt.
-
-    Without a client of `CLIENTS`, the name of the event decides on the form of the answer.
-    """
+    """Answer the event on stdin, in the form of its name if `client` is None; never block."""
     clock = _Clock(seconds)
     event = None
     try:
@@ -171,10 +168,7 @@ def _read_stdin(clock: _Clock) -> bytes:
 
 
 def _overview(prompt: str, index_dir: str | None, clock: _Clock) -> str:
-    """Return the skills that fit a prompt: from the daemon, or else from a new process.
-
-    The daemon is started now if necessary, unless the settings turn it off.
-    """
+    """Return the skills that fit a prompt: from the daemon, which may start, or a new process."""
     given = variables()
     folder = os.getcwd()  # noqa: PTH109  # pathlib is slow to import
     asked = {"prompt": prompt, "n": N, "folder": folder, "index_dir": index_dir, "variables": given}

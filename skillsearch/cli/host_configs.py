@@ -10,7 +10,6 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from skillsearch.errors import ConfigError
 from skillsearch.files.paths import is_utf8, printable
@@ -56,26 +55,19 @@ _EXPANDED = {
     "opencode": re.compile(r"\{(env|file):"),
 }
 """Patterns that a host expands in its configuration, with no way to escape them."""
-_UNSAFE = re.compile(r'["\\]|[^ -~]')
-"""Characters to escape in a quoted text of TOML or YAML."""
+_UNSAFE = re.compile("[^ -~]")
+"""Characters to write as numbers in a quoted text of TOML or YAML."""
 
 
-class HostConfig(NamedTuple):
-    """A configuration text, the file it belongs in, and the command that puts it there, if any."""
-
-    text: str
-    place: str
-    add_command: str = ""
-
-
-def server_config(client: str, server: Sequence[str] | str) -> HostConfig:
-    """Return the configuration with which a host of `CLIENTS` uses our MCP server.
+def server_config(client: str, server: Sequence[str] | str) -> tuple[str, str]:
+    """Return what makes a host of `CLIENTS` use our server, and the command that puts it there.
 
     The server is the command that starts it, or the URL of one that runs. ConfigError is raised if
     the host would not get the arguments as they are.
     """
-    _check(client, [server] if isinstance(server, str) else server)
-    entry = _entry(client, server)
+    command = [server] if isinstance(server, str) else server
+    _refuse_expansion(client, command)
+    entry = _entry(client, command, is_url=isinstance(server, str))
     texts = {
         "codex": f"[mcp_servers.{NAME}]\n" + _lines(entry, "{} = {}\n"),
         "vscode": _json({"servers": {NAME: entry}}),
@@ -83,57 +75,47 @@ def server_config(client: str, server: Sequence[str] | str) -> HostConfig:
         "goose": f"extensions:\n  {NAME}:\n" + _lines(entry, "    {}: {}\n"),
     }
     text = texts.get(client, _json({"mcpServers": {NAME: entry}}))
-    return HostConfig(text, CLIENTS[client], shlex.join(_adding(client, server, entry)))
-
-
-def _entry(client: str, server: Sequence[str] | str) -> dict[str, JsonValue]:
-    named = {"name": NAME, "enabled": True, "timeout": 300}
-    forms: dict[str, dict[str, JsonValue]]
+    user = ("mcp", "add", "--scope", "user")
     if isinstance(server, str):
-        forms = {
-            "codex": {"url": server},
-            "gemini": {"httpUrl": server},
-            "opencode": {"type": "remote", "url": server, "enabled": True},
-            "goose": {**named, "type": "streamable_http", "uri": server},
-        }
-        return forms.get(client, {"type": "http", "url": server})
-    program, *args = server
-    plain = {"command": program, "args": args}
-    forms = {
-        "codex": plain,
-        "gemini": plain,
-        "opencode": {"type": "local", "command": [program, *args], "enabled": True},
-        "goose": {**named, "type": "stdio", "cmd": program, "args": args},
-    }
-    return forms.get(client, {"type": "stdio", **plain})
-
-
-def _adding(
-    client: str, server: Sequence[str] | str, entry: Mapping[str, JsonValue]
-) -> Sequence[str]:
-    """Return the command of a host that adds a server to its configuration, if it has one."""
-    if client == "vscode":
-        return ["code", "--add-mcp", json.dumps({"name": NAME, **entry})]
-    if client == "codex":
-        given = ["--url", server] if isinstance(server, str) else ["--", *server]
-        return ["codex", "mcp", "add", NAME, *given]
-    if client not in ("claude-code", "gemini"):
-        return []
-    if isinstance(server, str):
-        given = ["--transport", "http", NAME, server]
+        codex = ["--url", server]
+        claude = gemini = [*user, "--transport", "http", NAME, server]
     else:
-        is_gemini = client == "gemini"
-        given = [NAME, *server[:is_gemini], "--", *server[is_gemini:]]
-    program = "gemini" if client == "gemini" else "claude"
-    return [program, "mcp", "add", "--scope", "user", *given]
+        codex = ["--", *server]
+        claude = [*user, NAME, *codex]
+        gemini = [*user, NAME, server[0], "--", *server[1:]]
+    adding = {
+        "claude-code": ["claude", *claude],
+        "codex": ["codex", "mcp", "add", NAME, *codex],
+        "gemini": ["gemini", *gemini],
+        "vscode": ["code", "--add-mcp", json.dumps({"name": NAME, **entry})],
+    }
+    return text, shlex.join(adding.get(client, ()))
 
 
-def hook_config(client: str, command: Sequence[str]) -> HostConfig:
-    """Return the configuration with which a host of `HOOK_CLIENTS` runs a command at every prompt.
+def _entry(client: str, command: Sequence[str], *, is_url: bool) -> dict[str, JsonValue]:
+    """Return the form of a host for a server that runs at a URL, or that it starts."""
+    program, *args = command
+    plain: dict[str, JsonValue] = {"command": program, "args": args}
+    named: dict[str, JsonValue] = {"name": NAME, "enabled": True, "timeout": 300}
+    forms: dict[str, tuple[dict[str, JsonValue], dict[str, JsonValue]]] = {
+        "codex": ({"url": program}, plain),
+        "gemini": ({"httpUrl": program}, plain),
+        "opencode": (
+            {"type": "remote", "url": program, "enabled": True},
+            {"type": "local", "command": [program, *args], "enabled": True},
+        ),
+        "goose": (
+            {**named, "type": "streamable_http", "uri": program},
+            {**named, "type": "stdio", "cmd": program, "args": args},
+        ),
+    }
+    forms.setdefault(client, ({"type": "http", "url": program}, {"type": "stdio", **plain}))
+    return forms[client][0] if is_url else forms[client][1]
 
-    ConfigError is raised if the host would not get the arguments as they are.
-    """
-    _check(client, command)
+
+def hook_config(client: str, command: Sequence[str]) -> str:
+    """Return what makes a host of `HOOK_CLIENTS` run a command at every prompt, or ConfigError."""
+    _refuse_expansion(client, command)
     timeout = HOOK_SECONDS * (1000 if client == "gemini" else 1)
     named = {"name": NAME} if client == "gemini" else {}
     hook = {"type": "command", **named, "command": shlex.join(command), "timeout": timeout}
@@ -141,10 +123,10 @@ def hook_config(client: str, command: Sequence[str]) -> HostConfig:
     text = _json({"hooks": {event: [{"hooks": [hook]}]}})
     if client == "codex":
         text = f"[[hooks.{event}]]\n\n[[hooks.{event}.hooks]]\n" + _lines(hook, "{} = {}\n")
-    return HostConfig(text, HOOK_CLIENTS[client])
+    return text
 
 
-def _check(client: str, arguments: Sequence[str]) -> None:
+def _refuse_expansion(client: str, arguments: Sequence[str]) -> None:
     for argument in arguments:
         if not is_utf8(argument):
             raise ConfigError(
@@ -170,11 +152,6 @@ def _lines(entries: Mapping[str, JsonValue], form: str) -> str:
 def _value(value: JsonValue) -> str:
     """Write a value that TOML and YAML read alike: not quite JSON, which escapes differently."""
     if isinstance(value, str):
-        return f'"{_UNSAFE.sub(_escaped, value)}"'
-    if isinstance(value, list):
-        return f"[{', '.join(map(_value, value))}]"
-    return json.dumps(value)
-
-
-def _escaped(match: re.Match[str]) -> str:
-    return f"\\{match[0]}" if match[0] in '"\\' else f"\\U{ord(match[0]):08x}"
+        plain = value.replace("\\", "\\\\").replace('"', '\\"')
+        return '"' + _UNSAFE.sub(lambda found: f"\\U{ord(found[0]):08x}", plain) + '"'
+    return f"[{', '.join(map(_value, value))}]" if isinstance(value, list) else json.dumps(value)

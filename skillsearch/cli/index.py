@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from skillsearch import config
-from skillsearch.cli import options
+from skillsearch.cli import app
+from skillsearch.cli.app import Asked, Root, command, flag, refuse, repeatable, setting
 from skillsearch.cli.hook import forget_told
 from skillsearch.cli.interrupts import INTERRUPTED
-from skillsearch.cli.options import Root
 from skillsearch.cli.output import emit_json, progress_bars, say, show_diagnostics
+from skillsearch.config import Settings
 from skillsearch.errors import ConfigError, IndexNotFoundError, RootError
 from skillsearch.index.request import IndexRequest, join_roots, replace_command, resolve_roots
 from skillsearch.index.storage.cache import IndexFolder
@@ -28,57 +29,56 @@ from skillsearch.reports.cache import prune_archives
 from skillsearch.roots import sources
 from skillsearch.roots.bundles import local_root
 from skillsearch.text.safe_text import listed, one_line
+from skillsearch.types import IndexReport, JsonValue, Progress
 
 if TYPE_CHECKING:
-    from skillsearch.config import Settings
     from skillsearch.remote.remote_index import RemoteIndex
-    from skillsearch.types import IndexReport, JsonValue, Progress
 
-    Built = tuple[IndexReport, dict[str, JsonValue], list[str]]
-    """The report of indexing, the present content of the index, and notes for the user."""
+Built = tuple[IndexReport, dict[str, JsonValue], list[str]]
+"""The report of indexing, the present content of the index, and notes for the user."""
 Use = Literal["add", "replace", "same", "apart"]
-"""The roots to index beside those a user names: what was indexed before too; nothing else, nor
-the roots of the settings if there are any; only what was indexed before, if anything was; or
-nothing at all, as they are not for the index."""
+"""The roots to index beside those a user names: what was indexed before too; nothing else, nor the
+settings' roots if there are any; only what was indexed before, if anything was; or nothing."""
+Roots = Sequence[Root]
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 _SHOWN_ROOTS = 10
 
 
-@options.command("index")
-@options.roots()
-@options.index_dir
-@options.setting("--model M", "onnx (default), multilingual, hashing, onnx:FOLDER, st:NAME.")
-@options.setting(
+@command("index")
+@app.roots()
+@app.index_dir
+@setting("--model M", "onnx (default), multilingual, hashing, onnx:FOLDER, st:NAME.")
+@setting(
     "--fields",
     "metadata: names and descriptions only; full (default): also the bodies, as words and as "
     "embedded chunks; the multilingual channel embeds the beginning of each body.",
     type=click.Choice(("metadata", "full")),
 )
-@options.languages
-@options.setting(
+@app.languages
+@setting(
     "--device D",
     "Where an st: model runs: cpu, cuda, cuda:1, mps; auto (default): the best available.",
 )
-@options.flag(
+@flag(
     "--verify",
     "Hash every skill and every file of the index, whatever its size and time say, and rebuild "
     "what is damaged.",
 )
-@options.repeatable(
+@repeatable(
     "--only PATH",
     "Update only this SKILL.md or folder, even if it was deleted. Repeatable.",
-    type=options.NamedPath(path_type=Path),
+    type=app.NamedPath(path_type=Path),
 )
-@options.backend
-@options.flag("--examples", "Add the example skills of this package.")
-@options.flag(
+@app.backend
+@flag("--examples", "Add the example skills of this package.")
+@flag(
     "--replace",
     "Index only the named ROOTs, or without ROOT those of the settings or the usual places; "
     "report which skills leave the index.",
 )
-@options.as_json
-def index_command(asked: options.Asked) -> None:
+@app.as_json
+def index_command(asked: Asked) -> None:
     """Add folders of skills to the index, or bring it up to date.
 
     ROOT is a folder, an archive (.zip, .tar, .tar.gz, .tgz, .tar.bz2, .tar.xz), or the URL of an
@@ -89,12 +89,11 @@ def index_command(asked: options.Asked) -> None:
     Without ROOT all of them are brought up to date; if there are none, the places where agents keep
     skills are indexed (.agents/skills and .claude/skills, here and in the home folder).
     """
-    if asked.replace and asked.only:
-        raise click.UsageError("--only updates part of the index, --replace all; use one of them.")
-    settings = asked.settings
+    both = "--only updates part of the index, --replace all; use one of them."
+    refuse(asked.replace and asked.only, both)
     how: Use = "replace" if asked.replace else "same" if asked.only else "add"
-    request = choose_request(asked.roots, settings, how, examples=asked.examples)
-    build = _build_in_milvus if settings.backend == "milvus" else _build
+    request = choose_request(asked.roots, asked.settings, how, examples=asked.examples)
+    build = _build_in_milvus if asked.settings.backend == "milvus" else _build
     with progress_bars() as bars:
         report, held, notes = build(request, asked, device=asked.flags["device"], progress=bars)
     if asked.as_json:
@@ -102,11 +101,11 @@ def index_command(asked: options.Asked) -> None:
     else:
         _show(report, held)
     prune_archives(config.cache_dir())
-    for note in filter(None, notes):
+    for note in notes:
         say(f"note: {note}")
 
 
-def _build(request: IndexRequest, asked: options.Asked, **how: Any) -> Built:
+def _build(request: IndexRequest, asked: Asked, **how: Any) -> Built:
     from skillsearch.index.corpus import open_current
     from skillsearch.index.languages import advice
     from skillsearch.index.skill_index import SkillIndex
@@ -120,29 +119,31 @@ def _build(request: IndexRequest, asked: options.Asked, **how: Any) -> Built:
     forget_told(folder.path)
     roots = [str(root.path) for root in index.opened.settings.roots]
     paths = {document.path for document in index.documents()} if before else set()
-    lost = [d.root for d in before.corpus.documents if d.path not in paths] if before else []
+    held_before = before.corpus.documents if before else ()
+    lost = (d.root for d in held_before if d.path not in paths and d.root not in roots)
     held = {
         "index_dir": str(folder.path),
         "roots": [sources.unpacked_from(Path(root)) or root for root in roots],
-        "left": dict(Counter(root for root in lost if root not in roots)),
+        "left": dict(Counter(lost)),
     }
-    notes = []
-    if settings.is_project_index:
-        file = settings.sources["index_dir"]
-        outside = [root for root in asked.roots if not Path(root).is_relative_to(Path(file).parent)]
-        named = " ".join(shlex.quote(str(root)) for root in outside)
-        own = shlex.quote(str(config.user_index_dir()))
-        if outside:
-            notes.append(
-                f"this is the index of the project, which {file} names. To add to your own "
-                f"instead: skillsearch index {named} --index-dir {own}"
-            )
+    notes = [_outside(asked)]
     if report.generation != generation:
         notes.append(advice(index))
-    return report, held, notes
+    return report, held, list(filter(None, notes))
 
 
-def _build_in_milvus(request: IndexRequest, asked: options.Asked, **how: Any) -> Built:
+def _outside(asked: Asked) -> str:
+    """Return what to do about new roots outside of the project, if its index is used."""
+    if not asked.settings.is_project_index:
+        return ""
+    file = asked.settings.sources["index_dir"]
+    outside = [root for root in asked.roots if not Path(root).is_relative_to(Path(file).parent)]
+    own = ["--index-dir", str(config.user_index_dir())]
+    note = f"this is the index of the project, which {file} names. To add to your own instead: "
+    return note + shlex.join(["skillsearch", "index", *map(str, outside), *own]) if outside else ""
+
+
+def _build_in_milvus(request: IndexRequest, asked: Asked, **how: Any) -> Built:
     from skillsearch.remote.remote_index import RemoteIndex
 
     collection = asked.settings.collection
@@ -183,12 +184,12 @@ def _show(report: IndexReport, held: dict[str, JsonValue]) -> None:
     click.echo(one_line(f"index: {place}; roots: {listed(held['roots'], _SHOWN_ROOTS)}"))
 
 
-@options.command("watch")
-@options.roots()
-@options.index_dir
-@options.languages
-@options.as_json
-def watch_command(asked: options.Asked) -> None:
+@command("watch")
+@app.roots()
+@app.index_dir
+@app.languages
+@app.as_json
+def watch_command(asked: Asked) -> None:
     """Keep the index up to date until interrupted.
 
     Indexes first, as "skillsearch index [ROOT]..." does, and again whenever skills change: one line
@@ -202,12 +203,21 @@ def watch_command(asked: options.Asked) -> None:
     request = choose_request(asked.roots, settings)
     stop = Event()
 
+    def show(report: IndexReport) -> None:
+        if asked.as_json:
+            emit_json(report.to_dict())
+        else:
+            say(
+                f"{report.indexed:,} skills in the index: {report.indexed - report.reused:,} read, "
+                f"{report.removed:,} removed, {report.skipped:,} skipped, {report.seconds:.2f} s"
+            )
+
     def refresh(changed: frozenset[Path] | None) -> None:
         before = index.generation
         if changed or not index.is_current():
             report = index.refresh(only=sorted(changed or ()), progress=partial(_go_on, stop, None))
             if index.generation != before:
-                _show_pass(report, as_json=asked.as_json)
+                show(report)
 
     handler = signal.signal(signal.SIGTERM, lambda _number, _frame: stop.set())
     try:
@@ -215,7 +225,7 @@ def watch_command(asked: options.Asked) -> None:
             folder = settings.index_dir.absolute()
             index, report = SkillIndex.build(request, folder, progress=partial(_go_on, stop, bars))
         forget_told(index.folder)
-        _show_pass(report, as_json=asked.as_json)
+        show(report)
         try:
             watcher.watch(request.roots, refresh, stop=stop, leave_out=index.folder)
         except KeyboardInterrupt:
@@ -233,49 +243,41 @@ def _go_on(stop: Event, bars: Progress | None, stage: str, done: int, total: int
         bars(stage, done, total)
 
 
-def _show_pass(report: IndexReport, *, as_json: bool) -> None:
-    if as_json:
-        emit_json(report.to_dict())
-    else:
-        say(
-            f"{report.indexed:,} skills in the index: {report.indexed - report.reused:,} read, "
-            f"{report.removed:,} removed, {report.skipped:,} skipped, {report.seconds:.2f} s"
-        )
-
-
 def choose_request(
-    given: Sequence[Root], settings: Settings, how: Use = "add", *, examples: bool = False
+    given: Roots, settings: Settings, how: Use = "add", *, examples: bool = False
 ) -> IndexRequest:
     """Decide what to index: the roots of the settings, those indexed before, and those given.
 
-    Model, fields and languages stay as before, unless the settings name others. The examples
-    always come last. A root that cannot be indexed raises RootError, which says what to type
-    instead.
+    Model, fields and languages stay as before, unless the settings name others. The examples come
+    last. A root that cannot be indexed raises RootError, which says what to type instead.
     """
     before = None if how == "apart" else _request_before(settings, adds=bool(given) or examples)
     earlier = before.named if before and how != "replace" else ()
+    named = _named(given, earlier, settings, how, examples=examples)
+    roots = _folders(named, given, earlier, settings)
+    origins = tuple(map(sources.source_of, named)) if any(map(sources.is_bundle, named)) else ()
+    made: dict[str, Any] = {key: getattr(settings, key) for key in ("model", "languages")}
+    made["with_body"] = settings.fields == "full"
+    for key, name in {"model": "model", "fields": "with_body", "languages": "languages"}.items():
+        if before and key not in settings.sources:
+            made[name] = getattr(before, name)
+    return IndexRequest(roots, sources=origins, **made)
+
+
+def _named(
+    given: Roots, earlier: Roots, settings: Settings, how: Use, *, examples: bool
+) -> tuple[Root, ...]:
     others = [root for root in earlier if str(root) != str(EXAMPLES)]
     last = [EXAMPLES] if examples or len(others) < len(earlier) else []
     usual = () if given or others else settings.roots or config.standard_roots()
     first = (*settings.index_roots, *others) if how in ("add", "same") else ()
     named = join_roots(earlier if how == "same" and earlier else (*first, *usual, *given, *last))
-    if not named:
-        raise click.UsageError(
-            "There is nothing to index. Name a folder (skillsearch index FOLDER), set roots in "
-            "skillsearch.toml or SKILLSEARCH_ROOTS, or try the examples: skillsearch index "
-            "--examples"
-        )
-    roots = _folders(named, given, earlier, settings)
-    origins = tuple(map(sources.source_of, named)) if any(map(sources.is_bundle, named)) else ()
-    kept: dict[str, Any] = {
-        "model": settings.model,
-        "with_body": settings.fields == "full",
-        "languages": settings.languages,
-    }
-    for key, name in zip(("model", "fields", "languages"), tuple(kept), strict=True):
-        if before and key not in settings.sources:
-            kept[name] = getattr(before, name)
-    return IndexRequest(roots, sources=origins, **kept)
+    refuse(
+        not named,
+        "There is nothing to index. Name a folder (skillsearch index FOLDER), set roots in "
+        "skillsearch.toml or SKILLSEARCH_ROOTS, or try the examples: skillsearch index --examples",
+    )
+    return named
 
 
 def _request_before(settings: Settings, *, adds: bool) -> IndexRequest | None:
@@ -302,9 +304,7 @@ def _request_before(settings: Settings, *, adds: bool) -> IndexRequest | None:
     return dataclasses.replace(request, sources=named) if any(behind) else request
 
 
-def _folders(
-    named: Sequence[Root], given: Sequence[Root], earlier: Sequence[Root], settings: Settings
-) -> tuple[Path, ...]:
+def _folders(named: Roots, given: Roots, earlier: Roots, settings: Settings) -> tuple[Path, ...]:
     folders: list[Path] = []
     problems: dict[Root, RootError] = {}
     for root in named:
@@ -313,27 +313,27 @@ def _folders(
             resolve_roots(folders[-1:])
         except RootError as exc:
             problems[root] = exc
-    if not problems:
-        return tuple(folders)
-    root = min(problems, key=lambda root: root not in given)
-    usable = [other for other in named if other not in problems]
+    if problems:
+        root = min(problems, key=lambda root: root not in given)
+        usable = [other for other in named if other not in problems]
+        hint = _hint(root, usable, given, earlier, settings)
+        raise RootError(f"{problems[root]} {hint}") from problems[root]
+    return tuple(folders)
+
+
+def _hint(root: Root, usable: Roots, given: Roots, earlier: Roots, settings: Settings) -> str:
+    """Return what to do about a root that cannot be indexed."""
     if root in earlier:
+        option = config.index_option(settings.index_dir.absolute(), settings)
         if settings.backend == "milvus":
             values = {"backend": "milvus", "uri": "URI", "collection": settings.collection}
-            option = "".join(
-                f" --{key} {value}"
-                for key, value in values.items()
-                if settings.sources.get(key) == "flag"
-            )
-        else:
-            option = config.index_option(settings.index_dir.absolute(), settings)
+            given_so = [key for key in values if settings.sources.get(key) == "flag"]
+            option = "".join(f" --{key} {values[key]}" for key in given_so)
         command = replace_command(usable, option)
-        hint = f"It was indexed before: bring it back, or leave its skills out: {command}"
-    elif root not in given:
-        hint = f"It is a root of the settings ({settings.sources.get('roots', 'default')})."
-    elif url := sources.archive_url(str(root).removeprefix(f"{Path.cwd()}/")):
-        hint = f"For a repository, name its archive: {url}"
-    else:
-        others = " ".join(shlex.quote(str(other)) for other in given if other in usable)
-        hint = f"Without it: skillsearch index {others}" if others else ""
-    raise RootError(f"{problems[root]} {hint}") from problems[root]
+        return f"It was indexed before: bring it back, or leave its skills out: {command}"
+    if root not in given:
+        return f"It is a root of the settings ({settings.sources.get('roots', 'default')})."
+    if url := sources.archive_url(str(root).removeprefix(f"{Path.cwd()}/")):
+        return f"For a repository, name its archive: {url}"
+    others = " ".join(shlex.quote(str(other)) for other in given if other in usable)
+    return f"Without it: skillsearch index {others}" if others else ""

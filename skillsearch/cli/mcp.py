@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import importlib.util
-import logging
 import os
 import shutil
 import signal
 import sys
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
 
 import click
 
-from skillsearch.cli import host_configs, options
+from skillsearch.cli import app
+from skillsearch.cli.app import Asked, command, flag, option, refuse
+from skillsearch.cli.host_configs import CLIENTS, HOOK_CLIENTS, hook_config, server_config
 from skillsearch.cli.interrupts import INTERRUPTED
 from skillsearch.cli.output import say
-from skillsearch.config import cache_dir, load_settings, mcp_token, no_index
+from skillsearch.config import cache_dir, mcp_token, no_index
 from skillsearch.environ import install_extra
 from skillsearch.errors import ConfigError, MissingDependencyError, SkillSearchError
 from skillsearch.execution.artifacts import FolderArtifacts
@@ -31,38 +32,32 @@ from skillsearch.mcp_server.session_tools import TOOLSETS, SessionTools
 from skillsearch.text.safe_text import visible
 
 if TYPE_CHECKING:
-    from typing import NoReturn
-
     import anyio
 
     from skillsearch.mcp_server.listening import Listener
     from skillsearch.mcp_server.served_library import ServedLibrary
 
-logger = logging.getLogger(__name__)
 
-
-@options.command("mcp")
-@options.roots()
-@options.index_dir
-@options.languages
-@options.option("--http address HOST:PORT", "Serve over HTTP instead of stdio.")
-@options.option("--toolset", "Which tools.", type=click.Choice(TOOLSETS), default="default")
-@options.flag("--watch", "Follow changes of the folders; needs watchfiles.")
-@options.flag(
-    "--allow-run", "Let clients run commands of skills, each in a workspace of its session."
-)
-@options.option(
+@command("mcp")
+@app.roots()
+@app.index_dir
+@app.languages
+@option("--http address HOST:PORT", "Serve over HTTP instead of stdio.")
+@option("--toolset", "Which tools.", type=click.Choice(TOOLSETS), default="default")
+@flag("--watch", "Follow changes of the folders; needs watchfiles.")
+@flag("--allow-run", "Let clients run commands of skills, each in a workspace of its session.")
+@option(
     "--executor",
     "What runs them with --allow-run. [default: auto, the safest that works here]",
     type=click.Choice(EXECUTORS),
 )
-@options.flag("--allow-remote", "Let other machines reach --http.")
-@options.option(
+@flag("--allow-remote", "Let other machines reach --http.")
+@option(
     "--token-file FILE",
     "File with the token that clients of --http need. [default: SKILLSEARCH_MCP_TOKEN]",
     type=click.Path(path_type=Path),
 )
-def mcp_command(asked: options.Asked) -> None:
+def mcp_command(asked: Asked) -> None:
     """Serve search and skills to agents over MCP.
 
     MCP is the Model Context Protocol. Serves the skills below the ROOTs, or else those of the
@@ -77,7 +72,7 @@ def mcp_command(asked: options.Asked) -> None:
     if asked.allow_run:
         chosen = select_executor(asked.executor or "auto")
         for sentence in chosen.capabilities().not_isolated:
-            logger.info("Commands run by the executor %s: %s", chosen.name, sentence)
+            app.LOGGER.info("Commands run by the executor %s: %s", chosen.name, sentence)
         policy = CommandPolicy(asked.settings.allowed_commands, asked.settings.denied_commands)
         artifacts = FolderArtifacts(cache_dir() / "artifacts")
         runner = SkillRunner(chosen, artifacts=artifacts, policy=policy)
@@ -88,19 +83,17 @@ def mcp_command(asked: options.Asked) -> None:
     _leave(code)
 
 
-def _check(asked: options.Asked) -> None:
+def _check(asked: Asked) -> None:
     languages, index_dir = asked.flags["languages"], asked.flags["index_dir"]
-    options.refuse(
-        (
-            asked.address is None and (asked.allow_remote or asked.token_file),
-            "--allow-remote and --token-file are for a server with --http.",
-        ),
-        (asked.executor and not asked.allow_run, "--executor is for a server with --allow-run."),
-        (
-            languages and not asked.roots,
-            "--languages is for a server with ROOTs; an existing index keeps its languages. To "
-            f"change them: skillsearch index --languages {languages}",
-        ),
+    refuse(
+        asked.address is None and (asked.allow_remote or asked.token_file),
+        "--allow-remote and --token-file are for a server with --http.",
+    )
+    refuse(asked.executor and not asked.allow_run, "--executor is for a server with --allow-run.")
+    refuse(
+        languages and not asked.roots,
+        "--languages is for a server with ROOTs; an existing index keeps its languages. To change "
+        f"them: skillsearch index --languages {languages}",
     )
     if importlib.util.find_spec("mcp") is None:
         raise MissingDependencyError("mcp", "mcp", "The MCP server")
@@ -121,7 +114,7 @@ def _check(asked: options.Asked) -> None:
             )
 
 
-def _listen(asked: options.Asked) -> Listener:
+def _listen(asked: Asked) -> Listener:
     from skillsearch.mcp_server.listening import listen, parse_address
 
     token = mcp_token(asked.token_file)
@@ -177,7 +170,7 @@ def _warm(served: ServedLibrary) -> None:
     try:
         served.warm()
     except SkillSearchError as exc:
-        logger.warning("%s", exc)
+        app.LOGGER.warning("%s", exc)
 
 
 def _leave(code: int) -> NoReturn:
@@ -189,84 +182,81 @@ def _leave(code: int) -> NoReturn:
 def _check_url(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
     if not url:
         return None
-    try:
+    with suppress(ValueError):
         parts = urlsplit(url)
-        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_usable = False
-    if is_usable and url.isprintable() and " " not in url:
-        return url
+        is_usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        if is_usable and url.isprintable() and " " not in url:
+            return url
     raise click.BadParameter(
         f"{url!r} is not the URL of a server; write it as http://127.0.0.1:8765/mcp"
     )
 
 
-@options.command("mcp-config")
-@click.argument("client", type=click.Choice(host_configs.CLIENTS), metavar="CLIENT")
-@options.roots(must_exist=True)
-@options.index_dir
-@options.languages
-@options.option(
+@command("mcp-config")
+@click.argument("client", type=click.Choice(CLIENTS), metavar="CLIENT")
+@app.roots(must_exist=True)
+@app.index_dir
+@app.languages
+@option(
     "--http url URL", "URL of a running server: see skillsearch mcp --http.", callback=_check_url
 )
-@options.option("--toolset", "Which tools the server offers.", type=click.Choice(TOOLSETS))
-@options.flag("--watch", "Let the server follow changes of the folders.")
-@options.flag("--allow-run", "Let the host run commands of skills.")
-@options.flag("--hook", "Ask skillsearch at every prompt, without a server.")
-def mcp_config_command(asked: options.Asked) -> None:
+@option("--toolset", "Which tools the server offers.", type=click.Choice(TOOLSETS))
+@flag("--watch", "Let the server follow changes of the folders.")
+@flag("--allow-run", "Let the host run commands of skills.")
+@flag("--hook", "Ask skillsearch at every prompt, without a server.")
+def mcp_config_command(asked: Asked) -> None:
     """Print how to configure a host for the MCP server.
 
     CLIENT is claude-code, codex, gemini, vscode, opencode or goose. Nothing is written: stderr says
     which file the text belongs in. Without ROOT it names the index in use here and now, so that
     the host asks that one from any folder.
     """
-    languages, index_dir = asked.flags["languages"], asked.flags["index_dir"]
-    settings = load_settings(index_dir=index_dir)
+    index_dir, settings = asked.flags["index_dir"], asked.settings
+    given = _check_config(asked)
     is_pinned = not asked.url and (index_dir is not None or not asked.roots)
     place = ["--index-dir", str(settings.index_dir.absolute())] if is_pinned else []
+    found = shutil.which("skillsearch")
+    ours = [str(Path(found).absolute())] if found else [sys.executable, "-P", "-m", "skillsearch"]
+    if asked.hook:
+        text = hook_config(asked.client, [*ours, "hook", "--client", asked.client, *place])
+        file, add_command = HOOK_CLIENTS[asked.client], ""
+    else:
+        started = [*ours, "mcp", *map(str, asked.roots), *place, *given]
+        text, add_command = server_config(asked.client, asked.url or started)
+        file = CLIENTS[asked.client]
+    if not (asked.hook or asked.url or importlib.util.find_spec("mcp")):
+        say(f"warning: the server needs an extra: {install_extra('mcp')}")
+    click.echo(text, nl=False)
+    if is_pinned and not asked.roots and not (settings.index_dir / "CURRENT").exists():
+        say(f"note: {no_index(settings.index_dir.absolute(), settings)}")
+    say(f"This belongs in {file}, merged with what is there.")
+    if add_command:
+        # Not by `say`, which would change blanks in a path.
+        click.echo(f"Or run: {visible(add_command)}", err=True)
+
+
+def _check_config(asked: Asked) -> list[str]:
+    """Return the options of a server that the host starts, and refuse what goes with none."""
+    languages, client = asked.flags["languages"], asked.client
     given = ["--languages", languages] if languages else []
     given += ["--toolset", asked.toolset] if asked.toolset else []
     given += ["--watch"] * asked.watch + ["--allow-run"] * asked.allow_run
-    found = shutil.which("skillsearch")
-    ours = [str(Path(found).absolute())] if found else [sys.executable, "-P", "-m", "skillsearch"]
-    options.refuse(
-        (
-            given and (asked.hook or asked.url),
-            f"{(given or [''])[0]} is for a server that the host starts itself.",
-        ),
-        (
-            languages and not asked.roots,
-            "--languages is for a server that is given ROOTs to index.",
-        ),
-        (
-            asked.hook and (asked.roots or asked.url),
-            "A hook asks an index: make it with skillsearch index, and name it by --index-dir.",
-        ),
-        (
-            asked.hook and asked.client not in host_configs.HOOK_CLIENTS,
-            f"{asked.client} has no known prompt hook; hosts with one: "
-            f"{', '.join(host_configs.HOOK_CLIENTS)}. Use the server: "
-            f"skillsearch mcp-config {asked.client}",
-        ),
-        (
-            asked.url and (asked.roots or index_dir is not None),
-            "With --http, ROOT and --index-dir are for the running server.",
-        ),
+    is_no_start = given and (asked.hook or asked.url)
+    refuse(is_no_start, f"{''.join(given[:1])} is for a server that the host starts itself.")
+    refuse(
+        languages and not asked.roots, "--languages is for a server that is given ROOTs to index."
     )
-    if asked.hook:
-        command = [*ours, "hook", "--client", asked.client, *place]
-        config = host_configs.hook_config(asked.client, command)
-    elif asked.url:
-        config = host_configs.server_config(asked.client, asked.url)
-    else:
-        started = [*ours, "mcp", *map(str, asked.roots), *place, *given]
-        config = host_configs.server_config(asked.client, started)
-        if importlib.util.find_spec("mcp") is None:
-            say(f"warning: the server needs an extra: {install_extra('mcp')}")
-    click.echo(config.text, nl=False)
-    if is_pinned and not asked.roots and not (settings.index_dir / "CURRENT").exists():
-        say(f"note: {no_index(settings.index_dir.absolute(), settings)}")
-    say(f"This belongs in {config.place}, merged with what is there.")
-    if config.add_command:
-        # Not by `say`, which would change blanks in a path.
-        click.echo(f"Or run: {visible(config.add_command)}", err=True)
+    refuse(
+        asked.hook and (asked.roots or asked.url),
+        "A hook asks an index: make it with skillsearch index, and name it by --index-dir.",
+    )
+    refuse(
+        asked.hook and client not in HOOK_CLIENTS,
+        f"{client} has no known prompt hook; hosts with one: {', '.join(HOOK_CLIENTS)}. Use the "
+        f"server: skillsearch mcp-config {client}",
+    )
+    refuse(
+        asked.url and (asked.roots or asked.flags["index_dir"] is not None),
+        "With --http, ROOT and --index-dir are for the running server.",
+    )
+    return given

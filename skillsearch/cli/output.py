@@ -14,16 +14,13 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import click
 
 from skillsearch.environ import no_color
 from skillsearch.text.safe_text import all_visible, one_line
-from skillsearch.types import JsonValue
-
-if TYPE_CHECKING:
-    from skillsearch.types import Diagnostic, Progress
+from skillsearch.types import Diagnostic, JsonValue, Progress
 
 _SHOWN_DIAGNOSTICS = 10
 _STAGES = {
@@ -94,13 +91,21 @@ def emit_rows(rows: Iterable[Sequence[object]]) -> None:
 def show_rows(
     rows: Iterable[Sequence[object]], headers: Sequence[str] = (), *, is_cut: bool = False
 ) -> None:
-    """Print rows as a table on a terminal, see `print_rows`; else by tabs, without headers."""
+    """Print rows as a table on a terminal, with ``is_cut`` a line each; else by tabs."""
     if is_terminal():
-        from skillsearch.cli.tables import print_rows
+        from skillsearch.cli.tables import print_lines, print_rows
 
-        print_rows(rows, headers, is_cut=is_cut)
+        (print_lines if is_cut else print_rows)(rows, headers)
     else:
         emit_rows(rows)
+
+
+def show_record(record: JsonValue, rows: Iterable[Sequence[object]], *, as_json: bool) -> None:
+    """Print one JSON object, or rows that say the same."""
+    if as_json:
+        emit_json(record)
+    else:
+        show_rows(rows)
 
 
 def say(message: str) -> None:

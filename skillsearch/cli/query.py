@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO
+from itertools import chain
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from skillsearch.cli import hook, options
+from skillsearch.cli import app, hook
+from skillsearch.cli.app import Asked, command, flag, option, refuse, repeatable, setting_flag
 from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say, show_rows
-from skillsearch.config import MAX_QUERY_CHARS
+from skillsearch.config import MAX_QUERY_CHARS, Settings
 from skillsearch.daemon import client
 from skillsearch.errors import DaemonError
 from skillsearch.index.opening import MAX_CHECKED_SKILLS, answer_queries, open_index
-from skillsearch.types import SYSTEMS, JsonValue
+from skillsearch.types import SYSTEMS, JsonValue, SearchResult
 
 if TYPE_CHECKING:
-    from skillsearch.config import Settings
-    from skillsearch.index.documents import Document
+    from skillsearch.agents.prompt import PromptSkill
+    from skillsearch.index.skill_index import SkillIndex
     from skillsearch.library.skill_library import SkillLibrary
-    from skillsearch.types import Hit, SearchResult
 
 Query = tuple[str | int | None, str]
 """Id and text of a query."""
@@ -32,26 +33,24 @@ FORMATS = ("xml", "markdown", "json")
 _FORM = '{"_id": "1", "text": "what is to be done"}'
 
 
-@options.command("query")
+@command("query")
 @click.argument("words", nargs=-1, metavar="TEXT|-")
-@options.n
-@options.threshold
-@options.flag("--explain", "Show which channels had a vote, and why each hit has its score.")
-@options.index_dir
-@options.option("--system", "How to rank.", type=click.Choice(SYSTEMS), default="hybrid")
-@options.option(
+@app.n
+@app.threshold
+@flag("--explain", "Show which channels had a vote, and why each hit has its score.")
+@app.index_dir
+@option("--system", "How to rank.", type=click.Choice(SYSTEMS), default="hybrid")
+@option(
     "--batch FILE|-",
     'Ask many queries: JSON lines with "_id" and "text" in, one JSON object a line out.',
     type=click.File("rb"),
 )
-@options.no_refresh
-@options.backend
-@options.setting_flag(
-    "--no-daemon daemon", "off", "Search in this process, even if the daemon runs."
-)
-@options.flag("--exit-code", "Exit with 1 if nothing was found.")
-@options.as_json
-def query_command(asked: options.Asked) -> int:
+@app.no_refresh
+@app.backend
+@setting_flag("--no-daemon daemon", "off", "Search in this process, even if the daemon runs.")
+@flag("--exit-code", "Exit with 1 if nothing was found.")
+@app.as_json
+def query_command(asked: Asked) -> int:
     """Find the skills that fit TEXT; "-" reads it from stdin.
 
     The score is the probability that a skill fits. If none reaches the threshold, the answer is
@@ -59,21 +58,21 @@ def query_command(asked: options.Asked) -> int:
     runs, it does the search.
     """
     settings = asked.settings
-    if bool(asked.words) == bool(asked.batch):
-        raise click.UsageError(
-            'Say what to do: skillsearch query "fill in a PDF form", or use --batch FILE, not both.'
-        )
+    refuse(
+        bool(asked.words) == bool(asked.batch),
+        'Say what to do: skillsearch query "fill in a PDF form", or use --batch FILE, not both.',
+    )
     how = {"n": settings.n, "threshold": settings.threshold}
     how |= {"system": asked.system, "explain": asked.explain}
     if asked.batch:
         queries, problems = _read_batch(asked.batch)
-        results = _search([text for _, text in queries], settings, how)
         found = False
+        results = _search([text for _, text in queries], settings, how)
         for (key, _), answer in zip(queries, results, strict=True):
             found = found or bool(answer)
             emit_json({"_id": key, **answer.to_dict()})
         return 1 if problems or (asked.exit_code and not found) else 0
-    text = options.request_text(asked.words)
+    text = app.request_text(asked.words)
     result = ask_daemon(text, settings, how)
     if result is None:
         (result,) = _search([text], settings, how)
@@ -135,7 +134,7 @@ def ask_daemon(
             return None
         result, notes = client.read_search(answer)
     except DaemonError as exc:
-        options.LOGGER.info("searching without the daemon: %s", exc)
+        app.LOGGER.info("searching without the daemon: %s", exc)
         return None
     for note in notes:
         say(note)
@@ -170,9 +169,7 @@ def _show(result: SearchResult, near: Sequence[str], *, as_json: bool) -> None:
     if as_json:
         emit_json({**result.to_dict(), **({"nearest": list(near)} if near else {})})
         return
-    votes = [
-        ("channel", f"{vote.channel} {vote.trust:.2f}: {vote.reason}") for vote in result.channels
-    ]
+    votes = [("channel", f"{one.channel} {one.trust:.2f}: {one.reason}") for one in result.channels]
     if not is_terminal():
         emit_rows(("", *vote) for vote in votes)
     elif votes:
@@ -190,34 +187,32 @@ def _show(result: SearchResult, near: Sequence[str], *, as_json: bool) -> None:
 
         print_hits(result)
     else:
-        # Rank, score, name, description, path, and a chunk if there is one; explanations follow,
-        # in rows whose first column is empty.
-        for hit in result:
-            chunk = [hit.chunk] if hit.chunk else []
-            emit_rows([(hit.rank, f"{hit.score:.4f}", hit.name, hit.description, hit.path, *chunk)])
-            if hit.explain:
-                from skillsearch.cli.tables import explanation
-
-                emit_rows(("", *pair) for pair in explanation(hit.explain))
+        emit_rows(_hit_rows(result))
 
 
-@options.command("prompt")
+def _hit_rows(result: SearchResult) -> Iterator[tuple[object, ...]]:
+    """Yield rank, score, name, description, path and any chunk; explanations have no rank."""
+    for hit in result:
+        chunk = [hit.chunk] if hit.chunk else []
+        yield hit.rank, f"{hit.score:.4f}", hit.name, hit.description, hit.path, *chunk
+        if hit.explain:
+            from skillsearch.cli.tables import explanation
+
+            yield from (("", *pair) for pair in explanation(hit.explain))
+
+
+@command("prompt")
 @click.argument("words", nargs=-1, metavar="TEXT|-")
-@options.n
-@options.threshold
-@options.flag("--all everything", "List every skill, whatever the request.")
-@options.repeatable("--load names NAME", "Add the body of a skill. Repeatable.")
-@options.flag("--required", "With --load: add the skills they require, before them.")
-@options.option(
-    "--format form",
-    "Format of the overview.",
-    type=click.Choice(FORMATS),
-    default="xml",
-)
-@options.index_dir
-@options.no_refresh
-@options.as_json
-def prompt_command(asked: options.Asked) -> None:
+@app.n
+@app.threshold
+@flag("--all everything", "List every skill, whatever the request.")
+@repeatable("--load names NAME", "Add the body of a skill. Repeatable.")
+@flag("--required", "With --load: add the skills they require, before them.")
+@option("--format form", "Format of the overview.", type=click.Choice(FORMATS), default="xml")
+@app.index_dir
+@app.no_refresh
+@app.as_json
+def prompt_command(asked: Asked) -> None:
     """Print the fitting skills as part of a prompt.
 
     It offers the skills that fit TEXT. It has their names, descriptions and locations; if none
@@ -225,45 +220,49 @@ def prompt_command(asked: options.Asked) -> None:
     put into a prompt: nothing in a skill can hide in it or close its element.
     """
     from skillsearch.agents import prompt as prompts
-    from skillsearch.library.skill_library import SkillLibrary
 
-    if (asked.everything and asked.words) or not (asked.words or asked.everything or asked.names):
-        raise click.UsageError(
-            'Say what to do: skillsearch prompt "fill in a PDF form", or use --all, or --load NAME.'
-        )
-    settings = asked.settings
-    index = open_index(settings)
-    text = options.request_text(asked.words)
-    results = answer_queries(
-        index,
-        [text] if asked.words else [],
-        say,
-        refresh=settings.refresh,
-        n=settings.n,
-        threshold=settings.threshold,
-        include_hidden=False,
+    refuse(
+        (asked.everything and asked.words) or not any((asked.words, asked.everything, asked.names)),
+        'Say what to do: skillsearch prompt "fill in a PDF form", or use --all, or --load NAME.',
     )
-    hits = [hit for result in results for hit in result]
-    library = SkillLibrary.of_index(index)
-    found: Sequence[Document | Hit] = library.list() if asked.everything else hits
-    skills = [prompts.PromptSkill(library.handle(d), d.description, d.path) for d in found]
-    names = asked.names
-    if asked.required:
-        order = library.load_order([library.find(name).doc_id for name in names])
-        for missing in order.missing:
-            say(f"warning: {missing.needed_by} requires {missing.requirement}, which is not there")
-        for cycle in order.cycles:
-            say(f"warning: these require each other: {' -> '.join((*cycle, cycle[0]))}")
-        names = [document.doc_id for document in order.order]
-    parts = [prompts.render_overview(skills, asked.form)] if skills or not names else []
-    parts += [_body(library, name) for name in names]
-    prompt = "\n\n".join(filter(None, parts))
+    index = open_index(asked.settings)
+    text = app.request_text(asked.words)
+    library, skills = _offer(index, asked, text)
+    bodies = [_body(library, name) for name in _names(library, asked)]
+    overview = prompts.render_overview(skills, asked.form) if skills or not bodies else ""
+    prompt = "\n\n".join(filter(None, [overview, *bodies]))
     if asked.as_json:
         emit_json({"query": text, "skills": [skill.name for skill in skills], "prompt": prompt})
     elif prompt:
         click.echo(prompt)
     if text and not skills:
         say("No skill reaches the threshold, so none is offered. See: skillsearch query")
+
+
+def _offer(
+    index: SkillIndex, asked: Asked, text: str
+) -> tuple[SkillLibrary, Sequence[PromptSkill]]:
+    from skillsearch.agents.prompt import PromptSkill
+    from skillsearch.library.skill_library import SkillLibrary
+
+    how = {key: getattr(asked.settings, key) for key in ("refresh", "n", "threshold")}
+    texts = [text] if asked.words else []
+    answers = list(answer_queries(index, texts, say, include_hidden=False, **how))
+    library = SkillLibrary.of_index(index)
+    found = library.list() if asked.everything else list(chain.from_iterable(answers))
+    return library, [PromptSkill(library.handle(d), d.description, d.path) for d in found]
+
+
+def _names(library: SkillLibrary, asked: Asked) -> Sequence[str]:
+    """Return the names of the skills to load, with --required behind those they require."""
+    if not asked.required:
+        return tuple(asked.names)
+    order = library.load_order([library.find(name).doc_id for name in asked.names])
+    for missing in order.missing:
+        say(f"warning: {missing.needed_by} requires {missing.requirement}, which is not there")
+    for cycle in order.cycles:
+        say(f"warning: these require each other: {' -> '.join((*cycle, cycle[0]))}")
+    return [document.doc_id for document in order.order]
 
 
 def _body(library: SkillLibrary, name: str) -> str:
@@ -283,26 +282,14 @@ def _body(library: SkillLibrary, name: str) -> str:
     return f"{text}\n{chunks}" if chunks else text
 
 
-class NeverBlocking(click.Command):
-    """A command that exits with 1 on wrong usage: hosts take 2 for "block the prompt"."""
-
-    def make_context(self, *args: Any, **given: Any) -> click.Context:
-        """Read the arguments."""
-        try:
-            return super().make_context(*args, **given)
-        except click.UsageError as exc:
-            exc.exit_code = 1  # type: ignore[misc]  # click declares it for the class
-            raise
-
-
-@options.command("hook", NeverBlocking)
-@options.option(
+@command("hook")
+@option(
     "--client",
     "The host to answer. [default: by the name of its event]",
     type=click.Choice(hook.CLIENTS),
 )
-@options.index_dir
-def hook_command(asked: options.Asked) -> None:
+@app.index_dir
+def hook_command(asked: Asked) -> None:
     """Answer a host's prompt hook with fitting skills.
 
     Reads the host's event from stdin, JSON with a "prompt", and prints up to three skills in the

@@ -7,25 +7,25 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from skillsearch.cli import options, run_results
-from skillsearch.cli.app import Failure
+from skillsearch.cli import app, run_results
+from skillsearch.cli.app import Asked, Failure, command, flag, option, repeatable
 from skillsearch.cli.browse import complete_name
 from skillsearch.cli.interrupts import INTERRUPTED
 from skillsearch.cli.output import emit_json, say
+from skillsearch.config import Settings
 from skillsearch.errors import ExecutionError, IndexNotFoundError, RootError, SkillSearchError
 from skillsearch.execution import types
 from skillsearch.execution.commands import CommandPolicy
-from skillsearch.execution.executors import EXECUTORS, executor_statuses, select_executor
+from skillsearch.execution.executors import EXECUTORS, select_executor
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.index.opening import open_index
 from skillsearch.text.safe_text import one_line
 
 if TYPE_CHECKING:
-    from skillsearch.config import Settings
     from skillsearch.library.skill_library import SkillLibrary
 
 TIMED_OUT = 124
@@ -65,58 +65,53 @@ def _read_timeout(_context: click.Context, _option: click.Parameter, seconds: fl
     raise click.BadParameter(f"{seconds:g} is not above 0 and at most {types.MAX_TIMEOUT:g}.")
 
 
-@options.command("run", _Command)
+@command("run", _Command)
 @click.argument("name", required=False, metavar="NAME", shell_complete=complete_name)
 @click.argument("misplaced", nargs=-1, metavar="-- COMMAND...")
-@options.repeatable(
+@repeatable(
     "--root roots ROOT",
     "Find NAME in this folder, archive or URL, not in the index. Repeatable.",
     type=click.Path(),
 )
-@options.index_dir
-@options.option(
+@app.index_dir
+@option(
     "--cwd DIR",
     "Where to run, below the skill's folder, which is read-only; work and out are writable.",
+    type=str,
     default="",
 )
-@options.repeatable(
-    "--env variables NAME=VALUE", "Set a variable. Repeatable.", callback=_read_variables
-)
-@options.flag("-i --stdin takes_stdin", "Pass our stdin on, as text.")
-@options.repeatable(
+@repeatable("--env variables NAME=VALUE", "Set a variable. Repeatable.", callback=_read_variables)
+@flag("-i --stdin takes_stdin", "Pass our stdin on, as text.")
+@repeatable(
     "--input inputs FROM[=TO]",
     "Copy a file or folder to TO in the workspace. [default TO: work/inputs/] Repeatable.",
     type=click.Path(),
 )
-@options.repeatable(
+@repeatable(
     "--output globs GLOB",
     "Keep files of the workspace, such as 'out/**'; hidden files only if GLOB has the dot,"
     " such as 'out/.env'. Repeatable.",
 )
-@options.option(
-    "--output-dir DIR",
-    "Where --output keeps them, under their paths. [default: this folder]",
-    type=options.FOLDER,
-)
-@options.flag("--force", "Let --output overwrite files.")
-@options.option(
+@option("--output-dir DIR", "Where --output keeps them, under their paths. [default: this folder]")
+@flag("--force", "Let --output overwrite files.")
+@option(
     "--timeout SECONDS",
     f"Time limit, at most {types.MAX_TIMEOUT:.0f}. [default: {types.DEFAULT_TIMEOUT:.0f}]",
     type=float,
     callback=_read_timeout,
     default=types.DEFAULT_TIMEOUT,
 )
-@options.option(
+@option(
     "--executor",
     "What runs it. [default: auto: namespace, or local if that does not work]",
     type=click.Choice(EXECUTORS),
     default="auto",
 )
-@options.option("--image IMAGE", "Image for --executor container.")
-@options.flag("--require-isolation", "Refuse to run without isolation.")
-@options.flag("--list-executors", "List the executors and exit.")
-@options.as_json
-def run_command(asked: options.Asked) -> int:
+@option("--image IMAGE", "Image for --executor container.")
+@flag("--require-isolation", "Refuse to run without isolation.")
+@flag("--list-executors", "List the executors and exit.")
+@app.as_json
+def run_command(asked: Asked) -> int:
     """Run a command of the skill NAME in a workspace.
 
     COMMAND runs in a copy of the skill's folder and without a shell; to use a shell, write
@@ -134,12 +129,12 @@ def run_command(asked: options.Asked) -> int:
       130  interrupted
     """  # noqa: D301 - click reads the control character, not its escape
     if asked.list_executors:
-        run_results.print_executors(executor_statuses(), as_json=asked.as_json)
+        run_results.show_executors(as_json=asked.as_json)
         return 0
     _check(asked)
     # Exit on any error with a code that a skill's command is unlikely to use.
     try:
-        result, kept, hints = _run(asked)
+        ran = _run(asked)
     except SkillSearchError as exc:
         raise Failure(str(exc), FAILED) from exc
     except KeyboardInterrupt as exc:
@@ -148,18 +143,24 @@ def run_command(asked: options.Asked) -> int:
         raise
     except OSError as exc:
         raise Failure(f"{exc.strerror or exc}: {exc.filename or 'workspace'}", FAILED) from exc
+    return _finish(asked, *ran)
+
+
+def _finish(
+    asked: Asked, result: types.RunResult, kept: list[Path], problems: list[str], hints: list[str]
+) -> int:
     if asked.as_json:
         emit_json(result.to_dict())
     else:
         run_results.show_result(result, kept if asked.globs else None, hints)
-    for problem in kept.problems:
+    for problem in problems:
         say(f"warning: {problem}")
-    is_short = bool(asked.globs) and len(kept.paths) < len(result.output_files)
+    is_short = bool(asked.globs) and len(kept) < len(result.output_files)
     code = NOT_STARTED if result.exit_code < 0 else result.exit_code
     return (TIMED_OUT if result.timed_out else code) or (FAILED if is_short else 0)
 
 
-def _check(asked: options.Asked) -> None:
+def _check(asked: Asked) -> None:
     if asked.name is None or asked.misplaced or not asked.words:
         raise click.UsageError("Say what to run: skillsearch run NAME -- COMMAND...")
     first = asked.words[0]
@@ -174,7 +175,7 @@ def _check(asked: options.Asked) -> None:
         raise click.UsageError("--output-dir and --force are for what --output GLOB keeps.")
 
 
-def _run(asked: options.Asked) -> tuple[types.RunResult, run_results.Kept, list[str]]:
+def _run(asked: Asked) -> tuple[types.RunResult, list[Path], list[str], list[str]]:
     inputs, folders = _read_inputs(asked.inputs)
     settings = asked.settings
     library = _library(asked.roots, settings)
@@ -184,10 +185,8 @@ def _run(asked: options.Asked) -> tuple[types.RunResult, run_results.Kept, list[
     )
     kept_in = _output_dir(asked.output_dir) if asked.globs else Path()
     # As much as possible; hidden files, which configure shells and git, only if a glob has the dot.
-    outputs = {"inline": asked.as_json, "save": True, "hidden": False}
-    outputs |= {
-        key: types.CEILINGS[key] for key in ("max_files", "max_file_bytes", "max_total_bytes")
-    }
+    how: dict[str, Any] = {"inline": asked.as_json, "save": True, "hidden": False}
+    spec = types.OutputSpec(asked.globs, **(how | types.CEILINGS))
     request = types.RunRequest(
         skill=library.handle(document),
         folder=Path(document.path).parent,
@@ -197,7 +196,7 @@ def _run(asked: options.Asked) -> tuple[types.RunResult, run_results.Kept, list[
         stdin=read_stdin() if asked.takes_stdin else "",
         timeout=asked.timeout,
         inputs=inputs,
-        outputs=types.OutputSpec(asked.globs, **outputs) if asked.globs else None,
+        outputs=spec if asked.globs else None,
     )
     collected = run_results.Collected()
     runner = SkillRunner(
@@ -210,8 +209,9 @@ def _run(asked: options.Asked) -> tuple[types.RunResult, run_results.Kept, list[
     )
     with closing(runner):
         result = runner.run(request)
-    kept = run_results.keep_files(collected.files, kept_in, force=asked.force)
-    return result, kept, run_results.find_hints(result, request, executor.capabilities())
+    kept, problems = run_results.keep_files(collected.files, kept_in, force=asked.force)
+    hints = run_results.find_hints(result, request, executor.capabilities())
+    return result, kept, problems, hints
 
 
 def _read_inputs(texts: Sequence[str]) -> tuple[tuple[types.InputSpec, ...], tuple[Path, ...]]:

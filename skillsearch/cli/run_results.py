@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import sys
@@ -10,14 +9,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
-from typing import NamedTuple
 
 import click
 
-from skillsearch.cli.output import emit_json, say, show_rows
+from skillsearch.cli.app import LOGGER
+from skillsearch.cli.output import say, show_record
 from skillsearch.errors import ArtifactNotFoundError
 from skillsearch.execution.artifacts import Artifact
-from skillsearch.execution.executors import ExecutorStatus
+from skillsearch.execution.executors import executor_statuses
 from skillsearch.execution.files import replacing
 from skillsearch.execution.staging import folder_name
 from skillsearch.execution.types import LINKS, ArtifactRef, Capabilities, RunRequest, RunResult
@@ -37,15 +36,6 @@ _UNREACHED = re.compile(
     "|Network is unreachable|ENETUNREACH|Connection refused|ECONNREFUSED|Failed to connect"
 )
 _MISSED = re.compile("not found|no such file|not exist|cannot open|ENOENT", re.IGNORECASE)
-
-logger = logging.getLogger(__name__)
-
-
-class Kept(NamedTuple):
-    """Files that were written for the user, and why others were not, a line each."""
-
-    paths: list[Path]
-    problems: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,31 +57,30 @@ class Collected:
         )
 
 
-def show_result(result: RunResult, kept: Kept | None, hints: Iterable[str]) -> None:
-    """Print what a command wrote, and on stderr how it ended and what may have gone wrong.
-
-    `kept` are the files that were kept; None if none were requested.
-    """
+def show_result(result: RunResult, kept: list[Path] | None, hints: Iterable[str]) -> None:
+    """Print what a command wrote, and on stderr how it ended and what was `kept`, if requested."""
     for text, stream in ((result.stdout, sys.stdout), (result.stderr, sys.stderr)):
         needs_end = bool(text) and not text.endswith("\n") and stream.isatty()
         click.echo(text, nl=needs_end, err=stream is sys.stderr)
     end = "not started," if result.exit_code < 0 else f"exit code {result.exit_code}"
     end = "timed out" if result.timed_out else end
-    tell = say if result.exit_code or result.timed_out else logger.info
+    tell = say if result.exit_code or result.timed_out else LOGGER.info
     tell(f"{end} after {result.duration_ms / 1000:.2f} s; run by: {result.executor}")
-    for path in kept.paths if kept else ():
-        say(f"kept: {path}")
-    if kept and not result.output_files:
-        say("warning: No file matches --output; the files below a folder are 'FOLDER/**'.")
-    left = [] if kept else [file for file in result.output_files if "/." not in file.name]
-    for file in left:
-        say(f"not kept: {file.name} ({file.mime_type}, {file.size_bytes:,} bytes)")
-    if left:
-        say("To keep files add: --output 'out/**'")
-    for warning in result.warnings:
-        say(f"warning: {warning}")
-    for hint in hints:
-        say(f"hint: {hint}")
+    lines = [*_files(result, kept), *(f"warning: {warning}" for warning in result.warnings)]
+    for line in (*lines, *(f"hint: {hint}" for hint in hints)):
+        say(line)
+
+
+def _files(result: RunResult, kept: list[Path] | None) -> list[str]:
+    if kept is not None:
+        none = "warning: No file matches --output; the files below a folder are 'FOLDER/**'."
+        return [f"kept: {path}" for path in kept] + ([] if result.output_files else [none])
+    lines = [
+        f"not kept: {file.name} ({file.mime_type}, {file.size_bytes:,} bytes)"
+        for file in result.output_files
+        if "/." not in file.name
+    ]
+    return lines + (["To keep files add: --output 'out/**'"] if lines else [])
 
 
 def find_hints(result: RunResult, request: RunRequest, capabilities: Capabilities) -> list[str]:
@@ -108,32 +97,26 @@ def find_hints(result: RunResult, request: RunRequest, capabilities: Capabilitie
     if result.timed_out or not result.exit_code:
         return found
     in_container = result.executor == "container"
-    if result.exit_code in _UNSTARTED:
-        programs = (
-            "Programs are those of the image."
-            if in_container
-            else "Programs are looked for beside skillsearch's Python, in /usr/local/bin, /usr/bin"
-            " and /bin."
-        )
-        found.append(
-            f"{programs} If a script is not executable or its first line is wrong, run it by its"
-            " interpreter: -- python3 SCRIPT"
-        )
-    elif _UNWRITABLE.search(said):
-        found.append(
-            "The skill's folder is read-only; work/ and out/ are not. To begin in work/ add"
-            f" --cwd work; the skill is ../skills/{folder_name(request.skill)} from there."
-        )
-    if _WINDOWS_LINES.search(said):
-        found.append("A script has Windows line endings, which Unix programs misread; fix it.")
-    if _MISSING_MODULE.search(said) and not in_container:
-        found.append(f"python3 has the modules of {sys.prefix}; install there what is missing.")
-    if _UNREACHED.search(said) and not capabilities.network:
-        found.append(
-            f"The executor {result.executor} has no network: pass what is needed by --input. With"
-            " --executor local there is one, and no isolation."
-        )
-    return found
+    where = "looked for beside skillsearch's Python, in /usr/local/bin, /usr/bin and /bin"
+    where = "those of the image" if in_container else where
+    is_unstarted = result.exit_code in _UNSTARTED
+    hints = {
+        f"Programs are {where}. If a script is not executable or its first line is wrong, run it "
+        "by its interpreter: -- python3 SCRIPT": is_unstarted,
+        "The skill's folder is read-only; work/ and out/ are not. To begin in work/ add --cwd work;"
+        f" the skill is ../skills/{folder_name(request.skill)} from there.": not is_unstarted
+        and _UNWRITABLE.search(said),
+        "A script has Windows line endings, which Unix programs misread; fix it.": (
+            _WINDOWS_LINES.search(said)
+        ),
+        f"python3 has the modules of {sys.prefix}; install there what is missing.": (
+            not in_container and _MISSING_MODULE.search(said)
+        ),
+        f"The executor {result.executor} has no network: pass what is needed by --input. With"
+        " --executor local there is one, and no isolation.": not capabilities.network
+        and _UNREACHED.search(said),
+    }
+    return found + [hint for hint, fits in hints.items() if fits]
 
 
 def _is_unseen(path: Path, skill: Path, capabilities: Capabilities) -> bool:
@@ -147,38 +130,35 @@ def _is_unseen(path: Path, skill: Path, capabilities: Capabilities) -> bool:
         return False
 
 
-def print_executors(executors: Iterable[ExecutorStatus], *, as_json: bool) -> None:
+def show_executors(*, as_json: bool) -> None:
     """Print which executors there are, and what each does not isolate a command from."""
-    if as_json:
-        records = [
-            {"name": e.name, "available": e.available, "reason": e.reason}
-            | e.capabilities.to_dict()
-            for e in executors
-        ]
-        emit_json({"executors": records})
-        return
-    rows = []
-    for each in executors:
-        state = "works here" if each.available else "does not work here"
-        reason = each.reason or f"isolates by: {each.capabilities.isolation}"
-        rows.append((each.name, state, reason))
-        rows += [(each.name, "not isolated", text) for text in each.capabilities.not_isolated]
-    show_rows(rows)
+    records, rows = [], []
+    for name, available, reason, reach in executor_statuses():
+        record = {"name": name, "available": available, "reason": reason}
+        records.append(record | reach.to_dict())
+        state = "works here" if available else "does not work here"
+        rows.append((name, state, reason or f"isolates by: {reach.isolation}"))
+        rows += [(name, "not isolated", text) for text in reach.not_isolated]
+    show_record({"executors": records}, rows, as_json=as_json)
 
 
-def keep_files(files: Mapping[str, bytes], folder: Path, *, force: bool) -> Kept:
-    """Write files, by untrusted paths, into a folder of the user; with ``force`` over others."""
-    kept = Kept([], [])
+def keep_files(
+    files: Mapping[str, bytes], folder: Path, *, force: bool
+) -> tuple[list[Path], list[str]]:
+    """Write files, by untrusted paths, into a folder of the user; with ``force`` over others.
+
+    Returns the paths that were written, and why others were not.
+    """
+    kept, problems = [], []
     for name, data in files.items():
         try:
             _keep(folder, name, data, force=force)
+            kept.append(folder / name)
         except FileExistsError:
-            kept.problems.append(f"{name} was not written: it exists; --force overwrites it")
+            problems.append(f"{name} was not written: it exists; --force overwrites it")
         except OSError as exc:
-            kept.problems.append(f"{name} was not written: {exc.strerror or exc}")
-        else:
-            kept.paths.append(folder / name)
-    return kept
+            problems.append(f"{name} was not written: {exc.strerror or exc}")
+    return kept, problems
 
 
 def _keep(folder: Path, name: str, data: bytes, *, force: bool) -> None:

@@ -1,7 +1,4 @@
-"""Tables for a person at a terminal, and explanations of scores.
-
-Texts are `rich.text.Text`, never markup, so a skill cannot style what is printed.
-"""
+"""Tables for a person: `rich.text.Text`, never markup, so a skill cannot style what is printed."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import os.path
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import islice, zip_longest
+from itertools import count, islice, zip_longest
 from operator import itemgetter
 from pathlib import Path
 from typing import Literal
@@ -71,46 +68,44 @@ def print_rows(
     *,
     title: str = "",
     numbers: Collection[int] = (),
-    is_cut: bool = False,
     console: Console | None = None,
 ) -> None:
-    """Print rows as a table that fits the width; with ``is_cut`` on one line each, else wrapped.
-
-    Cells that are `Text` stay as they are; `numbers` are the columns to align at the right.
-    """
+    """Print rows as a table that fits the width, its cells wrapped; `numbers` are aligned right."""
     console = console or make_console()
-    limit = console.width if is_cut else None
-    lines = [[_cell(cell, place, limit) for place, cell in enumerate(row)] for row in rows]
+    lines = [list(map(_cell, row, count())) for row in rows]
     if not lines:
         return
     heads = [Text(head, style="dim") for head in headers or [""] * len(lines[0])]
     columns = [list(column) for column in zip_longest(heads, *lines, fillvalue=Text())]
-    gap, widths = (2, [0] * len(heads)) if is_cut else _fit(columns, console.width)
-    table = Table(
-        title=Text(one_line(title), style="bold") if title else None,
-        title_justify="left",
-        show_header=bool(headers),
-        box=None,
-        padding=(0, gap, 0, 0),
-        pad_edge=False,
-        expand=is_cut,
-    )
+    gap, widths = _fit(columns, console.width)
+    head = Text(one_line(title), style="bold") if title else None
+    table = Table(title=head, title_justify="left", show_header=bool(headers), pad_edge=False)
+    table.box, table.padding = None, (0, gap, 0, 0)
     for place, (cells, wide) in enumerate(zip(columns, widths, strict=True)):
-        if is_cut:
-            table.add_column(cells[0], no_wrap=True, overflow="ellipsis")
-            table.columns[-1].max_width = console.width // 3
-        else:
-            cells[:] = [wrapped(cell, wide) for cell in cells]
-            justify: Literal["left", "right"] = "right" if place in numbers else "left"
-            table.add_column(cells[0], width=wide, overflow="fold", justify=justify)
-    if is_cut:
-        table.columns[-1].max_width, table.columns[-1].ratio = None, 1
+        cells[:] = [wrapped(cell, wide) for cell in cells]
+        justify: Literal["left", "right"] = "right" if place in numbers else "left"
+        table.add_column(cells[0], width=wide, overflow="fold", justify=justify)
     for row in islice(zip(*columns, strict=True), 1, None):
         table.add_row(*row)
     console.print(table)
 
 
-def _cell(cell: object, place: int, limit: int | None) -> Text:
+def print_lines(
+    rows: Iterable[Sequence[object]], headers: Sequence[str], console: Console | None = None
+) -> None:
+    """Print rows as a table with a line for each, whose cells are cut; the last has the rest."""
+    console = console or make_console()
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, expand=True)
+    for head in headers:
+        table.add_column(Text(head, style="dim"), no_wrap=True, max_width=console.width // 3)
+    table.columns[-1].max_width, table.columns[-1].ratio = None, 1
+    for row in rows:
+        table.add_row(*(_cell(cell, place, console.width) for place, cell in enumerate(row)))
+    if table.rows:
+        console.print(table)
+
+
+def _cell(cell: object, place: int, limit: int | None = None) -> Text:
     if isinstance(cell, Text):
         return cell
     text = one_line(str(cell), limit)
@@ -118,13 +113,10 @@ def _cell(cell: object, place: int, limit: int | None) -> Text:
 
 
 def _fit(columns: Sequence[list[Text]], width: int) -> tuple[int, list[int]]:
-    """Return the gap between columns and their widths, breaking words only as a last resort.
-
-    If there is little room, heads, which come first in each column, are broken before an @.
-    """
+    """Return the gap between columns and their widths, breaking words only as a last resort."""
     gaps = len(columns) - 1
     if sum(_widest(cells, 0) for cells in columns) + 2 * gaps > width:
-        for cells in columns:
+        for cells in columns:  # heads, which come first, are broken before an @
             cells[0] = Text(cells[0].plain.replace("@", "\n@"), style=cells[0].style)
     # Each column gets what its longest part of a word needs, then its longest word, then all.
     wishes = [[_widest(cells, depth) for cells in columns] for depth in (3, 1, 0)]
@@ -149,10 +141,7 @@ def _widest(cells: Iterable[Text], depth: int) -> int:
 
 
 def wrapped(text: Text, width: int) -> Text:
-    """Break a text into lines, within a word only if it is longer than a line.
-
-    A long path is broken between its folders, a long name between its parts.
-    """
+    """Break a text into lines: between words, then folders of a path, then parts of a name."""
     cuts: list[int] = []
     at = 0
     for line in text.plain.splitlines(keepends=True):
@@ -208,11 +197,7 @@ def _hit_lines(hit: Hit, console: Console, *, is_twin: bool) -> list[Text]:
 
 
 def explanation(explain: Explanation) -> list[tuple[str, str]]:
-    """Return an explanation of a score as pairs of a label and a text.
-
-    They are: features by what they add to the ranking sum, evidence for the best hit by what it
-    adds to the log-odds, matched terms by field, and the best section of the body.
-    """
+    """Return labelled texts: features and evidence by what they add, terms, the best section."""
     added, odds = (
         sorted(parts.items(), key=itemgetter(1), reverse=True)
         for parts in (explain.contributions, explain.confidence)

@@ -12,144 +12,140 @@ from typing import TYPE_CHECKING
 import click
 
 from skillsearch._version import __version__
-from skillsearch.cli import options
-from skillsearch.cli.output import describe, emit_json, emit_rows, is_terminal, say, show_rows
-from skillsearch.config import cache_dir, default_index_dir, load_settings
+from skillsearch.cli import app, output
+from skillsearch.cli.app import Asked, command, flag, option
+from skillsearch.cli.output import say
+from skillsearch.config import Settings, cache_dir, default_index_dir, load_settings
 from skillsearch.daemon import client
 from skillsearch.errors import DaemonError
 from skillsearch.index.opening import open_index
+from skillsearch.types import JsonValue, Root
 
 if TYPE_CHECKING:
     from skillsearch.reports.cache import CacheEntry
-    from skillsearch.reports.status import Status
 
-    Sized = tuple[CacheEntry, int]
+    Sized = dict[CacheEntry, int]
 
 INVALID = 3
 END_SECONDS = 10.0
 """Longer than a stopping daemon waits for the answers it still owes."""
 
 
-@options.command("status")
-@options.index_dir
-@options.backend
-@options.as_json
-def status_command(asked: options.Asked) -> int:
+@command("status")
+@app.index_dir
+@app.backend
+@app.as_json
+def status_command(asked: Asked) -> int:
     """Check that the index matches the files on disk.
 
     Every file is hashed. Says what differs, and then exits with 1. For an index in Milvus it says
     what the index holds; no file is looked at.
     """
-    from skillsearch.reports.status import status
+    from skillsearch.reports.health import status
 
     if asked.settings.backend == "milvus":
-        _show_milvus(asked)
+        record = _describe_milvus(asked.settings)
+        output.show_record(record, record.items(), as_json=asked.as_json)
         return 0
-    report = status(open_index(asked.settings))
-    if asked.as_json:
-        emit_json(report.to_dict())
-    else:
-        show_rows(_status_rows(report))
-        say(f"note: {report.advice}" if report.advice else "")
-    if not report.in_sync:
-        say(f"The index differs from the disk ({report.differences}); run: skillsearch index")
-    return 0 if report.in_sync else 1
+    index = open_index(asked.settings)
+    record, changes = status(index)
+    rows = _status_rows(record, index.opened.settings.roots)
+    output.show_record(record, rows, as_json=asked.as_json)
+    if record["advice"] and not asked.as_json:
+        say(f"note: {record['advice']}")
+    if not record["in_sync"]:
+        say(f"The index differs from the disk ({changes}); run: skillsearch index")
+    return 0 if record["in_sync"] else 1
 
 
-def _show_milvus(asked: options.Asked) -> None:
+def _describe_milvus(settings: Settings) -> dict[str, JsonValue]:
     from skillsearch.cli.index import open_in_milvus
 
-    with open_in_milvus(asked.settings) as index:
+    with open_in_milvus(settings) as index:
         made_with = index.settings
-        record = {
+        return {
             "indexed": len(index),
             "skipped": index.skipped,
-            "collection": asked.settings.collection,
+            "collection": settings.collection,
             "generation": index.generation,
             "models": [channel.model for channel in made_with.channels],
             "fields": "full" if made_with.with_body else "metadata",
             "languages": made_with.languages,
             "roots": [str(root.path) for root in made_with.roots],
         }
-    if asked.as_json:
-        emit_json(record)
-    else:
-        show_rows(record.items())
 
 
-def _status_rows(report: Status) -> list[tuple[str, str]]:
+def _status_rows(record: Mapping[str, JsonValue], roots: Sequence[Root]) -> list[tuple[str, str]]:
     from skillsearch.index.languages import in_words, install_line
-    from skillsearch.reports.status import describe_root
+    from skillsearch.reports.health import describe_root
 
     rows = [
-        ("verdict", "in sync with the disk" if report.in_sync else "differs from the disk"),
-        ("skills", f"{report.indexed:,} indexed, {report.skipped:,} skipped"),
-        ("reported", _in_words(report.diagnostics)),
-        ("index", f"{report.index_dir} ({_in_mb(report.size_bytes)})"),
-        ("generation", report.generation),
-        ("model", f"{report.model}, fields {report.fields}, languages {report.languages}"),
+        ("verdict", "in sync with the disk" if record["in_sync"] else "differs from the disk"),
+        ("skills", "{indexed:,} indexed, {skipped:,} skipped".format(**record)),
+        ("reported", _in_words(record["diagnostics"])),
+        ("index", f"{record['index_dir']} ({_in_mb(record['size_bytes'])})"),
+        ("generation", record["generation"]),
+        ("model", "{model}, fields {fields}, languages {languages}".format(**record)),
     ]
-    for channel in report.channels:
-        text = f"{channel.model} ({channel.name}), {channel.dimensions} dimensions"
-        text += f", {channel.vectors:,} vectors, for {channel.asked_about}"
-        rows.append(
-            ("channel", text + ("" if channel.usable else f"; not usable: {install_line()}"))
-        )
-    rows.append(("languages", in_words(report.skills_by_language)))
-    rows += [("root", describe_root(root)) for root in report.roots]
-    rows += [("missing root", path) for path in report.differences.missing_roots]
+    form = "{model} ({name}), {dimensions} dimensions, {vectors:,} vectors, for {asked_about}"
+    for channel in record["channels"]:
+        lack = "" if channel["usable"] else f"; not usable: {install_line()}"
+        rows.append(("channel", form.format(**channel) + lack))
+    rows.append(("languages", in_words(record["skills_by_language"])))
+    rows += [("root", describe_root(root)) for root in roots]
+    differences = record["differences"]
+    rows += [("missing root", path) for path in differences["missing_roots"]]
     for word in ("added", "changed", "removed"):
-        rows += [(word, path) for path in getattr(report.differences, word)]
+        rows += [(word, path) for path in differences[word]]
     return rows
 
 
-@options.command("doctor")
-@options.index_dir
-@options.as_json
-def doctor_command(asked: options.Asked) -> int:
+@command("doctor")
+@app.index_dir
+@app.as_json
+def doctor_command(asked: Asked) -> int:
     """Check the installation, the settings and the index.
 
     Exits with 1 if something does not work.
     """
-    from skillsearch.reports.doctor import doctor
+    from skillsearch.reports.health import doctor
 
     checks = doctor(asked.flags["index_dir"])
     verdicts = [check.verdict for check in checks]
-    if asked.as_json:
-        counts = {name: verdicts.count(name) for name in ("ok", "warning", "error")}
-        emit_json({**counts, "checks": [check.to_dict() for check in checks]})
-    else:
-        show_rows((check.verdict, check.name, check.detail) for check in checks)
+    counts = {name: verdicts.count(name) for name in ("ok", "warning", "error")}
+    record = {**counts, "checks": [check.to_dict() for check in checks]}
+    rows = [(check.verdict, check.name, check.detail) for check in checks]
+    output.show_record(record, rows, as_json=asked.as_json)
     return 1 if "error" in verdicts else 0
 
 
-@options.command("validate")
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=options.EXISTING)
-@options.as_json
-def validate_command(asked: options.Asked) -> int:
+@command("validate")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=app.EXISTING)
+@app.as_json
+def validate_command(asked: Asked) -> int:
     """Check skills against the Agent Skills specification.
 
     PATH is a skill folder, a SKILL.md, or a folder with skills below it. Exits with 3 if there are
     errors.
     """
-    from skillsearch.reports.status import count_severities, validate_paths
+    from skillsearch.reports.health import count_severities, validate_paths
 
     checked, found = validate_paths(asked.paths)
     counts = count_severities(found)
     if asked.as_json:
         diagnostics = [item.to_dict() for item in found]
-        emit_json({"checked": checked, **counts, "diagnostics": diagnostics})
+        output.emit_json({"checked": checked, **counts, "diagnostics": diagnostics})
     else:
-        emit_rows((describe(item),) for item in found)
+        output.emit_rows((output.describe(item),) for item in found)
         say(f"skills checked: {checked}; {_in_words(counts)}")
     return INVALID if counts["error"] else 0
 
 
-@options.command("cache")
-@options.flag("--prune", "Remove what nothing needs, unused for 30 days.")
-@options.flag("--clear", "Remove everything that nothing needs.")
-@options.as_json
-def cache_command(asked: options.Asked) -> None:
+@command("cache")
+@flag("--prune", "Remove what nothing needs, unused for 30 days.")
+@flag("--clear", "Remove everything that nothing needs.")
+@app.as_json
+def cache_command(asked: Asked) -> None:
     """Show what is in the user's cache folder, and empty it.
 
     These are needed and never removed: the index of the settings and the default one, those the
@@ -161,32 +157,33 @@ def cache_command(asked: options.Asked) -> None:
     """
     from skillsearch.reports.cache import KEPT_SECONDS, read_cache, remove_unused
 
-    if asked.prune and asked.clear:
-        raise click.UsageError("Use one of --prune and --clear.")
+    app.refuse(asked.prune and asked.clear, "Use one of --prune and --clear.")
+    removes = asked.prune or asked.clear
     folder = cache_dir().resolve()
     in_use = _in_use()
-    removed: list[Sized] = []
+    removed: Sized = {}
     # Twice: an archive is no longer needed once the last index over it is gone.
-    for _ in range(2 if asked.prune or asked.clear else 0):
+    for _ in range(2 * removes):
         unused = remove_unused(read_cache(folder, in_use), KEPT_SECONDS if asked.prune else 0)
-        removed += [(entry, entry.size()) for entry in unused]
-    left = [(entry, entry.size()) for entry in read_cache(folder, in_use)]
-    total, freed = (sum(size for _, size in entries) for entries in (left, removed))
+        removed |= {entry: entry.size() for entry in unused}
+    left = {entry: entry.size() for entry in read_cache(folder, in_use)}
+    total = sum(left.values())
     if asked.as_json:
-        lists = {"entries": left, "removed": removed}
-        records = {name: [one.to_dict(size) for one, size in lists[name]] for name in lists}
-        emit_json({"folder": str(folder), "bytes": total, **records})
+        record = {"folder": str(folder), "bytes": total}
+        for name, some in (("entries", left), ("removed", removed)):
+            record[name] = [entry.to_dict(size) for entry, size in some.items()]
+        output.emit_json(record)
         return
-    _show_entries(removed if asked.prune or asked.clear else left, folder)
-    if asked.prune or asked.clear:
-        say(f"{len(removed)} removed, {_in_mb(freed)}")
+    _show_entries(removed if removes else left, folder)
+    if removes:
+        say(f"{len(removed)} removed, {_in_mb(sum(removed.values()))}")
     say(f"{len(left)} in {folder}, {_in_mb(total)}")
 
 
 def _in_use() -> dict[Path, str]:
     in_use = {default_index_dir(): "the default", load_settings().index_dir: "the settings"}
     try:
-        status = client.ask("status", seconds=client.QUERY_SECONDS)
+        status = _ask("status")
     except DaemonError:
         status = None  # it is shutting down, or has another version
     for index in status["indexes"] if status else ():
@@ -194,57 +191,61 @@ def _in_use() -> dict[Path, str]:
     return {path.resolve(): user for path, user in in_use.items()}
 
 
-def _show_entries(entries: Sequence[Sized], folder: Path) -> None:
+def _show_entries(entries: Sized, folder: Path) -> None:
     rows: list[tuple[object, ...]] = []
-    for entry, size in sorted(entries, key=lambda pair: (-pair[1], pair[0].path)):
+    for entry, size in sorted(entries.items(), key=lambda pair: (-pair[1], pair[0].path)):
         used = f"{datetime.fromtimestamp(entry.used).astimezone():%Y-%m-%d}"
         users = ", ".join(entry.used_by)
-        if is_terminal():
+        if output.is_terminal():
             about = f"{entry.about}; needed by {users}" if users else entry.about
             rows.append((entry.kind, _in_mb(size), used, entry.path.relative_to(folder), about))
         else:
             rows.append((entry.kind, size, used, entry.path, entry.about, users))
-    show_rows(rows, ("kind", "size", "last used", "path", "made from"))
+    output.show_rows(rows, ("kind", "size", "last used", "path", "made from"))
 
 
-@options.command("daemon")
+@command("daemon")
 @click.argument("action", type=click.Choice(["start", "stop", "status"]))
-@options.option(
+@option(
     "--idle MINUTES",
     "With start: stop after this time without a query. [default: 15]",
     type=click.FloatRange(min=0, max=7 * 24 * 60, min_open=True),
 )
-@options.as_json
-def daemon_command(asked: options.Asked) -> int:
+@app.as_json
+def daemon_command(asked: Asked) -> int:
     """Keep model and index warm in the background.
 
     "query" and "hook" use it, and work without it, only slower; "hook" starts it by itself. Each
     user has one, and it stops when idle. SKILLSEARCH_DAEMON=off turns it off. "status" exits with 1
     if none runs.
     """
-    if asked.idle is not None and asked.action != "start":
-        raise click.UsageError("--idle goes with start.")
+    app.refuse(asked.idle is not None and asked.action != "start", "--idle goes with start.")
     if asked.action == "start":
         _start(client.IDLE_SECONDS if asked.idle is None else asked.idle * 60)
     elif asked.action == "stop":
         _stop()
-    status = client.ask("status", seconds=client.QUERY_SECONDS)
+    status = _ask("status")
     if asked.as_json:
-        emit_json({"running": status is not None, **(status or {})})
-    elif asked.action == "status" and status is not None:
-        rows = [(key, status[key]) for key in ("pid", "version", "seconds", "answered")]
-        emit_rows(rows + [("index", index["index_dir"]) for index in status["indexes"]])
-    if asked.action == "status" and status is None:
+        output.emit_json({"running": status is not None, **(status or {})})
+    if asked.action != "status":
+        return 0
+    if status is None:
         say("No daemon is running; to start one: skillsearch daemon start")
-        return 1
-    return 0
+    elif not asked.as_json:
+        rows = [(key, status[key]) for key in ("pid", "version", "seconds", "answered")]
+        output.emit_rows(rows + [("index", index["index_dir"]) for index in status["indexes"]])
+    return int(status is None)
+
+
+def _ask(method: str) -> dict[str, JsonValue] | None:
+    return client.ask(method, seconds=client.QUERY_SECONDS)
 
 
 def _start(idle: float) -> None:
-    status = client.ask("status", seconds=client.QUERY_SECONDS)
+    status = _ask("status")
     if status is None:
         client.start(idle=idle)
-        status = client.ask("status", seconds=client.QUERY_SECONDS)
+        status = _ask("status")
         if status is None:
             raise DaemonError("The previous daemon is still stopping; try again in a moment.")
         say(f"The daemon runs (pid {status['pid']}); it stops after {idle / 60:g} idle minutes.")
@@ -257,17 +258,15 @@ def _start(idle: float) -> None:
 
 
 def _stop() -> None:
-    stopped = client.ask("stop", seconds=client.QUERY_SECONDS)
+    stopped = _ask("stop")
     if stopped is None:
-        say("No daemon is running.")
-        return
+        return say("No daemon is running.")
     deadline = time.monotonic() + END_SECONDS
     while time.monotonic() < deadline:
         try:
             os.kill(int(stopped["pid"]), 0)
         except ProcessLookupError:
-            say("The daemon has stopped.")
-            return
+            return say("The daemon has stopped.")
         time.sleep(0.02)
     raise DaemonError(f"The daemon does not stop; to end it: kill {stopped['pid']}")
 

@@ -90,10 +90,7 @@ def read_cache(folder: Path, in_use: Mapping[Path, str] = {}) -> list[CacheEntry
 def remove_unused(
     entries: Collection[CacheEntry], seconds: float = KEPT_SECONDS
 ) -> Iterator[CacheEntry]:
-    """Remove what was not used for so long, nothing needs and no process writes.
-
-    Yields each entry just before it is removed.
-    """
+    """Remove what was not used for so long, nothing needs and no process writes; yield it first."""
     for entry in entries:
         is_old = entry.kind == "leftover" or time.time() - entry.used >= seconds
         if is_old and not entry.used_by and entry.kind not in ("kept", "other"):
@@ -172,15 +169,13 @@ def _entry(kind: str, path: Path, about: str, users: Collection[str] = ()) -> Ca
 
 
 def _last_use(path: Path, kind: str) -> float:
-    """Return when the first levels of an entry were last written, in seconds since 1970.
-
-    Reading counts only for files that nothing but a use reads; this command reads the others too.
-    """
+    """Return when the first levels of an entry were last written, in seconds since 1970."""
     last = 0.0
     inner = [*_inside(path), *(one for folder in _inside(path) for one in _inside(folder))]
     for file in (path, *inner):
         with suppress(OSError):
             status = file.lstat()
+            # Reading counts only for files that nothing but a use reads, unlike this command.
             is_read = file.name == "CURRENT" or kind == "model"
             last = max(last, status.st_mtime, status.st_atime if is_read else 0.0)
     return last

@@ -3,8 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from skillsearch.cli.app import Commands, app
-from skillsearch.cli.options import command
+from skillsearch.cli.app import Commands, app, command
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from skillsearch.cli import tables
 from skillsearch.cli.app import COMMANDS
-from skillsearch.cli.budget import HEADS
+from skillsearch.cli.browse import HEADS
 from skillsearch.cli.tables import print_hits
 from skillsearch.types import Hit, SearchResult
 
@@ -448,9 +448,7 @@ def test_a_table_that_is_cut_gives_each_row_one_line():
     """Only the last column loses letters."""
     file = io.StringIO()
     rows = [("steep-tea", "drinks", "word " * 40)] * 3
-    tables.print_rows(
-        rows, ("name", "root", "description"), is_cut=True, console=Console(file=file, width=60)
-    )
+    tables.print_lines(rows, ("name", "root", "description"), Console(file=file, width=60))
     lines = file.getvalue().splitlines()
     assert len(lines) == 4
     assert all(line.startswith("steep-tea  drinks  word") for line in lines[1:])

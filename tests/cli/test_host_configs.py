@@ -53,7 +53,7 @@ def command_of(client, text):
 @pytest.mark.parametrize("client", CLIENTS)
 def test_the_host_starts_the_command_as_given(client):
     """Blanks in paths are no ends of arguments."""
-    assert command_of(client, server_config(client, COMMAND).text) == COMMAND
+    assert command_of(client, server_config(client, COMMAND)[0]) == COMMAND
 
 
 @pytest.mark.parametrize("argument", HOSTILE)
@@ -61,20 +61,20 @@ def test_the_host_starts_the_command_as_given(client):
 def test_any_character_of_a_path_comes_through(client, argument):
     """Quotes, backslashes, control characters, other scripts, what looks like syntax."""
     command = [f"/bin/{argument}", argument]
-    assert command_of(client, server_config(client, command).text) == command
+    assert command_of(client, server_config(client, command)[0]) == command
 
 
 @given(plain, plain)
 def test_any_text_comes_through(first, second):
     """Of TOML and YAML, which are written by hand, and JSON."""
     for client in CLIENTS:
-        assert command_of(client, server_config(client, [first, second]).text) == [first, second]
+        assert command_of(client, server_config(client, [first, second])[0]) == [first, second]
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_the_text_is_ascii_and_ends_its_last_line(client):
     """No encoding of a terminal or a file can spoil it, and nothing in it hides."""
-    text = server_config(client, ["/bin/주간", "\u202e"]).text
+    text = server_config(client, ["/bin/주간", "\u202e"])[0]
     assert set(text) <= set(string.printable) - set("\t\r\x0b\x0c")
     assert text.endswith("\n")
     assert not text.endswith("\n\n")
@@ -82,35 +82,35 @@ def test_the_text_is_ascii_and_ends_its_last_line(client):
 
 def test_claude_code_reads_a_stdio_server():
     """As its documentation writes one."""
-    assert read("claude-code", server_config("claude-code", ["/s", "mcp"]).text) == {
+    assert read("claude-code", server_config("claude-code", ["/s", "mcp"])[0]) == {
         "mcpServers": {"skillsearch": {"type": "stdio", "command": "/s", "args": ["mcp"]}}
     }
 
 
 def test_codex_reads_a_table():
     """By the name that codex mcp add would give it."""
-    assert server_config("codex", ["/s", "mcp"]).text == (
+    assert server_config("codex", ["/s", "mcp"])[0] == (
         '[mcp_servers.skillsearch]\ncommand = "/s"\nargs = ["mcp"]\n'
     )
 
 
 def test_gemini_reads_a_command():
     """Which needs no type."""
-    assert read("gemini", server_config("gemini", ["/s", "mcp"]).text) == {
+    assert read("gemini", server_config("gemini", ["/s", "mcp"])[0]) == {
         "mcpServers": {"skillsearch": {"command": "/s", "args": ["mcp"]}}
     }
 
 
 def test_vscode_reads_servers():
     """Not mcpServers, and with a type."""
-    assert read("vscode", server_config("vscode", ["/s", "mcp"]).text) == {
+    assert read("vscode", server_config("vscode", ["/s", "mcp"])[0]) == {
         "servers": {"skillsearch": {"type": "stdio", "command": "/s", "args": ["mcp"]}}
     }
 
 
 def test_opencode_reads_one_list():
     """Command and arguments together."""
-    assert read("opencode", server_config("opencode", ["/s", "mcp"]).text) == {
+    assert read("opencode", server_config("opencode", ["/s", "mcp"])[0]) == {
         "$schema": "https://opencode.ai/config.json",
         "mcp": {"skillsearch": {"type": "local", "command": ["/s", "mcp"], "enabled": True}},
     }
@@ -118,7 +118,7 @@ def test_opencode_reads_one_list():
 
 def test_goose_reads_an_extension():
     """With its time limit in seconds."""
-    assert read("goose", server_config("goose", ["/s", "mcp"]).text) == {
+    assert read("goose", server_config("goose", ["/s", "mcp"])[0]) == {
         "extensions": {
             "skillsearch": {
                 "name": "skillsearch",
@@ -144,12 +144,12 @@ def test_goose_reads_an_extension():
 )
 def test_a_running_server_is_named_by_its_url(client, path, entry):
     """Each host has its own word for it."""
-    assert read(client, server_config(client, URL).text)[path] == {"skillsearch": entry}
+    assert read(client, server_config(client, URL)[0])[path] == {"skillsearch": entry}
 
 
 def test_goose_reaches_a_running_server():
     """By what it calls a URI."""
-    entry = read("goose", server_config("goose", URL).text)["extensions"]["skillsearch"]
+    entry = read("goose", server_config("goose", URL)[0])["extensions"]["skillsearch"]
     assert (entry["type"], entry["uri"]) == ("streamable_http", URL)
 
 
@@ -157,7 +157,7 @@ def test_goose_reaches_a_running_server():
 def test_a_hook_runs_the_command_as_given(client):
     """Hosts hand it to a shell."""
     command = [*COMMAND, "it's", 'a "b"', "back\\slash", "*", "주간"]
-    parsed = read(client, hook_config(client, command).text)
+    parsed = read(client, hook_config(client, command))
     ((event, (matcher,)),) = parsed["hooks"].items()
     assert event == ("BeforeAgent" if client == "gemini" else "UserPromptSubmit")
     (hook,) = matcher["hooks"]
@@ -176,13 +176,13 @@ def test_a_hook_runs_the_command_as_given(client):
 )
 def test_the_host_can_add_it_by_itself(client, line):
     """Behind "--" no option of ours is taken for one of the host."""
-    config = server_config(client, ["/a b/s", "mcp", "--index-dir", "/i"])
-    assert config.add_command == line
+    _, command = server_config(client, ["/a b/s", "mcp", "--index-dir", "/i"])
+    assert command == line
 
 
 def test_vscode_adds_a_server_from_json():
     """The same entry, with its name in it."""
-    *words, entry = shlex.split(server_config("vscode", ["/a b/s", "mcp"]).add_command)
+    *words, entry = shlex.split(server_config("vscode", ["/a b/s", "mcp"])[1])
     assert words == ["code", "--add-mcp"]
     assert json.loads(entry) == {
         "name": "skillsearch",
@@ -202,7 +202,7 @@ def test_vscode_adds_a_server_from_json():
 )
 def test_the_host_can_add_a_running_server_by_itself(client, words):
     """By its URL."""
-    assert server_config(client, URL).add_command == f"{words} {URL}"
+    assert server_config(client, URL)[1] == f"{words} {URL}"
 
 
 @pytest.mark.parametrize(

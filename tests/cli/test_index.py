@@ -417,15 +417,6 @@ def test_archives_stay_too_and_are_looked_at_again(index, skills, tmp_path):
     assert index()[1]["indexed"] == 3
 
 
-def test_watch_adds_as_index_does(cli, index, skills, index_dir, roots_of, monkeypatch):
-    """It writes the same index."""
-    first, second = skills("first", "second")
-    index(first)
-    monkeypatch.setattr("skillsearch.library.watcher.watch", lambda roots, refresh, **_: None)
-    assert cli("watch", second, "--index-dir", index_dir).exit_code == 0
-    assert roots_of() == ["first", "second"]
-
-
 def test_the_report_names_the_index_and_its_roots(cli, skills, index_dir):
     """In both forms."""
     (mine,) = skills("mine")

@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from skillsearch.cli import options
+from skillsearch.cli import app
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from skillsearch.cli import options
 )
 def test_one_text_names_an_option_and_its_value(names, flags, name, metavar):
     """What is written as in the help is what the help shows."""
-    made = click.command()(options.option(names, "Some help.")(lambda **_: None)).params[0]
+    made = click.command()(app.option(names, "Some help.")(lambda **_: None)).params[0]
     assert (made.opts, made.name, made.metavar, made.help) == (flags, name, metavar, "Some help.")
 
 
@@ -37,10 +37,10 @@ def runner_of(home):
 
     seen = []
 
-    @options.command("some")
-    @options.index_dir
-    @options.n
-    @options.as_json
+    @app.command("some")
+    @app.index_dir
+    @app.n
+    @app.as_json
     def some(asked):
         """Return what no other command does."""
         seen.append(asked)

@@ -13,6 +13,7 @@ import pytest
 
 import skillsearch
 from skillsearch.environ import install_extra
+from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 
 PROGRAM = [sys.executable, "-m", "skillsearch"]
@@ -96,6 +97,16 @@ def test_the_index_follows_the_folders(start, drinks, index_dir, make_skill):
     assert watch.end(signal.SIGTERM) == 0
     assert watch.stdout.read_text() == ""
     assert len(watch.stderr.read_text().splitlines()) == 3
+
+
+def test_watch_adds_as_index_does(start, cli, drinks, index_dir, make_skill):
+    """It writes the same index."""
+    cli("index", drinks, "--index-dir", index_dir, "--model", "hashing")
+    make_skill(drinks.parent / "second", "mix-juice")
+    watch = start(drinks.parent / "second", "--index-dir", index_dir)
+    watch.lines(watch.stderr, 1)
+    assert watch.end(signal.SIGTERM) == 0
+    assert [root.name for root in IndexRequest.load(index_dir).named] == ["drinks", "second"]
 
 
 @pytest.mark.slow

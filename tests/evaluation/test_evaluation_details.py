@@ -7,10 +7,11 @@ import pytest
 from rich.console import Console
 
 from skillsearch.cli.eval_tables import (
+    confusion_blocks,
     emit_confusions,
-    print_confusions,
-    print_kinds,
-    print_languages,
+    kind_blocks,
+    language_blocks,
+    print_blocks,
 )
 from skillsearch.evaluation.confusables import ConfusingWord, Confusion
 
@@ -33,7 +34,8 @@ PAIR = Confusion(
 def printed(function, *arguments, width=80):
     """Return what is printed on a terminal of some width, line by line."""
     file = io.StringIO()
-    function(*arguments, Console(file=file, width=width, color_system=None, highlight=False))
+    console = Console(file=file, width=width, color_system=None, highlight=False)
+    print_blocks(function(*arguments), console)
     lines = file.getvalue().splitlines()
     assert max(map(len, lines)) <= width
     return [line.rstrip() for line in lines]
@@ -44,7 +46,7 @@ def test_kinds_have_a_row_for_each_system(report, system_report, width):
     """Kind and number of queries stand once."""
     systems = [system_report(name, queries=40) for name in ("hybrid", "bm25")]
     made = report(*systems)
-    lines = printed(print_kinds, {"trigger": made, "task\x1b": made}, width=width)
+    lines = printed(kind_blocks, {"trigger": made, "task\x1b": made}, width=width)
     assert lines[0] == "By kind of query, in percent"
     first = next(place for place, line in enumerate(lines) if line.startswith("trigger"))
     cells = [line.split() for line in lines[first:]]
@@ -62,7 +64,7 @@ def test_languages_have_a_row_for_each_system(report, system_report):
     made = report(*systems)
     few = replace(made, queries=3, comparisons=())
     whole = replace(made, languages={"zh": made, "ko": few}, crossing={"cross-language": made})
-    lines = printed(print_languages, whole, width=100)
+    lines = printed(language_blocks, whole, width=100)
     assert lines[0] == "By language of the query, in percent"
     assert lines[1].endswith("from hybrid")
     zh, zh_bm25, ko, ko_bm25, blank, cross, cross_bm25 = lines[2:]
@@ -72,20 +74,20 @@ def test_languages_have_a_row_for_each_system(report, system_report):
     assert (ko_bm25.split()[0], ko_bm25.endswith("too few queries"), blank) == ("bm25", True, "")
     assert cross.split()[:3] == ["cross-language", "40", "hybrid"]
     assert cross_bm25.split()[0] == "bm25"
-    assert "too few" in "\n".join(printed(print_languages, whole, width=80))
+    assert "too few" in "\n".join(printed(language_blocks, whole, width=80))
 
 
 def test_languages_of_one_system_differ_from_nothing(report, system_report):
     """The table ends with the measures."""
     made = report(system_report("hybrid"))
-    lines = printed(print_languages, replace(made, languages={"zh": made}))
+    lines = printed(language_blocks, replace(made, languages={"zh": made}))
     assert lines[1].split()[-1] == "R@5"
     assert len(lines) == 3
 
 
 def test_a_confusion_says_who_loses_how_much_and_why():
     """Words are parted by where the loser has them."""
-    assert printed(print_confusions, [PAIR], "hybrid", width=200) == [
+    assert printed(confusion_blocks, [PAIR], "hybrid", width=200) == [
         "Skills that lose queries to others under hybrid",
         "steep-tea loses to brew-coffee: 3 queries, 37.5 % of its own, lead 0.25, "
         "not found at all for 1, and the other way round",
@@ -99,20 +101,20 @@ def test_a_confusion_says_who_loses_how_much_and_why():
 def test_what_is_not_known_is_not_said():
     """No lead where the loser is in no answer, no words where there are none."""
     plain = replace(PAIR, lead=None, unranked=3, is_mutual=False, words=(), missing=(), examples=())
-    assert printed(print_confusions, [plain], "hybrid", width=200)[1:] == [
+    assert printed(confusion_blocks, [plain], "hybrid", width=200)[1:] == [
         "steep-tea loses to brew-coffee: 3 queries, 37.5 % of its own, not found at all for 3"
     ]
 
 
 def test_without_confusions_that_is_said():
     """Silence could mean anything."""
-    (line,) = printed(print_confusions, [], "hybrid")
+    (line,) = printed(confusion_blocks, [], "hybrid")
     assert line == "Under hybrid no skill steals several queries from another one."
 
 
 def test_many_confusions_are_cut_and_counted():
     """The gravest come first."""
-    lines = printed(print_confusions, [PAIR] * 25, "hybrid", width=200)
+    lines = printed(confusion_blocks, [PAIR] * 25, "hybrid", width=200)
     assert lines[-1] == "and 5 more pairs (--json lists all)"
     assert sum("loses to" in line for line in lines) == 20
 

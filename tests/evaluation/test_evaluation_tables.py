@@ -12,8 +12,9 @@ from skillsearch.cli.eval_tables import (
     _last_part,
     emit_report,
     emit_summary,
-    print_report,
-    print_summary,
+    print_blocks,
+    report_blocks,
+    summary_blocks,
 )
 from skillsearch.evaluation.types import QueryExample, RankedDocument
 
@@ -29,7 +30,7 @@ def printed(show, what, width=80, *, is_styled=False):
     console = Console(
         file=file, width=width, force_terminal=is_styled, color_system=color, highlight=False
     )
-    show(what, console)
+    print_blocks(show(what), console)
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
@@ -62,7 +63,7 @@ def measured(report, system_report):
 
 def test_means_are_percent_with_the_interval_of_the_main_measure(measured):
     """One row a system; a run file has no time."""
-    rows = words(printed(print_report, measured(), 100))
+    rows = words(printed(report_blocks, measured(), 100))
     assert ["system", "nDCG@10", "95", "%", "Success@1", "R@5", "ms"] in rows
     assert ["bm25", "50.0", "40.0-55.0", "50.0", "25.0", "-"] in rows
     assert ["hybrid", "70.0", "60.0-75.0", "50.0", "25.0", "3.1"] in rows
@@ -70,7 +71,7 @@ def test_means_are_percent_with_the_interval_of_the_main_measure(measured):
 
 def test_the_best_mean_is_bold(measured):
     """Only where the systems differ."""
-    text = "\n".join(printed(print_report, measured(), 100, is_styled=True))
+    text = "\n".join(printed(report_blocks, measured(), 100, is_styled=True))
     bold = {found.strip() for found in BOLD.findall(text)}
     assert "70.0" in bold
     assert not {"50.0", "25.0"} & bold
@@ -78,7 +79,7 @@ def test_the_best_mean_is_bold(measured):
 
 def test_the_title_says_what_was_measured_and_what_was_found(report):
     """Counts, and the best system in a sentence."""
-    lines = printed(print_report, report(), 200)
+    lines = printed(report_blocks, report(), 200)
     assert lines[0] == (
         "office-skills: 697 skills, 240 judged queries; unanswerable: 150 foreign, 150 dropped gold"
     )
@@ -110,7 +111,7 @@ def test_the_title_says_what_was_measured_and_what_was_found(report):
 )
 def test_differences_are_told_on_two_measures(measured, fields, row):
     """nDCG@10 and Success@1, each with its verdict; the page has the others."""
-    lines = printed(print_report, measured(**fields))
+    lines = printed(report_blocks, measured(**fields))
     titles = [line for line in lines if "points from bm25" in line and not line.startswith("hyb")]
     assert titles == ["nDCG@10, points from bm25", "Success@1, points from bm25"]
     assert [" ".join(found) for found in words(lines)].count(row) == 2
@@ -120,13 +121,13 @@ def test_a_single_system_is_compared_with_nothing(measured):
     """No table without rows."""
     made = measured()
     alone = replace(made, systems=made.systems[:1], comparisons=())
-    assert "points from" not in "\n".join(printed(print_report, alone))
+    assert "points from" not in "\n".join(printed(report_blocks, alone))
 
 
 def test_each_threshold_has_a_row_of_false_answers(report):
     """AUROC first; a system without a threshold of its own has no default."""
     made = report()
-    rows = words(printed(print_report, made))
+    rows = words(printed(report_blocks, made))
     start = rows.index(["system", "threshold", "kept", "foreign", "dropped", "gold"])
     kinds = [row[1] if row[1] == "AUROC" else " ".join(row[:2]) for row in rows[start + 1 :][:10]]
     raw, calibrated = (
@@ -138,13 +139,13 @@ def test_each_threshold_has_a_row_of_false_answers(report):
     shares = [point.kept, *point.false_answers.values()]
     assert ["default", "0.30", *(f"{100 * share:.1f}" for share in shares)] in rows
     assert "calibration error of hybrid: 0.061 (answerable queries), 0.043 (all queries)" in (
-        printed(print_report, made)
+        printed(report_blocks, made)
     )
 
 
 def test_without_unanswerable_queries_there_are_no_false_answers(report, system_report):
     """How far scores are from probabilities is known all the same."""
-    lines = printed(print_report, report(system_report("hybrid", sources=())))
+    lines = printed(report_blocks, report(system_report("hybrid", sources=())))
     assert not [line for line in lines if "false answers" in line]
     assert [line for line in lines if line.startswith("calibration error of hybrid: 0.061")]
 
@@ -161,7 +162,7 @@ def test_the_worst_queries_of_the_best_system_are_shown(measured):
     )
     made = measured()
     systems = (made.systems[0], replace(made.systems[1], worst=worst))
-    lines = printed(print_report, replace(made, systems=systems))
+    lines = printed(report_blocks, replace(made, systems=systems))
     start = lines.index("Worst queries of hybrid")
     assert lines[start + 1 :] == [
         "make tea",
@@ -175,7 +176,7 @@ def test_the_worst_queries_of_the_best_system_are_shown(measured):
 
 def test_notes_come_last(measured):
     """Each on a line of its own."""
-    lines = printed(print_report, replace(measured(), notes=("one thing", "another\nthing")))
+    lines = printed(report_blocks, replace(measured(), notes=("one thing", "another\nthing")))
     assert lines[-2:] == ["note: one thing", "note: another thing"]
 
 
@@ -187,7 +188,7 @@ def test_usual_reports_fit_without_a_broken_word(report, system_report, width):
         system_report(name, seed, sources=sources)
         for seed, name in enumerate(("bm25", "dense", "hybrid-minilm"))
     ]
-    lines = printed(print_report, report(*systems), width)
+    lines = printed(report_blocks, report(*systems), width)
     assert max(map(cell_len, lines)) <= width
     rows = words(lines)
     names = [row[0] for row in rows if row]
@@ -203,7 +204,7 @@ def test_summary_has_a_row_for_each_collection_and_their_mean(measured):
     tea, coffee = (replace(measured(), collection=name) for name in ("tea", "coffee"))
     extra = replace(coffee.systems[0], name="new", means={"nDCG@10": 0.9})
     coffee = replace(coffee, systems=(*coffee.systems, extra))
-    assert words(printed(print_summary, [tea, coffee])) == [
+    assert words(printed(summary_blocks, [tea, coffee])) == [
         ["nDCG@10", "in", "percent"],
         ["collection", "bm25", "hybrid", "new"],
         ["tea", "50.0", "70.0", "-"],
@@ -214,7 +215,7 @@ def test_summary_has_a_row_for_each_collection_and_their_mean(measured):
 
 def test_one_collection_has_no_mean(measured):
     """It would be the same row again."""
-    assert len(printed(print_summary, [measured()])) == 3
+    assert len(printed(summary_blocks, [measured()])) == 3
 
 
 def test_text_of_others_is_neither_markup_nor_obeyed(report, system_report):
@@ -226,7 +227,7 @@ def test_text_of_others_is_neither_markup_nor_obeyed(report, system_report):
         for name in (HOSTILE, HOSTILE + "2")
     ]
     made = report(*systems, collection=HOSTILE, notes=(HOSTILE,), unanswerable={HOSTILE: 1})
-    for show, what in ((print_report, made), (print_summary, [made, made])):
+    for show, what in ((report_blocks, made), (summary_blocks, [made, made])):
         text = "\n".join(printed(show, what, 200))
         assert not set("\x1b\x00\u202e") & set(text)
         assert text.count(HARMLESS) >= 3
@@ -278,8 +279,8 @@ def test_means_over_collections_are_rows_too(measured, capsys):
 
 def test_tables_go_to_stdout(measured, capsys):
     """Where no console is given."""
-    print_report(measured())
-    print_summary([measured()])
+    print_blocks(report_blocks(measured()))
+    print_blocks(summary_blocks([measured()]))
     assert capsys.readouterr().out.count("nDCG@10 in percent") == 1
 
 

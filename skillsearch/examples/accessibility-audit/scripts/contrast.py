@@ -4,32 +4,28 @@ import argparse
 import re
 import sys
 
+NEEDS = {
+    "text": {"AA": 4.5, "AAA": 7.0},
+    "large": {"AA": 3.0, "AAA": 4.5},
+    "ui": {"AA": 3.0, "AAA": 3.0},
+}
 
-def parse_colour(raw: str) -> tuple[int, int, int]:
+
+def parse_colour(raw: str) -> bytes:
     """Read #rgb or #rrggbb, the hash sign optional."""
     digits = raw.strip().removeprefix("#")
     if len(digits) == 3:
         digits = "".join(digit * 2 for digit in digits)
     if not re.fullmatch(r"[0-9a-fA-F]{6}", digits):
         raise argparse.ArgumentTypeError(f"{raw!r} is not a colour such as #1a2b3c or #fff")
-    return int(digits[0:2], 16), int(digits[2:4], 16), int(digits[4:6], 16)
+    return bytes.fromhex(digits)
 
 
-def luminance(colour: tuple[int, int, int]) -> float:
+def luminance(colour: bytes) -> float:
     """Return the relative luminance as WCAG 2.x defines it."""
-
-    def linear(channel: int) -> float:
-        share = channel / 255
-        return share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4
-
-    red, green, blue = map(linear, colour)
+    shares = [channel / 255 for channel in colour]
+    red, green, blue = (s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def ratio(one: tuple[int, int, int], two: tuple[int, int, int]) -> float:
-    """Return the contrast ratio, from 1.0 (equal) to 21.0 (black on white)."""
-    low, high = sorted([luminance(one), luminance(two)])
-    return (high + 0.05) / (low + 0.05)
 
 
 def main() -> int:
@@ -39,22 +35,15 @@ def main() -> int:
     parser.add_argument("background", type=parse_colour, help="such as #fff")
     parser.add_argument(
         "--use",
-        choices=["text", "large", "ui"],
+        choices=NEEDS,
         default="text",
         help="large: 24px, or 18.66px bold, and up; ui: borders, icons, focus",
     )
     parser.add_argument("--level", choices=["AA", "AAA"], default="AA")
     args = parser.parse_args()
-    needs = {
-        ("text", "AA"): 4.5,
-        ("text", "AAA"): 7.0,
-        ("large", "AA"): 3.0,
-        ("large", "AAA"): 4.5,
-        ("ui", "AA"): 3.0,
-        ("ui", "AAA"): 3.0,
-    }
-    need = needs[args.use, args.level]
-    value = ratio(args.foreground, args.background)
+    need = NEEDS[args.use][args.level]
+    low, high = sorted([luminance(args.foreground), luminance(args.background)])
+    value = (high + 0.05) / (low + 0.05)  # from 1.0 (equal) to 21.0 (black on white)
     verdict = "pass" if value >= need else "FAIL"
     print(f"{value:.2f}:1  {verdict} ({args.use}, {args.level}: at least {need}:1)")
     return 0 if value >= need else 1

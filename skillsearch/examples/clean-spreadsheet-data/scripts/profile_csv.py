@@ -22,24 +22,20 @@ PLACEHOLDERS = {"n/a", "na", "null", "none", "nan", "-", "--", "?", "unknown", "
 
 def kind_of(value: str) -> str:
     """Name the kind of one non-empty cell."""
-    for name, pattern in KINDS:
-        if pattern.fullmatch(value):
-            return name
-    return "text"
+    return next((name for name, pattern in KINDS if pattern.fullmatch(value)), "text")
 
 
 def profile_column(cells: list[str]) -> dict[str, Any]:
     """Count what is in one column and what is wrong with it."""
     stripped = [cell.strip() for cell in cells]
     filled = [cell for cell in stripped if cell]
-    kinds = Counter(kind_of(cell) for cell in filled)
     distinct = Counter(filled)
     folded = Counter(re.sub(r"\s+", " ", cell).casefold() for cell in distinct)
     return {
         "filled": len(filled),
         "empty": len(cells) - len(filled),
         "distinct": len(distinct),
-        "kinds": dict(kinds.most_common()),
+        "kinds": dict(Counter(map(kind_of, filled)).most_common()),
         "padded": sum(raw != cell for raw, cell in zip(cells, stripped, strict=True)),
         "placeholders": sum(cell.casefold() in PLACEHOLDERS for cell in filled),
         "leading_zeros": sum(bool(re.fullmatch(r"0\d+", cell)) for cell in filled),
@@ -51,18 +47,14 @@ def profile_column(cells: list[str]) -> dict[str, Any]:
 def read_rows(path: Path, encoding: str, delimiter: str | None) -> list[list[str]]:
     """Read every row, guessing the delimiter from the header when none is given."""
     text = path.read_text(encoding=encoding)
-    if delimiter is None:
-        head = text.partition("\n")[0]
-        delimiter = max(",;\t|", key=head.count)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    return [row for row in reader if row]
+    delimiter = delimiter or max(",;\t|", key=text.partition("\n")[0].count)
+    return list(filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)))
 
 
 def profile(rows: list[list[str]]) -> dict[str, Any]:
     """Profile a whole table whose first row is the header."""
-    header, body = rows[0], rows[1:]
-    width = len(header)
-    good = [row for row in body if len(row) == width]
+    header, *body = rows
+    good = [row for row in body if len(row) == len(header)]
     return {
         "rows": len(body),
         "ragged_rows": len(body) - len(good),

@@ -19,10 +19,9 @@ def load(path: Path, label: str, value: str) -> dict[str, float]:
                 amount = float(row[value])
             except (KeyError, TypeError, ValueError):
                 raise SystemExit(f"row {number}: column {value!r} holds no number") from None
-            key = row.get(label)
-            if key is None:
+            if row.get(label) is None:
                 raise SystemExit(f"row {number}: no column {label!r}")
-            totals[key] = totals.get(key, 0.0) + amount
+            totals[row[label]] = totals.get(row[label], 0.0) + amount
     return totals
 
 
@@ -38,10 +37,9 @@ def draw(points: dict[str, float], title: str, kind: str) -> str:
     """Return the whole SVG document; the value axis always includes zero."""
     low, high = min(0.0, *points.values()), max(0.0, *points.values())
     span = (high - low) or 1.0
-    plot = HEIGHT - TOP - BOTTOM
 
     def y_of(amount: float) -> float:
-        return TOP + plot * (high - amount) / span
+        return TOP + (HEIGHT - TOP - BOTTOM) * (high - amount) / span
 
     step = (WIDTH - LEFT - 20) / len(points)
     parts = [text(WIDTH / 2, 28, title, size=18)]
@@ -52,11 +50,11 @@ def draw(points: dict[str, float], title: str, kind: str) -> str:
             f'<line x1="{LEFT}" x2="{WIDTH - 20}" y1="{y:.1f}" y2="{y:.1f}" stroke="{GRID}"/>'
         )
         parts.append(text(LEFT - 8, y + 4, f"{amount:,.4g}", "end"))
-    centres = [LEFT + step * (i + 0.5) for i in range(len(points))]
-    spots = list(zip(centres, points.items(), strict=True))
-    every = max(1, len(points) // 12)
-    for i, (x, (name, amount)) in enumerate(spots):
-        if i % every == 0:
+    spots = []
+    for i, (name, amount) in enumerate(points.items()):
+        x = LEFT + step * (i + 0.5)
+        spots.append(f"{x:.1f},{y_of(amount):.1f}")
+        if i % max(1, len(points) // 12) == 0:
             parts.append(text(x, HEIGHT - BOTTOM + 22, name[:14]))
         if kind == "bar":
             y = min(y_of(amount), y_of(0.0))
@@ -65,14 +63,12 @@ def draw(points: dict[str, float], title: str, kind: str) -> str:
                 f'height="{abs(y_of(amount) - y_of(0.0)):.1f}" fill="{FILL}"/>'
             )
     if kind == "line":
-        path = " ".join(f"{x:.1f},{y_of(amount):.1f}" for x, (_, amount) in spots)
+        path = " ".join(spots)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{FILL}" stroke-width="2"/>')
-    body = "\n".join(parts)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f'aria-label="{html.escape(title)}">\n'
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>\n{body}\n</svg>\n'
-    )
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+    svg += f'aria-label="{html.escape(title)}">'
+    paper = f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>'
+    return "\n".join([svg, paper, *parts, "</svg>\n"])
 
 
 def main() -> int:

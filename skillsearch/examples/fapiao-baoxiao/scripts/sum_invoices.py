@@ -1,6 +1,7 @@
 """核对发票清单: 查重复号码、缺项、过期票据, 并按类别汇总金额."""
 
 import argparse
+import contextlib
 import csv
 import datetime
 import sys
@@ -8,10 +9,9 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
 COLUMNS = ("发票号码", "开票日期", "类别", "金额")
-Row = dict[str, str]
 
 
-def read_rows(path: Path, encoding: str) -> list[Row]:
+def read_rows(path: Path, encoding: str) -> list[dict[str, str]]:
     """读取清单, 去掉单元格首尾空白."""
     with path.open(encoding=encoding, newline="") as handle:
         reader = csv.DictReader(handle)
@@ -21,7 +21,7 @@ def read_rows(path: Path, encoding: str) -> list[Row]:
         return [{name: (row[name] or "").strip() for name in COLUMNS} for row in reader]
 
 
-def check_row(row: Row, oldest: datetime.date) -> list[str]:
+def check_row(row: dict[str, str], oldest: datetime.date) -> list[str]:
     """返回一张发票的全部问题."""
     faults = [f"{name}为空" for name in COLUMNS if not row[name]]
     number = row["发票号码"]
@@ -38,11 +38,10 @@ def check_row(row: Row, oldest: datetime.date) -> list[str]:
 
 def amount_of(raw: str) -> Decimal | None:
     """把金额文字变成数, 不成数则返回 None."""
-    try:
+    with contextlib.suppress(InvalidOperation):
         value = Decimal(raw.replace(",", "").lstrip("¥"))
-    except InvalidOperation:
-        return None
-    return value if value.is_finite() else None
+        return value if value.is_finite() else None
+    return None
 
 
 def main() -> int:
@@ -61,9 +60,8 @@ def main() -> int:
         amount = amount_of(row["金额"])
         if row["金额"] and amount is None:
             faults.append("金额不是数字")
-        if row["发票号码"] and row["发票号码"] in seen:
+        if row["发票号码"] and seen.setdefault(row["发票号码"], line) != line:
             faults.append(f"与第 {seen[row['发票号码']]} 行号码重复")
-        seen.setdefault(row["发票号码"], line)
         if faults:
             problems += 1
             print(f"第 {line} 行: {'; '.join(faults)}")

@@ -20,15 +20,11 @@ def check_one(field: dict[str, Any], value: str | None) -> str | None:
     return None
 
 
-def check(fields: list[dict[str, Any]], values: dict[str, str]) -> list[str]:
+def check(fields: dict[str, dict[str, Any]], values: dict[str, str]) -> list[str]:
     """Return one line for each problem, in the order of the form."""
-    known = {field["name"] for field in fields}
-    problems = [f"{name}: no such field in the form" for name in values if name not in known]
-    for field in fields:
-        fault = check_one(field, values.get(field["name"]))
-        if fault:
-            problems.append(f"{field['name']}: {fault}")
-    return problems
+    faults = [(name, check_one(field, values.get(name))) for name, field in fields.items()]
+    problems = [f"{name}: no such field in the form" for name in values if name not in fields]
+    return problems + [f"{name}: {fault}" for name, fault in faults if fault]
 
 
 def main() -> int:
@@ -41,13 +37,10 @@ def main() -> int:
     parser.add_argument("fields", type=Path, help="fields.json, dumped from the form")
     parser.add_argument("values", type=Path, help="values.json, what shall be written")
     args = parser.parse_args()
-    fields = json.loads(args.fields.read_text(encoding="utf-8"))
+    form = json.loads(args.fields.read_text(encoding="utf-8"))
     values = json.loads(args.values.read_text(encoding="utf-8"))
-    problems = check(fields, values)
-    for line in problems:
-        print(line)
-    if not problems:
-        print(f"ok: {len(values)} values fit {len(fields)} fields")
+    problems = check({field["name"]: field for field in form}, values)
+    print("\n".join(problems) or f"ok: {len(values)} values fit {len(form)} fields")
     return 1 if problems else 0
 
 

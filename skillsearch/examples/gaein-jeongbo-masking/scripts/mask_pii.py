@@ -47,15 +47,8 @@ RULES: list[tuple[str, re.Pattern[str], Callable[[re.Match[str]], str]]] = [
 def mask(text: str, counts: Counter[str]) -> str:
     """모든 규칙을 차례로 적용하고 가린 건수를 셉니다."""
     for name, pattern, hide in RULES:
-
-        def change(
-            match: re.Match[str], name: str = name, hide: Callable[[re.Match[str]], str] = hide
-        ) -> str:
-            hidden = hide(match)
-            counts[name] += hidden != match[0]
-            return hidden
-
-        text = pattern.sub(change, text)
+        counts[name] = sum(hide(match) != match[0] for match in pattern.finditer(text))
+        text = pattern.sub(hide, text)
     return text
 
 

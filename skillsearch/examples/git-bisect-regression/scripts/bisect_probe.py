@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 GOOD, BAD, SKIP, ABORT = 0, 1, 125, 128
+NAMES = {GOOD: "good", BAD: "bad", SKIP: "skip"}
 
 
 def run(command: str, timeout: float) -> int | None:
@@ -53,8 +54,7 @@ def main() -> int:
     except FileNotFoundError as error:
         print(f"cannot start: {error}", file=sys.stderr)
         return ABORT
-    names = {GOOD: "good", BAD: "bad", SKIP: "skip"}
-    print(f"verdict: {names[verdict]}", file=sys.stderr)
+    print(f"verdict: {NAMES[verdict]}", file=sys.stderr)
     return verdict
 
 

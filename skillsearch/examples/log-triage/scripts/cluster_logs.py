@@ -4,7 +4,6 @@ import argparse
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 # Order matters: the specific shapes first, bare numbers last.
@@ -16,16 +15,8 @@ SHAPES = [
     (re.compile(r'"[^"]*"|\'[^\']*\''), "<str>"),
     (re.compile(r"(?<![\w<])[+-]?\d+(?:\.\d+)?"), "<n>"),
 ]
-
-
-@dataclass
-class Group:
-    """Lines of one shape."""
-
-    count: int
-    first: int
-    last: int
-    sample: str
+Group = tuple[int, int, int, str]
+"""How many lines have a shape, the numbers of the first and the last one, and the first itself."""
 
 
 def shape_of(line: str) -> str:
@@ -35,20 +26,15 @@ def shape_of(line: str) -> str:
     return " ".join(line.split())
 
 
-def cluster(lines: Iterable[str], only: re.Pattern[str] | None) -> dict[str, Group]:
-    """Count the shapes of all lines that match `only`."""
+def cluster(lines: Iterable[str], only: re.Pattern[str]) -> dict[str, Group]:
+    """Group the lines that match `only` by their shapes, in the order of their first lines."""
     groups: dict[str, Group] = {}
     for number, raw in enumerate(lines, start=1):
         line = raw.rstrip("\r\n")[:2000]
-        if not line.strip() or (only and not only.search(line)):
-            continue
-        shape = shape_of(line)
-        group = groups.get(shape)
-        if group is None:
-            groups[shape] = Group(1, number, number, line)
-        else:
-            group.count += 1
-            group.last = number
+        if line.strip() and only.search(line):
+            shape = shape_of(line)
+            count, first, _, sample = groups.get(shape, (0, number, 0, line))
+            groups[shape] = count + 1, first, number, sample
     return groups
 
 
@@ -56,7 +42,9 @@ def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("path", nargs="?", type=Path, help="log file; default: standard input")
-    parser.add_argument("--only", type=re.compile, help="regular expression that lines must match")
+    parser.add_argument(
+        "--only", type=re.compile, default="", help="regular expression that lines must match"
+    )
     parser.add_argument("--top", type=int, default=20, help="groups to show; default: %(default)s")
     parser.add_argument("--rare", action="store_true", help="show the rarest groups instead")
     args = parser.parse_args()
@@ -66,11 +54,11 @@ def main() -> int:
         with args.path.open(encoding="utf-8", errors="replace") as handle:
             groups = cluster(handle, args.only)
     sign = 1 if args.rare else -1
-    ranked = sorted(groups.items(), key=lambda item: (sign * item[1].count, item[1].first))
-    for shape, group in ranked[: args.top]:
-        print(f"{group.count:>8}  lines {group.first}-{group.last}  {shape[:160]}")
-        print(f"          e.g. {group.sample[:200]}")
-    total = sum(group.count for group in groups.values())
+    ranked = sorted(groups.items(), key=lambda item: sign * item[1][0])
+    for shape, (count, first, last, sample) in ranked[: args.top]:
+        print(f"{count:>8}  lines {first}-{last}  {shape[:160]}")
+        print(f"          e.g. {sample[:200]}")
+    total = sum(count for count, *_ in groups.values())
     print(f"{total} lines in {len(groups)} groups", file=sys.stderr)
     return 0
 

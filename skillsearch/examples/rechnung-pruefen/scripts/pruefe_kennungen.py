@@ -1,6 +1,7 @@
 """Prüft IBAN, deutsche USt-IdNr. und die Rechnung netto + Steuer = brutto."""
 
 import argparse
+import contextlib
 import re
 import sys
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
@@ -9,9 +10,7 @@ from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 def iban_ok(raw: str) -> bool:
     """Prüfziffer nach ISO 7064 Modulo 97; eine deutsche IBAN hat 22 Stellen."""
     iban = re.sub(r"\s", "", raw).upper()
-    if not re.fullmatch(r"[A-Z]{2}\d{2}[A-Z0-9]{11,30}", iban):
-        return False
-    if iban.startswith("DE") and not re.fullmatch(r"DE\d{20}", iban):
+    if not re.fullmatch(r"DE\d{20}|(?!DE)[A-Z]{2}\d{2}[A-Z0-9]{11,30}", iban):
         return False
     return int("".join(str(int(char, 36)) for char in iban[4:] + iban[:4])) % 97 == 1
 
@@ -30,13 +29,11 @@ def ust_id_ok(raw: str) -> bool:
 def betrag(raw: str) -> Decimal:
     """Liest 1.234,56 ebenso wie 1234.56."""
     plain = raw.replace(".", "").replace(",", ".") if "," in raw else raw
-    try:
+    with contextlib.suppress(InvalidOperation):
         value = Decimal(plain)
-    except InvalidOperation:
-        raise argparse.ArgumentTypeError(f"{raw!r} ist kein Betrag") from None
-    if not value.is_finite():
-        raise argparse.ArgumentTypeError(f"{raw!r} ist kein Betrag")
-    return value
+        if value.is_finite():
+            return value
+    raise argparse.ArgumentTypeError(f"{raw!r} ist kein Betrag")
 
 
 def main() -> int:
@@ -52,18 +49,18 @@ def main() -> int:
         parser.error("--netto und --brutto gehören zusammen")
     if args.iban is None and args.ust_id is None and args.netto is None:
         parser.error("nichts zu prüfen")
-    results: list[tuple[str, bool]] = []
+    results: dict[str, bool] = {}
     if args.iban is not None:
-        results.append((f"IBAN {args.iban}", iban_ok(args.iban)))
+        results[f"IBAN {args.iban}"] = iban_ok(args.iban)
     if args.ust_id is not None:
-        results.append((f"USt-IdNr. {args.ust_id}", ust_id_ok(args.ust_id)))
+        results[f"USt-IdNr. {args.ust_id}"] = ust_id_ok(args.ust_id)
     if args.netto is not None:
         tax = (args.netto * args.satz / 100).quantize(Decimal("0.01"), ROUND_HALF_UP)
         title = f"{args.netto} + {tax} Steuer ({args.satz} %) = {args.brutto}"
-        results.append((title, abs(args.netto + tax - args.brutto) <= Decimal("0.01")))
-    for title, fine in results:
+        results[title] = abs(args.netto + tax - args.brutto) <= Decimal("0.01")
+    for title, fine in results.items():
         print(f"{'ok    ' if fine else 'FEHLER'} {title}")
-    return 0 if all(fine for _, fine in results) else 1
+    return 0 if all(results.values()) else 1
 
 
 if __name__ == "__main__":

@@ -49,9 +49,7 @@ def place(subject: str, body: str) -> tuple[str, str] | None:
     if match["bang"]:
         return "Breaking", text
     kind = match["type"].lower()
-    if kind in QUIET:
-        return None
-    return SECTIONS.get(kind, "To sort"), text
+    return None if kind in QUIET else (SECTIONS.get(kind, "To sort"), text)
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Check everything that has to work: the installation, the settings, the index and its skills."""
+"""Whether everything works: the installation, the settings, the index, its skills and the disk."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import platform
 import stat
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata, util
@@ -17,14 +17,17 @@ from typing import Literal
 from skillsearch import config
 from skillsearch._version import __version__
 from skillsearch.config import Settings
-from skillsearch.embedders.embedder import TUNED, load_embedder, multilingual_is_installed
+from skillsearch.embedders.embedder import PACKAGED, TUNED, load_embedder, multilingual_is_installed
 from skillsearch.embedders.multilingual import source as weights
 from skillsearch.environ import install_extra, pip_install
 from skillsearch.errors import CacheError, ConfigError, EmbedderError, IndexNotFoundError
-from skillsearch.execution.executors import executor_statuses as describe_executors
+from skillsearch.execution.executors import executor_statuses
+from skillsearch.index.build.changes import Changes
 from skillsearch.index.build.embedding import count_lost
+from skillsearch.index.build.reading import count_skipped
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import MULTILINGUAL
+from skillsearch.index.fields import embeds_body
 from skillsearch.index.languages import advice, count_languages, in_words, install_line
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
@@ -32,11 +35,11 @@ from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.index.storage.generation_parts import describe_damage
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.publication import describe as describe_publication
-from skillsearch.reports.status import describe_root
-from skillsearch.roots.sources import is_bundle, shown, source_of
-from skillsearch.skills.discovery import make_roots
+from skillsearch.roots.sources import is_bundle, shown, source_of, unpacked_from
+from skillsearch.skills.discovery import discover, make_roots
+from skillsearch.skills.validator import FILE_NAMES, validate
 from skillsearch.text.safe_text import listed
-from skillsearch.types import Record
+from skillsearch.types import Diagnostic, JsonValue, Record, Root
 
 PACKAGES = tuple(
     "click faiss-cpu filelock numpy onnxruntime packaging platformdirs pydantic PyStemmer PyYAML"
@@ -56,28 +59,27 @@ EXTRAS = {
 }
 """Each extra of the package, and the module it installs."""
 _MAX_NAMED = 10
-_UNCHANGED: tuple[Verdict, str] = ("ok", "nothing was added, changed or removed")
+_NAMES = {MULTILINGUAL: weights.NAME, **{spec: model.name for spec, model in PACKAGED.items()}}
 
 Verdict = Literal["ok", "warning", "error"]
 
 
 @dataclass(frozen=True, slots=True)
 class Check(Record):
-    """One thing that was checked, what was found, and what to do about it.
-
-    It is a ``warning`` if it works but needs attention, an ``error`` if it does not work.
-    """
+    """One thing that was checked; it is a ``warning`` if it works, but needs attention."""
 
     name: str
     verdict: Verdict
     detail: str
 
+    @classmethod
+    def of(cls, name: str, good: str, bad: str = "", verdict: Verdict = "warning") -> Check:
+        """Return what is bad, if anything, else what is good."""
+        return cls(name, verdict if bad else "ok", bad or good)
+
 
 def doctor(index_dir: Path | None = None) -> tuple[Check, ...]:
-    """Check everything, in the order in which one thing builds on another.
-
-    Without `index_dir` the index is the one in the settings.
-    """
+    """Check everything, by default for the index of the settings; one thing builds on another."""
     checks = [*_check_installation()]
     try:
         settings = config.load_settings(index_dir=index_dir)
@@ -88,7 +90,7 @@ def doctor(index_dir: Path | None = None) -> tuple[Check, ...]:
     checks += _check_models(settings)
     checks.append(Check("index folder", *_check_folder(settings.index_dir)))
     checks += check_index(settings)
-    for found in describe_executors():
+    for found in executor_statuses():
         isolation = found.capabilities.isolation
         detail = f"works, isolation: {isolation}" if found.available else found.reason
         checks.append(Check("executor", "ok", f"{found.name}: {detail}"))
@@ -99,10 +101,9 @@ def _check_installation() -> Iterator[Check]:
     system = f"{platform.system()} {platform.machine()}"
     python = f"{platform.python_implementation()} {platform.python_version()}"
     detail = f"skillsearch {__version__}, {python}, {system}"
-    if sys.version_info < (3, 11):  # noqa: UP036 - a copied folder can meet any Python
-        yield Check("versions", "error", f"{detail}; Python 3.11 or newer is needed")
-    else:
-        yield Check("versions", "ok", detail)
+    is_old = sys.version_info < (3, 11)
+    problem = f"{detail}; Python 3.11 or newer is needed" if is_old else ""
+    yield Check.of("versions", detail, problem, "error")
     found, missing = [], []
     for name in PACKAGES:
         try:
@@ -141,14 +142,12 @@ def _check_models(settings: Settings) -> Iterator[Check]:
 
 def _check_extras() -> Iterator[Check]:
     for extra, module in EXTRAS.items():
-        verdict: Verdict = "ok"
-        detail = f"not installed; optional: {install_extra(extra)}"
+        detail, problem = f"not installed; optional: {install_extra(extra)}", ""
         with suppress(ModuleNotFoundError):  # of the package that a module belongs to
             detail = f"{module} is installed" if util.find_spec(module) else detail
         if extra == "multilingual" and weights.find_weights() and not multilingual_is_installed():
-            detail = f"of another release than the supported one: {install_line()}"
-            verdict = "warning"
-        yield Check("extra", verdict, f"{extra}: {detail}")
+            problem = f"{extra}: of another release than the supported one: {install_line()}"
+        yield Check.of("extra", f"{extra}: {detail}", problem)
 
 
 def _check_folder(folder: Path) -> tuple[Verdict, str]:
@@ -177,12 +176,7 @@ def check_index(settings: Settings) -> Iterator[Check]:
     damaged = folder.damage(everything=True)
     opened = None if damaged else open_current(folder)
     if opened is None:
-        found: tuple[Verdict, str] = "warning", config.no_index(folder.path, settings)
-        if damaged:
-            found = "error", describe_damage(folder.path, damaged)
-        elif folder.exists():
-            found = "error", "of another version; the next index or query rebuilds it"
-        yield Check("index", *found)
+        yield _check_unopened(folder, damaged, settings)
         yield from _check_wanted_roots(settings, folder)
         return
     index = SkillIndex(folder, opened)
@@ -190,29 +184,35 @@ def check_index(settings: Settings) -> Iterator[Check]:
     yield _check_vectors(index)
     yield from _check_roots([root.path for root in opened.settings.roots])
     changed = index.differences()
-    found = ("warning", f"{changed}; run: skillsearch index") if len(changed) else _UNCHANGED
-    yield Check("index = disk", *found)
+    stale = f"{changed}; run: skillsearch index" if len(changed) else ""
+    yield Check.of("index = disk", "nothing was added, changed or removed", stale)
     counts, problem = in_words(count_languages(index)) or "no skills", advice(index)
     if index.lacks_channel():
         problem = f"the channel for other languages cannot be asked: {install_line()}"
-    verdict: Verdict = "warning" if problem else "ok"
-    yield Check("languages", verdict, "; ".join(filter(None, (counts, problem))))
+    yield Check.of("languages", counts, f"{counts}; {problem}" if problem else "")
     yield from _check_diagnostics(index)
     yield from _check_library(SkillLibrary.of_index(index))
 
 
+def _check_unopened(folder: IndexFolder, damaged: Sequence[str], settings: Settings) -> Check:
+    if damaged:
+        return Check("index", "error", describe_damage(folder.path, damaged))
+    if folder.exists():
+        rebuilt = "of another version; the next index or query rebuilds it"
+        return Check("index", "error", rebuilt)
+    return Check("index", "warning", config.no_index(folder.path, settings))
+
+
 def _check_vectors(index: SkillIndex) -> Check:
     """Read the cached vectors of all texts, which no search needs but the next indexing does."""
-    verdict: Verdict = "ok"
-    detail = "those of all skills are good"
+    good = "those of all skills are good"
     try:
-        if count := count_lost(index.opened, index.folder):
-            lost = f"{count:,} skills have none, or a damaged one, in the embedding cache"
-            command = f"`skillsearch index --verify --index-dir {index.folder}`"
-            verdict, detail = "warning", f"{lost}; the index is intact. To fix: run {command}"
+        count = count_lost(index.opened, index.folder)
     except OSError as exc:
-        verdict, detail = "error", f"{exc.filename} cannot be read: {exc.strerror}"
-    return Check("saved vectors", verdict, detail)
+        return Check("saved vectors", "error", f"{exc.filename} cannot be read: {exc.strerror}")
+    lost = f"{count:,} skills have none, or a damaged one, in the embedding cache; the index is "
+    lost += f"intact. To fix: run `skillsearch index --verify --index-dir {index.folder}`"
+    return Check.of("saved vectors", good, lost if count else "")
 
 
 def _check_wanted_roots(settings: Settings, folder: IndexFolder) -> Iterator[Check]:
@@ -229,11 +229,10 @@ def _check_wanted_roots(settings: Settings, folder: IndexFolder) -> Iterator[Che
 
 def _check_roots(paths: Sequence[Path]) -> Iterator[Check]:
     roots, diagnostics = make_roots(paths)
-    for root in roots:
-        yield Check("root", "ok", describe_root(root))
+    yield from (Check("root", "ok", describe_root(root)) for root in roots)
     for problem in diagnostics:
-        verdict: Verdict = "error" if problem.severity == "error" else "ok"
-        yield Check("root", verdict, f"{problem.path}: {problem.message}")
+        said = f"{problem.path}: {problem.message}"
+        yield Check.of("root", said, said if problem.severity == "error" else "", "error")
     if not paths:
         yield Check("root", "warning", "none is known; name one: skillsearch index FOLDER")
 
@@ -248,14 +247,13 @@ def _check_diagnostics(index: SkillIndex) -> Iterator[Check]:
     for severity in ("error", "warning", "note"):
         codes = [f"{code} {n}" for (kind, code), n in counts.most_common() if kind == severity]
         if codes:
-            verdict: Verdict = "ok" if severity == "note" else "warning"
-            yield Check("skills", verdict, f"{severity}s: {', '.join(codes)}")
+            said = f"{severity}s: {', '.join(codes)}"
+            yield Check.of("skills", said, "" if severity == "note" else said)
     if not counts:
         yield Check("skills", "ok", "nothing was reported about any of them")
 
 
 def _check_library(library: SkillLibrary) -> Iterator[Check]:
-    """Name skills that stand for others, lack required ones, or cannot be published."""
     pairs = [f"{item.document.doc_id} by {item.by.doc_id}" for item in library.shadowed()]
     if pairs:
         yield Check("shadowed", "ok", f"found only by their ids: {listed(pairs, _MAX_NAMED)}")
@@ -269,7 +267,85 @@ def _check_library(library: SkillLibrary) -> Iterator[Check]:
     if needing and not (lacks or cycles):
         yield Check("required skills", "ok", "all there")
     detail, unfit = describe_publication(library)
-    if unfit:
-        detail += ". To publish more (`skillsearch validate FOLDER` lists all): "
-        detail += listed(unfit, _MAX_NAMED)
-    yield Check("skills over MCP", "warning" if unfit else "ok", detail)
+    more = f"{detail}. To publish more (`skillsearch validate FOLDER` lists all): "
+    yield Check.of("skills over MCP", detail, more + listed(unfit, _MAX_NAMED) if unfit else "")
+
+
+def status(index: SkillIndex) -> tuple[dict[str, JsonValue], Changes]:
+    """Return an index in JSON form, and how it differs from the disk by the hash of every file.
+
+    The model is of its first embedder; advice is about skills in languages that no channel knows;
+    skipped are files that could not be indexed.
+    """
+    settings, diagnostics = index.opened.settings, index.diagnostics()
+    differences = index.differences(verify=True)
+    record: dict[str, JsonValue] = {
+        "index_dir": str(index.folder),
+        "generation": index.generation,
+        "model": settings.channels[0].model,
+        "fields": "full" if settings.with_body else "metadata",
+        "languages": settings.languages,
+        "channels": [_channel(index, number) for number in range(len(settings.channels))],
+        "skills_by_language": count_languages(index),
+        "advice": advice(index),
+        "indexed": len(index),
+        "skipped": count_skipped(diagnostics),
+        "diagnostics": count_severities(diagnostics),
+        "size_bytes": IndexFolder(index.folder).size(),
+        "roots": [{"alias": root.alias, "path": str(root.path)} for root in settings.roots],
+        "differences": differences.to_dict(),
+        "in_sync": not len(differences) and not differences.missing_roots,
+    }
+    return record, differences
+
+
+def _channel(index: SkillIndex, number: int) -> dict[str, JsonValue]:
+    """Describe a dense channel; it is not usable if its library is not installed."""
+    settings, corpus = index.opened.settings, index.opened.corpus
+    channel = settings.channels[number]
+    asked_about = "all other languages" if number else "English"
+    if len(settings.channels) == 1:
+        letters = ", ".join(sorted(channel.scripts or ()))
+        asked_about = f"texts in {letters} letters" if channel.scripts else "all languages"
+    fields = 1 + embeds_body(number, with_body=settings.with_body)
+    chunks = 0 if number else sum(len(part.vectors) for part in corpus.chunks if part)
+    return {
+        "model": channel.model,
+        "name": _NAMES.get(channel.model, channel.model),
+        "dimensions": channel.dimensions,
+        "vectors": fields * len(corpus.documents) + chunks,
+        "asked_about": asked_about,
+        "usable": not number or multilingual_is_installed(),
+    }
+
+
+def describe_root(root: Root) -> str:
+    """Return the path and alias of a root, and the archive or URL it was unpacked from, if any."""
+    source = unpacked_from(root.path)
+    return f"{root.path} (alias {root.alias}{f', from {source}' if source else ''})"
+
+
+def validate_paths(paths: Sequence[Path]) -> tuple[int, tuple[Diagnostic, ...]]:
+    """Check skills, or all below a folder; return their number and all problems in order."""
+    checked = 0
+    problems: list[Diagnostic] = []
+    for path in paths:
+        skills = [path]
+        if path.is_dir() and not any((path / name).exists() for name in FILE_NAMES):
+            roots, of_roots = make_roots([path])
+            discovery = discover(roots)
+            met = [*of_roots, *discovery.diagnostics]
+            # A folder without anything is checked as if it were a skill.
+            if discovery.files or met:
+                skills = [file.path.parent for file in discovery.files]
+            problems += met
+        checked += len(skills)
+        for skill in skills:
+            problems += validate(skill)
+    return checked, tuple(problems)
+
+
+def count_severities(diagnostics: Iterable[Diagnostic]) -> dict[str, int]:
+    """Count errors, warnings and notes, zeros included."""
+    counts = Counter(diagnostic.severity for diagnostic in diagnostics)
+    return {severity: counts[severity] for severity in ("error", "warning", "note")}

@@ -1,6 +1,7 @@
-"""Tests of what doctor finds out."""
+"""Tests of what doctor, status and validate find out."""
 
 import os
+import shutil
 import sys
 import tomllib
 from importlib import metadata
@@ -8,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.embedders.onnx_embedder import OnnxEmbedder
+from skillsearch.embedders.embedder import PACKAGED_MODEL
 from skillsearch.environ import pip_install
-from skillsearch.errors import EmbedderError
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.reports.doctor import EXTRAS, PACKAGES, doctor
+from skillsearch.reports.health import EXTRAS, PACKAGES, doctor, status, validate_paths
 
 
 def verdicts(checks, name):
@@ -52,14 +52,17 @@ def test_versions_are_those_of_this_process():
     assert f"{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}" in detail
 
 
-def test_a_swapped_model_is_an_error(monkeypatch):
+def test_a_swapped_model_is_an_error(tmp_path, monkeypatch):
     """Loading verifies the digest of every file."""
-
-    def refuse(*_args, **_kwargs):
-        raise EmbedderError("model.onnx has another sha256")
-
-    monkeypatch.setattr(OnnxEmbedder, "load", refuse)
-    assert verdicts(doctor(), "model") == [("error", "onnx: model.onnx has another sha256")]
+    copied = shutil.copytree(PACKAGED_MODEL, tmp_path / "model")
+    path = copied / "model.onnx"
+    path.write_bytes(path.read_bytes() + b"swapped")
+    monkeypatch.setenv("SKILLSEARCH_MODEL", f"onnx:{copied}")
+    packaged, (verdict, detail) = verdicts(doctor(), "model")
+    assert packaged[0] == "ok"
+    assert verdict == "error"
+    assert detail.startswith(f"onnx:{copied}: {path} ")
+    assert "damaged" in detail
 
 
 def test_the_chosen_model_is_loaded_too(monkeypatch):
@@ -229,3 +232,37 @@ def test_the_executors_of_the_machine_are_named():
     assert set(details) == {"local", "namespace", "container"}
     assert details["local"] == "works, isolation: none"
     assert all(details.values())
+
+
+def test_status_hashes_every_file(drinks, index_dir):
+    """Bytes changed behind an unchanged stat are found, even if it is an old one."""
+    path = drinks / "steep-tea" / "SKILL.md"
+    long_ago = 1_500_000_000_000_000_000
+    os.utime(path, ns=(long_ago, long_ago))
+    index = SkillIndex.from_roots(drinks, index_dir=index_dir, model="hashing")
+    assert not index.differences()
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"green", b"black"))
+    os.utime(path, ns=(long_ago, long_ago))
+    record, differences = status(index)
+    assert differences.changed == (str(path),)
+    assert record["differences"]["changed"] == [str(path)]
+    assert not record["in_sync"]
+
+
+def test_status_counts_what_was_skipped(drinks, index_dir, make_skill):
+    """A file without description is no skill, and is counted."""
+    make_skill(drinks, "empty", description="")
+    index = SkillIndex.from_roots(drinks, index_dir=index_dir, model="hashing")
+    record, _ = status(index)
+    assert (record["indexed"], record["skipped"]) == (3, 1)
+    assert record["diagnostics"] == {"error": 1, "warning": 0, "note": 0}
+
+
+def test_validating_a_folder_reports_what_stands_in_the_way(drinks):
+    """A FIFO in the place of a SKILL.md is a finding, not a hang."""
+    (drinks / "pipe").mkdir()
+    os.mkfifo(drinks / "pipe" / "SKILL.md")
+    checked, found = validate_paths([drinks])
+    assert checked == 3
+    assert [(item.code, item.severity) for item in found] == [("not-a-regular-file", "error")]
