@@ -16,8 +16,8 @@ from skillsearch.errors import SkillSearchError
 
 TYPE_CHECKING = False  # `typing` and the types would cost the hook of a host half its time
 if TYPE_CHECKING:
+    from skillsearch.agents.default_tools import search_skills
     from skillsearch.agents.session import SkillSession
-    from skillsearch.agents.tools.library_tools import search_skills
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.library.skill_library import SkillLibrary
     from skillsearch.remote.remote_index import RemoteIndex
@@ -45,7 +45,7 @@ _LATE = {
     "SkillIndex": "skillsearch.index.skill_index",
     "SkillLibrary": "skillsearch.library.skill_library",
     "SkillSession": "skillsearch.agents.session",
-    "search_skills": "skillsearch.agents.tools.library_tools",
+    "search_skills": "skillsearch.agents.default_tools",
 }
 
 

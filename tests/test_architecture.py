@@ -37,7 +37,6 @@ APART = [  # the members of each set never import each other
     {"skills", "execution", "roots"},
     *({"evaluation", lower} for lower in ("skills", "execution", "index")),
     {"agents.session", "evaluation"},
-    {"agents.session_state", "evaluation"},
     {"index.lexical", "index.dense"},
     {"index.search.calibration", "index.lexical", "index.dense"},
 ]
@@ -65,7 +64,8 @@ IMPORTERS = {  # the only modules that may import each of these, at any depth of
     "opentelemetry": {"execution.tracing"},
     "packaging": {"skills.versions"},
     "platformdirs": {"config"},
-    "pydantic": {"mcp_server.stdio", "agents.tools", "agents.toolsets"},
+    "pydantic": {"mcp_server.stdio", "agents.toolsets"}
+    | {f"agents.{name}" for name in ("default_tools", "failures", "run_tools", "tool")},
     "pymilvus": {"remote.client"},
     "pydantic_ai": {"agents.integrations.pydantic_ai"},
     "rank_bm25": {"index.lexical.okapi"},
@@ -120,7 +120,7 @@ PURE = {  # no clock, no files, no logging
     "mcp_server.skill_uris",
     "remote.rows",
     "remote.row_writer",
-    "agents.session_state",
+    "agents.session",
     "skills.chunks",
     "skills.versions",
 }

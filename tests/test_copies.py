@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from skillsearch.agents.tools.library_tools import library_tools
-from skillsearch.agents.tools.tool import Toolset
+from skillsearch.agents.default_tools import library_tools
+from skillsearch.agents.tool import Toolset
 from skillsearch.daemon.answers import Answers
 from skillsearch.environ import variables
 from skillsearch.library.skill_library import SkillLibrary

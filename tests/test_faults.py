@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.agents.tools.library_tools import library_tools
-from skillsearch.agents.tools.tool import Toolset
+from skillsearch.agents.default_tools import library_tools
+from skillsearch.agents.tool import Toolset
 from skillsearch.config import Settings
 from skillsearch.errors import CacheError
 from skillsearch.index.corpus import open_current

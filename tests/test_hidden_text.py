@@ -6,8 +6,8 @@ import unicodedata
 import pytest
 
 from skillsearch import SkillIndex
-from skillsearch.agents.tools.library_tools import library_tools
-from skillsearch.agents.tools.tool import Toolset
+from skillsearch.agents.default_tools import library_tools
+from skillsearch.agents.tool import Toolset
 from skillsearch.agents.toolsets.chunks import LoadSkillChunkTool, SkillManager
 from skillsearch.agents.toolsets.context import SkillsLoader, ToolContext
 from skillsearch.agents.toolsets.context import SkillsManager as ContextManager

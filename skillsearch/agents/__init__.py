@@ -4,10 +4,10 @@ import importlib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from skillsearch.agents.default_tools import library_tools
+    from skillsearch.agents.run_tools import run_script_tool
     from skillsearch.agents.session import SkillSession
-    from skillsearch.agents.tools.library_tools import library_tools
-    from skillsearch.agents.tools.run_tools import run_script_tool
-    from skillsearch.agents.tools.tool import Tool, ToolArguments, Toolset
+    from skillsearch.agents.tool import Tool, ToolArguments, Toolset
     from skillsearch.agents.toolsets.chunks import LoadSkillChunkTool, SkillManager
     from skillsearch.agents.toolsets.environments import Environment, ServerEnvironment
     from skillsearch.agents.toolsets.workspace import WorkspaceToolset
@@ -28,9 +28,9 @@ __all__ = [
 
 _LATE = {
     "session": ["SkillSession"],
-    "tools.library_tools": ["library_tools"],
-    "tools.run_tools": ["run_script_tool"],
-    "tools.tool": ["Tool", "ToolArguments", "Toolset"],
+    "default_tools": ["library_tools"],
+    "run_tools": ["run_script_tool"],
+    "tool": ["Tool", "ToolArguments", "Toolset"],
     "toolsets.chunks": ["LoadSkillChunkTool", "SkillManager"],
     "toolsets.environments": ["Environment", "ServerEnvironment"],
     "toolsets.workspace": ["WorkspaceToolset"],

@@ -20,11 +20,9 @@ OverviewFormat = Literal["xml", "markdown", "json"]
 OVERVIEW_FORMATS: tuple[OverviewFormat, ...] = get_args(OverviewFormat)
 
 MAX_NAME_CHARS = 200
-MAX_DESCRIPTION_CHARS = 1024
-"""The specification's limit."""
+MAX_DESCRIPTION_CHARS = 1024  # the specification's limit
 MAX_PATH_CHARS = 4096
-MAX_SHOWN_FILES = 200
-"""Files named below a body; a host asks for the others."""
+MAX_SHOWN_FILES = 200  # files named below a body; a host asks for the others
 
 _TAG = re.compile(
     r"<(?=\s*+/?+\s*+(?:available_skills|skill_(?:content|document|resources))\b)", re.IGNORECASE
@@ -55,11 +53,6 @@ class LoadedPrompt:
     name: str
     body: str
     docs: Sequence[tuple[str, str]] = ()
-
-
-def skill_line(name: str, description: str) -> str:
-    """Return the line of a plain list that describes a skill; both texts must be one line."""
-    return f"- {name}: {description}"
 
 
 def fit_lines(lines: Iterable[str], total: int, room: int, note: str) -> tuple[str, int]:
@@ -119,8 +112,8 @@ def render_available(skills: Sequence[PromptSkill], limit: int | None = None) ->
     if not skills:
         return ""
     shown = len(skills) if limit is None else min(max(limit, 0), len(skills))
-    described = [_safe(skill) for skill in skills[:shown]]
-    lines = [skill_line(skill.name, one_line(skill.description)) for skill in described]
+    described = map(_safe, skills[:shown])
+    lines = [f"- {skill.name}: {one_line(skill.description)}" for skill in described]
     head = "Available skills:"
     if shown < len(skills):
         head += f" (showing {shown} of {len(skills)}; remaining names listed below)"

@@ -1,43 +1,90 @@
-"""One agent's session: which skills, documents and chunks it has loaded, and for how long."""
+"""One agent's session: which skills, documents and chunks it has loaded, and for how long.
+
+Keys in a host's state are named as in trpc-agent-go, so that a state can pass between the two; the
+kinds `chunks`, `since` and `lifetime` are ours. Nobody vouches for a state: values that cannot be
+used read as missing, and nothing here raises because of a value.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, MutableMapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Literal, NamedTuple, get_args
+from urllib.parse import quote, unquote
 
-from skillsearch.agents.session_state import (
-    ALL_DOCS,
-    ARTIFACTS_KEY,
-    KINDS,
-    LIFETIMES,
-    LOADED,
-    Changes,
-    DocSelection,
-    Kind,
-    Lifetime,
-    LoadedEntry,
-    SelectMode,
-    SkillKey,
-    StateDelta,
-    compact_json,
-    names_text,
-    order_key,
-    parse_json,
-    parse_key,
-    parse_names,
-    state_key,
-)
 from skillsearch.execution.types import ArtifactRef
+from skillsearch.types import JsonValue
 
+Kind = Literal["loaded", "docs", "chunks", "since", "lifetime"]
+"""The kinds of records of a skill; `since` is when it was loaded."""
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+Lifetime = Literal["turn", "once", "session"]
+"""turn: until the next turn begins; once: until the next model request is done; session: stays."""
+LIFETIMES: tuple[Lifetime, ...] = get_args(Lifetime)
+
+SelectMode = Literal["add", "replace", "clear"]
+"""How named documents change a selection; clear empties it, whatever is named."""
+
+Changes = dict[str, str | None]  # new values by key; None removes a key
+
+LOADED = "1"
+ALL_DOCS = "*"
+ARTIFACTS_KEY = "temp:skill:artifacts"
+"""The artifacts of the last call that saved any; one record for all agents."""
+
+_PREFIX = "temp:skill:"
+_KEY = re.compile(rf"{_PREFIX}({'|'.join(KINDS)})(_by_agent)?:(.*)", re.DOTALL)
+_ORDER = "loaded_order"
+"""The kind of the record that lists an agent's loaded skills, least recently touched first."""
+_ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
+_UNESCAPED = "$&+=:@"
+"""Characters that Go's url.PathEscape leaves alone besides letters, digits and ``-_.~``."""
 _MODES: dict[str, SelectMode] = {"add": "add", "clear": "clear"}
 
+utc_now = partial(datetime.now, UTC)
 
-def utc_now() -> datetime:
-    """Return the current time, in UTC."""
-    return datetime.now(UTC)
+
+class StateDelta(Changes):
+    """Changes of a call to the state, and the skills it evicted, least recently touched first."""
+
+    def __init__(self, changes: Changes | tuple[()] = (), evicted: Iterable[str] = ()) -> None:
+        super().__init__(changes)
+        self.evicted = tuple(evicted)
+
+
+@dataclass(frozen=True, slots=True)
+class DocSelection:
+    """The selected documents of a skill in order, and how and with what effect they changed."""
+
+    names: tuple[str, ...] = ()
+    include_all: bool = False
+    mode: SelectMode | None = None
+    delta: StateDelta = field(default_factory=StateDelta, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedEntry:
+    """A loaded skill with its documents, none if it is all, and activated chunks in order."""
+
+    name: str
+    since: datetime | None
+    docs: tuple[str, ...]
+    include_all_docs: bool
+    chunks: tuple[str, ...]
+
+
+class SkillKey(NamedTuple):
+    """The record of a skill for an agent, which is empty for a host without agents."""
+
+    kind: Kind
+    agent: str
+    name: str
 
 
 class SkillSession:
@@ -130,15 +177,14 @@ class SkillSession:
     ) -> DocSelection:
         """Change which documents of a skill are selected; the skill need not be loaded.
 
-        Once all are selected, only ``clear`` narrows the selection, as in trpc-agent-go. An unknown
-        mode means ``replace``.
+        Once all are selected, only ``clear`` narrows that, as in trpc-agent-go. An unknown mode is
+        ``replace``.
         """
         how = _MODES.get(mode.strip().lower(), "replace")
         before = self.selection(name)
         include_all = how != "clear" and (include_all_docs or before.include_all)
-        names: tuple[str, ...] = ()
-        if how != "clear" and not include_all:
-            names = (*(before.names if how == "add" else ()), *(docs or ()))
+        kept = before.names if how == "add" else ()
+        names = () if how == "clear" or include_all else (*kept, *(docs or ()))
         delta = self._record("docs", name, ALL_DOCS if include_all else names_text(names))
         return DocSelection(tuple(dict.fromkeys(names)), include_all, how, delta)
 
@@ -149,8 +195,7 @@ class SkillSession:
     def deactivate_chunks(self, name: str, chunk_ids: Collection[str] | None = None) -> StateDelta:
         """Forget that some chunks of a skill, or with None all, were handed out."""
         active = self.active_chunks(name)
-        gone = active if chunk_ids is None else chunk_ids
-        left = [each for each in active if each not in gone]
+        left = [] if chunk_ids is None else [each for each in active if each not in chunk_ids]
         return self._apply({self._key("chunks", name): names_text(left) if left else None})
 
     def reset_chunks(self) -> None:
@@ -179,9 +224,7 @@ class SkillSession:
     def selection(self, name: str) -> DocSelection:
         """Return the selected documents of a skill, loaded or not."""
         text = self._text("docs", name)
-        return (
-            DocSelection(include_all=True) if text == ALL_DOCS else DocSelection(parse_names(text))
-        )
+        return DocSelection(parse_names(text), text == ALL_DOCS)
 
     def active_chunks(self, name: str) -> tuple[str, ...]:
         """Return the ids of a skill's activated chunks, in the order of their activation."""
@@ -199,21 +242,17 @@ class SkillSession:
             since = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
         return LoadedEntry(name, since, docs.names, docs.include_all, self.active_chunks(name))
 
-    def _key(self, kind: Kind, name: str) -> str:
-        return state_key(kind, self.agent, name)
+    def _key(self, kind: str, *name: str) -> str:
+        return state_key(kind, self.agent, *name)
 
-    def _text(self, kind: Kind, name: str) -> str:
-        """Return the text of a record; empty if there is none."""
-        return self._value(self._key(kind, name))
-
-    def _value(self, key: str) -> str:
-        value = self.state.get(key)
+    def _text(self, kind: str, *name: str) -> str:
+        value = self.state.get(self._key(kind, *name))
         return value if isinstance(value, str) else ""
 
-    def _lifetime_of(self, name: str) -> Lifetime | None:
-        """Return how long a skill stays, or None if the state does not tell."""
+    def _lifetime_of(self, name: str) -> str:
+        """Return how long a skill stays; the session's own lifetime if the state does not tell."""
         text = self._text("lifetime", name)
-        return next((lifetime for lifetime in LIFETIMES if lifetime == text), None)
+        return text if text in LIFETIMES else self._lifetime
 
     def _recorded(self) -> list[SkillKey]:
         """Return all records of the agent, in the order of the state."""
@@ -221,19 +260,16 @@ class SkillSession:
         return [record for record in records if record and record.agent == self.agent]
 
     def _skills(self) -> tuple[str, ...]:
-        """Return the skills that have records."""
         return tuple(dict.fromkeys(record.name for record in self._recorded()))
 
     def _order(self) -> list[str]:
         """Return the loaded skills, least recently touched first; those never touched last."""
-        loaded = {name for kind, _, name in self._recorded() if kind == "loaded"}
-        loaded = set(filter(self.is_loaded, loaded))
-        known = [n for n in parse_names(self._value(order_key(self.agent))) if n in loaded]
+        loaded = set(filter(self.is_loaded, self._skills()))
+        known = [n for n in parse_names(self._text(_ORDER)) if n in loaded]
         return [*known, *sorted(loaded.difference(known))]
 
     def _in_order(self, names: Sequence[str]) -> Changes:
-        """Return the change that makes skills the order."""
-        return {order_key(self.agent): names_text(names) if names else None}
+        return {self._key(_ORDER): names_text(names) if names else None}
 
     def _touched(self, name: str) -> list[str]:
         """Return the loaded skills in order, with one of them, loaded or not, last."""
@@ -245,20 +281,16 @@ class SkillSession:
 
     def _record(self, kind: Kind, name: str, value: str) -> StateDelta:
         """Write a record of a skill and touch it; a skill new to the state gets a lifetime."""
-        changes: Changes = {self._key(kind, name): value}
-        if self._lifetime_of(name) is None:
-            changes[self._key("lifetime", name)] = self._lifetime
+        lifetime = self._lifetime_of(name)
+        changes: Changes = {self._key(kind, name): value, self._key("lifetime", name): lifetime}
         if self.is_loaded(name):
             changes |= self._in_order(self._touched(name))
         return self._apply(changes)
 
     def _end(self, lifetime: Lifetime) -> StateDelta:
-        """Forget every skill of a lifetime; the session's own stands in for a missing one."""
-        lifetimes = {n: self._lifetime_of(n) for n in self._skills()}
-        return self._drop([n for n in lifetimes if (lifetimes[n] or self._lifetime) == lifetime])
+        return self._drop([n for n in self._skills() if self._lifetime_of(n) == lifetime])
 
     def _drop(self, names: Collection[str]) -> StateDelta:
-        """Remove all records of skills."""
         if not names:
             return StateDelta()
         left = [name for name in self._order() if name not in names]
@@ -304,5 +336,60 @@ class SkillSession:
 
 
 def _texts(items: Iterable[tuple[object, object]]) -> dict[str, str]:
-    """Return the entries whose key and value are both texts."""
     return {key: value for key, value in items if isinstance(key, str) and isinstance(value, str)}
+
+
+def state_key(kind: str, agent: str, *name: str) -> str:
+    """Return the key of a record, such as ``temp:skill:docs_by_agent:cook/brew-tea``.
+
+    An agent is percent-encoded if it contains a slash, as in trpc-agent-go, or anything that looks
+    like an escape: otherwise ``a/b`` and ``a%2Fb`` would share their keys.
+    """
+    if not agent:
+        return f"{_PREFIX}{kind}:{''.join(name)}"
+    if "/" in agent or _ESCAPE.search(agent):
+        agent = quote(agent, safe=_UNESCAPED, errors="surrogatepass")
+    return f"{_PREFIX}{kind}_by_agent:{'/'.join([agent, *name])}"
+
+
+def parse_key(key: str) -> SkillKey | None:
+    """Return the record that a key belongs to, or None if `state_key` never returns that key."""
+    found = _KEY.fullmatch(key)
+    if found is None:
+        return None
+    parts: tuple[Any, ...] = found.groups()
+    kind, by_agent, rest = parts
+    if not by_agent:
+        return SkillKey(kind, "", rest)
+    segment, slash, name = rest.partition("/")
+    try:
+        agent = unquote(segment, errors="surrogatepass")
+    except UnicodeDecodeError:
+        return None
+    is_ours = slash and agent and state_key(kind, agent, name) == key
+    return SkillKey(kind, agent, name) if is_ours else None
+
+
+def names_text(names: Iterable[str]) -> str:
+    """Return names as a JSON array, without duplicates."""
+    return compact_json(list(dict.fromkeys(names)))
+
+
+def compact_json(value: JsonValue) -> str:
+    """Return JSON as trpc-agent-go writes it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def parse_json(text: str) -> JsonValue:
+    """Return the value of a JSON text; None if it is invalid or nested too deeply."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Return the texts of a JSON array, without duplicates; none if it is anything else."""
+    value = parse_json(text)
+    names = value if isinstance(value, list) else []
+    return tuple(dict.fromkeys(name for name in names if isinstance(name, str)))

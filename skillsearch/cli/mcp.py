@@ -145,7 +145,7 @@ def _serve(
         from skillsearch.mcp_server.server import SkillServer
     except ImportError as exc:  # an older mcp
         raise MissingDependencyError("mcp 2.3", "mcp", "The MCP server") from exc
-    server = SkillServer(thread, served, tools, tells_changes=watch)
+    server = SkillServer(thread, tools, tells_changes=watch)
 
     async def serve(stop: anyio.Event) -> None:
         with watch_library(thread, served, server.tell_changed) if watch else nullcontext():

@@ -16,9 +16,9 @@ from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, CallToolResult, TextContent
 
+from skillsearch.agents.failures import INDEXING, Answer, failure, failure_of
 from skillsearch.agents.prompt import render_body, render_chunks
-from skillsearch.agents.tools.failures import INDEXING, Answer, failure, failure_of
-from skillsearch.agents.tools.tool import Deferred, Toolset
+from skillsearch.agents.tool import Deferred, Toolset
 from skillsearch.errors import SkillSearchError
 from skillsearch.mcp_server.served_library import LibraryThread
 from skillsearch.mcp_server.session_tools import SessionTools
@@ -50,6 +50,12 @@ class Patience:
     most: float = 10.0
     soon: float = 3.0
 
+    def lasts(self, waited: float, progress: IndexProgress, *, has_words: bool) -> bool:
+        """Return whether to go on waiting; how long an index takes may be unknown."""
+        left, is_new = progress.seconds_left, waited < self.soon and progress.files < FEW_FILES
+        is_soon = is_new if left is None else left <= self.soon
+        return waited <= self.most and (is_soon or not has_words)
+
 
 PATIENCE = Patience()
 
@@ -80,11 +86,7 @@ class Calls:
         return CallToolResult(content=[text], is_error=True, _meta={ERROR_KEY: error})
 
     async def answer(
-        self,
-        session: str,
-        name: str,
-        arguments: Mapping[str, Any],
-        report: Report | None = None,
+        self, session: str, name: str, arguments: Mapping[str, Any], report: Report | None = None
     ) -> Answer:
         """Answer a call as `Toolset.call` does; `report` is called while it waits for an index.
 
@@ -100,39 +102,32 @@ class Calls:
                 begun, progress = await self._thread.run(self._begin, session, name, arguments)
                 if isinstance(begun, tuple):
                     toolset, deferred = begun
-                    outcome = await self._outcome(session, deferred)
-                    return await self._thread.run(toolset.finish, name, deferred, outcome)
+                    future = await self._run(session, deferred)
+                    return await self._thread.run(toolset.finish, name, deferred, future.result)
                 if not progress:
                     return begun
-                is_answer, waited = "result" in begun, anyio.current_time() - begun_at
-                left, soon = progress.seconds_left, self._patience.soon
-                if left is None:  # unknown
-                    is_soon = waited < soon and progress.files < FEW_FILES
-                else:
-                    is_soon = left <= soon
-                if waited > self._patience.most or (is_answer and not is_soon):
-                    return {**begun, "progress": progress} if is_answer else begun
+                has_words, waited = "result" in begun, anyio.current_time() - begun_at
+                if not self._patience.lasts(waited, progress, has_words=has_words):
+                    return {**begun, "progress": progress} if has_words else begun
                 await teller.tell(progress)
                 await anyio.sleep(INDEXING_SECONDS)
-        except (TimeoutError, queue.Full) as exc:
-            return _busy(exc)
+        except (SkillSearchError, TimeoutError, queue.Full) as exc:
+            return _failure(exc)
 
-    async def _outcome(self, session: str, deferred: Deferred) -> Any:
+    async def _run(self, session: str, deferred: Deferred) -> Future[Any]:
         """Do the slow part of a call once the session's call before is done, cancelled or not."""
         while (before := self._running.get(session)) and not before.done():
             await asyncio.wait({asyncio.wrap_future(before)})
         self._running = {key: one for key, one in self._running.items() if not one.done()}
-        self._running[session] = self._slow.submit(deferred.outcome)
-        return await asyncio.wrap_future(self._running[session])
+        future = self._running[session] = self._slow.submit(deferred.run)
+        await asyncio.gather(asyncio.wrap_future(future), return_exceptions=True)
+        return future
 
     def _begin(
         self, session: str, name: str, arguments: Mapping[str, Any]
     ) -> tuple[Answer | tuple[Toolset, Deferred], IndexProgress | None]:
         """Begin a call; return the progress of the index if the answer depends on it."""
-        try:
-            toolset = self._tools.of(session).toolset
-        except SkillSearchError as exc:
-            return failure_of(exc), None
+        toolset = self._tools.of(session).toolset
         begun = toolset.begin(name, arguments)
         if isinstance(begun, Deferred):
             return (toolset, begun), None
@@ -144,10 +139,8 @@ class Teller:
     """Tells a waiting client the progress of the first index: now and then, and never less."""
 
     def __init__(self, report: Report | None, *, seconds: float = TELLING_SECONDS) -> None:
-        self._report = report
-        self._seconds = seconds
-        self._told = 0
-        self._next = 0.0
+        self._report, self._seconds = report, seconds
+        self._told, self._next = 0, 0.0
 
     async def tell(self, progress: IndexProgress) -> None:
         """Tell it, unless it was told a moment ago or there is no progress since."""
@@ -166,8 +159,7 @@ async def in_thread(thread: LibraryThread, function: Callable[[], _T]) -> _T:
     try:
         return await thread.run(function)
     except (SkillSearchError, TimeoutError, queue.Full) as exc:
-        answer = failure_of(exc) if isinstance(exc, SkillSearchError) else _busy(exc)
-        error = answer["error"]
+        error = _failure(exc)["error"]
         raise MCPError(INTERNAL_ERROR, f"{error['message']} {error['next_step']}") from exc
 
 
@@ -176,7 +168,9 @@ def session_of(ctx: Context) -> str:
     return "" if ctx.request is None else str(ctx.request.headers.get(MCP_SESSION_ID_HEADER, ""))
 
 
-def _busy(error: TimeoutError | queue.Full) -> Answer:
+def _failure(error: SkillSearchError | TimeoutError | queue.Full) -> Answer:
+    if isinstance(error, SkillSearchError):
+        return failure_of(error)
     if isinstance(error, queue.Full):
         return failure("busy", "Too many calls are waiting.", "Call again when others are done.")
     return failure("timeout", "The call took too long.", "Go on without, or call again later.")

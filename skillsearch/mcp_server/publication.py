@@ -1,57 +1,178 @@
-"""Which skills of a library are published, under which URIs, and why others are not (SEP-2640)."""
+"""Which skills of a library are published, under which URIs, and why others are not (SEP-2640).
+
+Files that `list_files` leaves out, such as links and ``.git``, have no URI and are not served.
+"""
 
 from __future__ import annotations
 
+import os
+import time
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from pathlib import PurePath
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
-from skillsearch.errors import SkillError
+from skillsearch.errors import ParseError, SkillError
+from skillsearch.files.openat import RACY_NS, FileStat, is_racy
 from skillsearch.files.paths import shown
 from skillsearch.index.documents import Document
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.mcp_server.manifest import (
-    SKILL_MD,
-    Contents,
-    Manifest,
-    ManifestReader,
-    Place,
-    check_strict_name,
-    read_published,
-)
 from skillsearch.mcp_server.skill_uris import authorities, make_uri, skill_path, split_uri
 from skillsearch.skills.frontmatter import Finding
-from skillsearch.types import Diagnostic
+from skillsearch.skills.metadata import MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS, check_name
+from skillsearch.skills.parser import decode_skill_md, read_sections
+from skillsearch.skills.resources import content_hash, list_files, read_file, read_skill_md
+from skillsearch.text.safe_text import all_visible
+from skillsearch.types import Diagnostic, JsonValue
 
+SKILL_MD = "SKILL.md"
+MAX_FILES = 512
+MAX_BYTES = 16 * 1024 * 1024  # the largest skill that every host accepts
 MAX_PAGE_FILES = 5_000  # files after which a page takes no more skills
 
+_LIMITS = {"description": MAX_DESCRIPTION_CHARS, "compatibility": MAX_COMPATIBILITY_CHARS}
 
-class Child(NamedTuple):
-    """A file or folder directly inside a folder of a published skill; a folder has no size."""
+Frontmatter = Mapping[str, JsonValue]
 
-    name: str
+
+@dataclass(frozen=True, slots=True)
+class ManifestFile:
+    """A file of a published skill; the digest is ``sha256:`` and hexadecimal digits."""
+
     uri: str
-    size: int | None
+    digest: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A skill's URI, frontmatter without hidden characters, and files, SKILL.md first."""
+
+    uri: str
+    frontmatter: Frontmatter
+    resources: list[ManifestFile]
+
+
+class Place(NamedTuple):
+    """A skill, the URI of its SKILL.md, and the path there, which may end with its added name."""
+
+    uri: str
+    path: tuple[str, ...]
+    document: Document
+    is_renamed: bool
+
+    @property
+    def folder(self) -> Path:
+        """The skill folder."""
+        return Path(self.document.path).parent
+
+
+FileState = tuple[FileStat, int]
+"""The stat of a file with its ``ctime``, which nobody can set back."""
+
+
+class _Read(NamedTuple):
+    """A file as it was read in some state; only a SKILL.md has a frontmatter."""
+
+    state: FileState
+    is_settled: bool
+    digest: str
+    size: int
+    frontmatter: Frontmatter | Finding
+
+
+def read_published(place: Place, path: str) -> tuple[bytes, os.stat_result | None]:
+    """Read a file that `look` listed, SKILL.md with its stat; no error names a local path."""
+    if path != SKILL_MD:
+        return read_file(place.folder, path, limit=MAX_BYTES), None
+    try:
+        return read_skill_md(Path(place.document.path))
+    except ParseError as exc:
+        raise SkillError(f"The SKILL.md cannot be read ({exc.code}).") from exc
+
+
+def _state(status: os.stat_result) -> FileState:
+    return FileStat.of(status), status.st_ctime_ns
+
+
+def _others(place: Place) -> dict[str, FileState] | Finding:
+    """Return the state of each file beside SKILL.md, or why they cannot be published."""
+    try:
+        paths, is_truncated = list_files(place.folder, limit=MAX_FILES)
+        states = {path: _state((place.folder / path).lstat()) for path in paths}
+    except (OSError, SkillError):
+        return Finding("file-unreadable", "Its files cannot be read; check their permissions.")
+    if len(paths) >= MAX_FILES:
+        message = f"It has more than {MAX_FILES} files; move those that no agent needs elsewhere."
+        return Finding("too-many-files", message)
+    if is_truncated:
+        message = "Some of its files cannot be listed; check their names, depth and permissions."
+        return Finding("files-incomplete", message)
+    name = place.path[-1]
+    if place.is_renamed and any(path.startswith(f"{name}/") for path in paths):
+        message = f"Its URI is taken by its folder {name!r}; give the skill its folder's name."
+        return Finding("uri-taken", message)
+    return states
+
+
+def strict_frontmatter(data: bytes) -> Frontmatter | Finding:
+    """Read the frontmatter as every host does, or return its first need of repair or problem."""
+    text, odd = decode_skill_md(data)
+    try:
+        frontmatter, _, more = read_sections(text)
+    except ParseError as error:
+        return Finding("frontmatter-unreadable", str(error), error.line)
+    for finding in (*odd, *more):
+        if finding.code != "byte-order-mark":
+            return finding._replace(code="frontmatter-unreadable", severity="warning")
+    name = frontmatter.get("name", "")
+    if problem := check_strict_name(name if isinstance(name, str) else ""):
+        return problem
+    for key, limit in _LIMITS.items():
+        if key == "compatibility" and key not in frontmatter:
+            continue
+        value = frontmatter.get(key)
+        if not isinstance(value, str) or not value.strip():
+            return Finding(f"{key}-not-text", f"The {key} is not text; write a sentence.")
+        if len(value) > limit:
+            message = f"The {key} has {len(value):,} characters; shorten it to {limit:,}."
+            return Finding(f"{key}-too-long", message)
+    return frontmatter
+
+
+def check_strict_name(name: str) -> Finding | None:
+    """Return why some host would refuse a name, or None; the official tools accept only ASCII."""
+    if problems := check_name(name, name or "the-name-of-the-folder"):
+        return problems[0]
+    if not name.isascii():
+        message = f"Some hosts refuse the name {name!r}; they accept a-z, 0-9 and hyphens."
+        return Finding("name-not-ascii", message, None, "note")
+    return None
 
 
 class Publisher:
     """Publishes the skills of a library; to be used in the library's thread.
 
-    It looks at the files for every answer, and its errors name no path of this machine.
+    It looks at the files for every answer, but reads none twice while its state stays the same. Its
+    errors name no path of this machine.
     """
 
     def __init__(
         self,
         library: SkillLibrary,
         *,
-        reader: ManifestReader | None = None,
+        read: Callable[[Place, str], tuple[bytes, os.stat_result | None]] = read_published,
+        racy_ns: int = RACY_NS,
         max_page_files: int = MAX_PAGE_FILES,
     ) -> None:
         self._library = library
-        self._reader = reader or ManifestReader()
+        self._read = read
+        self._racy_ns = racy_ns
         self._max_page_files = max_page_files
+        self._known: dict[str, dict[str, _Read]] = {}
+        """Files by the path of their SKILL.md, then by their own."""
         self._listed: Sequence[Document] | None = None
         self.refresh()
 
@@ -76,21 +197,21 @@ class Publisher:
         self._places = sorted(places, key=lambda place: place.uri)
         self._by_path = {place.path: place for place in self._places}
         self._depth = max(map(len, self._by_path), default=0)
-        self._reader.forget_all_but({place.document.path for place in places})
+        paths = [place.document.path for place in places]
+        self._known = {path: self._known[path] for path in paths if path in self._known}
         return self._listed != before
 
     def problems(self) -> tuple[Diagnostic, ...]:
         """Return why each other skill is not published, by path; a note if it should not be."""
-        pairs = ((place.document, self._reader.manifest(place)) for place in self._places)
+        pairs = ((place.document, self.manifest_of(place)) for place in self._places)
         refused = [(document, found) for document, found in pairs if isinstance(found, Finding)]
         found = [finding.at(document.path) for document, finding in (*self._refused, *refused)]
         return tuple(sorted(found, key=lambda diagnostic: diagnostic.path))
 
     def page(self, after: str | None, count: int) -> tuple[tuple[Manifest, ...], str | None]:
-        """Return the manifests of the next `count` skills by URI, and the URI to go on after.
+        """Return manifests of the next `count` skills by URI, and the URI to go on after, if any.
 
         The page begins after a URI, which need not exist; it is shorter if it has very many files.
-        The second value is None at the end.
         """
         places = self._places
         at = 0 if after is None else bisect_right(places, after, key=lambda place: place.uri)
@@ -98,7 +219,7 @@ class Publisher:
         manifests: list[Manifest] = []
         files = 0
         while at < end and files < self._max_page_files:
-            manifest = self._reader.manifest(places[at])
+            manifest = self.manifest_of(places[at])
             if isinstance(manifest, Manifest):
                 manifests.append(manifest)
                 files += len(manifest.resources)
@@ -111,41 +232,97 @@ class Publisher:
         place = self._by_path.get(tuple(path)) if file == SKILL_MD else None
         if place is None:
             raise SkillError(f"No skill is served at {shown(uri)}; list the skills.")
-        manifest = self._reader.manifest(place)
+        manifest = self.manifest_of(place)
         if isinstance(manifest, Finding):
             raise SkillError(f"No skill is served at {shown(uri)}: {manifest.message}")
         return manifest
 
     def read(self, uri: str) -> bytes:
         """Read a file of a published skill by its untrusted URI, or raise `SkillError`."""
-        for contents, path in self._skills_around(uri):
-            if path in contents.files:
-                return read_published(contents.place, path)[0]
+        for place, files, path in self._skills_around(uri):
+            if path in files:
+                return read_published(place, path)[0]
         raise SkillError(f"No file is served at {shown(uri)}; list the skills.")
 
-    def children(self, uri: str) -> tuple[Child, ...]:
-        """List what is directly in a folder of a published skill, by URI, or raise `SkillError`."""
-        for contents, path in self._skills_around(uri):
+    def children(self, uri: str) -> list[tuple[str, str, int | None]]:
+        """List URI, name and size (of files) of all directly in a folder, or raise `SkillError`."""
+        for _, files, path in self._skills_around(uri):
             prefix = f"{path}/" if path else ""
             sizes: dict[str, int | None] = {}
-            for file, state in contents.files.items():
+            for file, state in files.items():
                 if file.startswith(prefix):
                     name, slash, _ = file.removeprefix(prefix).partition("/")
-                    sizes[name] = None if slash else state.stat.size
+                    sizes[name] = None if slash else state[0].size
             if sizes:
                 base = split_uri(uri)
-                children = [Child(name, make_uri((*base, name)), sizes[name]) for name in sizes]
-                return tuple(sorted(children, key=lambda child: child.uri))
+                return sorted((make_uri((*base, name)), name, sizes[name]) for name in sizes)
         raise SkillError(f"{shown(uri)} is not a directory of a served skill.")
 
-    def _skills_around(self, uri: str) -> Iterator[tuple[Contents, str]]:
+    def look(self, place: Place) -> tuple[_Read, dict[str, FileState]] | Finding:
+        """Read SKILL.md and list all files, it first, or return why it cannot be published."""
+        try:
+            state = _state(Path(place.document.path).stat())
+            skill_md = self._file(place, SKILL_MD, state)
+        except (OSError, SkillError):
+            return Finding("file-unreadable", "Its SKILL.md cannot be read; check that it exists.")
+        self._known.setdefault(place.document.path, {})[SKILL_MD] = skill_md
+        frontmatter = skill_md.frontmatter
+        if isinstance(frontmatter, Finding):
+            return frontmatter
+        if frontmatter["name"] != place.path[-1]:
+            return Finding("skill-changed", "Its name has changed; bring the index up to date.")
+        others = _others(place)
+        if isinstance(others, Finding):
+            return others
+        files = {SKILL_MD: skill_md.state, **others}
+        total = sum(stat.size for stat, _ in files.values())
+        if total > MAX_BYTES:
+            message = f"Its files have {total:,} bytes together; {MAX_BYTES:,} are allowed."
+            return Finding("files-too-large", message)
+        return skill_md, files
+
+    def manifest_of(self, place: Place) -> Manifest | Finding:
+        """Make the manifest of a skill, or return why it cannot be published, as `look` does."""
+        looked = self.look(place)
+        if isinstance(looked, Finding):
+            return looked
+        skill_md, files = looked
+        try:
+            read = {
+                path: skill_md if path == SKILL_MD else self._file(place, path, state)
+                for path, state in files.items()
+            }
+        except SkillError as error:
+            return Finding("file-unreadable", str(error))
+        self._known[place.document.path] = read
+        resources = [
+            ManifestFile(make_uri((*place.path, *path.split("/"))), file.digest, file.size)
+            for path, file in read.items()
+        ]
+        return Manifest(place.uri, all_visible(skill_md.frontmatter), resources)
+
+    def _file(self, place: Place, path: str, state: FileState) -> _Read:
+        """Read and hash a file, unless it cannot have changed since it was read."""
+        known = self._known.get(place.document.path, {}).get(path)
+        if known and known.is_settled and known.state == state:
+            return known
+        (stat, changed_at), now = state, time.time_ns()
+        times = (stat.mtime_ns, changed_at)
+        is_settled = not any(is_racy(at, now, self._racy_ns) for at in times)
+        data, status = self._read(place, path)
+        if status is not None:
+            is_settled = is_settled and _state(status) == state
+            state = _state(status)
+        frontmatter = strict_frontmatter(data) if path == SKILL_MD else {}
+        return _Read(state, is_settled, f"sha256:{content_hash(data)}", len(data), frontmatter)
+
+    def _skills_around(self, uri: str) -> Iterator[tuple[Place, dict[str, FileState], str]]:
         """Yield the published skills that a URI may lie in, innermost first, and the path there."""
         parts = split_uri(uri)
         for length in range(min(len(parts), self._depth), 0, -1):
             place = self._by_path.get(parts[:length])
-            contents = self._reader.look(place) if place else None
-            if isinstance(contents, Contents):
-                yield contents, "/".join(parts[length:])
+            if place and not isinstance(looked := self.look(place), Finding):
+                yield place, looked[1], "/".join(parts[length:])
 
 
 def describe(library: SkillLibrary) -> tuple[str, list[str]]:

@@ -79,10 +79,8 @@ class ServedLibrary:
         self._named = tuple(roots)
         self.roots = tuple(place_of(root) for root in roots)
         self.settings = settings
-        if self.roots and index_dir is None:
-            self.index_dir = index_dir_for(self.roots, settings.model)
-        else:
-            self.index_dir = (index_dir or settings.index_dir).absolute()
+        own = index_dir_for(self.roots, settings.model) if self.roots else settings.index_dir
+        self.index_dir = (index_dir or own).absolute()
         self._indexing = ThreadPoolExecutor(1, thread_name_prefix="indexing")
         self._opened = OpenIndexes(partial(SkillLibrary.open, executor=self._indexing))
         self._library: SkillLibrary | None = None
@@ -132,9 +130,7 @@ class ServedLibrary:
 
 @contextmanager
 def watch_library(
-    thread: LibraryThread,
-    served: ServedLibrary,
-    on_change: Callable[[], Coroutine[Any, Any, None]],
+    thread: LibraryThread, served: ServedLibrary, on_change: Callable[[], Coroutine[Any, Any, None]]
 ) -> Iterator[None]:
     """Keep a library up to date from a daemon thread; `on_change` is called in the event loop."""
     loop, stop = asyncio.get_running_loop(), threading.Event()

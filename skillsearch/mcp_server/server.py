@@ -13,13 +13,13 @@ from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourcesListChanged, ToolsListChanged
-from mcp_types import INVALID_PARAMS, PromptReference, TextContent
+from mcp_types import INVALID_PARAMS, TextContent
 
 from skillsearch._version import __version__
-from skillsearch.agents.tools.tool import arguments_schema
+from skillsearch.agents.tool import arguments_schema
 from skillsearch.mcp_server import calls
 from skillsearch.mcp_server.calls import SEARCH, Context, in_thread, session_of
-from skillsearch.mcp_server.served_library import LibraryThread, ServedLibrary
+from skillsearch.mcp_server.served_library import LibraryThread
 from skillsearch.mcp_server.session_tools import SessionTools
 from skillsearch.mcp_server.skill_resources import TEMPLATE, SkillResources
 from skillsearch.mcp_server.skill_uris import SCHEME
@@ -69,29 +69,27 @@ class SkillServer(Server[Any]):
     def __init__(
         self,
         thread: LibraryThread,
-        served: ServedLibrary,
         tools: SessionTools,
         *,
         tells_changes: bool = False,
         patience: calls.Patience = calls.PATIENCE,
     ) -> None:
-        """Use library and tools in one thread; if it `tells_changes`, call `tell_changed`."""
+        """Use tools and their library in a thread; if it `tells_changes`, call `tell_changed`."""
         super().__init__(
             "skillsearch",
             version=__version__,
-            instructions=SEARCH_FIRST if tools.kind.searches else USE_TOOLS,
+            instructions=SEARCH_FIRST if tools.searches else USE_TOOLS,
             get_tool_input_schema=lambda name: None,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
         )
-        add = self.add_request_handler
+        add, ttl = self.add_request_handler, TOLD_TTL_MS if tells_changes else 0
         self._thread = thread
-        self._served = served
         self._tools = tools
         self._calls = calls.Calls(thread, tools, patience)
-        self._resources = SkillResources(thread, served, ttl_ms=TOLD_TTL_MS if tells_changes else 0)
+        self._resources = SkillResources(thread, tools.served, ttl_ms=ttl)
         self._resources.add_to(self)
-        prompts = [_FIND, _USE] if tools.name == "default" else [_SKILLS] * tools.kind.has_prompt
+        prompts = [_FIND, _USE] if tools.name == "default" else [_SKILLS] * tools.has_prompt
         self._prompts = {prompt.name: prompt for prompt in prompts}
         if prompts:
             add("prompts/list", _Page, self._list_prompts)
@@ -115,18 +113,17 @@ class SkillServer(Server[Any]):
         """Return the options for clients of the older protocol, with the changes that we tell."""
         told = self._tells_changes
         options = notification_options or NotificationOptions(
-            tools_changed=told and self._tools.kind.names_skills, resources_changed=told
+            tools_changed=told and self._tools.names_skills, resources_changed=told
         )
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
     async def tell_changed(self) -> None:
         """Tell all listening clients that there are other skills now."""
-        names_skills = self._tools.kind.names_skills
-        if names_skills:
+        if self._tools.names_skills:
             await self._events.publish(ToolsListChanged())
         await self._events.publish(ResourcesListChanged())
         for session in tuple(self._told):
-            if names_skills:
+            if self._tools.names_skills:
                 await session.send_tool_list_changed()
             await session.send_resource_list_changed()
 
@@ -135,11 +132,7 @@ class SkillServer(Server[Any]):
         self._told.append(ctx.session)
 
     async def _list_tools(self, ctx: Context, params: _Page | None) -> mt.ListToolsResult:
-        """Return the tools' definitions on one page.
-
-        Hosts copy them into every prompt, so they have no schema of the results, which explain
-        themselves.
-        """
+        """Return all definitions; hosts copy them into every prompt, so results have no schema."""
         if params is not None and params.cursor is not None:
             raise MCPError(INVALID_PARAMS, "There is one page of tools; ask without a cursor.")
 
@@ -204,7 +197,7 @@ class SkillServer(Server[Any]):
     async def _complete(self, ctx: Context, params: mt.CompleteRequestParams) -> mt.CompleteResult:
         """Answer ``completion/complete``: names of skills in prompts, and paths of their files."""
         ref, argument = params.ref, params.argument
-        named = ref.name if isinstance(ref, PromptReference) else ref.uri
+        named = ref.name if isinstance(ref, mt.PromptReference) else ref.uri
         if (named, argument.name) == (_USE.name, "name"):
             values = await in_thread(self._thread, lambda: self._names(argument.value))
             has_more = len(values) > MAX_COMPLETIONS
@@ -224,7 +217,7 @@ class SkillServer(Server[Any]):
 
     def _names(self, value: str) -> list[str]:
         """Return the skills whose name begins with a text, then those that contain it."""
-        library = self._served.get()
+        library = self._tools.served.get()
         wanted = value.casefold()
         names = [(document.name.casefold(), document) for document in library.list()]
         begins = (document for name, document in names if name.startswith(wanted))

@@ -46,12 +46,6 @@ _Record = dict[str, Any]
 _Page = mt.PaginatedRequestParams
 
 
-class GetSkillParams(mt.RequestParams):
-    """The parameters of ``skills/get``."""
-
-    uri: str
-
-
 class ReadDirectoryParams(mt.PaginatedRequestParams):
     """The parameters of ``resources/directory/read``."""
 
@@ -78,7 +72,7 @@ class SkillResources:
         add("resources/read", mt.ReadResourceRequestParams, self._read_resource)
         add("resources/directory/read", ReadDirectoryParams, self._read_directory)
         add("skills/list", _Page, self._list_skills)
-        add("skills/get", GetSkillParams, self._get_skill)
+        add("skills/get", mt.ReadResourceRequestParams, self._get_skill)
         server.extensions[IDENTIFIER] = {"directoryRead": True}
 
     async def ask(self, question: Callable[[Publisher], _T]) -> _T:
@@ -122,7 +116,7 @@ class SkillResources:
         self, ctx: Context, params: mt.ReadResourceRequestParams
     ) -> mt.ReadResourceResult:
         """Return bytes as text if that loses none of them, else as they are."""
-        uri = str(params.uri)
+        uri = params.uri
         data = await self.ask(_index if uri == INDEX_URI else lambda p: p.read(uri))
         known = type_of_name(uri)
         contents: mt.TextResourceContents | mt.BlobResourceContents
@@ -144,16 +138,16 @@ class SkillResources:
         skills = [asdict(manifest) for manifest in manifests]
         return {**self._envelope, "skills": skills, **next_cursor(last)}
 
-    async def _get_skill(self, ctx: Context, params: GetSkillParams) -> _Record:
+    async def _get_skill(self, ctx: Context, params: mt.ReadResourceRequestParams) -> _Record:
         manifest = await self.ask(lambda p: p.manifest(params.uri))
         return {**self._envelope, "skill": asdict(manifest)}
 
     async def _read_directory(self, ctx: Context, params: ReadDirectoryParams) -> _Record:
         after = read_cursor(params.cursor, f"{params.uri}/")
         children = await self.ask(lambda p: p.children(params.uri))
-        left = [child for child in children if after is None or child.uri > after]
+        left = [child for child in children if after is None or child[0] > after]
         records: list[_Record] = []
-        for name, uri, size in left[:PAGE_SIZE]:
+        for uri, name, size in left[:PAGE_SIZE]:
             kind = "inode/directory" if size is None else type_of_name(uri)
             record = {"uri": uri, "name": name, "size": size, "mimeType": kind}
             records.append({key: value for key, value in record.items() if value is not None})

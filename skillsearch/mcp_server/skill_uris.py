@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from itertools import chain, count
 from urllib.parse import quote, unquote
 
 SCHEME = "skill://"
 MAX_URI_CHARS = 16_384
 
 _MAX_AUTHORITY_CHARS = 63
-_UNNAMED = "skills"
 
 
 def make_uri(segments: Iterable[str]) -> str:
@@ -37,19 +37,15 @@ def split_uri(uri: str) -> tuple[str, ...]:
 def authorities(aliases: Iterable[str]) -> dict[str, str]:
     """Return a unique URI authority for each alias of a root.
 
-    They are of lowercase ASCII letters, digits and hyphens, so none can be the ``index.json`` of
-    hosts.
+    They are of lowercase ASCII letters, digits and hyphens, so none is ``index.json``.
     """
     found: dict[str, str] = {}
     for alias in sorted(set(aliases)):
         ascii_only = unicodedata.normalize("NFKD", alias).encode("ascii", "ignore").decode()
         plain = re.sub(r"[^a-z0-9]+", "-", ascii_only.lower()).strip("-")
-        plain = plain[:_MAX_AUTHORITY_CHARS] or _UNNAMED
-        authority, count = plain, 1
-        while authority in found.values():
-            count += 1
-            authority = f"{plain}-{count}"
-        found[alias] = authority
+        plain = plain[:_MAX_AUTHORITY_CHARS] or "skills"
+        numbered = (f"{plain}-{number}" for number in count(2))
+        found[alias] = next(one for one in chain([plain], numbered) if one not in found.values())
     return found
 
 

@@ -27,7 +27,6 @@ async def serve_stdio(
     """Serve one client until it says no more, hears no more, or `stop` is set."""
     to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception]()
     to_client, from_server = anyio.create_memory_object_stream[SessionMessage]()
-    options = server.create_initialization_options()
     threads = ThreadPoolExecutor(2, thread_name_prefix="stdio")
     in_thread = partial(asyncio.get_running_loop().run_in_executor, threads)
 
@@ -54,6 +53,7 @@ async def serve_stdio(
         async with anyio.create_task_group() as tasks, from_server:
             tasks.start_soon(cancel)
             tasks.start_soon(read, to_client.clone())
+            options = server.create_initialization_options()
             tasks.start_soon(server.run, from_client, to_client, options)
             async for item in from_server:
                 text = item.message.model_dump_json(by_alias=True, exclude_unset=True)

@@ -4,8 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from skillsearch.agents.session import SkillSession, utc_now
-from skillsearch.agents.session_state import DocSelection, LoadedEntry
+from skillsearch.agents.session import DocSelection, LoadedEntry, SkillSession, utc_now
 from skillsearch.execution.types import ArtifactRef
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

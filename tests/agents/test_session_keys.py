@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from skillsearch.agents.session_state import KINDS, SkillKey, order_key, parse_key, state_key
+from skillsearch.agents.session import KINDS, SkillKey, parse_key, state_key
 
 TEXTS = st.one_of(
     st.text(alphabet="ab/:% 2F", max_size=8), st.text(st.characters(exclude_categories=[]))
@@ -47,7 +47,7 @@ def test_a_record_has_the_key_that_the_seed_writes(kind, agent, name, key):
 )
 def test_an_order_has_the_key_that_the_seed_writes(agent, key):
     """An order belongs to an agent, not to a skill, so it is no record."""
-    assert order_key(agent) == key
+    assert state_key("loaded_order", agent) == key
     assert parse_key(key) is None
 
 
@@ -66,13 +66,13 @@ def test_every_record_can_be_read_back_from_its_key(record):
 @given(TEXTS, TEXTS)
 def test_agents_share_no_order(one, other):
     """Two orders have one key only where they are one."""
-    assert (order_key(one) == order_key(other)) == (one == other)
+    assert (state_key("loaded_order", one) == state_key("loaded_order", other)) == (one == other)
 
 
 @given(RECORDS, TEXTS)
 def test_no_order_has_the_key_of_a_record(record, agent):
     """An order cannot be mistaken for a record, nor overwrite one."""
-    assert order_key(agent) != state_key(*record)
+    assert state_key("loaded_order", agent) != state_key(*record)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from skillsearch.agents.session import SkillSession
-from skillsearch.agents.session_state import DocSelection, LoadedEntry
+from skillsearch.agents.session import DocSelection, LoadedEntry, SkillSession
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 AGENTS = st.sampled_from(["", "a", "a/b", "a%2Fb"])

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from skillsearch.agents.session import SkillSession
-from skillsearch.agents.session_state import KINDS, DocSelection, order_key, state_key
+from skillsearch.agents.session import KINDS, DocSelection, SkillSession, state_key
 
 AGENTS = st.sampled_from(["", "cook", "a/b"])
 TIMES = ["2026-03-01", "2026-03-01T12:00:00+09:00", "0001-01-01T00:00:00+14:00"]
@@ -17,7 +16,7 @@ OTHERS = ["1", "", "0", "*", "turn", "once", "session", None, 1, b"1", ["x"], {}
 VALUES = st.sampled_from([*TIMES, *ARRAYS, *OTHERS])
 KEYS = st.one_of(
     st.builds(state_key, st.sampled_from(KINDS), AGENTS, st.sampled_from(["x", "y/z", ""])),
-    st.builds(order_key, AGENTS),
+    st.builds(state_key, st.just("loaded_order"), AGENTS),
     st.sampled_from(["host", "temp:skill:artifacts", "temp:skill:loaded_by_agent:%zz/x", 7, None]),
 )
 

@@ -21,8 +21,7 @@ from pathlib import Path
 import pytest
 
 import skillsearch
-from skillsearch.agents.tools.run_tools import run_tool
-from skillsearch.agents.tools.tool import Toolset
+from skillsearch.agents.toolsets.workspace import WorkspaceToolset
 from skillsearch.errors import ExecutionError
 from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.executors import BACKENDS, LocalExecutor, NamespaceExecutor
@@ -30,6 +29,7 @@ from skillsearch.execution.outputs import MAX_ENTRIES
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.types import InputSpec, Limits, OutputSpec, RunRequest
 from skillsearch.execution.workspace import Workspaces
+from skillsearch.library.skill_library import SkillLibrary
 
 SECRET = "hunter2-of-the-user"
 PLANTED = "planted-code-ran"
@@ -658,8 +658,10 @@ def test_a_prefix_that_climbs_keeps_nothing(run, outside, tmp_path, prefix):
 )
 def test_the_tool_answers_a_climbing_argument_with_an_error(make_runner, skill, outside, arguments):
     """For the model, with neither a traceback nor a secret."""
-    tool = Toolset([run_tool(make_runner(), lambda name: (name, skill))])
-    answer = tool.call("skill_run", {"skill": "tea", "command": "echo ran", **arguments})
+    workspace = WorkspaceToolset(SkillLibrary.from_roots(skill.parent), runner=make_runner())
+    workspace.session.load("tea")
+    asked = {"skill": "tea", "command": "echo ran", **arguments}
+    answer = workspace.toolset().call("skill_run", asked)
     assert set(answer) == {"error"}
     assert "Traceback" not in json.dumps(answer)
     assert SECRET not in json.dumps(answer)

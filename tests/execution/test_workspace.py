@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import skillsearch
-from skillsearch.agents.tools.failures import failure_of
+from skillsearch.agents.failures import failure_of
 from skillsearch.config import cache_dir
 from skillsearch.errors import WorkspaceError
 from skillsearch.execution.artifacts import FolderArtifacts

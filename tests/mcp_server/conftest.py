@@ -183,7 +183,7 @@ def make_server(variables, serve_library):
         thread = LibraryThread(call_seconds, max_waiting)
         threads.append(thread)
         served = serve_library(*roots, index_dir=index_dir)
-        server = SkillServer(thread, served, SessionTools(toolset, served, runner), **options)
+        server = SkillServer(thread, SessionTools(toolset, served, runner), **options)
         server.thread, server.served = thread, served
         return server
 

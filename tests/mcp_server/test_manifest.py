@@ -12,13 +12,12 @@ import pytest
 from skillsearch.errors import SkillError
 from skillsearch.files.openat import RACY_NS
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.mcp_server.manifest import (
+from skillsearch.mcp_server.publication import (
     MAX_BYTES,
     MAX_FILES,
-    Contents,
     Manifest,
-    ManifestReader,
     Place,
+    Publisher,
     read_published,
 )
 from skillsearch.skills.frontmatter import Finding
@@ -65,18 +64,23 @@ def opened():
 
 @pytest.fixture
 def make_reader(opened):
-    """Make a reader that notes what it reads, and by default takes all files as old."""
+    """Make a publisher that notes what it reads, and by default takes all files as old."""
 
     def read(place, path):
         opened.append(path)
         return read_published(place, path)
 
-    return lambda racy_ns=-1: ManifestReader(read=read, racy_ns=racy_ns)
+    return lambda *library, racy_ns=-1: publisher(*library, read=read, racy_ns=racy_ns)
+
+
+def publisher(library=None, **options):
+    """Return a publisher, by default of no skills: a test can make their places itself."""
+    return Publisher(library or SkillLibrary.from_roots(()), **options)
 
 
 def code_of(place):
     """Return why a skill cannot be published; the reason names no path of this machine."""
-    found = ManifestReader().manifest(place)
+    found = publisher().manifest_of(place)
     assert isinstance(found, Finding)
     assert str(place.folder.parent) not in found.message
     return found.code
@@ -84,7 +88,7 @@ def code_of(place):
 
 def test_all_files_are_listed_with_the_hash_of_their_bytes(place, skill_md):
     """SKILL.md first; CRLF, a byte order mark and bytes that are no text stay as they are."""
-    manifest = ManifestReader().manifest(place)
+    manifest = publisher().manifest_of(place)
     expected = [("SKILL.md", skill_md.read_bytes())]
     expected += [(name, FILES[name]) for name in sorted(FILES)]
     encoded = {
@@ -107,23 +111,22 @@ def test_all_files_are_listed_with_the_hash_of_their_bytes(place, skill_md):
 
 def test_every_listed_file_is_read_as_its_bytes(place):
     """What the manifest promises is what a client gets."""
-    contents = ManifestReader().look(place)
-    assert isinstance(contents, Contents)
-    read = {path: read_published(place, path)[0] for path in contents.files}
+    _, files = publisher().look(place)
+    read = {path: read_published(place, path)[0] for path in files}
     assert read == {"SKILL.md": Path(place.document.path).read_bytes(), **FILES}
 
 
 def test_files_of_a_skill_inside_are_files_of_the_outer_one_too(place, folder, make_skill):
     """Its SKILL.md is then a file like any other."""
     inner = make_skill(folder, "inner", "Inside.")
-    manifest = ManifestReader().manifest(place)
+    manifest = publisher().manifest_of(place)
     digest = f"sha256:{hashlib.sha256(inner.read_bytes()).hexdigest()}"
     assert (f"{URI}/inner/SKILL.md", digest) in {(f.uri, f.digest) for f in manifest.resources}
 
 
 def test_machinery_and_links_are_left_out(place, folder, tmp_path):
     """Neither a link to a file outside nor one to a file inside is served."""
-    before = ManifestReader().manifest(place)
+    before = publisher().manifest_of(place)
     for name in (".git/config", "node_modules/a/b.js", "scripts/__pycache__/c.pyc"):
         (folder / name).parent.mkdir(parents=True)
         (folder / name).write_text("machinery")
@@ -131,7 +134,7 @@ def test_machinery_and_links_are_left_out(place, folder, tmp_path):
     (folder / "out").symlink_to(tmp_path / "secret")
     (folder / "in").symlink_to(folder / "notes.txt")
     (folder / "up").symlink_to(tmp_path)
-    assert ManifestReader().manifest(place) == before
+    assert publisher().manifest_of(place) == before
 
 
 def test_a_skill_md_may_be_a_link_into_its_own_folder(place, folder):
@@ -140,7 +143,7 @@ def test_a_skill_md_may_be_a_link_into_its_own_folder(place, folder):
     data = path.read_bytes()
     path.rename(folder / "real.md")
     path.symlink_to("real.md")
-    first = ManifestReader().manifest(place).resources[0]
+    first = publisher().manifest_of(place).resources[0]
     assert (first.digest, first.size) == (f"sha256:{hashlib.sha256(data).hexdigest()}", len(data))
     assert read_published(place, "SKILL.md")[0] == data
 
@@ -150,7 +153,7 @@ def test_the_largest_number_of_files_is_published(place, folder):
     (folder / "many").mkdir()
     for number in range(MAX_FILES - 1 - len(FILES)):
         (folder / "many" / str(number)).touch()
-    manifest = ManifestReader().manifest(place)
+    manifest = publisher().manifest_of(place)
     assert isinstance(manifest, Manifest)
     assert len(manifest.resources) == MAX_FILES
     (folder / "one-more").touch()
@@ -163,7 +166,7 @@ def test_the_largest_size_is_published(place, folder, skill_md):
     large = folder / "large.bin"
     large.touch()
     os.truncate(large, MAX_BYTES - small)
-    assert isinstance(ManifestReader().manifest(place), Manifest)
+    assert isinstance(publisher().manifest_of(place), Manifest)
     os.truncate(large, MAX_BYTES - small + 1)
     assert code_of(place) == "files-too-large"
     os.truncate(large, 17 << 20)
@@ -236,7 +239,7 @@ def lead_out(folder):
 )
 def test_a_skill_that_cannot_be_served_whole_is_refused(place, folder, spoil, code):
     """With the reason."""
-    assert isinstance(ManifestReader().manifest(place), Manifest)
+    assert isinstance(publisher().manifest_of(place), Manifest)
     spoil(folder)
     assert code_of(place) == code
 
@@ -257,11 +260,11 @@ def test_a_file_that_vanishes_meanwhile_is_no_crash(place, monkeypatch):
 def test_a_folder_in_the_way_of_the_uri_is_refused(place, folder):
     """The URI of one of its own folders would else be that of the whole skill."""
     renamed = place._replace(path=("root", "folder", "steep-tea"), is_renamed=True)
-    assert isinstance(ManifestReader().manifest(renamed), Manifest)
+    assert isinstance(publisher().manifest_of(renamed), Manifest)
     (folder / "steep-tea").mkdir()
     (folder / "steep-tea" / "file").touch()
     assert code_of(renamed) == "uri-taken"
-    assert isinstance(ManifestReader().manifest(place), Manifest)
+    assert isinstance(publisher().manifest_of(place), Manifest)
 
 
 def test_a_file_is_read_once_while_it_stays_the_same(place, opened, make_reader):
@@ -269,22 +272,22 @@ def test_a_file_is_read_once_while_it_stays_the_same(place, opened, make_reader)
     reader = make_reader()
     reader.look(place)
     assert opened == ["SKILL.md"]
-    first = reader.manifest(place)
+    first = reader.manifest_of(place)
     assert sorted(opened) == sorted(["SKILL.md", *FILES])
-    assert reader.manifest(place) == first
+    assert reader.manifest_of(place) == first
     assert len(opened) == 1 + len(FILES)
 
 
 def test_only_the_file_that_changed_is_read_again(place, folder, opened, make_reader):
     """Even if its size and time of change are set back."""
     reader = make_reader()
-    before = reader.manifest(place)
+    before = reader.manifest_of(place)
     status = (folder / "notes.txt").stat()
     opened.clear()
     time.sleep(0.02)  # a clock of the file system ticks in between
     (folder / "notes.txt").write_bytes(b"A\r\nB\r\n")
     os.utime(folder / "notes.txt", ns=(status.st_atime_ns, status.st_mtime_ns))
-    after = reader.manifest(place)
+    after = reader.manifest_of(place)
     assert opened == ["notes.txt"]
     changed = [file.uri for file in after.resources if file not in before.resources]
     assert changed == [f"{URI}/notes.txt"]
@@ -293,20 +296,30 @@ def test_only_the_file_that_changed_is_read_again(place, folder, opened, make_re
 def test_what_has_just_changed_is_read_each_time(place, opened, make_reader):
     """Another change in the same tick of the clock would not show."""
     reader = make_reader(racy_ns=RACY_NS)
-    reader.manifest(place)
-    reader.manifest(place)
+    reader.manifest_of(place)
+    reader.manifest_of(place)
     assert sorted(opened) == sorted(["SKILL.md", *FILES] * 2)
 
 
-def test_forgotten_skills_are_read_again(place, opened, make_reader):
+def test_forgotten_skills_are_read_again(place, folder, opened, make_reader):
     """What is kept is bounded by the skills that there are."""
-    reader = make_reader()
-    reader.manifest(place)
-    reader.forget_all_but({place.document.path})
-    reader.manifest(place)
+    library = SkillLibrary.from_roots(folder.parent)
+    reader = make_reader(library)
+
+    def refresh():
+        library.refresh()
+        return reader.refresh()
+
+    reader.manifest_of(place)
+    (folder.parent / "other").mkdir()
+    assert not refresh()
+    reader.manifest_of(place)
     assert len(opened) == 1 + len(FILES)
-    reader.forget_all_but(set())
-    reader.manifest(place)
+    folder.rename(folder.parents[1] / "away")
+    assert refresh()
+    (folder.parents[1] / "away").rename(folder)
+    assert refresh()
+    reader.manifest_of(place)
     assert len(opened) == 2 * (1 + len(FILES))
 
 

@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 from skillsearch.errors import SkillError
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.mcp_server.manifest import ManifestReader, read_published
-from skillsearch.mcp_server.publication import Child, Publisher, describe
+from skillsearch.mcp_server.publication import (
+    Publisher,
+    describe,
+    read_published,
+)
 
 LETTERS = "skill:/%.2eFf\\?#~ aroottea-SKILLmd\0é"
 
@@ -255,16 +258,16 @@ def test_the_folders_of_a_skill_are_listed(publisher, root):
     (folder / ".git" / "config").touch()
     uri = "skill://my-root/steep-tea"
     size = (folder / "SKILL.md").stat().st_size
-    assert publisher.children(uri) == (
-        Child("SKILL.md", f"{uri}/SKILL.md", size),
-        Child("inner", f"{uri}/inner", None),
-        Child("notes", f"{uri}/notes", None),
-    )
-    assert publisher.children(f"{uri}/notes") == (
-        Child("black.md", f"{uri}/notes/black.md", 4),
-        Child("green tea.md", f"{uri}/notes/green%20tea.md", 4),
-    )
-    assert [child.name for child in publisher.children(f"{uri}/inner")] == ["SKILL.md"]
+    assert publisher.children(uri) == [
+        (f"{uri}/SKILL.md", "SKILL.md", size),
+        (f"{uri}/inner", "inner", None),
+        (f"{uri}/notes", "notes", None),
+    ]
+    assert publisher.children(f"{uri}/notes") == [
+        (f"{uri}/notes/black.md", "black.md", 4),
+        (f"{uri}/notes/green%20tea.md", "green tea.md", 4),
+    ]
+    assert [name for _, name, _ in publisher.children(f"{uri}/inner")] == ["SKILL.md"]
 
 
 @pytest.mark.parametrize(
@@ -320,7 +323,7 @@ def test_a_page_looks_at_its_own_skills_only(tmp_path, make_skill):
         return read_published(place, path)
 
     library = SkillLibrary.from_roots(tmp_path / "root")
-    publisher = Publisher(library, reader=ManifestReader(read=read))
+    publisher = Publisher(library, read=read)
     publisher.page("skill://root/skill-09/SKILL.md", 10)
     assert looked == [f"skill-{number:02}" for number in range(10, 20)]
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import anyio
 import pytest
 
-from skillsearch.agents.tools.tool import Deferred, Tool, ToolArguments, Toolset
+from skillsearch.agents.tool import Deferred, Tool, ToolArguments, Toolset
 from skillsearch.errors import ConfigError
 from skillsearch.execution.executors import LocalExecutor
 from skillsearch.execution.runner import SkillRunner

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp import MCPError
 
-from skillsearch.agents.tools.library_tools import library_tools
-from skillsearch.agents.tools.tool import Toolset
+from skillsearch.agents.default_tools import library_tools
+from skillsearch.agents.tool import Toolset
 from skillsearch.errors import ConfigError
-from skillsearch.index.skill_index import SkillIndex
+from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.calls import ERROR_KEY, MAX_QUERY_BYTES, NO_HIT, Patience, Teller
 from skillsearch.mcp_server.server import SkillServer
@@ -349,18 +349,22 @@ def patience():
 
 
 @pytest.fixture
-def busy_indexing(make_server, drinks, monkeypatch, patience):
-    """Make a server whose first index is not made before an event is set."""
-    release, build = threading.Event(), SkillIndex.build
+def busy_indexing(make_server, drinks, patience):
+    """Make a server whose index folder another writer holds until an event is set."""
+    server = make_server(drinks, patience=patience)
+    held, release = threading.Event(), threading.Event()
 
-    def wait(*args, **options):
-        """Index, once that is allowed."""
-        release.wait(60)
-        return build(*args, **options)
+    def hold():
+        with IndexFolder(server.served.index_dir).lock():
+            held.set()
+            release.wait(60)
 
-    monkeypatch.setattr(SkillIndex, "build", wait)
-    yield make_server(drinks, patience=patience), release
+    writer = threading.Thread(target=hold)
+    writer.start()
+    assert held.wait(60)
+    yield server, release
     release.set()
+    writer.join(60)
 
 
 def test_a_search_before_the_first_index_says_how_far_it_is(busy_indexing, talk):
@@ -400,7 +404,7 @@ def test_other_toolsets_say_so_too(busy_indexing, talk, patience, toolset):
     """Behind what they answer."""
     server, _ = busy_indexing
     tools = SessionTools(toolset, server.served)
-    server = SkillServer(server.thread, server.served, tools, patience=patience)
+    server = SkillServer(server.thread, tools, patience=patience)
     result = talk(server, call("search_skills", query=QUERY))
     assert "steep-tea" in text_of(result).splitlines()[0]
     assert text_of(result).splitlines()[-1].startswith("Found by words alone: ")

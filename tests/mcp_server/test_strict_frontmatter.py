@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillsearch.mcp_server.manifest import strict_frontmatter
+from skillsearch.mcp_server.publication import strict_frontmatter
 from skillsearch.skills.frontmatter import Finding
 
 GOOD = b"---\nname: steep-tea\ndescription: Steep tea.\n---\nUse 80 C.\n"

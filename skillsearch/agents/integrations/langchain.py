@@ -6,7 +6,7 @@ import json
 from functools import partial
 from typing import Any
 
-from skillsearch.agents.tools.tool import Toolset, arguments_schema
+from skillsearch.agents.tool import Toolset, arguments_schema
 from skillsearch.errors import MissingDependencyError
 
 try:

@@ -13,10 +13,10 @@ from typing import TypeAlias, Unpack
 
 from pydantic import Field
 
+from skillsearch.agents.default_tools import LibraryOptions
+from skillsearch.agents.failures import DiagnosticLog
 from skillsearch.agents.session import SkillSession
-from skillsearch.agents.tools.failures import DiagnosticLog
-from skillsearch.agents.tools.library_tools import LibraryOptions
-from skillsearch.agents.tools.tool import Tool, ToolArguments, Toolset
+from skillsearch.agents.tool import Tool, ToolArguments, Toolset
 from skillsearch.errors import ChunkNotFoundError, ParseError, SkillNotFoundError
 from skillsearch.index.documents import Document
 from skillsearch.index.names import read_skill
@@ -125,8 +125,7 @@ class SkillManager:
     def activate_chunk(self, skill_name: str, chunk_id: str) -> str:
         """Hand out a chunk, as it is on disk now, which leaves the prompt's list.
 
-        The skill is named as in `SkillLibrary.find`, whose errors this raises; or
-        `ChunkNotFoundError`.
+        The skill is named as in `SkillLibrary.find`. Raises its errors, or `ChunkNotFoundError`.
         """
         name, chunk = self._find(skill_name, chunk_id)
         self.session.activate_chunk(name, chunk.id)
@@ -186,7 +185,6 @@ class SkillManager:
             self.session.deactivate_chunks(name, gone)
 
     def _as_active(self) -> dict[str, Skill]:
-        """Return the skills with the chunks that the session has active."""
         skills = {}
         for name, skill in self._skills.items():
             active = frozenset(self.session.active_chunks(name)).intersection(skill.chunks)
@@ -219,7 +217,6 @@ class LoadSkillChunkTool:
     )
 
     def __init__(self, manager: SkillManager) -> None:
-        """Take the manager whose chunks it loads."""
         self._manager = manager
 
     def execute(self, args: LoadSkillChunkArgs | Mapping[str, JsonValue]) -> str:
@@ -262,7 +259,6 @@ def _marked(titles: frozenset[str], own: str, line: re.Match[str]) -> str:
 
 
 def _folded(title: str) -> str:
-    """Return the words of a heading, without case and emphasis."""
     return one_line(title).strip("#*_`~ ").casefold()
 
 

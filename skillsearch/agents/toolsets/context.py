@@ -1,36 +1,32 @@
-"""Skills of a project: metadata from the start, content on demand.
-
-The tools: ``list_skills``, ``search_skills`` and ``get_skill``.
-"""
+"""Skills of a project: metadata from the start, content on demand."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from skillsearch.agents.prompt import fit_lines, skill_line
-from skillsearch.agents.tools.failures import MAX_MESSAGE_CHARS, DiagnosticLog, failure_of
-from skillsearch.agents.tools.library_tools import LibraryOptions, find_skill, overview
-from skillsearch.agents.tools.tool import Count, Query, Tool, ToolArguments, ToolResult, Toolset
+from skillsearch.agents.default_tools import LibraryOptions, find_skill, overview
+from skillsearch.agents.failures import MAX_MESSAGE_CHARS, DiagnosticLog, failure_of
+from skillsearch.agents.prompt import fit_lines
+from skillsearch.agents.tool import Count, Query, Tool, ToolArguments, ToolResult, Toolset
 from skillsearch.errors import IndexingError, SkillError, SkillSearchError
 from skillsearch.index.build.changes import Changes
 from skillsearch.index.documents import Document
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.skills.parser import read_skill_text
 from skillsearch.text.safe_text import listed, one_line, visible
-from skillsearch.types import Hit, SearchResult
+from skillsearch.types import Hit, JsonValue, SearchResult
 
 SKILLS_ROOT = Path(".skills")
 MAX_PRELOADED = 1_000
-KEPT = 100
-"""Skills whose content a loader keeps in memory."""
-SUMMARY_CHARS = 8_000
-"""The length at which hosts cut a list of skills."""
+KEPT = 100  # skills whose content a loader keeps in memory
+SUMMARY_CHARS = 8_000  # the length at which hosts cut a list of skills
 MIN_SUMMARY_CHARS = 128
 MAX_LIST_CHARS = 32_000
 """Four times the summary, some 8,000 tokens, for a tool that is called on purpose."""
@@ -39,10 +35,6 @@ _MAX_NEED_CHARS = 1_000
 _MAX_NAME_CHARS = 256
 
 _USE_A_NAME = "Call get_skill with a name that search_skills or list_skills gives."
-_NO_MANAGER = ToolResult(
-    success=False,
-    error="This context has no skills: it was made without a skills_manager. Go on without skills.",
-)
 _PROMPT = """\
 ## Available Skills
 
@@ -90,8 +82,7 @@ class Skill(BaseModel):
 class SkillsLoader:
     """The skills of a project's folder, and behind it the skills of a global one.
 
-    Every load first looks at the disk, by stat. A file that cannot be read as a skill is skipped,
-    and logged once.
+    Every load first looks at the disk, by stat. Unreadable files are skipped, and logged once.
     """
 
     def __init__(
@@ -105,8 +96,8 @@ class SkillsLoader:
     ) -> None:
         """Read the metadata of all skills; a missing folder has none yet.
 
-        A skill of the project takes precedence over one of the same name in `global_root`, such as
-        ``~/.skills``; a given library is used instead of both. `kept` skills stay in memory.
+        The project's skills take precedence over those in `global_root`, such as ``~/.skills``; a
+        library takes the place of both. `kept` skills stay in memory.
         """
         roots = [root for root in (skills_root, global_root) if root is not None]
         self.library = SkillLibrary.from_roots(roots, **options) if library is None else library
@@ -126,7 +117,7 @@ class SkillsLoader:
     def load_skill_metadata(self, skill_name: str) -> SkillMetadata | None:
         """Return the metadata of a skill, or None if there is no such skill."""
         self.reload()
-        return self._or_none(lambda: SkillMetadata.of(find_skill(self.library, skill_name)))
+        return self._load(SkillMetadata.of, skill_name)
 
     def load_all_metadata(self) -> list[SkillMetadata]:
         """Return the metadata of all skills that models may be offered, by name."""
@@ -135,20 +126,19 @@ class SkillsLoader:
 
     def load_skill_content(self, skill_name: str) -> str | None:
         """Return the whole Markdown of a skill's file, or None if it cannot be loaded."""
-        skill = self.load_skill(skill_name)
-        return None if skill is None else skill.content
+        return skill.content if (skill := self.load_skill(skill_name)) else None
 
     def load_skill(self, skill_name: str, version: str | None = None) -> Skill | None:
         """Return a skill, perhaps of versions like ``>=1,<2``; None if it cannot be loaded."""
         self.reload()
-        return self._load(skill_name, version)
+        return self._load(self.read, skill_name, version)
 
     def preload(self, names: Iterable[str]) -> tuple[str, ...]:
         """Read the first `MAX_PRELOADED` of some skills and keep them; return those that loaded."""
         wanted = list(dict.fromkeys(names))[:MAX_PRELOADED]
         self._room = max(self._room, len(wanted))
         self.reload()
-        return tuple(name for name in wanted if self._load(name) is not None)
+        return tuple(name for name in wanted if self._load(self.read, name) is not None)
 
     def read(self, document: Document) -> Skill:
         """Read a skill that was found, unless it is kept; `ParseError` if it is unreadable."""
@@ -162,13 +152,12 @@ class SkillsLoader:
             del self._kept[next(iter(self._kept))]
         return skill
 
-    def _load(self, skill_name: str, version: str | None = None) -> Skill | None:
-        return self._or_none(lambda: self.read(find_skill(self.library, skill_name, version or "")))
-
-    def _or_none(self, load: Callable[[], _T]) -> _T | None:
-        """Load something, or log why it cannot be loaded."""
+    def _load(
+        self, make: Callable[[Document], _T], skill_name: str, version: str | None = None
+    ) -> _T | None:
+        """Make something of a skill, or log why it cannot be loaded."""
         try:
-            return load()
+            return make(find_skill(self.library, skill_name, version or ""))
         except SkillError as exc:
             logger.warning("%s", one_line(str(exc), MAX_MESSAGE_CHARS))
             return None
@@ -198,7 +187,7 @@ class SkillsManager:
         return self.loader.load_all_metadata()
 
     def reload(self) -> Changes:
-        """Look at the disk, as every call does, and return what changed."""
+        """Look at the disk, as every call does."""
         return self.loader.reload()
 
     def search_skills(self, query: str, limit: int = 3) -> list[SkillMetadata]:
@@ -214,27 +203,22 @@ class SkillsManager:
         """Return the whole Markdown of a skill's file, or None if it cannot be loaded."""
         return self.loader.load_skill_content(skill_name)
 
-    def get_metadata_summary(self) -> str:
+    def get_metadata_summary(self, room: int | None = None) -> str:
         """Return a line for each skill; the last one says how many do not fit, and what to do."""
-        return self.listing(self._summary_chars)
-
-    def listing(self, room: int = MAX_LIST_CHARS) -> str:
-        """Return such lines of all skills, for another budget in characters."""
         self.reload()
-        return self.lines_of(self.library.list(), room)
+        return self.lines_of(self.library.list(), room or self._summary_chars)
 
     def lines_of(self, found: Sequence[Document | Hit], room: int) -> str:
-        """Return such lines of some skills."""
+        """Return such lines of some skills, which have room for so many characters."""
         overviews = (overview(self.library, each) for each in found)
-        lines = (skill_line(each["name"], each["description"]) for each in overviews)
+        lines = ("- {name}: {description}".format(**each) for each in overviews)
         return fit_lines(lines, len(found), room, _LEFT_OUT)[0]
 
 
 def calculate_match_score(query: str, metadata: SkillMetadata) -> float:
     """Score by keywords alone: a baseline to compare with, which no search uses.
 
-    The best of: the whole query in the name 0.8, one of its words there 0.5; in the description 0.6
-    and 0.3.
+    The best of: the whole query in the name 0.8, in the description 0.6; a word there 0.5, 0.3.
     """
     whole, scores = query.lower(), [0.0]
     for text, all_of_it, a_word in ((metadata.name, 0.8, 0.5), (metadata.description, 0.6, 0.3)):
@@ -253,7 +237,7 @@ class ToolContext(BaseModel):
     workspace_root: Path = Field(..., description="Root of the workspace")
     todos: list[str] = Field(default_factory=list, description="What is still to be done")
     mode: str = Field(default="code", description="The mode that the agent is in")
-    browser_session: Any | None = Field(None, description="The active browser session")
+    browser_session: Any | None = Field(default=None, description="The active browser session")
     skills_manager: SkillsManager | None = Field(None, description="Finds and loads the skills")
     active_skills: list[str] = Field(
         default_factory=list, description="Names of the skills in use, the latest last"
@@ -261,33 +245,40 @@ class ToolContext(BaseModel):
 
 
 class ListSkillsArgs(ToolArguments):
-    """Arguments of ``list_skills``: none."""
+    """List all skills with what each is for. Only to browse; for a task use search_skills."""
 
 
 class SearchSkillsArgs(ToolArguments):
-    """Arguments of ``search_skills``."""
+    """Find skills for a task: name and description of each, best first.
+
+    Then get_skill; if no skill fits, go on without one.
+    """
 
     query: Query
     limit: Count = 5
 
 
 class GetSkillArgs(ToolArguments):
-    """Arguments of ``get_skill``."""
+    """Get the full content of a skill and follow its instructions.
+
+    If it names skills to get first, get these before you follow it.
+    """
 
     name: str = Field(max_length=_MAX_NAME_CHARS, description="Name of the skill, in any case.")
 
 
 def list_skills(ctx: ToolContext, args: ListSkillsArgs) -> ToolResult:
     """List all skills, a line each; if there are very many, the first and the number of others."""
-    return _answer(ctx, lambda manager: manager.listing() or "There are no skills; go on without.")
+    nothing = "There are no skills; go on without."
+    return _answer(ctx, lambda manager: manager.get_metadata_summary(MAX_LIST_CHARS) or nothing)
 
 
 def search_skills(ctx: ToolContext, args: SearchSkillsArgs) -> ToolResult:
     """Find the skills that fit a request, best first; `IndexingError` if a host should wait."""
 
     def search(manager: SkillsManager) -> str:
-        hits = manager.hits(args.query, args.limit)
-        return manager.lines_of(hits, MAX_LIST_CHARS) or "No skill fits; go on without one."
+        lines = manager.lines_of(manager.hits(args.query, args.limit), MAX_LIST_CHARS)
+        return lines or "No skill fits; go on without one."
 
     return _answer(ctx, search)
 
@@ -319,32 +310,14 @@ def skills_prompt(manager: SkillsManager | None) -> str:
 def toolset(ctx: ToolContext) -> Toolset:
     """Return the three tools over a context; each answers with a `ToolResult` as JSON."""
 
-    def tool(
-        function: Callable[[ToolContext, Any], ToolResult], args: type[ToolArguments], about: str
-    ) -> Tool:
-        name = function.__name__
-        return Tool(name, about, args, lambda a: function(ctx, a).model_dump(exclude_none=True))
+    def answer(function: Callable[[ToolContext, Any], ToolResult], args: Any) -> JsonValue:
+        return function(ctx, args).model_dump(exclude_none=True)
 
     return Toolset(
         [
-            tool(
-                list_skills,
-                ListSkillsArgs,
-                "List all skills with what each is for. Only to browse; for a task use"
-                " search_skills.",
-            ),
-            tool(
-                search_skills,
-                SearchSkillsArgs,
-                "Find skills for a task: name and description of each, best first. Then get_skill;"
-                " if no skill fits, go on without one.",
-            ),
-            tool(
-                get_skill,
-                GetSkillArgs,
-                "Get the full content of a skill and follow its instructions. If it names skills to"
-                " get first, get these before you follow it.",
-            ),
+            Tool.of("list_skills", ListSkillsArgs, partial(answer, list_skills)),
+            Tool.of("search_skills", SearchSkillsArgs, partial(answer, search_skills)),
+            Tool.of("get_skill", GetSkillArgs, partial(answer, get_skill)),
         ]
     )
 
@@ -352,7 +325,8 @@ def toolset(ctx: ToolContext) -> Toolset:
 def _answer(ctx: ToolContext, make: Callable[[SkillsManager], str]) -> ToolResult:
     """Return what a manager gives, or what was wrong and what to do next, without host paths."""
     if ctx.skills_manager is None:
-        return _NO_MANAGER
+        why = "This context has no skills: it was made without a skills_manager."
+        return ToolResult(success=False, error=f"{why} Go on without skills.")
     try:
         return ToolResult(success=True, output=make(ctx.skills_manager))
     except IndexingError:
@@ -369,12 +343,11 @@ def _needs(library: SkillLibrary, document: Document, active: Sequence[str]) -> 
         return []
     found = library.load_order([library.handle(document)])
     first = [library.handle(other) for other in found.order if other.doc_id != document.doc_id]
+    circles = [" -> ".join([*cycle, cycle[0]]) for cycle in found.cycles]
     parts = {
         "Get these skills first, in this order": [name for name in first if name not in active],
         "Needed, but missing": [f"{m.requirement} (for {m.needed_by})" for m in found.missing],
-        "These need each other, so any order will do": [
-            " -> ".join([*cycle, cycle[0]]) for cycle in found.cycles
-        ],
+        "These need each other, so any order will do": circles,
     }
     return [
         f"{head}: {listed((one_line(name, _MAX_NEED_CHARS) for name in names), MAX_SHOWN_NEEDS)}"

@@ -16,10 +16,10 @@ from typing import Unpack
 
 from pydantic import Field
 
-from skillsearch.agents.prompt import MAX_NAME_CHARS, fit_lines, skill_line
-from skillsearch.agents.tools.failures import DiagnosticLog, message_of
-from skillsearch.agents.tools.library_tools import LibraryOptions, SearchSkillsArgs
-from skillsearch.agents.tools.tool import Tool, ToolArguments, ToolResult, Toolset, with_names
+from skillsearch.agents.default_tools import LibraryOptions, SearchSkillsArgs
+from skillsearch.agents.failures import DiagnosticLog, message_of
+from skillsearch.agents.prompt import MAX_NAME_CHARS, fit_lines
+from skillsearch.agents.tool import Tool, ToolArguments, ToolResult, Toolset, with_names
 from skillsearch.config import Settings, load_settings
 from skillsearch.errors import EnvironmentNotFoundError, ParseError
 from skillsearch.files.paths import printable
@@ -32,13 +32,10 @@ from skillsearch.text.safe_text import one_line, visible
 from skillsearch.types import Diagnostic, Hit
 
 DEFAULT_ENVIRONMENT = "default"
-DESCRIPTION_CHARS = 8000
-"""The length at which hosts cut a list of skills."""
-MIN_DESCRIPTION_CHARS = 128
-"""Room to say that nothing is listed."""
+DESCRIPTION_CHARS = 8000  # the length at which hosts cut a list of skills
+MIN_DESCRIPTION_CHARS = 128  # room to say that nothing is listed
 MAX_ENUM = 256
-MAX_LISTED_IDS = 50
-"""Ids that an error lists; if there are more, it lists only the nearest."""
+MAX_LISTED_IDS = 50  # ids that an error lists; if there are more, it lists only the nearest
 
 _BASE = "Execute a skill."
 _HEAD = f"{_BASE} Available skills:\n"
@@ -92,18 +89,15 @@ class SkillLoader:
 
     def load_all(self) -> list[SkillInfo]:
         """Return the skills now in the folder, by id; unchanged files are not read again."""
-        library = self._library
+        library = self.library
         if self._skills is None or library.refresh():
             self._skills = sorted(map(SkillInfo.of, library.list()), key=lambda info: info.id)
         self._log.update(library.diagnostics)
         return list(self._skills)
 
-    def search(self, query: str, n: int = 5, threshold: float | None = None) -> list[SkillInfo]:
-        """Find the skills that fit a request, best first, among those that were last loaded."""
-        return [SkillInfo.of(hit) for hit in self._library.search(query, n, threshold)]
-
     @cached_property
-    def _library(self) -> SkillLibrary:
+    def library(self) -> SkillLibrary:
+        """The library of the skills that were last loaded."""
         return SkillLibrary.from_roots(self.skills_dir, **self._options)
 
     def _warning(self, found: Diagnostic) -> str | None:
@@ -130,15 +124,12 @@ class SkillChoice:
     """
 
     def __init__(self, skills: Sequence[SkillInfo], description_chars: int) -> None:
-        """Take skills with distinct ids, and the room that the tool's description has."""
         if description_chars < MIN_DESCRIPTION_CHARS:
-            raise ValueError(
-                f"description_chars is {description_chars}; use {MIN_DESCRIPTION_CHARS} or more"
-            )
+            least = MIN_DESCRIPTION_CHARS
+            raise ValueError(f"description_chars is {description_chars}; use {least} or more")
         self.skills = list(skills)
         self._by_id = {info.id: info for info in skills}
-        shown = (info.shown() for info in skills)
-        lines = (skill_line(info["name"], info["description"]) for info in shown)
+        lines = ("- {name}: {description}".format(**info.shown()) for info in skills)
         room = description_chars - len(_HEAD)
         self.lines, count = fit_lines(lines, len(skills), room, _CUT)
         self.is_whole = count == len(skills)
@@ -156,9 +147,9 @@ class SkillChoice:
         """Return the skill with an id, or the only one with it in another case or as its name."""
         if id in self._by_id:
             return self._by_id[id]
-        wanted = _folded(id)
-        found = [info for info in self.skills if _folded(info.id) == wanted]
-        found = found or [info for info in self.skills if _folded(info.name) == wanted]
+        wanted = one_line(id).casefold()
+        found = [info for info in self.skills if one_line(info.id).casefold() == wanted]
+        found = found or [info for info in self.skills if one_line(info.name).casefold() == wanted]
         return found[0] if len(found) == 1 else None
 
     def execute(self, id: str) -> ToolResult:
@@ -180,10 +171,6 @@ class SkillChoice:
 
 def _failed(error: str) -> ToolResult:
     return ToolResult(success=False, error=error)
-
-
-def _folded(text: str) -> str:
-    return one_line(text).casefold()
 
 
 base_skill_tool = Tool(
@@ -219,11 +206,7 @@ class Environment:
         description_chars: int = DESCRIPTION_CHARS,
         **options: Unpack[LibraryOptions],
     ) -> None:
-        """Create an environment whose skills are not loaded yet.
-
-        The threshold is the lowest accepted score of a search; `description_chars` is the room in
-        the tool's description.
-        """
+        """Take the lowest accepted score of a search, and the room in the tool's description."""
         self.name = name
         self.skills_loaded = False
         self._loader = None if skills_dir is None else SkillLoader(skills_dir, **options)
@@ -256,7 +239,7 @@ class Environment:
     def get_skills_directory(self) -> Path | None:
         """Return the folder of the skills, if there is one."""
         self._loaded()
-        return None if self._loader is None else self._loader.skills_dir
+        return self._loader.skills_dir if self._loader else None
 
     def search_skills(
         self, query: str, n: int = 5, threshold: float | None = None
@@ -264,7 +247,8 @@ class Environment:
         """Find the skills that fit a request: id, name and description of each, best first."""
         self._loaded()
         cut = self._threshold if threshold is None else threshold
-        return [hit.shown() for hit in self._loader.search(query, n, cut)] if self._loader else []
+        hits = self._loader.library.search(query, n, cut) if self._loader else ()
+        return [SkillInfo.of(hit).shown() for hit in hits]
 
     def register_tool(self, tool: Tool) -> None:
         """Offer another tool; it replaces a registered one of that name, but no tool for skills."""
@@ -292,7 +276,6 @@ class Environment:
         return Toolset(self.list_tools)
 
     def _loaded(self) -> SkillChoice:
-        """Return the skills, loaded before or now."""
         if not self.skills_loaded and self._loader:
             self.load_skills()
         return self._choice
@@ -311,10 +294,7 @@ class ServerEnvironment(Environment):
         *,
         description_chars: int = DESCRIPTION_CHARS,
     ) -> None:
-        """Take the folder and the active environment, by default the settings'.
-
-        If they name none, the only environment there is becomes active, or else ``default``.
-        """
+        """Take folder and environment, by default the settings', the only one or ``default``."""
         super().__init__(active or DEFAULT_ENVIRONMENT, description_chars=description_chars)
         self._folder = None if folder is None else Path(folder).expanduser().absolute()
         self._active = active
@@ -357,7 +337,6 @@ class ServerEnvironment(Environment):
         return load_settings(environments=self._folder, environment=self._active)
 
     def _enter(self, name: str, settings: Settings) -> None:
-        """Use an environment and load its skills."""
         self.name, self._loader, self._threshold = name, None, settings.threshold
         if _is_inside(settings.environments, name):
             folder = settings.environments / name / "skills"
@@ -370,7 +349,6 @@ class ServerEnvironment(Environment):
 
 
 def _environments(folder: Path) -> list[str]:
-    """Return the names of all environments in a folder, sorted."""
     try:
         names = [path.name for path in folder.iterdir() if path.is_dir()]
     except (OSError, ValueError):

@@ -9,8 +9,8 @@ from typing import Unpack
 
 from pydantic import Field
 
-from skillsearch.agents.tools.library_tools import LibraryOptions, find_skill
-from skillsearch.agents.tools.tool import SearchArgs, Tool, ToolArguments, Toolset
+from skillsearch.agents.default_tools import LibraryOptions, find_skill
+from skillsearch.agents.tool import SearchArgs, Tool, ToolArguments, Toolset
 from skillsearch.config import load_settings
 from skillsearch.errors import RootError, SkillError, SkillNotFoundError
 from skillsearch.library.skill_library import SkillLibrary
@@ -28,9 +28,6 @@ _README = """\
 Each folder in here is a skill after the Agent Skills specification
 (https://agentskills.io/specification): it holds a `SKILL.md`, and may hold `references/`,
 `assets/` and `scripts/`.
-
-    skill-name/
-        SKILL.md
 
 `SKILL.md` begins with a frontmatter that names the skill as its folder and says what it does and
 when to use it; below it stand the instructions:
@@ -104,10 +101,8 @@ class SkillsManager:
             found = self.library.read(doc_id, relative_path, folders=ASSET_FOLDERS)
             if found.encoding == "text":
                 return found.content
-            return (
-                f"The file {relative_path!r} is not text ({found.size:,} bytes); "
-                "use get_skill_script_path or a tool that reads such files."
-            )
+            what = f"The file {relative_path!r} is not text ({found.size:,} bytes)"
+            return f"{what}; use get_skill_script_path or a tool that reads such files."
 
         return self._text(skill_name, read)
 

@@ -18,14 +18,14 @@ from uuid import uuid4
 from pydantic import Field
 
 from skillsearch import errors
+from skillsearch.agents.default_tools import library_tools
+from skillsearch.agents.failures import message_of
 from skillsearch.agents.prompt import LoadedPrompt, PromptSkill, render_available, render_loaded
-from skillsearch.agents.session import SkillSession
-from skillsearch.agents.session_state import LoadedEntry, StateDelta
-from skillsearch.agents.tools.failures import message_of
-from skillsearch.agents.tools.library_tools import library_tools
-from skillsearch.agents.tools.run_tools import Name, OfSkillArgs, run_tool
-from skillsearch.agents.tools.tool import Deferred, Tool, Toolset, with_names
+from skillsearch.agents.run_tools import Name, OfSkillArgs, RunArgs
+from skillsearch.agents.session import LoadedEntry, SkillSession, StateDelta
+from skillsearch.agents.tool import Deferred, Tool, Toolset, with_names
 from skillsearch.config import MAX_QUERY_CHARS
+from skillsearch.execution.types import RunResult
 from skillsearch.index.documents import Document
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.setting_values import MAX_N
@@ -46,8 +46,7 @@ RUN_GUIDANCE = """
 - Where they tell you to run a command, do that with skill_run, once the skill is loaded. Let it \
 write results below out/, and name them in output_files to get them back."""
 
-MAX_DOCS = 200
-"""Documents that one call may name."""
+MAX_DOCS = 200  # documents that one call may name
 MAX_NAMED = 256
 """Up to this many, the definitions of the tools name all skills, as in trpc-agent-go."""
 MAX_NAMED_CHARS = 16_384
@@ -55,10 +54,8 @@ MAX_NAMED_CHARS = 16_384
 DESCRIBED = 100
 FOUND = 5
 MAX_DOC_BYTES = 1 << 18
-MAX_DOCS_BYTES = 1 << 20
-"""For all documents of one skill together, with their paths."""
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
-"""When a skill was loaded if the state does not tell."""
+MAX_DOCS_BYTES = 1 << 20  # for all documents of one skill together, with their paths
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)  # when a skill was loaded if the state does not tell
 _MAX_SHOWN_CHARS = 200
 _MAX_SHOWN_DOCS = 20
 
@@ -103,8 +100,7 @@ class WorkspaceToolset:
     """The skills of a library as one agent's session has them loaded.
 
     The host puts `system_prompt` into each request, and calls `begin_turn` before each turn and
-    `end_request` after each request. With more than 256 skills, the tools know those that the last
-    prompt saw.
+    `end_request` after each request. Of more than 256 skills, tools know those of the last prompt.
     """
 
     def __init__(
@@ -145,16 +141,14 @@ class WorkspaceToolset:
     def toolset(self) -> Toolset:
         """Return the tools for a host, which sees at every request what is there then.
 
-        Their ``skill`` has an enum of all names; if there are too many for that, there is a
-        `search_skills` as well.
+        Their ``skill`` has an enum of all names; if these are too many, there is `search_skills`.
         """
         return Toolset(lambda: [self._observed(tool) for tool in self._tools()])
 
     def system_prompt(self, query: str | None = None) -> str:
         """Render overview, guidance and what is loaded; forget loaded skills that are gone.
 
-        Given a request, the overview describes its best skills; `SkillSearchError` if they cannot
-        be searched for it.
+        Given a request, the overview describes its best skills, or raises `SkillSearchError`.
         """
         self._refresh()
         available = describe_skills(self.library, query, self._overview)
@@ -202,16 +196,8 @@ class WorkspaceToolset:
             lambda args: list(doc_paths(self.library, self._find(args.skill))),
         )
         if self._runner:
-            yield run_tool(
-                self._runner,
-                self._place,
-                is_loaded=self.session.is_loaded,
-                on_saved=lambda saved: self._tell(
-                    self.session.record_artifacts(saved, self._call_id())
-                ),
-                session=self._run_session,
-                names=names,
-            )
+            run = Tool.of("skill_run", with_names(RunArgs, names), partial(self._run, self._runner))
+            yield replace(run, read_only=False)
         if names is None:
             yield replace(
                 library_tools(self.library)[0],
@@ -248,10 +234,18 @@ class WorkspaceToolset:
             **({"unknown_docs": unknown} if unknown else {}),
         }
 
-    def _place(self, asked: str) -> tuple[str, Path]:
-        """Return name and folder of a skill that a call names."""
-        name = self._find(asked)
-        return name, Path(self.library.find(name).path).parent
+    def _run(self, runner: SkillRunner, args: RunArgs) -> Deferred:
+        name = self._find(args.skill)
+        if not self.session.is_loaded(name):
+            raise errors.SkillNotLoadedError(name)
+        request = args.request(name, Path(self.library.find(name).path).parent)
+
+        def finish(result: RunResult) -> JsonValue:
+            if result.artifact_files:
+                self._tell(self.session.record_artifacts(result.artifact_files, self._call_id()))
+            return result.to_dict()
+
+        return Deferred(lambda: runner.run(request, self._run_session), finish)
 
     def _find(self, asked: str) -> str:
         """Return the session's name for a skill that a call names."""
@@ -259,11 +253,10 @@ class WorkspaceToolset:
             raise errors.QueryError("skill is required")
         try:
             document = self.library.find(asked)
-        except errors.VersionNotFoundError:
-            raise
         except errors.SkillNotFoundError as exc:
             near = f" (nearest: {', '.join(exc.nearest)})" if exc.nearest else ""
-            exc.args = (f"unknown skill: {one_line(asked, _MAX_SHOWN_CHARS)}{near}",)
+            if not isinstance(exc, errors.VersionNotFoundError):
+                exc.args = (f"unknown skill: {one_line(asked, _MAX_SHOWN_CHARS)}{near}",)
             raise
         return self.library.handle(document)
 
@@ -323,19 +316,16 @@ def describe_skills(
     Given a request, the best skills for it are described, by default `FOUND`, else the first, by
     default `DESCRIBED`. `SkillSearchError` if the skills cannot be searched.
     """
-    listed = library.list()
+    listed, names = library.list(), all_names(library)
     if not listed:
         return ""
-    names = all_names(library)
     request = (query or "").strip()[:MAX_QUERY_CHARS]
-    is_complete = names is not None and not request
-    shown: Sequence[Document | Hit] = listed if is_complete else listed[: most or DESCRIBED]
+    most = most or (FOUND if request else DESCRIBED)
+    shown: Sequence[Document | Hit] = listed[:most] if names is None else listed
     if request:
-        shown = library.search(request, most or FOUND)
+        shown = library.search(request, most)
     skills = [PromptSkill(library.handle(skill), skill.description) for skill in shown]
-    if is_complete:
-        return render_available(skills, most or DESCRIBED)
-    text = render_available(skills) or "Available skills: none seems to fit this request."
+    text = render_available(skills, most) or "Available skills: none seems to fit this request."
     if len(shown) == len(listed):
         return text
     by_name = "skill_load takes any other by its name"

@@ -6,8 +6,8 @@ import json
 import pytest
 from pydantic import Field
 
-from skillsearch.agents.tools.library_tools import library_tools
-from skillsearch.agents.tools.tool import Tool, ToolArguments, Toolset
+from skillsearch.agents.default_tools import library_tools
+from skillsearch.agents.tool import Tool, ToolArguments, Toolset
 from skillsearch.library.skill_library import SkillLibrary
 
 pytest.importorskip("langchain_core.tools", exc_type=ImportError)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from skillsearch.agents.tools.library_tools import library_tools
-from skillsearch.agents.tools.tool import Tool, ToolArguments, Toolset
+from skillsearch.agents.default_tools import library_tools
+from skillsearch.agents.tool import Tool, ToolArguments, Toolset
 from skillsearch.library.skill_library import SkillLibrary
 
 pytest.importorskip("pydantic_ai.toolsets", exc_type=ImportError)

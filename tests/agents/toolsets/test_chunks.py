@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.agents.session import SkillSession
-from skillsearch.agents.tools.tool import arguments_schema
+from skillsearch.agents.tool import arguments_schema
 from skillsearch.agents.toolsets.chunks import LoadSkillChunkTool, SkillChunk, SkillManager
 from skillsearch.errors import (
     AmbiguousNameError,

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from skillsearch.agents.tools.tool import ToolResult, arguments_schema
+from skillsearch.agents.tool import ToolResult, arguments_schema
 from skillsearch.agents.toolsets.context import (
     MAX_PRELOADED,
     MIN_SUMMARY_CHARS,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.agents.tools.tool import Tool, ToolArguments, ToolResult, Toolset, arguments_schema
+from skillsearch.agents.tool import Tool, ToolArguments, ToolResult, Toolset, arguments_schema
 from skillsearch.agents.toolsets.environments import (
     MIN_DESCRIPTION_CHARS,
     Environment,
@@ -564,7 +564,7 @@ def test_search_gives_five_by_default(tmp_path):
     for number in range(7):
         write_skill(tmp_path / "s", f"tea-{number}", name=f"Tea {number}", body=f"Tea {number}.")
     asked = {"index_dir": tmp_path / "index", "model": "hashing"}
-    assert len(SkillLoader(tmp_path / "s", **asked).search("tea", threshold=0)) == 5
+    assert len(SkillLoader(tmp_path / "s", **asked).library.search("tea", threshold=0)) == 5
     assert len(Environment("tea", tmp_path / "s", **asked).search_skills("tea", threshold=0)) == 5
 
 

@@ -13,7 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 from skillsearch.agents.session import SkillSession
-from skillsearch.agents.tools.tool import ToolResult, Toolset
+from skillsearch.agents.tool import ToolResult, Toolset
 from skillsearch.agents.toolsets import chunks, context, skills_manager
 from skillsearch.agents.toolsets.chunks import LoadSkillChunkTool
 from skillsearch.agents.toolsets.environments import (

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skillsearch.agents.session import SkillSession
-from skillsearch.agents.tools.tool import Toolset
+from skillsearch.agents.tool import Toolset
 from skillsearch.agents.toolsets.workspace import (
     GUIDANCE,
     MAX_DOCS,

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from skillsearch.agents.prompt import LoadedPrompt
-from skillsearch.agents.session_state import LoadedEntry
+from skillsearch.agents.session import LoadedEntry
 from skillsearch.agents.toolsets.workspace import (
     MAX_DOC_BYTES,
     MAX_DOCS_BYTES,

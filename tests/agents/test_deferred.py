@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from skillsearch.agents.tools.tool import Deferred, Tool, ToolArguments, Toolset
+from skillsearch.agents.tool import Deferred, Tool, ToolArguments, Toolset
 from skillsearch.errors import QueryError
 
 INTERNAL = "internal"
@@ -36,7 +36,7 @@ def test_what_begins_can_be_finished_elsewhere(toolset_of):
     toolset = toolset_of()
     begun = toolset.begin("slow")
     assert isinstance(begun, Deferred)
-    assert toolset.finish("slow", begun, begun.outcome()) == {"result": 21}
+    assert toolset.finish("slow", begun, begun.run) == {"result": 21}
 
 
 def test_what_is_not_slow_is_answered_when_it_begins(toolset_of):

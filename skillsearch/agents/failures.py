@@ -25,8 +25,7 @@ Answer = dict[str, JsonValue]
 """``{"result": ...}``, or ``{"error": {"code", "message", "next_step", ...}}``."""
 
 MAX_MESSAGE_CHARS = 1_000
-INDEXING = "indexing"
-"""Error code of a search while the first index is still being built."""
+INDEXING = "indexing"  # error code of a search while the first index is still being built
 _MAX_PROBLEMS = 20
 _MAX_PROBLEM_CHARS = 300
 _MAX_VALUE_CHARS = 80

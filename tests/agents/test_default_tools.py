@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skillsearch.agents.tools import library_tools as limits
-from skillsearch.agents.tools.library_tools import library_tools
-from skillsearch.agents.tools.tool import Toolset
+from skillsearch.agents import default_tools as limits
+from skillsearch.agents.default_tools import library_tools
+from skillsearch.agents.tool import Toolset
 from skillsearch.library.skill_library import SkillLibrary
 
 JSON = st.recursive(

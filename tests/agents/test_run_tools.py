@@ -4,14 +4,16 @@ import json
 
 import pytest
 
-from skillsearch.agents.tools.run_tools import MAX_ITEMS, MAX_TEXT_CHARS, run_tool
-from skillsearch.agents.tools.tool import Toolset
-from skillsearch.errors import SkillNotFoundError
+from skillsearch.agents.run_tools import MAX_ITEMS, MAX_TEXT_CHARS
+from skillsearch.agents.session import ARTIFACTS_KEY
+from skillsearch.agents.tool import Toolset
+from skillsearch.agents.toolsets.workspace import WorkspaceToolset
 from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.executors import select_executor
 from skillsearch.execution.runner import SkillRunner
-from skillsearch.execution.types import MAX_COMMAND_BYTES, MAX_TIMEOUT, ArtifactRef
+from skillsearch.execution.types import MAX_COMMAND_BYTES, MAX_TIMEOUT
 from skillsearch.execution.workspace import Workspaces
+from skillsearch.library.skill_library import SkillLibrary
 
 MIB = 1 << 20
 
@@ -49,22 +51,26 @@ def runner(tmp_path, host, artifacts):
 
 @pytest.fixture
 def make_tool(tmp_path, make_skill, runner):
-    """Make the tool over a root of one skill."""
+    """Make the tool over a root of one skill, which is loaded."""
     folder = make_skill(tmp_path / "skills", "maths").parent
     (folder / "scripts").mkdir()
     (folder / "scripts" / "double.py").write_text("import sys\nprint(int(sys.argv[1]) * 2)\n")
 
-    def find(name):
-        if name.lower() != "maths":
-            raise SkillNotFoundError(name, ("maths",))
-        return "maths", folder
+    def make(*, loaded=("maths",), **options):
+        library = SkillLibrary.from_roots(
+            tmp_path / "skills", index_dir=tmp_path / "index", model="hashing"
+        )
+        workspace = WorkspaceToolset(library, runner=runner, **options)
+        for name in loaded:
+            workspace.session.load(name)
+        return Toolset([tool for tool in workspace.toolset().tools() if tool.name == "skill_run"])
 
-    return lambda **options: Toolset([run_tool(runner, find, **options)])
+    return make
 
 
 @pytest.fixture
 def tool(make_tool):
-    """The tool of a host without sessions."""
+    """The tool of a session."""
     return make_tool()
 
 
@@ -118,9 +124,10 @@ def test_the_definition_is_short_and_plain(tool):
     assert not [word for word in ("$ref", "propertyNames", "``", "`") if word in text]
 
 
-def test_names_become_an_enum(make_tool):
+def test_names_become_an_enum(make_tool, make_skill, tmp_path):
     """Where there are any."""
-    (spec,) = make_tool(names=("maths", "music")).specs("anthropic")
+    make_skill(tmp_path / "skills", "music")
+    (spec,) = make_tool().specs("anthropic")
     assert spec["input_schema"]["properties"]["skill"]["enum"] == ["maths", "music"]
 
 
@@ -252,7 +259,7 @@ def test_output_files_come_back_with_content_and_type(tool):
 def test_saved_files_are_named_as_artifacts(make_tool, artifacts):
     """With the prefix, a new version each time; the host is told."""
     saved = []
-    tool = make_tool(on_saved=saved.append)
+    tool = make_tool(on_delta=lambda d: saved.append(json.loads(d[ARTIFACTS_KEY])["artifacts"]))
     arguments = {
         "output_files": ["out/*"],
         "save_as_artifacts": True,
@@ -265,7 +272,7 @@ def test_saved_files_are_named_as_artifacts(make_tool, artifacts):
         (ref,) = result["artifact_files"]
         assert ref["version"] == version
         assert ref["name"].startswith("run/")
-    assert [[each.to_dict() for each in refs][-1] for refs in saved][-1] == ref
+    assert saved[-1] == [{**ref, "ref": "artifact://run/out/word.txt@1"}]
     assert artifacts.load(ref["name"], 0).data == b"one"
     run(tool, output_files=["out/*"])
     assert len(saved) == 2
@@ -339,7 +346,7 @@ def test_a_command_that_fails_is_a_result(tool):
 
 def test_a_session_has_to_load_a_skill_first(make_tool, tmp_path):
     """Told in the seed's words, with the next step; nothing is made."""
-    tool = make_tool(is_loaded=lambda name: False)
+    tool = make_tool(loaded=())
     told = error(tool)
     assert told["code"] == "skill-not-loaded"
     assert told["message"] == 'skill_run requires skill_load first for "maths"'
@@ -347,13 +354,10 @@ def test_a_session_has_to_load_a_skill_first(make_tool, tmp_path):
     assert list((tmp_path / "workspaces").glob("ws_*")) == []
 
 
-def test_a_loaded_skill_is_asked_for_by_its_own_name(make_tool):
+def test_a_loaded_skill_is_asked_for_by_its_own_name(tool):
     """Whatever a model called it."""
-    asked = []
-    tool = make_tool(is_loaded=lambda name: not asked.append(name))
     answer = tool.call("skill_run", {"skill": "MATHS", "command": "echo $SKILL_NAME"})
     assert answer["result"]["stdout"] == "maths\n"
-    assert asked == ["maths"]
 
 
 def test_an_unknown_skill_is_told_with_the_nearest(tool):
@@ -365,7 +369,7 @@ def test_an_unknown_skill_is_told_with_the_nearest(tool):
 
 def test_sessions_have_workspaces_of_their_own(make_tool):
     """Calls of one session find what earlier ones left."""
-    one, same, other = (make_tool(session=session) for session in ("a", "a", "b"))
+    one, same, other = (make_tool(run_session=session) for session in ("a", "a", "b"))
     run(one, "echo mine > work/x")
     assert run(same, "cat work/x")["stdout"] == "mine\n"
     assert run(other, "ls work/x")["exit_code"] != 0
@@ -397,10 +401,9 @@ def test_what_cannot_be_had_is_told_without_places_on_the_host(tool, tmp_path, a
 def test_a_result_names_what_was_saved_by_reference(make_tool):
     """The reference is one that an input takes."""
     saved = []
-    tool = make_tool(on_saved=saved.extend)
+    tool = make_tool(on_delta=lambda d: saved.extend(json.loads(d[ARTIFACTS_KEY])["artifacts"]))
     spec = {"globs": ["out/*"], "save": True}
     run(tool, "printf again > out/a.txt", outputs=spec)
     (ref,) = saved
-    assert isinstance(ref, ArtifactRef)
-    result = run(tool, "cat work/b", inputs=[{"from": ref.ref, "to": "work/b"}])
+    result = run(tool, "cat work/b", inputs=[{"from": ref["ref"], "to": "work/b"}])
     assert result["stdout"] == "again"

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
-from skillsearch.agents.tools.failures import failure_of
-from skillsearch.agents.tools.tool import MAX_ARGUMENTS_CHARS, Tool, ToolArguments, Toolset
+from skillsearch.agents.failures import failure_of
+from skillsearch.agents.tool import MAX_ARGUMENTS_CHARS, Tool, ToolArguments, Toolset
 from skillsearch.errors import (
     AmbiguousNameError,
     ArtifactNotFoundError,

@@ -1,4 +1,4 @@
-"""The tools that run a command of a skill: ``run_skill_script`` and ``skill_run``.
+"""The arguments of tools that run a command of a skill, and the tool ``run_skill_script``.
 
 ``skill_run`` has the names, defaults and limits of trpc-agent-go. Its ``outputs`` also accepts the
 Go names, such as ``MaxFiles``; as there, a limit of 0 means the default.
@@ -6,60 +6,47 @@ Go names, such as ``MaxFiles``; as there, a limit of 0 means the default.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AliasChoices, AliasGenerator, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_pascal
 
-from skillsearch.agents.tools.tool import Deferred, Tool, ToolArguments, with_names
-from skillsearch.errors import SkillNotLoadedError
-from skillsearch.execution.types import (
-    CEILINGS,
-    DEFAULT_TIMEOUT,
-    MAX_COMMAND_BYTES,
-    MAX_FILE_BYTES,
-    MAX_FILES,
-    MAX_TIMEOUT,
-    MAX_TOTAL_BYTES,
-    ArtifactRef,
-    InputMode,
-    InputSpec,
-    OutputSpec,
-    RunRequest,
-    RunResult,
-)
+from skillsearch.agents.tool import Deferred, Tool, ToolArguments
+from skillsearch.execution import types
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.types import JsonValue
 
 if TYPE_CHECKING:
     from skillsearch.execution.runner import SkillRunner
 
-MAX_TEXT_CHARS = 1 << 20
-"""Of stdin, of the text for an editor, and of a variable's value."""
-MAX_ITEMS = 100
-"""Inputs, patterns and variables that one call may name."""
+MAX_TEXT_CHARS = 1 << 20  # of stdin, of the text for an editor, and of a variable's value
+MAX_ITEMS = 100  # inputs, patterns and variables that one call may name
 
-Name = Annotated[str, StringConstraints(max_length=1024)]
-"""A name, a path or a pattern."""
+Name = Annotated[str, StringConstraints(max_length=1024)]  # a name, a path or a pattern
 _Text = Annotated[str, StringConstraints(max_length=MAX_TEXT_CHARS)]
 
 
 class RunSkillScriptArgs(ToolArguments):
-    """Arguments of ``run_skill_script``."""
+    """Run a command that a skill's instructions give, in a workspace with a copy of the skill.
+
+    Write results below out/; they stay there for the next call.
+    """
 
     name: str = Field(max_length=256)
     command: str = Field(
         min_length=1,
-        max_length=MAX_COMMAND_BYTES,
+        max_length=types.MAX_COMMAND_BYTES,
         description="For bash, in the skill's folder: python3 scripts/x.py > out/x.txt",
     )
     stdin: _Text = ""
     output_files: tuple[Name, ...] = Field(
         (), max_length=MAX_ITEMS, description="Files to return, such as out/*.txt."
     )
-    timeout: float = Field(DEFAULT_TIMEOUT, gt=0, le=MAX_TIMEOUT, description="Seconds.")
+    timeout: float = Field(
+        types.DEFAULT_TIMEOUT, gt=0, le=types.MAX_TIMEOUT, description="Seconds."
+    )
 
 
 class OfSkillArgs(ToolArguments):
@@ -78,7 +65,7 @@ class InputArgs(ToolArguments):
         " skill://name/path.",
     )
     to: Name = Field("", description="Path in the workspace; else work/inputs/<its name>.")
-    mode: InputMode = "copy"
+    mode: types.InputMode = "copy"
     pin: bool = Field(False, description="True to keep the version that came first.")
 
 
@@ -97,28 +84,29 @@ class OutputArgs(ToolArguments):
     inline: bool = Field(False, description="True to return contents.")
     save: bool = Field(False, description="True to keep them as artifacts.")
     name_template: Name = Field("", description="What names of artifacts begin with.")
-    max_files: int = Field(MAX_FILES, ge=0, le=CEILINGS["max_files"])
-    max_file_bytes: int = Field(MAX_FILE_BYTES, ge=0, le=CEILINGS["max_file_bytes"])
-    max_total_bytes: int = Field(MAX_TOTAL_BYTES, ge=0, le=MAX_TOTAL_BYTES)
+    max_files: int = Field(types.MAX_FILES, ge=0, le=types.CEILINGS["max_files"])
+    max_file_bytes: int = Field(types.MAX_FILE_BYTES, ge=0, le=types.CEILINGS["max_file_bytes"])
+    max_total_bytes: int = Field(types.MAX_TOTAL_BYTES, ge=0, le=types.MAX_TOTAL_BYTES)
 
-    def spec(self) -> OutputSpec:
+    def spec(self) -> types.OutputSpec:
         """Return the same for a runner; what is 0, false or empty has its default."""
-        return OutputSpec(**{name: value for name, value in self if value})
-
-
-def _drop_propertynames(schema: dict[str, Any]) -> None:
-    """Drop what the limit on the names of a mapping leaves in its schema: an empty schema."""
-    del schema["propertyNames"]
+        return types.OutputSpec(**{name: value for name, value in self if value})
 
 
 class RunArgs(OfSkillArgs):
-    """Arguments of ``skill_run``."""
+    """Run a command that a loaded skill asks for, in a workspace with a copy of the skill.
+
+    What it is to give back it writes below out/; name that in output_files. Files stay there for
+    the next call.
+    """
 
     command: str = Field(
-        min_length=1, max_length=MAX_COMMAND_BYTES, description="Shell command, run by bash -lc."
+        min_length=1,
+        max_length=types.MAX_COMMAND_BYTES,
+        description="Shell command, run by bash -lc.",
     )
     cwd: Name = Field("", description="Folder to run in, below the skill's.")
-    env: dict[Name, _Text] = Field({}, max_length=MAX_ITEMS, json_schema_extra=_drop_propertynames)
+    env: dict[Name, _Text] = Field({}, max_length=MAX_ITEMS)
     stdin: _Text = ""
     editor_text: _Text | None = Field(
         None, description="What an editor that the command opens is to write."
@@ -129,7 +117,10 @@ class RunArgs(OfSkillArgs):
         description="Patterns of files to return, such as out/*.txt or $OUTPUT_DIR/*.txt.",
     )
     timeout: float | None = Field(
-        None, ge=0, le=MAX_TIMEOUT, description=f"Seconds; else {DEFAULT_TIMEOUT:.0f}."
+        None,
+        ge=0,
+        le=types.MAX_TIMEOUT,
+        description=f"Seconds; else {types.DEFAULT_TIMEOUT:.0f}.",
     )
     save_as_artifacts: bool = Field(False, description="True to keep output_files as artifacts.")
     omit_inline_content: bool = Field(
@@ -145,15 +136,15 @@ class RunArgs(OfSkillArgs):
         None, description="Files to collect, with limits of your own."
     )
 
-    def request(self, skill: str, folder: Path) -> RunRequest:
+    def request(self, skill: str, folder: Path) -> types.RunRequest:
         """Return the same for a runner, given the skill's own name and its folder."""
         fields = dict(self) | {
             "skill": skill,
             "timeout": self.timeout or None,
-            "inputs": tuple(InputSpec(**dict(each)) for each in self.inputs),
+            "inputs": tuple(types.InputSpec(**dict(each)) for each in self.inputs),
             "outputs": self.outputs.spec() if self.outputs else None,
         }
-        return RunRequest(folder=folder, **fields)
+        return types.RunRequest(folder=folder, **fields)
 
 
 def run_script_tool(
@@ -167,54 +158,7 @@ def run_script_tool(
     def run(args: RunSkillScriptArgs) -> Deferred:
         document = library().find(args.name)
         fields = args.model_dump(exclude={"name"})
-        request = RunRequest(document.name, Path(document.path).parent, **fields)
-        return Deferred(lambda: runner.run(request, session), RunResult.to_dict)
+        request = types.RunRequest(document.name, Path(document.path).parent, **fields)
+        return Deferred(lambda: runner.run(request, session), types.RunResult.to_dict)
 
-    return Tool(
-        "run_skill_script",
-        "Run a command that a skill's instructions give, in a workspace with a copy of the skill."
-        " Write results below out/; they stay there for the next call.",
-        RunSkillScriptArgs,
-        run,
-        read_only=False,
-    )
-
-
-def run_tool(
-    runner: SkillRunner,
-    find: Callable[[str], tuple[str, Path]],
-    *,
-    is_loaded: Callable[[str], bool] | None = None,
-    on_saved: Callable[[Sequence[ArtifactRef]], object] | None = None,
-    session: str = "",
-    names: Sequence[str] | None = None,
-) -> Tool:
-    """Return ``skill_run``, whose result is `RunResult.to_dict`.
-
-    `find` returns name and folder of the skill that a call names, or raises; without `is_loaded`
-    any skill may run. `on_saved` is called with saved artifacts just before the result is returned.
-    Calls with the same session share a workspace; the caller closes the runner. For `names`, see
-    `with_names`.
-    """
-
-    def run(args: RunArgs) -> Deferred:
-        name, folder = find(args.skill)
-        if is_loaded is not None and not is_loaded(name):
-            raise SkillNotLoadedError(name)
-        request = args.request(name, folder)
-        return Deferred(lambda: runner.run(request, session), finish)
-
-    def finish(result: RunResult) -> JsonValue:
-        if result.artifact_files and on_saved:
-            on_saved(result.artifact_files)
-        return result.to_dict()
-
-    return Tool(
-        "skill_run",
-        "Run a command that a loaded skill asks for, in a workspace with a copy of the skill. What"
-        " it is to give back it writes below out/; name that in output_files. Files stay there for"
-        " the next call.",
-        with_names(RunArgs, names),
-        run,
-        read_only=False,
-    )
+    return replace(Tool.of("run_skill_script", RunSkillScriptArgs, run), read_only=False)

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel, Field, ValidationError
 
-from skillsearch.agents.tools.library_tools import (
+from skillsearch.agents.default_tools import (
     ListSkillsArgs,
     LoadSkillArgs,
     ReadSkillFileArgs,
     SearchSkillsArgs,
 )
-from skillsearch.agents.tools.tool import ToolArguments, arguments_schema
+from skillsearch.agents.tool import ToolArguments, arguments_schema
 
 
 class Colour(StrEnum):

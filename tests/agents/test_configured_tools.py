@@ -8,8 +8,8 @@ import pytest
 
 import skillsearch
 from skillsearch import SkillIndex
-from skillsearch.agents.tools import library_tools
-from skillsearch.agents.tools.library_tools import (
+from skillsearch.agents import default_tools
+from skillsearch.agents.default_tools import (
     MAX_DESCRIPTION_CHARS,
     SearchSkillsArgs,
     call,
@@ -100,7 +100,7 @@ def test_an_index_is_opened_once_for_each_generation(configured, drinks, index_d
     indexes = OpenIndexes(lambda folder: opened.append(folder) or SkillLibrary.open(folder))
 
     def search(query):
-        return library_tools.configured(indexes).search(SearchSkillsArgs(query=query))
+        return default_tools.configured(indexes).search(SearchSkillsArgs(query=query))
 
     search("tea")
     search("coffee")

@@ -12,8 +12,8 @@ from typing import TypedDict
 
 from pydantic import Field, ValidationError
 
-from skillsearch.agents.tools.failures import problems_of
-from skillsearch.agents.tools.tool import Query, SearchArgs, Style, Tool, ToolArguments, Toolset
+from skillsearch.agents.failures import problems_of
+from skillsearch.agents.tool import Query, SearchArgs, Style, Tool, ToolArguments, Toolset
 from skillsearch.config import load_settings
 from skillsearch.errors import QueryError, SkillNotFoundError
 from skillsearch.files.paths import printable
@@ -47,14 +47,21 @@ class LibraryOptions(TypedDict, total=False):
 
 
 class SearchSkillsArgs(SearchArgs):
-    """Arguments of `search_skills`."""
+    """Find skills (proven instructions) for a task.
+
+    Call it before any task that is not trivial. No hit: no skill fits, go on without. Next:
+    load_skill with the best name.
+    """
 
     query: Query = Field(description="What is to be done, as a sentence.")
     threshold: float | None = Field(None, ge=0, le=1, description="Lowest score; better left out.")
 
 
 class LoadSkillArgs(ToolArguments):
-    """Arguments of `load_skill`."""
+    """Read a skill's instructions; lists its files and chunks.
+
+    Follow them, and read only what they send you to.
+    """
 
     name: str = Field(max_length=_MAX_NAME_CHARS)
     chunk: str | None = Field(
@@ -63,7 +70,7 @@ class LoadSkillArgs(ToolArguments):
 
 
 class ReadSkillFileArgs(ToolArguments):
-    """Arguments of `read_skill_file`."""
+    """Read a file of a skill, in pages: text or base64. Not SKILL.md: that is load_skill."""
 
     name: str = Field(max_length=_MAX_NAME_CHARS)
     path: str = Field(max_length=_MAX_PATH_CHARS, description="As load_skill lists it.")
@@ -72,7 +79,7 @@ class ReadSkillFileArgs(ToolArguments):
 
 
 class ListSkillsArgs(ToolArguments):
-    """Arguments of `list_skills`."""
+    """List all skills, in pages. Only to browse; for a task use search_skills."""
 
     cursor: str | None = Field(None, description="A next_cursor.")
     limit: int = Field(50, ge=1, le=MAX_N)
@@ -109,34 +116,10 @@ class LibraryTools:
     def tools(self) -> tuple[Tool, ...]:
         """Return the tools."""
         return (
-            Tool(
-                "search_skills",
-                "Find skills (proven instructions) for a task. Call it before any task that is not"
-                " trivial. No hit: no skill fits, go on without. Next: load_skill with the best"
-                " name.",
-                SearchSkillsArgs,
-                self.search,
-            ),
-            Tool(
-                "load_skill",
-                "Read a skill's instructions; lists its files and chunks. Follow them, and read"
-                " only what they send you to.",
-                LoadSkillArgs,
-                self.load,
-            ),
-            Tool(
-                "read_skill_file",
-                "Read a file of a skill, in pages: text or base64. Not SKILL.md: that is"
-                " load_skill.",
-                ReadSkillFileArgs,
-                self.read,
-            ),
-            Tool(
-                "list_skills",
-                "List all skills, in pages. Only to browse; for a task use search_skills.",
-                ListSkillsArgs,
-                self.list,
-            ),
+            Tool.of("search_skills", SearchSkillsArgs, self.search),
+            Tool.of("load_skill", LoadSkillArgs, self.load),
+            Tool.of("read_skill_file", ReadSkillFileArgs, self.read),
+            Tool.of("list_skills", ListSkillsArgs, self.list),
         )
 
     def search(self, args: SearchSkillsArgs) -> list[_Record]:

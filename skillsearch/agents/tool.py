@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import difflib
+import inspect
 import json
 import logging
 import re
@@ -14,15 +15,14 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from skillsearch.agents.tools.failures import Answer, failure, failure_of, problems_of
+from skillsearch.agents.failures import Answer, failure, failure_of, problems_of
 from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.errors import SkillSearchError
 from skillsearch.setting_values import MAX_N
 from skillsearch.text.safe_text import all_visible, one_line
 from skillsearch.types import JsonValue
 
-Style = Literal["openai", "anthropic"]
-"""The vendor whose format a definition has."""
+Style = Literal["openai", "anthropic"]  # the vendor whose format a definition has
 Arguments = Mapping[str, JsonValue] | str | None
 """Arguments of a call, or their JSON text; None or blank text for none."""
 
@@ -33,13 +33,11 @@ Query = Annotated[
 """The argument of every search."""
 Count = Annotated[int, Field(ge=1, le=MAX_N, description="How many skills at most.")]
 
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-"""Function names that both OpenAI and Anthropic accept."""
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # function names that both OpenAI and Anthropic accept
 _UNREAD = frozenset({"maxLength", "minLength", "title"})
 _MAPS_OF_SCHEMAS = frozenset({"properties", "patternProperties"})
 _SCHEMAS = frozenset(
-    {"additionalProperties", "items", "contains", "propertyNames"}
-    | {"allOf", "anyOf", "oneOf", "prefixItems"}
+    "additionalProperties allOf anyOf contains items oneOf prefixItems propertyNames".split()
 )
 _NULL = {"type": "null"}
 
@@ -55,7 +53,7 @@ logger = logging.getLogger(__name__)
 
 
 class ToolArguments(BaseModel):
-    """Arguments of a tool; an unknown argument is an error that the model is told about."""
+    """Arguments of a tool, which the docstring describes for `Tool.of`; others are an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -81,19 +79,11 @@ class SearchArgs(ToolArguments):
 class Deferred:
     """The answer of a tool that has slow work to do first.
 
-    `run` may run in any thread while other tools are called; `finish` turns its outcome into the
-    result, and is called in turn.
+    `run` may run in any thread, at any time; `finish` makes its value the result, in turn.
     """
 
     run: Callable[[], Any]
     finish: Callable[[Any], JsonValue]
-
-    def outcome(self) -> Any:
-        """Do the slow part and return its value or its exception, for `Toolset.finish`."""
-        try:
-            return self.run()
-        except Exception as exc:  # noqa: BLE001 - Toolset.finish raises it again
-            return exc
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +103,12 @@ class Tool:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise ValueError(f"name is {self.name!r}; use 1 to 64 of: letters, digits, '_', '-'")
+
+    @classmethod
+    def of(cls, name: str, arguments: type[BaseModel], function: Callable[[Any], Any]) -> Tool:
+        """Make a tool that reads only, and that the docstring of its arguments describes."""
+        description = " ".join((inspect.getdoc(arguments) or "").split())
+        return cls(name, description, arguments, function)
 
 
 class Toolset:
@@ -149,7 +145,7 @@ class Toolset:
     def call(self, name: str, arguments: Arguments = None) -> Answer:
         """Call a tool as a model asks for it; returns valid JSON, whatever the model sends."""
         begun = self.begin(name, arguments)
-        return self.finish(name, begun, begun.outcome()) if isinstance(begun, Deferred) else begun
+        return self.finish(name, begun, begun.run) if isinstance(begun, Deferred) else begun
 
     def result(self, name: str, /, **arguments: JsonValue) -> JsonValue:
         """Call a tool, and return its result or ``{"error": ...}``, as frameworks want it."""
@@ -160,39 +156,38 @@ class Toolset:
         """Call a tool as `call` does, but return slow work instead of doing it, for `finish`."""
 
         def begin() -> Answer | Deferred:
-            tools = {tool.name: tool for tool in self.tools()}
-            tool = tools.get(name) if isinstance(name, str) else None
-            if tool is None:
-                return _unknown_tool(name, list(tools))
-            try:
-                checked = tool.arguments.model_validate(_parsed(arguments))
-            except ValueError as error:
-                message = f"{tool.name} cannot use these arguments."
-                next_step = "Call it again with arguments that fit its definition."
-                problems = (
-                    problems_of(error) if isinstance(error, ValidationError) else [str(error)]
-                )
-                return failure("invalid-arguments", message, next_step, problems=problems)
-            result = tool.function(checked)
-            return result if isinstance(result, Deferred) else _answer(result)
+            with self._lock:
+                tools = {tool.name: tool for tool in self.tools()}
+                tool = tools.get(name) if isinstance(name, str) else None
+                if tool is None:
+                    return _unknown_tool(name, list(tools))
+                try:
+                    checked = tool.arguments.model_validate(_parsed(arguments))
+                except ValueError as error:
+                    told = isinstance(error, ValidationError) and problems_of(error)
+                    message = f"{tool.name} cannot use these arguments."
+                    next_step = "Call it again with arguments that fit its definition."
+                    problems = told or [str(error)]
+                    return failure("invalid-arguments", message, next_step, problems=problems)
+                result = tool.function(checked)
+                return result if isinstance(result, Deferred) else _answer(result)
 
         return self._guarded(name, begin)
 
-    def finish(self, name: str, begun: Deferred, outcome: Any) -> Answer:
-        """Answer a call of which `begin` returned slow work, given `Deferred.outcome` of it."""
+    def finish(self, name: str, begun: Deferred, outcome: Callable[[], Any]) -> Answer:
+        """Answer a call of which `begin` returned slow work; `outcome` does it, or gets it done."""
 
         def finish() -> Answer:
-            if isinstance(outcome, Exception):
-                raise outcome
-            return _answer(begun.finish(outcome))
+            done = outcome()
+            with self._lock:
+                return _answer(begun.finish(done))
 
         return self._guarded(name, finish)
 
     def _guarded(self, name: str, function: Callable[[], _T]) -> _T | Answer:
-        """Call a function in turn, and make an answer of whatever it raises."""
+        """Call a function, and make an answer of whatever it raises."""
         try:
-            with self._lock:
-                return function()
+            return function()
         except SkillSearchError as error:
             return failure_of(error)
         except Exception:  # the edge: a model's call must not end its host
@@ -207,9 +202,7 @@ def with_names(arguments: type[BaseModel], names: Sequence[str] | None) -> type[
         return arguments
     skill = copy.copy(arguments.model_fields["skill"])
     skill.json_schema_extra = {"enum": list(names)}
-    return create_model(
-        arguments.__name__, __base__=arguments, skill=(skill.annotation or str, skill)
-    )
+    return create_model(arguments.__name__, __base__=arguments, skill=(str, skill))
 
 
 def arguments_schema(arguments: type[BaseModel]) -> dict[str, Any]:
@@ -231,16 +224,15 @@ def arguments_schema(arguments: type[BaseModel]) -> dict[str, Any]:
         schema = {key: each for key, each in value.items() if key not in _UNREAD}
         if "$ref" in schema:
             name = str(schema["$ref"]).removeprefix("#/$defs/")
-            if name in within or name in recursive:
-                recursive.add(name)
+            recursive.update({name}.intersection(within))
+            if name in recursive:
                 return schema
             del schema["$ref"]
             return plain(definitions[name], (*within, name)) | schema
-        for key, each in schema.items():
-            if key in _MAPS_OF_SCHEMAS:
-                schema[key] = {name: plain(inner, within) for name, inner in each.items()}
-            elif key in _SCHEMAS:
-                schema[key] = plain(each, within)
+        for key in _SCHEMAS.intersection(schema):
+            schema[key] = plain(schema[key], within)
+        for key in _MAPS_OF_SCHEMAS.intersection(schema):
+            schema[key] = {name: plain(each, within) for name, each in schema[key].items()}
         return _strict(schema)
 
     schema: dict[str, Any] = plain(raw)
@@ -254,6 +246,8 @@ def _strict(schema: dict[str, Any]) -> dict[str, Any]:
     """Allow no additional properties; write "X or null" as one type with two names."""
     if "properties" in schema:
         schema.setdefault("additionalProperties", False)
+    if schema.get("propertyNames") == {}:  # of which only a limit of length was said
+        del schema["propertyNames"]
     options = schema.get("anyOf", [])
     others = [option for option in options if option != _NULL]
     if len(others) != 1 or len(options) != 2 or not isinstance(others[0].get("type"), str):
