@@ -92,24 +92,13 @@ class Settings:
 
     @property
     def index_roots(self) -> tuple[Path | str, ...]:
-        """Roots that belong to the index in use: those named as close to the command as it.
-
-        A project's roots are not for an index that a flag or variable names, nor are the user's
-        for the index of a project.
-        """
+        """Roots for the index in use: those that were named as close to the command as it."""
         return self.roots if self._closeness("roots") >= self._closeness("index_dir") else ()
 
     @property
     def is_project_index(self) -> bool:
         """Whether a project file names the index."""
         return self._closeness("index_dir") == _OF_PROJECT
-
-    @property
-    def why_index(self) -> str:
-        """Why this index is the one in use, as words to follow its folder."""
-        source = self.sources.get("index_dir", "")
-        given = {"flag": "--index-dir", "environment": f"{PREFIX}INDEX_DIR"}
-        return f"named by {given.get(source, source)}" if source else "the default"
 
     def _closeness(self, key: str) -> int:
         """Return how close to the command a setting was made; the default is the farthest."""
@@ -126,10 +115,7 @@ _VARIABLES = frozenset(f"{PREFIX}{key.upper()}" for key in _PARSERS) | OTHER_VAR
 
 
 def load_settings(
-    folder: Path | None = None,
-    *,
-    variables: Mapping[str, str] | None = None,
-    **flags: JsonValue,
+    folder: Path | None = None, *, variables: Mapping[str, str] | None = None, **flags: JsonValue
 ) -> Settings:
     """Gather the settings that apply in a folder, the working folder by default, all checked.
 
@@ -140,29 +126,24 @@ def load_settings(
     try:
         here = (folder or Path.cwd()).absolute()
     except OSError as exc:
-        raise ConfigError(
-            f"The folder that this runs in is gone ({exc.strerror}); change to another one."
-        ) from exc
+        message = f"The folder that this runs in is gone ({exc.strerror}); change to another one."
+        raise ConfigError(message) from exc
     if variables is None:
-        for name in sorted(name for name in os.environ if name.startswith(PREFIX)):
-            if name not in _VARIABLES:
-                _warn_of_unknown(name)
+        variables = os.environ
+        for name in sorted(variables.keys() - _VARIABLES):
+            _warn_of_unknown(name)
     own, project = user_file(), project_file(here)
     settings = Settings(index_dir=default_index_dir(), environments=own.parent / "environments")
     settings = _with_file(settings, own)
     if project not in (None, own):
         settings = _with_file(settings, project)
         _check_project(settings, project)
-    set_here = os.environ if variables is None else variables
-    named = {key: set_here.get(f"{PREFIX}{key.upper()}") for key in _PARSERS}
-    given: dict[str, Any] = {key: text for key, text in named.items() if text}
-    if "roots" in given:
-        given["roots"] = values.split_roots(given["roots"])
-    settings = _with_values(settings, given, here, source="environment")
-    if (seed := set_here.get(SEED_ROOT)) and not settings.roots:
+    named = {key: variables.get(f"{PREFIX}{key.upper()}") or None for key in _PARSERS}
+    roots = values.split_roots(named["roots"]) if named["roots"] else None
+    settings = _with_values(settings, named | {"roots": roots}, here, source="environment")
+    if (seed := variables.get(SEED_ROOT)) and not settings.roots:
         settings = _with_values(settings, {"roots": [seed]}, here, source=SEED_ROOT)
-    given = {key: value for key, value in flags.items() if value is not None}
-    settings = _with_values(settings, given, here, source="flag")
+    settings = _with_values(settings, flags, here, source="flag")
     if settings.is_project_index:
         from skillsearch.files.own_folder import own_folder
 
@@ -201,7 +182,10 @@ def no_index(folder: Path, settings: Settings | None = None) -> str:
         own = user_index_dir()
     except ConfigError:
         return f"There is no index in {folder}. Make it: skillsearch index FOLDER"
-    why = f" ({settings.why_index})" if is_meant else ""
+    source = settings.sources.get("index_dir", "")
+    given = {"flag": "--index-dir", "environment": f"{PREFIX}INDEX_DIR"}
+    reason = f"named by {given.get(source, source)}" if source else "the default"
+    why = f" ({reason})" if is_meant else ""
     root = "" if has_roots else " FOLDER"
     command = f"skillsearch index{root}{index_option(folder, settings)}"
     text = f"There is no index in {folder}{why}. Make it: {command}"
@@ -243,19 +227,14 @@ def project_file(folder: Path) -> Path | None:
     return None
 
 
-def standard_roots(folder: Path | None = None) -> tuple[Path, ...]:
+def standard_roots() -> tuple[Path, ...]:
     """Return the existing places where hosts keep skills, the project's before the user's."""
-    here = folder or Path.cwd()
-    places = [base / name for base in (here, Path.home()) for name in STANDARD_ROOTS]
+    places = [base / name for base in (Path.cwd(), Path.home()) for name in STANDARD_ROOTS]
     return tuple(dict.fromkeys(place for place in places if place.is_dir()))
 
 
 def mcp_token(file: Path | None = None) -> str:
-    """Return the token that clients of the MCP server must send, empty if there is none.
-
-    It comes from a file, or without one from ``SKILLSEARCH_MCP_TOKEN``; it is never a flag itself.
-    A file that is unreadable, open to other users, or empty raises `ConfigError`.
-    """
+    """Return the token that clients of the MCP server must send, from a file or else a variable."""
     if file is None:
         return os.environ.get(f"{PREFIX}MCP_TOKEN", "").strip()
     try:
@@ -276,12 +255,13 @@ def mcp_token(file: Path | None = None) -> str:
 
 @cache
 def _warn_of_unknown(name: str) -> None:
-    """Warn once about a variable that is not a setting, and name the one it resembles."""
+    """Warn once about a variable of ours that is not a setting, and name the one it resembles."""
     import difflib
 
-    near = difflib.get_close_matches(name, _VARIABLES, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    logger.warning("The variable %s is unknown and ignored%s", name, hint)
+    if name.startswith(PREFIX):
+        near = difflib.get_close_matches(name, _VARIABLES, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        logger.warning("The variable %s is unknown and ignored%s", name, hint)
 
 
 def _table(path: Path) -> dict[str, JsonValue]:
@@ -296,9 +276,7 @@ def _table(path: Path) -> dict[str, JsonValue]:
         raise ConfigError(f"{path} is nested too deeply; settings are plain values.") from exc
     except (OSError, ValueError) as exc:
         raise ConfigError(f"{path} cannot be read: {exc}") from exc
-    if path.name != "pyproject.toml":
-        return content
-    tool = content.get("tool", {})
+    tool = content.get("tool", {}) if path.name == "pyproject.toml" else {APP: content}
     table = tool.get(APP, {}) if isinstance(tool, dict) else None
     if not isinstance(table, dict):
         raise ConfigError(f"{path}: [tool.{APP}] is not a table; put 'key = value' lines below it")
@@ -313,12 +291,14 @@ def _with_file(settings: Settings, path: Path) -> Settings:
 def _with_values(
     settings: Settings, given: Mapping[str, JsonValue], base: Path, *, source: str
 ) -> Settings:
-    """Add settings from one source; relative paths are relative to `base`."""
+    """Add the settings from one source that are not None; paths are relative to `base`."""
     if unknown := sorted(given.keys() - _PARSERS.keys()):
         known = ", ".join(sorted(_PARSERS))
         raise ConfigError(f"{source}: unknown setting {unknown[0]!r}; known are: {known}")
     parsed: dict[str, Any] = {}
     for key, value in given.items():
+        if value is None:
+            continue
         try:
             parsed[key] = _PARSERS[key](value, base)
         except (TypeError, ValueError) as exc:

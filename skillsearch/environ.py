@@ -32,11 +32,7 @@ def variables() -> dict[str, str]:
 
 
 def runtime_dir() -> str:
-    """Return the folder of the daemon's socket, lock and log; it may not exist.
-
-    Other users cannot write there: it is below ``XDG_RUNTIME_DIR``, systemd's folder of the login,
-    or the user's cache folder.
-    """
+    """Return the folder of the daemon's socket, lock and log, where other users cannot write."""
     given = os.environ.get("XDG_RUNTIME_DIR", "")
     if given.startswith("/"):
         return f"{given.rstrip('/')}/skillsearch"
@@ -78,22 +74,21 @@ def install_extra(extra: str) -> str:
     import shlex
     import sys
     import tomllib
+    from contextlib import suppress
     from pathlib import Path
 
-    place = Path(sys.prefix)
-    try:
-        with (place / "uv-receipt.toml").open("rb") as file:
-            wanted = tomllib.load(file)["tool"]["requirements"]
-        ours = (one for one in wanted if one["name"] == "skillsearch")
-        kept = {extra for one in ours for extra in one.get("extras", ())}
-        start = "uv tool install"  # which would drop those extras
-    except FileNotFoundError:
-        kept, start = set(), ""
-    except (OSError, ValueError, KeyError, TypeError):
-        kept, start = set(), "uv tool install"
-    if not start and (place / "pipx_metadata.json").is_file():
+    place, extras = Path(sys.prefix), {extra}
+    if (receipt := place / "uv-receipt.toml").is_file():
+        start = "uv tool install"  # which would drop the extras that there are
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            wanted = tomllib.loads(receipt.read_text("utf-8"))["tool"]["requirements"]
+            ours = [one for one in wanted if one["name"] == "skillsearch"]
+            extras = extras.union(*(one.get("extras", ()) for one in ours))
+    elif (place / "pipx_metadata.json").is_file():
         start = f"pipx runpip {shlex.quote(place.name)} install"
-    return f"{start or pip_install()} {shlex.join(_requirement({extra, *kept}))}"
+    else:
+        start = pip_install()
+    return f"{start} {shlex.join(_requirement(extras))}"
 
 
 def install_again() -> str:
@@ -150,10 +145,7 @@ def forbid_telemetry() -> None:
 
 
 def use_one_blas_thread() -> None:
-    """Keep OpenBLAS from starting threads if numpy and faiss are imported after this.
-
-    A search gains nothing from threads, and starting them costs a fifth of a cold query.
-    """
+    """Before numpy is imported: no threads of OpenBLAS, which cost a fifth of a cold query."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 

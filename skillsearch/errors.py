@@ -25,6 +25,9 @@ TYPE_CHECKING = False  # `typing` would cost the hook of a host some millisecond
 if TYPE_CHECKING:
     from skillsearch.types import IndexProgress
 
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Numbers of system errors for which only more space helps."""
+
 
 class SkillSearchError(Exception):
     """The root of all errors that skillsearch raises on purpose."""
@@ -39,8 +42,7 @@ class ParseError(SkillError):
 
     def __init__(self, message: str, *, code: str, line: int | None = None) -> None:
         super().__init__(message)
-        self.code = code
-        self.line = line
+        self.code, self.line = code, line
 
 
 class SkillNotFoundError(SkillError, LookupError):
@@ -50,8 +52,7 @@ class SkillNotFoundError(SkillError, LookupError):
         near = f"Did you mean: {', '.join(nearest)}?"
         hint = near if nearest else "List all skills, or search for the task."
         super().__init__(f"No skill is named {name!r}. {hint}")
-        self.name = name
-        self.nearest = nearest
+        self.name, self.nearest = name, nearest
 
 
 class VersionNotFoundError(SkillNotFoundError):
@@ -71,11 +72,9 @@ class AmbiguousNameError(SkillError, LookupError):
     """Several indexed skills share the requested name; `candidates` are their qualified names."""
 
     def __init__(self, name: str, candidates: tuple[str, ...]) -> None:
-        super().__init__(
-            f"{len(candidates)} skills are named {name!r}; ask for one of: {', '.join(candidates)}"
-        )
-        self.name = name
-        self.candidates = candidates
+        names = ", ".join(candidates)
+        super().__init__(f"{len(candidates)} skills are named {name!r}; ask for one of: {names}")
+        self.name, self.candidates = name, candidates
 
 
 class VersionConstraintError(SkillError, ValueError):
@@ -97,9 +96,7 @@ class ChunkNotFoundError(SkillError, LookupError):
         more = f" and {len(available) - 10:,} more" if len(available) > 10 else ""
         hint = f"ask for one of: {ids}{more}." if ids else "it has no chunks at all; load its body."
         super().__init__(f"The skill {skill!r} has no chunk {chunk_id[:200]!r}; {hint}")
-        self.skill = skill
-        self.chunk_id = chunk_id
-        self.available = available
+        self.skill, self.chunk_id, self.available = skill, chunk_id, available
 
 
 class UnsafePathError(SkillError):
@@ -129,7 +126,7 @@ class StorageError(SkillSearchError):
     @classmethod
     def unwritten(cls, folder: object, error: OSError) -> StorageError:
         """Return the error for an index that could not be written to a folder."""
-        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        is_full = error.errno in DISK_FULL
         cure = "free some space" if is_full else "check who may write there"
         return cls(
             f"The index cannot be written to {folder}: {error.strerror or error}. "
@@ -165,9 +162,7 @@ class EnvironmentNotFoundError(ConfigError, LookupError):
         more = f" and {len(available) - 50} others" if len(available) > 50 else ""
         there_are = ", ".join(available[:50]) + more or "none; make a folder of that name"
         super().__init__(f"No environment is named {name[:200]!r}.{hint} There are: {there_are}.")
-        self.name = name
-        self.nearest = nearest
-        self.available = available
+        self.name, self.nearest, self.available = name, nearest, available
 
 
 class QueryError(SkillSearchError, ValueError):
@@ -227,5 +222,4 @@ class MissingDependencyError(SkillSearchError, ImportError):
 
     def __init__(self, module: str, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs {module}: {install_extra(extra)}")
-        self.module = module
-        self.extra = extra
+        self.module, self.extra = module, extra

@@ -36,11 +36,7 @@ Its errors complete the sentence "KEY = VALUE ...".
 
 
 def is_environment_name(text: str) -> bool:
-    """Return whether a text can name an environment: one folder, not a path.
-
-    A name has at most 255 bytes, no hidden characters, no slash, backslash or colon, and does not
-    begin with a dot.
-    """
+    """Return whether a text can name a folder: plain, not hidden, no path, at most 255 bytes."""
     is_plain = text != "" and one_line(text) == text and not text.startswith(".")
     return is_plain and not set("/\\:") & set(text) and len(text.encode()) <= _MAX_NAME_BYTES
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import Field, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args, overload
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,11 +39,23 @@ class Record:
     """A dataclass with slots that has a JSON form."""
 
     __slots__: tuple[str, ...] = ()
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    OPTIONAL: ClassVar[tuple[str, ...]] = ()
 
     def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form."""
+        """Return the JSON form; optional fields that have their default are left out."""
         # `asdict` takes far longer, and large corpora have thousands of diagnostics.
-        return {name: getattr(self, name) for name in self.__slots__}
+        values = {name: getattr(self, name) for name in self.__slots__}
+        for name in self.OPTIONAL:
+            if values[name] == self.__dataclass_fields__[name].default:
+                del values[name]
+        return {name: _json_form(value) for name, value in values.items()}
+
+
+def _json_form(value: Any) -> JsonValue:
+    if isinstance(value, tuple):
+        return [_json_form(item) for item in value]
+    return value.to_dict() if isinstance(value, Record) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +101,7 @@ class SkillMetadata:
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A folder that holds skills, by its real path.
-
-    Its alias is a short unique name, the first half of every `doc_id` below it.
-    """
+    """A folder that holds skills, by its real path; its alias begins every `doc_id` below it."""
 
     path: Path
     alias: str
@@ -155,7 +164,7 @@ class FileContent(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Record):
     """Why a hit has its score.
 
     Attributes:
@@ -179,12 +188,14 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Record):
     """One skill found by a query, its rank counted from 1, its score a probability of relevance.
 
     The `duplicates` are paths of near-identical skills that it stands for; `chunk` is the id of the
     chunk of the skill that fits the query best, or empty.
     """
+
+    OPTIONAL = ("explain", "chunk")
 
     rank: int
     name: str
@@ -197,21 +208,10 @@ class Hit:
     explain: Explanation | None = None
     chunk: str = ""
 
-    def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form; ``explain`` and ``chunk`` only if set."""
-        record = asdict(self)
-        for name in ("explain", "chunk"):
-            if not record[name]:
-                del record[name]
-        return record
-
 
 @dataclass(frozen=True, slots=True)
 class ChannelVote(Record):
-    """How far a channel is trusted with a query, 0 to 1, and why; 0 if it was not asked.
-
-    The channel is ``bm25``, or the model of a dense channel, such as ``onnx``.
-    """
+    """How far a channel, ``bm25`` or a model, is trusted with a query, 0 (not asked) to 1; why."""
 
     channel: str
     trust: float
@@ -225,6 +225,8 @@ class SearchResult(Record, Sequence[Hit]):
     It abstained if no skill reached the threshold. The `channels` that had a vote are known if the
     search was asked to explain; `words_only` if the index is still being built.
     """
+
+    OPTIONAL = ("channels", "words_only")
 
     query: str
     threshold: float
@@ -246,23 +248,10 @@ class SearchResult(Record, Sequence[Hit]):
     def __getitem__(self, index: int | slice) -> Hit | tuple[Hit, ...]:
         return self.hits[index]
 
-    def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form, without the fields that only some results have."""
-        record = Record.to_dict(self)
-        record["hits"] = [hit.to_dict() for hit in self.hits]
-        record["channels"] = [vote.to_dict() for vote in self.channels]
-        for name in ("channels", "words_only"):
-            if not record[name]:
-                del record[name]
-        return record
-
 
 @dataclass(frozen=True, slots=True)
 class IndexProgress:
-    """Progress of an index that is being built: files read, and texts embedded, several a skill.
-
-    Totals are 0 while unknown; the total of `texts` is extrapolated while files are read.
-    """
+    """Progress of an index: files read, and texts embedded; totals are 0 or a guess at first."""
 
     read: int = 0
     files: int = 0
@@ -309,8 +298,3 @@ class IndexReport(Record):
     generation: str
     seconds: float
     healed: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, JsonValue]:
-        """Return the JSON form."""
-        diagnostics = [diagnostic.to_dict() for diagnostic in self.diagnostics]
-        return Record.to_dict(self) | {"diagnostics": diagnostics, "healed": list(self.healed)}

@@ -8,7 +8,7 @@ import skillsearch
 
 PACKAGE = Path(skillsearch.__file__).parent
 FLOORS = (  # low to high: a module imports from its own floor, unless APART, and from lower ones
-    {"_version", "environ", "errors", "types"},
+    {"environ", "errors", "types"},
     {"text"},
     {"config", "files", "setting_values"},
     {"execution", "roots", "skills"},
@@ -50,7 +50,7 @@ IMPORTERS = {  # the only modules that may import each of these, at any depth of
     "anyio": {"cli.mcp", "mcp_server"},
     "click": {"cli"},
     "faiss": {"index.dense.vectors"},
-    "filelock": {"index.storage.cache"},
+    "filelock": {"index.storage.cache", "roots.bundles"},
     "google": {"agents.integrations.adk"},
     "ir_measures": {"evaluation.runs"},
     "langchain_core": {"agents.integrations.langchain"},
@@ -116,7 +116,6 @@ PURE = {  # no clock, no files, no logging
     "index.search.query",
     "index.lexical.okapi",
     "text.tokenizer",
-    "library.load_order",
     "mcp_server.skill_uris",
     "remote.rows",
     "remote.row_writer",

@@ -335,12 +335,13 @@ def test_what_is_no_single_plain_folder_names_no_environment(name):
     assert not is_environment_name(name)
 
 
-def test_standard_roots_are_those_that_exist_the_project_s_first(tmp_path, home):
+def test_standard_roots_are_those_that_exist_the_project_s_first(tmp_path, home, monkeypatch):
     """Where agents keep skills, here and at home."""
     expected = [tmp_path / ".claude/skills", home / ".agents/skills"]
     for folder in expected:
         folder.mkdir(parents=True)
-    assert config.standard_roots(tmp_path) == tuple(expected)
+    monkeypatch.chdir(tmp_path)
+    assert config.standard_roots() == tuple(expected)
 
 
 def test_an_index_has_a_folder_of_its_own_for_its_roots_and_model(tmp_path, home):

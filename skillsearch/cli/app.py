@@ -17,8 +17,7 @@ from typing import IO, Any, TypeVar
 import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
-from skillsearch import errors
-from skillsearch._version import __version__
+from skillsearch import __version__, errors
 from skillsearch.cli.interrupts import INTERRUPTED, leave_on_interrupt, raise_on_interrupt
 from skillsearch.cli.output import StderrHandler, is_terminal, prepare_streams, say
 from skillsearch.config import Settings, load_settings

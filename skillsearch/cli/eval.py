@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillsearch._version import __version__
+from skillsearch import __version__
 from skillsearch.cli import app, output
 from skillsearch.cli.app import Asked, command, flag, option, refuse, repeatable, setting
 from skillsearch.cli.index import choose_request

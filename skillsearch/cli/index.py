@@ -123,7 +123,7 @@ def _build(request: IndexRequest, asked: Asked, **how: Any) -> Built:
     lost = (d.root for d in held_before if d.path not in paths and d.root not in roots)
     held = {
         "index_dir": str(folder.path),
-        "roots": [sources.unpacked_from(Path(root)) or root for root in roots],
+        "roots": [sources.shown(sources.source_behind(Path(root))) or root for root in roots],
         "left": dict(Counter(lost)),
     }
     notes = [_outside(asked)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillsearch._version import __version__
+from skillsearch import __version__
 from skillsearch.cli import app, output
 from skillsearch.cli.app import Asked, command, flag, option
 from skillsearch.cli.output import say

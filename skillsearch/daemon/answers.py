@@ -11,8 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from skillsearch import errors
-from skillsearch._version import __version__
+from skillsearch import __version__, errors
 from skillsearch.agents.prompt import PromptSkill, render_overview
 from skillsearch.config import load_settings
 from skillsearch.embedders.embedder import model_identity, multilingual_is_installed

@@ -7,7 +7,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -46,17 +46,12 @@ logger = logging.getLogger(__name__)
 
 
 class Indexer:
-    """Makes an index for each state of a library, and keeps the last one.
+    """Makes an index for each state of a library and keeps the last; it is not thread-safe."""
 
-    It belongs to the thread of its library; only `make` and `count_words` run in the executor.
-    """
-
-    def __init__(
-        self, executor: Executor | None = None, first: tuple[object, SkillIndex] | None = None
-    ) -> None:
-        """Take an executor, None to make the caller wait, and a state that has an index already."""
-        self._executor = executor
-        self._last = first
+    def __init__(self, executor: Executor | None = None) -> None:
+        """Take an executor, None to make the caller wait."""
+        self.executor = executor
+        self.last: tuple[object, SkillIndex] | None = None  # a state and its index
         self._job: _Job | None = None
 
     @property
@@ -72,7 +67,7 @@ class Indexer:
     @property
     def progress(self) -> IndexProgress | None:
         """Progress of the first index; None if it is made or not begun."""
-        return self._job.progress() if self._job and self._last is None else None
+        return self._job.progress() if self._job and self.last is None else None
 
     def index_of(
         self,
@@ -89,18 +84,17 @@ class Indexer:
         job = self._job
         if job is not None and job.future.done():
             self._job = None
-            self._last = (job.state, job.future.result())
-        if self._last is not None and self._last[0] is state:
-            return self._last[1]
-        if self._executor is None:
-            self._last = (state, make(None))
+            self.last = (job.state, job.future.result())
+        if self.last is not None and self.last[0] is state:
+            return self.last[1]
+        if self.executor is None:
+            self.last = (state, make(None))
         elif self._job is None:
-            self._job = _Job(state)
-            count_words = None if self._last else count_words
-            self._job.future = self._executor.submit(self._job.run, make, count_words)
-        if self._last is None:
+            self._job = _Job(state, make, None if self.last else count_words)
+            self._job.future = self.executor.submit(self._job.run)
+        if self.last is None:
             raise IndexingError(self.progress or IndexProgress())
-        return self._last[1]
+        return self.last[1]
 
 
 @dataclass(slots=True)
@@ -108,6 +102,8 @@ class _Job:
     """An index that is being made for a state."""
 
     state: object
+    make: Callable[[Progress | None], SkillIndex]
+    count_words: Callable[[], WordIndex] | None
     words: WordIndex | None = None
     future: Future[SkillIndex] = field(init=False)
     _read: tuple[int, int] = (0, 0)
@@ -115,37 +111,30 @@ class _Job:
     _embedding_since: float = 0.0
 
     def progress(self) -> IndexProgress:
-        """Return the progress so far."""
         embedded, texts = self._embedded
         taken = time.monotonic() - self._embedding_since
         is_steady = embedded and taken > _STEADY_AFTER
         left = taken / embedded * (texts - embedded) if is_steady else None
         return IndexProgress(*self._read, embedded, texts, left)
 
-    def run(
-        self,
-        make: Callable[[Progress | None], SkillIndex],
-        count_words: Callable[[], WordIndex] | None,
-    ) -> SkillIndex:
+    def run(self) -> SkillIndex:
         """Make the index and warm it up; if it takes long, make an index of words meanwhile."""
-
-        def count() -> None:
-            try:
-                self.words = count_words() if count_words else None
-            except OSError as exc:
-                logger.warning("Skills cannot be searched by words while they are indexed: %s", exc)
-
-        timer = threading.Timer(WORDS_AFTER, count)
+        timer = threading.Timer(WORDS_AFTER, self._count)
         timer.daemon = True
-        if count_words:
-            timer.start()
+        timer.start()
         try:
-            index = make(self._tell)
+            index = self.make(self._tell)
             with suppress(QueryError):
                 index.search(ANY_QUERY, 1)
         finally:
             timer.cancel()
         return index
+
+    def _count(self) -> None:
+        try:
+            self.words = self.count_words() if self.count_words else None
+        except OSError as exc:
+            logger.warning("Skills cannot be searched by words while they are indexed: %s", exc)
 
     def _tell(self, stage: str, done: int, total: int) -> None:
         if stage == "read":
@@ -181,19 +170,11 @@ class WordIndex:
         self._corpus = Corpus(DocumentStore.build(found), (postings,), (), (None,))
 
     def search(
-        self,
-        query: str,
-        n: int = 5,
-        threshold: float | None = None,
-        *,
-        include_hidden: bool = True,
-        exclude: Collection[str] = (),
+        self, query: str, n: int = 5, threshold: float | None = None, *, include_hidden: bool = True
     ) -> SearchResult:
         """Find the skills that match a request by its words, as `SkillIndex.search` does."""
         started = time.perf_counter()
-        request = SearchRequest(
-            query, n=n, threshold=threshold, include_hidden=include_hidden, exclude=exclude
-        )
+        request = SearchRequest(query, n, threshold, "hybrid", False, include_hidden)
         language = language_of(query)
         counts = Counter(terms(query, language))
         form = QueryForm(query, language, counts, _NO_VOTE, weigh_terms(self._corpus, counts))

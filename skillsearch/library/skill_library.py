@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,16 +12,15 @@ from skillsearch.errors import ParseError, SkillError
 from skillsearch.index.build.changes import Changes
 from skillsearch.index.documents import Document
 from skillsearch.index.names import Shadowed, find_by_name, find_shadowed
+from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.search import SearchRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
-from skillsearch.library.load_order import LoadOrder, load_order
 from skillsearch.library.source import IndexSource, ScannedSource
 from skillsearch.roots.bundles import local_root
-from skillsearch.skills.parser import parse_skill, read_skill_text
-from skillsearch.skills.resources import content_hash as hash_of
-from skillsearch.skills.resources import list_files, read_page, read_skill_md, script_path
+from skillsearch.skills.parser import read_skill, read_skill_text
+from skillsearch.skills.resources import list_files, read_page, script_path
 from skillsearch.text.safe_text import one_line
 from skillsearch.types import (
     Diagnostic,
@@ -35,8 +33,9 @@ from skillsearch.types import (
     Skill,
 )
 
-_DOC_SUFFIXES = (".md", ".txt")
 MAX_PRELOADED_SKILLS = 1_000
+MAX_CYCLES = 100
+"""Cycles that are reported; hostile skills can have one for every two skills."""
 _KEPT_SKILLS = 32
 _MAX_NAME_CHARS = 256
 
@@ -52,7 +51,7 @@ class SkillLibrary:
         """Wrap a source of skills; use `from_roots` or `open` instead."""
         self._source = source
         self._kept = _KEPT_SKILLS
-        self._parsed: OrderedDict[tuple[str, str], Skill] = OrderedDict()
+        self._parsed: dict[str, Skill] = {}  # by path, the last used at the end
         self._known: tuple[DocumentStore, tuple[Shadowed, ...], tuple[Document, ...]] | None = None
 
     @classmethod
@@ -74,18 +73,16 @@ class SkillLibrary:
         Raises RootError when an archive cannot be fetched or unpacked.
         """
         given = [roots] if isinstance(roots, str | Path) else roots
-        paths = [local_root(root) for root in given]
+        paths = tuple(local_root(root) for root in given)
+        request = IndexRequest(paths, model, with_body=True, languages=languages)
         place = Path(index_dir).absolute() if index_dir else None
-        return cls(ScannedSource(paths, place, model, executor, languages))
+        return cls(ScannedSource(request, place, executor))
 
     @classmethod
     def open(
         cls, index_dir: str | Path | None = None, *, executor: Executor | None = None
     ) -> SkillLibrary:
-        """Take the skills of an existing index, which is opened as `SkillIndex.open` does.
-
-        With an executor, `refresh` begins to bring it up to date, and a later one shows the result.
-        """
+        """Take the skills of a saved index; an executor brings it up to date in the background."""
         return cls(IndexSource(SkillIndex.open(index_dir), executor))
 
     @classmethod
@@ -166,7 +163,7 @@ class SkillLibrary:
     def doc_files(self, name: str) -> tuple[str, ...]:
         """List the ``.md`` and ``.txt`` files of a skill besides SKILL.md, sorted."""
         files, _ = self.files(name)
-        return tuple(file for file in files if file.lower().endswith(_DOC_SUFFIXES))
+        return tuple(file for file in files if file.lower().endswith((".md", ".txt")))
 
     def read(
         self,
@@ -178,20 +175,15 @@ class SkillLibrary:
         content_hash: str | None = None,
         folders: Sequence[str] = (),
     ) -> FileContent:
-        """Read a file of a skill, whole or a page of it: text, or base64 if it is not UTF-8.
+        """Read a file of a skill, whole or a page of bytes: text, or base64 if it is not UTF-8.
 
-        The `path` is not trusted; `offset` and `limit` count bytes. If the file has another hash
-        than `content_hash`, which an earlier page told, the page is ``stale``. If `folders` are
-        given, only these may be read from. An UnsafePathError if the path leads out of the skill or
-        is not a file; a SkillError if there is none, or offset or limit cannot be used.
+        The page is ``stale`` if an earlier one told another `content_hash`. If `folders` are given,
+        only these may be read from. An UnsafePathError if the path, which is not trusted, leads out
+        of the skill or to no file; a SkillError if there is none, or for unusable numbers.
         """
+        folder = self._folder(name)
         return read_page(
-            self._folder(name),
-            path,
-            offset=offset,
-            limit=limit,
-            content_hash=content_hash,
-            folders=folders,
+            folder, path, offset=offset, limit=limit, content_hash=content_hash, folders=folders
         )
 
     def script_path(self, name: str, script: str) -> Path:
@@ -236,8 +228,7 @@ class SkillLibrary:
     def register(self, content: str) -> Document:
         """Add a skill, given as a whole SKILL.md, before all roots, as long as the library lives.
 
-        It replaces a registered skill of the same name. Raises ParseError if it is not a skill;
-        SkillError if the library is over a saved index.
+        It replaces one of the same name. Raises ParseError, or SkillError over a saved index.
         """
         return self._source.register(content)
 
@@ -250,10 +241,7 @@ class SkillLibrary:
         return load_order(list(names), self._resolve)
 
     def preload(self, names: Iterable[str] | None = None) -> tuple[str, ...]:
-        """Read skills, by default all, ahead of their use, so that getting them parses nothing.
-
-        At most 1,000 are read; one that cannot be read is skipped. Returns the ids of those read.
-        """
+        """Read skills, by default all, ahead of their use, at most 1,000; return their ids."""
         named = self.list() if names is None else [self.find(name) for name in names]
         wanted = named[:MAX_PRELOADED_SKILLS]
         self._kept = max(self._kept, len(wanted))
@@ -287,17 +275,13 @@ class SkillLibrary:
 
     def _read(self, document: Document) -> Skill:
         """Read a skill from disk, and keep the most recent ones while their bytes are the same."""
-        path = Path(document.path)
-        data, _ = read_skill_md(path)
-        key = (document.doc_id, hash_of(data))
-        skill = self._parsed.get(key)
-        if skill is None:
-            root = Path(document.root)
-            skill, _ = parse_skill(data, doc_id=document.doc_id, path=path, root=root)
-            self._parsed[key] = skill
-        self._parsed.move_to_end(key)
+        path, root = Path(document.path), Path(document.root)
+        known = self._parsed.get(document.path)
+        skill = read_skill(path, doc_id=document.doc_id, root=root, known=known)
+        self._parsed.pop(document.path, None)
+        self._parsed[document.path] = skill
         while len(self._parsed) > self._kept:
-            self._parsed.popitem(last=False)
+            del self._parsed[next(iter(self._parsed))]
         return skill
 
     def _folder(self, name: str) -> Path:
@@ -318,3 +302,65 @@ class LoadedSkill:
     def folder(self) -> Path:
         """The skill folder."""
         return self.skill.path.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A required skill that does not exist, and the name of the skill that needs it, if any."""
+
+    requirement: str
+    needed_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOrder:
+    """Skills and everything they need, each after all that it needs, else in the order asked for.
+
+    `missing` are in the order they were met; along each of at most `MAX_CYCLES` cycles, each skill
+    needs the next, the last one the first.
+    """
+
+    order: tuple[Document, ...]
+    missing: tuple[Missing, ...]
+    cycles: tuple[tuple[str, ...], ...]
+
+
+def load_order(wanted: Sequence[str], resolve: Callable[[str], Document | None]) -> LoadOrder:
+    """Order skills and everything they need, each after what it needs.
+
+    Skills in a cycle are ordered as if the requirement that closes it did not exist; a skill that
+    lacks something is still part of the order. `resolve` finds the skill that a requirement means,
+    and is called once for each requirement of each skill.
+    """
+    missing: list[Missing] = []
+    cycles: list[tuple[str, ...]] = []
+    loaded: dict[str, Document] = {}
+    path: dict[str, Document] = {}  # from a wanted skill to the current one; each needs the next
+
+    def needs(requirements: Iterable[str], needed_by: str) -> Iterator[Document]:
+        found: dict[str, Document] = {}
+        for requirement in dict.fromkeys(requirements):
+            document = resolve(requirement)
+            if document is None:
+                missing.append(Missing(requirement, needed_by))
+            else:
+                found.setdefault(document.doc_id, document)
+        return iter(found.values())
+
+    # Depth first with an explicit stack: a chain of needs may exceed the recursion limit.
+    stack = [needs(wanted, "")]
+    while stack:
+        document = next(stack[-1], None)
+        if document is None:
+            stack.pop()
+            if path:
+                doc_id, done = path.popitem()
+                loaded[doc_id] = done
+        elif document.doc_id in path:
+            if len(cycles) < MAX_CYCLES:
+                ids = list(path)
+                cycles.append(tuple(path[one].name for one in ids[ids.index(document.doc_id) :]))
+        elif document.doc_id not in loaded:
+            path[document.doc_id] = document
+            stack.append(needs(document.requires, document.name))
+    return LoadOrder(tuple(loaded.values()), tuple(missing), tuple(cycles))

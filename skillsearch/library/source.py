@@ -10,13 +10,13 @@ import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from skillsearch import config
 from skillsearch.errors import IndexingError, ParseError, SkillError
-from skillsearch.files.paths import printable
 from skillsearch.index.build.changes import ChangeDetector
-from skillsearch.index.build.reading import Snapshot, in_order
+from skillsearch.index.build.reading import SeenFiles, Snapshot, in_order
 from skillsearch.index.documents import Document, name_hash
 from skillsearch.index.fields import about_text
 from skillsearch.index.request import IndexRequest
@@ -26,7 +26,7 @@ from skillsearch.library.indexing import Indexer, WordIndex
 from skillsearch.skills.discovery import make_roots
 from skillsearch.skills.parser import parse_skill
 from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
-from skillsearch.types import Diagnostic, Languages, Progress, Root
+from skillsearch.types import Diagnostic, Progress, Root
 
 _REGISTERED = "registered"
 _FOLDER_CHARS = 64
@@ -47,50 +47,41 @@ class Scan:
     snapshot: Snapshot
     missing: tuple[Path, ...]
 
-    def is_current(self) -> bool:
-        """Return, by stat alone, whether the disk still looks the same."""
-        return self.snapshot.is_current() and not any(path.is_dir() for path in self.missing)
+
+_NOTHING = Scan(DocumentStore.build(()), {}, (), (), Snapshot("", {}, SeenFiles.of([], ())), ())
 
 
-def scan(paths: Sequence[Path], previous: Scan | None = None) -> Scan:
+def scan(paths: Sequence[Path], previous: Scan = _NOTHING) -> Scan:
     """Read the metadata of all skills below some folders, in order of precedence.
 
     Files with the same bytes are taken over from the previous scan. A missing folder is reported
     and skipped, since it may come later.
     """
     roots, problems = make_roots(paths)
-    seen = previous.snapshot if previous else None
-    changes = ChangeDetector(None, None, roots, before=seen).walk()
-    before = {document.path: document for document in previous.documents} if previous else {}
+    changes = ChangeDetector(None, None, roots, before=previous.snapshot).walk()
+    before = {document.path: document for document in previous.documents}
     documents: list[Document] = []
     about: dict[str, str] = {}
-    kept: set[str] = set()
     for place, file in enumerate(changes.files):
         path = str(file.path)
-        old = before.get(path)
-        if changes.is_kept[place] and old and old.doc_id == file.doc_id:
+        old = before.get(path) if changes.is_kept[place] else None
+        if old and old.doc_id == file.doc_id:
             documents.append(old)
-            kept.add(path)
+            about |= {path: previous.about[path]} if path in previous.about else {}
         elif skill := changes.reader.read(file):
             documents.append(Document.listed(skill))
             if (text := about_text(skill)) != skill.description:
                 about[path] = text
-    found = [*changes.diagnostics()]
-    if previous:
-        about |= {path: text for path, text in previous.about.items() if path in kept}
-        found += [one for one in previous.diagnostics if one.path in kept]
-    refused = {problem.path for problem in problems if problem.severity == "error"}
-    found += [
-        replace(problem, severity="warning") if problem.severity == "error" else problem
-        for problem in problems
-    ]
+    found = [*changes.diagnostics(previous.diagnostics)]
+    for problem in problems:
+        found.append(replace(problem, severity="note" if problem.severity == "note" else "warning"))
     return Scan(
         DocumentStore.build(documents),
         about,
         tuple(roots),
         in_order(found),
         changes.snapshot(""),
-        tuple(path for path in paths if printable(path) in refused and not path.is_dir()),
+        tuple(path for path in paths if not path.is_dir()),
     )
 
 
@@ -100,9 +91,9 @@ class IndexSource:
     def __init__(self, index: SkillIndex, executor: Executor | None = None) -> None:
         """Take an opened index; an executor updates it while it is searched as it is."""
         self._index = index
-        self._executor = executor
         self._state = object()
-        self.indexer = Indexer(executor, (self._state, index))
+        self.indexer = Indexer(executor)
+        self.indexer.last = (self._state, index)
 
     @property
     def documents(self) -> DocumentStore:
@@ -125,7 +116,7 @@ class IndexSource:
 
     def refresh(self) -> None:
         """Bring the index up to date; with an executor, begin to, for the next call to take."""
-        if self._executor is None:
+        if self.indexer.executor is None:
             self._index.refresh()
             return
         self._index = self.indexer.index_of(self._state, self._renew)
@@ -162,56 +153,45 @@ class ScannedSource:
     """The skills of some folders; the `indexer` makes their index when it is first asked for."""
 
     def __init__(
-        self,
-        paths: Sequence[Path],
-        index_dir: Path | None,
-        model: str,
-        executor: Executor | None = None,
-        languages: Languages = "auto",
+        self, request: IndexRequest, index_dir: Path | None, executor: Executor | None
     ) -> None:
-        """Scan folders; without an `index_dir` the index lies in the user's cache."""
-        self._paths = tuple(paths)
-        self._index_dir = index_dir
-        self._model = model
-        self._languages = languages
-        self._take(scan(self._paths))
-        self.indexer = Indexer(executor)
+        """Scan the roots; without an `index_dir` the index lies in the user's cache."""
+        self._request, self._index_dir = request, index_dir
         self._private: Path | None = None
+        self._scan = _NOTHING
+        self._look(*request.roots)
+        self.indexer = Indexer(executor)
 
-    def _take(self, found: Scan) -> None:
-        self._scan = found
-        self.documents, self.roots = found.documents, found.roots
-        self.diagnostics = found.diagnostics
+    def _look(self, *roots: Path) -> None:
+        self._scan = scan(roots, self._scan)
+        self._request = replace(self._request, roots=roots)
+        self.documents, self.roots = self._scan.documents, self._scan.roots
+        self.diagnostics = self._scan.diagnostics
 
     def is_current(self) -> bool:
         """Return, by stat alone, whether the disk still is what was scanned."""
-        return self._scan.is_current()
+        has_come = any(path.is_dir() for path in self._scan.missing)
+        return not has_come and self._scan.snapshot.is_current()
 
     def refresh(self) -> None:
         """Scan again if anything changed; the index follows when it is next asked for."""
         if not self.is_current():
-            self._take(scan(self._paths, self._scan))
+            self._look(*self._request.roots)
 
     def index(self) -> SkillIndex | WordIndex | None:
-        """Return an index, one of words while an executor makes the first one; None without roots.
-
-        Raises IndexingError when that has just begun.
-        """
+        """Return an index, at first one of words; None without roots. May raise IndexingError."""
         if not self.roots:
             return None
-        paths = tuple(root.path for root in self.roots)
-        request = IndexRequest(paths, self._model, True, languages=self._languages)
-        index_dir = self._index_dir or config.index_dir_for(self._paths, self._model)
+        named, request = self._request.roots, self._request
+        request = replace(request, roots=tuple(root.path for root in self.roots))
+        index_dir = self._index_dir or config.index_dir_for(named, request.model)
 
         def make(progress: Progress | None) -> SkillIndex:
             return SkillIndex.build(request, index_dir, progress=progress)[0]
 
-        def count_words() -> WordIndex:
-            return WordIndex(scanned.documents, scanned.about, scanned.roots)
-
-        scanned = self._scan
         try:
-            return self.indexer.index_of(scanned, make, count_words)
+            count_words = partial(WordIndex, self.documents, self._scan.about, self.roots)
+            return self.indexer.index_of(self._scan, make, count_words)
         except IndexingError:
             if self.indexer.words is None:
                 raise
@@ -219,14 +199,10 @@ class ScannedSource:
 
     def add_root(self, path: Path) -> None:
         """Scan another folder."""
-        self._paths = (*self._paths, path)
-        self._take(scan(self._paths, self._scan))
+        self._look(*self._request.roots, path)
 
     def register(self, content: str) -> Document:
-        """Write a skill into a private root, which takes precedence over all others.
-
-        The index then lies beside that root, since it is of no use to another process.
-        """
+        """Write a skill into a private root before all others; the index then lies beside it."""
         data = content.encode("utf-8", "surrogatepass")
         if len(data) > MAX_SKILL_MD_BYTES:
             raise ParseError(
@@ -236,26 +212,26 @@ class ScannedSource:
             )
         nowhere = Path(_REGISTERED, "unnamed", "SKILL.md")
         skill, _ = parse_skill(data, doc_id="", path=nowhere, root=nowhere.parent.parent)
+        roots = self._request.roots
         if self._private is None:
             base = Path(tempfile.mkdtemp(prefix="skillsearch-")).resolve()
             weakref.finalize(self, shutil.rmtree, base, ignore_errors=True)
             self._private = base / _REGISTERED
             self._private.mkdir()
-            self._paths = (self._private, *self._paths)
+            roots = (self._private, *roots)
             self._index_dir = base / "index"
         folder = self._private / self._folder_for(skill.name)
         folder.mkdir(exist_ok=True)
         path = folder / "SKILL.md"
         path.write_bytes(data)
-        self._take(scan(self._paths, self._scan))
+        self._look(*roots)
         return next(document for document in self.documents if document.path == str(path))
 
     def _folder_for(self, name: str) -> str:
         registered = [d for d in self.documents if Path(d.root) == self._private]
-        for document in registered:
-            if name_hash(document.name) == name_hash(name):
-                return Path(document.path).parent.name
+        taken = {Path(d.path).parent.name: name_hash(d.name) for d in registered}
+        of_name = [folder for folder, known in taken.items() if known == name_hash(name)]
         plain = re.sub(r"[^\w-]+", "-", name).strip("-")[:_FOLDER_CHARS] or "skill"
-        taken = {Path(document.path).parent.name for document in registered}
-        numbered = (f"{plain}-{count}" for count in itertools.count(2))
-        return next(folder for folder in itertools.chain([plain], numbered) if folder not in taken)
+        free = (f"{plain}-{count}" for count in itertools.count(2))
+        free = (folder for folder in itertools.chain([plain], free) if folder not in taken)
+        return next(itertools.chain(of_name, free))

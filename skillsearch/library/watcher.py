@@ -16,14 +16,8 @@ from typing import TypeAlias
 from skillsearch.errors import MissingDependencyError, SkillSearchError
 from skillsearch.skills.resources import SKIPPED_FOLDERS
 
-DEBOUNCE_MS = 300
-"""Quiet time before changes are reported."""
-MAX_WAIT_MS = 10_000
+_MAX_WAIT_MS = 10_000
 """Longest delay of a change while others follow it."""
-TICK_MS = 500
-"""How often to check whether a root came or went."""
-POLL_MS = 2_000
-"""How often to look at all files if the system cannot report changes."""
 
 # A root that exists: its real path, and what tells it from another folder at that path.
 _Present: TypeAlias = tuple[str, int, int]
@@ -41,12 +35,14 @@ def require_watchfiles() -> ModuleType:
 
 
 def watch(
-    paths: Iterable[Path],
+    paths: Sequence[Path],
     on_change: Callable[[frozenset[Path] | None], object],
     *,
     stop: Event,
     leave_out: Path | None = None,
-    debounce_ms: int = DEBOUNCE_MS,
+    debounce_ms: int = 300,
+    tick_ms: int = 500,
+    poll_ms: int = 2_000,
 ) -> None:
     """Call a function whenever skills below some folders may have changed, until told to stop.
 
@@ -55,10 +51,14 @@ def watch(
     with None: it has to find out for itself. Its `SkillSearchError` and `OSError` are logged. A
     missing folder is waited for; changes in `leave_out`, such as the index folder, do not count.
 
+    A change is told after `debounce_ms` of quiet. Every `tick_ms` it is checked whether a root came
+    or went, and every `poll_ms` all files are looked at if the system cannot report changes.
+
     Raises MissingDependencyError when watchfiles is not installed, and KeyboardInterrupt.
     """
     left_out = None if leave_out is None else Path(os.path.realpath(leave_out))
-    watcher = _Watch(require_watchfiles(), tuple(paths), on_change, stop, left_out, debounce_ms)
+    times = (debounce_ms, tick_ms, poll_ms)
+    watcher = _Watch(require_watchfiles(), paths, on_change, stop, left_out, *times)
     before: list[_Present] | None = None
     while not stop.is_set():
         present = _present(watcher.paths)
@@ -67,7 +67,7 @@ def watch(
         else:
             if present != before:
                 watcher.tell(None)
-            stop.wait(TICK_MS / 1000)
+            stop.wait(tick_ms / 1000)
         before = present
 
 
@@ -76,11 +76,13 @@ class _Watch:
     """A watch in progress."""
 
     watchfiles: ModuleType
-    paths: tuple[Path, ...]
+    paths: Sequence[Path]
     on_change: Callable[[frozenset[Path] | None], object]
     stop: Event
     leave_out: Path | None
     debounce_ms: int
+    tick_ms: int
+    poll_ms: int
     polls: bool = False
 
     def follow(self, roots: list[_Present]) -> None:
@@ -103,13 +105,13 @@ class _Watch:
             for changes in self.watchfiles.watch(
                 *places,
                 watch_filter=None,
-                debounce=max(MAX_WAIT_MS, self.debounce_ms),
+                debounce=max(_MAX_WAIT_MS, self.debounce_ms),
                 step=self.debounce_ms,
                 stop_event=self.stop,
-                rust_timeout=TICK_MS,
+                rust_timeout=self.tick_ms,
                 yield_on_timeout=True,
                 force_polling=self.polls or None,
-                poll_delay_ms=POLL_MS,
+                poll_delay_ms=self.poll_ms,
                 ignore_permission_denied=True,
             ):
                 yield {path for _, path in changes}
@@ -118,9 +120,9 @@ class _Watch:
             if not isinstance(exc, FileNotFoundError):
                 if not self.polls:
                     message = "The system cannot report changes (%s); looking every %g s instead."
-                    logger.warning(message, exc, POLL_MS / 1000)
+                    logger.warning(message, exc, self.poll_ms / 1000)
                 self.polls = True
-            self.stop.wait(TICK_MS / 1000)
+            self.stop.wait(self.tick_ms / 1000)
 
     def tell(self, changed: frozenset[Path] | None) -> None:
         """Call `on_change`, unless the watch has ended."""
@@ -151,12 +153,10 @@ class _Sieve:
         return was_folder or path.name.lower() == "skill.md"
 
     def _reaches(self, root: Path, path: Path) -> bool:
-        if not path.is_relative_to(root):
-            return False
-        left_out = self._leave_out
-        if left_out and left_out.is_relative_to(root) and path.is_relative_to(left_out):
-            return False
-        return not SKIPPED_FOLDERS.intersection(path.relative_to(root).parts)
+        out = self._leave_out
+        is_left_out = out and out.is_relative_to(root) and path.is_relative_to(out)
+        is_below = path.is_relative_to(root) and not is_left_out
+        return is_below and not SKIPPED_FOLDERS.intersection(path.relative_to(root).parts)
 
     def _walk(self, folder: Path) -> Iterator[Path]:
         """Yield a folder and all folders below it in which skills are looked for."""

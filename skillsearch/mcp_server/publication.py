@@ -144,8 +144,8 @@ def strict_frontmatter(data: bytes) -> Frontmatter | Finding:
 
 def check_strict_name(name: str) -> Finding | None:
     """Return why some host would refuse a name, or None; the official tools accept only ASCII."""
-    if problems := check_name(name, name or "the-name-of-the-folder"):
-        return problems[0]
+    if problem := next(check_name(name, name or "the-name-of-the-folder"), None):
+        return problem
     if not name.isascii():
         message = f"Some hosts refuse the name {name!r}; they accept a-z, 0-9 and hyphens."
         return Finding("name-not-ascii", message, None, "note")

@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourcesListChanged, ToolsListChanged
 from mcp_types import INVALID_PARAMS, TextContent
 
-from skillsearch._version import __version__
+from skillsearch import __version__
 from skillsearch.agents.tool import arguments_schema
 from skillsearch.mcp_server import calls
 from skillsearch.mcp_server.calls import SEARCH, Context, in_thread, session_of

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from skillsearch.files.openat import using
 from skillsearch.index.request import IndexRequest
-from skillsearch.roots.sources import indexes_over, shown, source_in
+from skillsearch.roots.sources import indexes_over, read_ready, shown
 from skillsearch.types import JsonValue
 
 KEPT_SECONDS = 30 * 24 * 3600
@@ -139,7 +139,7 @@ def _member(path: Path, kind: str) -> CacheEntry:
     if path.is_symlink():
         return _entry("other", path, "a link")
     if kind == "archive":
-        source = source_in(path)
+        source = read_ready(path).get("source", "")
         users = [index for index in indexes_over(path) if _is_over(index, path)]
         return _entry(kind, path, shown(source) if source else "unfinished", users)
     is_ours = _is_folder(path) == (kind == "evaluation")

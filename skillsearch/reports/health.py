@@ -14,8 +14,7 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Literal
 
-from skillsearch import config
-from skillsearch._version import __version__
+from skillsearch import __version__, config
 from skillsearch.config import Settings
 from skillsearch.embedders.embedder import PACKAGED, TUNED, load_embedder, multilingual_is_installed
 from skillsearch.embedders.multilingual import source as weights
@@ -35,7 +34,7 @@ from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.index.storage.generation_parts import describe_damage
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.publication import describe as describe_publication
-from skillsearch.roots.sources import is_bundle, shown, source_of, unpacked_from
+from skillsearch.roots.sources import is_bundle, shown, source_behind, source_of
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.validator import FILE_NAMES, validate
 from skillsearch.text.safe_text import listed
@@ -321,7 +320,7 @@ def _channel(index: SkillIndex, number: int) -> dict[str, JsonValue]:
 
 def describe_root(root: Root) -> str:
     """Return the path and alias of a root, and the archive or URL it was unpacked from, if any."""
-    source = unpacked_from(root.path)
+    source = shown(source_behind(root.path))
     return f"{root.path} (alias {root.alias}{f', from {source}' if source else ''})"
 
 

@@ -1,8 +1,8 @@
 """Unpack zip and tar archives from strangers.
 
-Headers are never trusted: sizes are counted as bytes arrive, compressed data is expanded in bounded
-pieces, and `write_members` writes the files. One bad member refuses the whole archive.
-(`tarfile.data_filter` strips a leading ``/`` and follows links inside; both are refused here.)
+Headers are never trusted: sizes are counted as bytes arrive, and compressed data is expanded in
+bounded pieces. One bad member refuses the whole archive. (`tarfile.data_filter` strips a leading
+``/`` and follows links inside; both are refused here.)
 """
 
 from __future__ import annotations
@@ -11,30 +11,28 @@ import bz2
 import errno
 import io
 import lzma
+import os
 import shutil
 import stat
 import struct
 import tarfile
+import unicodedata
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from skillsearch.errors import RootError
-from skillsearch.files.paths import printable
+from skillsearch.files.openat import CREATE_FLAGS, open_file, open_folder, using
+from skillsearch.files.paths import MAX_PATH_CHARS, printable
 from skillsearch.roots.sources import SUFFIXES
-from skillsearch.roots.unpacking import (
-    Member,
-    RefusedMemberError,
-    UnpackLimits,
-    refuse_if,
-    write_members,
-)
-from skillsearch.text.safe_text import one_line
+from skillsearch.text.safe_text import one_line, visible
 
-LIMITS = UnpackLimits()
+MAX_PARTS = 32
+MAX_PART_BYTES = 255
 MAX_STREAMS = 10_000
 """Concatenated compressed streams in one file; each takes time, even an empty one."""
 MAX_HEADER_READ = 1 << 14
@@ -48,6 +46,7 @@ _LOCAL_HEADER = struct.Struct("<26x2H")
 """Lengths of name and extra field in the header before a zip entry's data."""
 _TAR_OVERHEAD = 2048
 """Average bytes of headers and padding for each member of a tar."""
+_FORBIDDEN = {"\\": "a backslash", ":": "a colon", "\t": "a tab", "\n": "a line break"}
 _XZ_MEMORY = 128 << 20
 """Twice what the highest level of xz needs."""
 _MAGIC = {
@@ -64,19 +63,45 @@ _DAMAGES = (
 """Errors that the libraries raise for damaged archives."""
 
 
-def archive_kind(head: bytes) -> str:
-    """Recognise an archive by its first 512 bytes.
+@dataclass(frozen=True, slots=True)
+class UnpackLimits:
+    """Limits on one archive: files and folders, and the bytes of one file and of all."""
 
-    Returns ``zip``, ``tar``, or ``gz``, ``bz2`` or ``xz`` for a compressed tar; empty for none.
-    """
+    members: int = 20_000
+    file_bytes: int = 64 << 20
+    total_bytes: int = 256 << 20
+
+
+LIMITS = UnpackLimits()
+
+
+class RefusedMemberError(Exception):
+    """A member, or without a name the archive itself, is refused; `reason` ends a sentence."""
+
+    def __init__(self, member: str, reason: str) -> None:
+        super().__init__(member, reason)
+        self.member, self.reason = member, reason
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A file or folder of an archive, its name as written, its content read on demand."""
+
+    name: str
+    is_folder: bool
+    mode: int = 0o644
+    content: Iterable[bytes] = ()
+
+
+def archive_kind(head: bytes) -> str:
+    """Return ``zip``, ``tar``, or ``gz``, ``bz2``, ``xz`` of a compressed tar; empty for others."""
     for magic, kind in _MAGIC.items():
         if head.startswith(magic):
             return kind
-    try:
+    with suppress(tarfile.TarError, ValueError):
         tarfile.TarInfo.frombuf(head[:512], "utf-8", "surrogateescape")
-    except (tarfile.TarError, ValueError):
-        return ""
-    return "tar"
+        return "tar"
+    return ""
 
 
 def extract(archive: Path, into: Path, limits: UnpackLimits = LIMITS, *, name: str = "") -> None:
@@ -92,7 +117,12 @@ def extract(archive: Path, into: Path, limits: UnpackLimits = LIMITS, *, name: s
         undo.callback(shutil.rmtree, into, ignore_errors=True)
         try:
             with archive.open("rb", buffering=0) as raw, _BoundedReader(raw) as file:
-                write_members(_members(file, limits), into, limits)
+                kind = archive_kind(file.read(512))
+                file.seek(0)
+                refuse_if("", {f"is not one of {', '.join(SUFFIXES)}": not kind})
+                is_zip = kind == "zip"
+                members = _zip_members(file, limits) if is_zip else _tar_members(file, kind, limits)
+                write_members(members, into, limits)
         except RefusedMemberError as exc:
             subject = f"the member {one_line(exc.member, 200)!r}" if exc.member else "it"
             raise RootError(
@@ -100,7 +130,8 @@ def extract(archive: Path, into: Path, limits: UnpackLimits = LIMITS, *, name: s
                 " fix the archive, or unpack it yourself and name the folder."
             ) from exc
         except (OSError, *_DAMAGES) as exc:
-            if not isinstance(exc, _DAMAGES) and exc.errno != errno.EINVAL:  # EINVAL: a bad seek
+            # A bad seek raises EINVAL; damaged bz2 raises an OSError without a number.
+            if not isinstance(exc, _DAMAGES) and exc.errno not in (errno.EINVAL, None):
                 raise
             reason = one_line(str(exc), 200) or "unknown reason"
             raise RootError(
@@ -121,13 +152,6 @@ class _BoundedReader(io.BufferedReader):
         return data
 
 
-def _members(file: BinaryIO, limits: UnpackLimits) -> Iterator[Member]:
-    kind = archive_kind(file.read(512))
-    file.seek(0)
-    refuse_if("", {f"is not one of {', '.join(SUFFIXES)}": not kind})
-    return _zip_members(file, limits) if kind == "zip" else _tar_members(file, kind, limits)
-
-
 def _zip_members(file: BinaryIO, limits: UnpackLimits) -> Iterator[Member]:
     with zipfile.ZipFile(file) as archive:
         entries = archive.infolist()
@@ -139,18 +163,15 @@ def _zip_members(file: BinaryIO, limits: UnpackLimits) -> Iterator[Member]:
             mode, is_folder = entry.external_attr >> 16, name.endswith("/")
             kind, method = stat.S_IFMT(mode), entry.compress_type
             is_plain = kind in (0, stat.S_IFREG) or (kind == stat.S_IFDIR and is_folder)
-            refuse_if(
-                name,
-                {
-                    "is encrypted": entry.flag_bits & 0x2041,
-                    "is a link": kind == stat.S_IFLNK,
-                    "is neither a regular file nor a folder": not is_plain,
-                    f"is compressed with method {method}; use deflate": (
-                        method not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-                    ),
-                    "is a folder that has content": is_folder and entry.file_size,
-                },
-            )
+            is_usual = method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+            refusals = {
+                "is encrypted": entry.flag_bits & 0x2041,
+                "is a link": kind == stat.S_IFLNK,
+                "is neither a regular file nor a folder": not is_plain,
+                f"is compressed with method {method}; use deflate": not is_usual,
+                "is a folder that has content": is_folder and entry.file_size,
+            }
+            refuse_if(name, refusals)
             yield Member(name, is_folder, mode or 0o644, _zip_content(archive, entry))
 
 
@@ -179,16 +200,14 @@ def _tar_members(file: BinaryIO, kind: str, limits: UnpackLimits) -> Iterator[Me
         while entry := archive.next():
             is_sparse = entry.issparse() or entry.type == tarfile.GNUTYPE_SPARSE
             is_plain = entry.isdir() or entry.type in (tarfile.REGTYPE, tarfile.AREGTYPE)
-            refuse_if(
-                entry.name,
-                {
-                    "is a link": entry.issym() or entry.islnk(),
-                    "is a sparse file; pack it without --sparse": is_sparse,
-                    "is neither a regular file nor a folder": not is_plain,
-                    "has a negative size": entry.size < 0,
-                    "is a folder that has content": entry.isdir() and entry.size,
-                },
-            )
+            refusals = {
+                "is a link": entry.issym() or entry.islnk(),
+                "is a sparse file; pack it without --sparse": is_sparse,
+                "is neither a regular file nor a folder": not is_plain,
+                "has a negative size": entry.size < 0,
+                "is a folder that has content": entry.isdir() and entry.size,
+            }
+            refuse_if(entry.name, refusals)
             yield Member(entry.name, entry.isdir(), entry.mode, _tar_content(stream, entry.size))
             stream.header_bytes = 0
     if stream.last_header.strip(b"\0") or len(stream.last_header) not in (0, 512):
@@ -233,10 +252,7 @@ def _decompressed(file: BinaryIO, kind: str) -> Iterator[bytes]:
     for _ in range(MAX_STREAMS):
         stream = _DECOMPRESSORS[kind]()
         while not stream.eof:
-            try:
-                out = stream.decompress(data, _BLOCK)
-            except OSError as exc:  # how bz2 reports damage
-                raise ValueError(str(exc)) from exc
+            out = stream.decompress(data, _BLOCK)
             data = b""
             if out:
                 yield out
@@ -255,8 +271,7 @@ class _TarStream:
     """A tar file as `tarfile` reads it, forward only and with limits on what headers may hold."""
 
     def __init__(self, source: Iterator[bytes], max_bytes: int) -> None:
-        self._source = source
-        self._max_bytes = max_bytes
+        self._source, self._max_bytes = source, max_bytes
         self._block = memoryview(b"")
         self._position = 0
         self.last_header = b""
@@ -271,11 +286,9 @@ class _TarStream:
         return self.last_header
 
     def tell(self) -> int:
-        """Return how much was read."""
         return self._position
 
     def seek(self, position: int, whence: int = 0) -> int:
-        """Skip forward."""
         is_back = whence or position < self._position
         refuse_if("", {"has a member that points back to an earlier one": is_back})
         for _ in self.data(position - self._position):
@@ -295,3 +308,83 @@ class _TarStream:
                 raise RefusedMemberError("", f"unpacks to more than {self._max_bytes:,} bytes")
             size -= len(piece)
             yield bytes(piece)
+
+
+def write_members(members: Iterable[Member], into: Path, limits: UnpackLimits) -> None:
+    """Write members below an empty folder that nobody else uses, or raise `RefusedMemberError`."""
+    made: dict[str, tuple[str, bool]] = {}  # folded path → path, whether it is a file
+    written = 0
+    with using(open_folder(into)) as folder:
+        for entries, member in enumerate(members, start=1):
+            is_beyond = max(entries, len(made)) > limits.members
+            refuse_if(member.name, {f"is beyond {limits.members:,} members": is_beyond})
+            parts = plain_parts(member.name)
+            refuse_if(member.name, {"names no file": not parts and not member.is_folder})
+            _reserve(made, parts, member)
+            if member.is_folder:
+                os.close(open_folder(folder, parts, make=True))
+            else:
+                written += _write(folder, parts, member, limits, written)
+
+
+def _reserve(made: dict[str, tuple[str, bool]], parts: tuple[str, ...], member: Member) -> None:
+    """Record a path and its parent folders, none of which may exist in another form."""
+    for length in range(1, len(parts) + 1):
+        path, is_file = "/".join(parts[:length]), length == len(parts) and not member.is_folder
+        # Equal for paths that some file system takes for the same.
+        key = unicodedata.normalize("NFC", unicodedata.normalize("NFD", path).casefold())
+        if key not in made:
+            made[key] = path, is_file
+            continue
+        first, was_file = made[key]
+        refusals = {
+            f"differs from {first!r} only in case or accents": first != path,
+            "occurs twice": was_file and is_file,
+            f"makes {path!r} both a file and a folder": was_file or is_file,
+        }
+        refuse_if(member.name, refusals)
+
+
+def _write(
+    folder: int, parts: tuple[str, ...], member: Member, limits: UnpackLimits, before: int
+) -> int:
+    """Write a file, counting the bytes that really arrive after those `before`."""
+    with using(open_folder(folder, parts[:-1], make=True)) as inner:
+        opened = open_file(inner, parts[-1:], CREATE_FLAGS)
+    size = 0
+    with os.fdopen(opened, "wb") as file:
+        for block in member.content:
+            size += len(block)
+            total, most, most_of_all = before + size, limits.file_bytes, limits.total_bytes
+            refusals = {
+                f"is larger than {most:,} bytes": size > most,
+                f"brings all files to over {most_of_all:,} bytes": total > most_of_all,
+            }
+            refuse_if(member.name, refusals)
+            file.write(block)
+        os.fchmod(opened, (member.mode & 0o755) | 0o600)
+    return size
+
+
+def plain_parts(name: str) -> tuple[str, ...]:
+    """Split the name of a member, without empty parts and ``.``, unless it could lead elsewhere."""
+    parts = name.split("/")
+    sizes = [len(part.encode("utf-8", "replace")) for part in parts]
+    refusals = {
+        f"has more than {MAX_PATH_CHARS:,} characters in its name": len(name) > MAX_PATH_CHARS,
+        "has hidden or undecodable characters in its name": visible(name) != name,
+        **{f"has {word} in its name": char in name for char, word in _FORBIDDEN.items()},
+        "is absolute": name.startswith("/"),
+        "climbs with '..'": ".." in parts,
+        f"is more than {MAX_PARTS} folders deep": len(parts) > MAX_PARTS,
+        f"has a part of more than {MAX_PART_BYTES} bytes": max(sizes) > MAX_PART_BYTES,
+    }
+    refuse_if(name, refusals)
+    return tuple(part for part in parts if part not in {"", "."})
+
+
+def refuse_if(name: str, refusals: Mapping[str, object]) -> None:
+    """Refuse a member for the first reason that holds."""
+    for reason, is_refused in refusals.items():
+        if is_refused:
+            raise RefusedMemberError(name, reason)

@@ -5,7 +5,6 @@ No password, cookie or token is ever sent.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import http.client
 import logging
@@ -19,15 +18,14 @@ from dataclasses import dataclass
 from typing import BinaryIO
 from urllib.parse import SplitResult, quote, urljoin, urlsplit, urlunsplit
 
-from skillsearch._version import __version__
-from skillsearch.errors import RootError
+from skillsearch import __version__
+from skillsearch.errors import DISK_FULL, RootError
 from skillsearch.roots.sources import shown
 from skillsearch.text.safe_text import one_line
 
 MAX_REDIRECTS = 5
 MAX_URL_CHARS = 4096
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _READ = 1 << 16
 _VALIDATOR = re.compile(r"[\x21-\x7e ]{1,512}")
 _UNPRINTED = re.compile(r"[^\x21-\x7e]")
@@ -37,15 +35,6 @@ logger = logging.getLogger(__name__)
 
 class UnreachableError(RootError):
     """A server cannot be reached or is failing; a later attempt may succeed."""
-
-
-@dataclass(frozen=True, slots=True)
-class DownloadLimits:
-    """Limits on one download: its bytes, its seconds with redirects, and seconds of silence."""
-
-    size: int = 64 << 20
-    seconds: float = 60.0
-    read_seconds: float = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,45 +52,47 @@ class Downloaded:
     content: str = ""
     stat: tuple[int, ...] = ()
 
-
-LIMITS = DownloadLimits()
+    @property
+    def condition(self) -> dict[str, str]:
+        """The header that asks a server only for what is newer, if it can be asked."""
+        if self.etag:
+            return {"If-None-Match": self.etag}
+        return {"If-Modified-Since": self.last_modified} if self.last_modified else {}
 
 
 def fetch(
     url: str,
     into: BinaryIO,
-    limits: DownloadLimits = LIMITS,
     *,
     known: Downloaded | None = None,
+    max_bytes: int = 64 << 20,
+    seconds: float = 60.0,
+    read_seconds: float = 15.0,
 ) -> Downloaded | None:
-    """Download a file; None if the server says that it is still the known one.
+    """Download a file in some `seconds`; None if the server says that it is still the known one.
 
-    If the server does not answer in time, or fails, `UnreachableError` is raised; for a URL that
-    cannot be used, or leads to nothing or to too much, `RootError`.
+    A server that fails raises `UnreachableError`; an unusable URL or too large a file `RootError`.
     """
     headers = {"Accept": "*/*", "Accept-Encoding": "identity"}
     headers["User-Agent"] = f"skillsearch/{__version__}"
-    if known and known.etag:
-        headers["If-None-Match"] = known.etag
-    elif known and known.last_modified:
-        headers["If-Modified-Since"] = known.last_modified
-    with _Deadline(url, limits.seconds) as deadline:
-        with follow(_opener(deadline), url, headers, limits.read_seconds) as response:
-            if response.status == http.client.NOT_MODIFIED and known:
-                return None
-            if response.status != http.client.OK:
-                raise _bad_status(url, response.status)
-            digest, size = hashlib.sha256(), 0
-            while block := response.read1(_READ):  # the length in the headers is not trusted
-                size += len(block)
-                if size > limits.size:
-                    raise RootError(
-                        f"{shown(url)} is larger than {limits.size:,} bytes; use a smaller archive."
-                    )
-                digest.update(block)
-                into.write(block)
-            if response.length:
-                raise http.client.IncompleteRead(b"", response.length)
+    headers |= known.condition if known else {}
+    with (
+        _Deadline(url, seconds) as deadline,
+        follow(_opener(deadline), url, headers, read_seconds) as response,
+    ):
+        if response.status == http.client.NOT_MODIFIED and known:
+            return None
+        _check_status(url, response.status)
+        digest, size = hashlib.sha256(), 0
+        while block := response.read1(_READ):  # the length in the headers is not trusted
+            size += len(block)
+            if size > max_bytes:
+                message = f"{shown(url)} is larger than {max_bytes:,} bytes; use a smaller archive."
+                raise RootError(message)
+            digest.update(block)
+            into.write(block)
+        if response.length:
+            raise http.client.IncompleteRead(b"", response.length)
         # To be sent back later, unless missing or odd.
         validators = (response.headers.get(name, "") for name in ("ETag", "Last-Modified"))
         etag, modified = (one if _VALIDATOR.fullmatch(one) else "" for one in validators)
@@ -129,11 +120,7 @@ def check_url(url: str) -> SplitResult:
 def follow(
     opener: urllib.request.OpenerDirector, url: str, headers: dict[str, str], seconds: float
 ) -> http.client.HTTPResponse:
-    """Request a URL and follow its redirects, never from https to http; return the last response.
-
-    A server may stay silent for some `seconds`. If a redirect is refused, or there are too many,
-    `RootError` is raised.
-    """
+    """Request a URL and follow its redirects, never from https to http; or raise `RootError`."""
     here = url
     for _ in range(MAX_REDIRECTS + 1):
         parts = check_url(here)
@@ -167,8 +154,7 @@ class _Deadline:
 
     def __init__(self, url: str, seconds: float) -> None:
         self.has_passed = False
-        self._url = url
-        self._seconds = seconds
+        self._url, self._seconds = url, seconds
         self._sockets: list[socket.socket] = []
         self._lock = threading.Lock()
         self._timer = threading.Timer(seconds, self._shut_down)
@@ -186,7 +172,7 @@ class _Deadline:
         for watched in self._sockets:
             watched.close()
         is_ours = isinstance(error, (OSError, http.client.HTTPException, ValueError))
-        is_ours = is_ours and getattr(error, "errno", None) not in _DISK_FULL
+        is_ours = is_ours and getattr(error, "errno", None) not in DISK_FULL
         if has_passed and (error is None or is_ours):
             reason = f"it took more than {self._seconds:g} s"
         elif is_ours:
@@ -238,10 +224,12 @@ def _opener(deadline: _Deadline) -> urllib.request.OpenerDirector:
     return opener
 
 
-def _bad_status(url: str, status: int) -> RootError:
+def _check_status(url: str, status: int) -> None:
     if status >= http.client.INTERNAL_SERVER_ERROR or status == http.client.TOO_MANY_REQUESTS:
-        return UnreachableError(f"{shown(url)}: the server is failing ({status}); try again later.")
-    return RootError(
-        f"{shown(url)}: the server answered {status} instead of the file; check the URL. Servers "
-        "that require a login are not supported: download the file yourself and name it."
-    )
+        raise UnreachableError(f"{shown(url)}: the server is failing ({status}); try again later.")
+    if status != http.client.OK:
+        raise RootError(
+            f"{shown(url)}: the server answered {status} instead of the file; check the URL. "
+            "Servers that require a login are not supported: download the file yourself and name "
+            "it."
+        )

@@ -20,12 +20,13 @@ from skillsearch.files.openat import open_file
 from skillsearch.files.paths import printable
 from skillsearch.setting_values import is_url
 from skillsearch.text.safe_text import one_line
+from skillsearch.types import JsonValue
 
 SUFFIXES = (".tar.gz", ".tar.bz2", ".tar.xz", ".tar", ".tgz", ".zip")
 """Endings of archive names, in any case."""
 READY = "ready.json"
 """The record beside the folder of a bundle."""
-MAX_READY_BYTES = 1 << 16
+_MAX_READY_BYTES = 1 << 16
 _USED_BY = "used-by-"
 _NAME_CHARS = 60
 _REPOSITORY = re.compile(
@@ -61,41 +62,38 @@ def source_of(root: str | Path) -> str:
         return f"{scheme.lower()}://{rest}"
     host, slash, inner = rest.partition("/")
     if not slash or host not in {"", "localhost"}:
-        raise RootError(
-            f"{printable(url)!r} does not name a file on this machine; write file:///PATH."
-        )
+        message = f"{printable(url)!r} does not name a file on this machine; write file:///PATH."
+        raise RootError(message)
     return str(Path(f"/{unquote(inner, errors='surrogateescape')}"))
 
 
-def place_of(root: str | Path, cache_dir: Path | None = None) -> Path:
+def place_of(root: str | Path) -> Path:
     """Return the folder of a root: for a bundle the one in the cache, which may not exist yet."""
     source = source_of(root)
     if not is_bundle(source):
         return Path(source)
+    parts = [part for part in _path(source).split("/") if part]
+    if is_skill_md(source):
+        parts = parts[:-1]
+    last = parts[-1] if parts else ""
+    suffix = next((suffix for suffix in SUFFIXES if last.lower().endswith(suffix)), "")
+    # The name becomes the alias of the root.
+    plain = _UNPLAIN.sub("-", last[: len(last) - len(suffix)])[:_NAME_CHARS].strip("-.")
     digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
-    return (cache_dir or config.cache_dir()) / "roots" / digest[:32] / _name(source)
-
-
-def unpacked_from(folder: Path) -> str:
-    """Return the source of a folder in the cache, for display; empty for any other folder."""
-    return shown(source_behind(folder))
+    return config.cache_dir() / "roots" / digest[:32] / (plain or "skills")
 
 
 def source_behind(folder: Path) -> str:
     """Return the path or URL behind a folder in the cache; empty for any other folder."""
-    try:
-        source = source_in(folder.parent) if _is_unpacked(folder) else ""
-        is_ours = source != "" and place_of(source).resolve() == folder.resolve()
-    except (OSError, ValueError, RootError):
-        return ""
-    return str(source) if is_ours else ""
+    with suppress(OSError, ValueError, RootError):
+        source = read_ready(folder.parent).get("source") if _is_unpacked(folder) else None
+        if source and place_of(source).resolve() == folder.resolve():
+            return str(source)
+    return ""
 
 
 def archive_url(name: str) -> str:
-    """Return the URL of an archive of a repository; empty if the name is not a repository's.
-
-    A name is ``owner/repo`` on GitHub, or an address that git can clone.
-    """
+    """Return the URL of an archive of ``owner/repo`` or of what git can clone; empty for others."""
     found = _REPOSITORY.fullmatch(name)
     if found is None:
         return ""
@@ -105,23 +103,22 @@ def archive_url(name: str) -> str:
     return f"https://{host}/{path}/archive/HEAD.zip"
 
 
-def source_in(folder: Path) -> str:
-    """Return what was unpacked into a folder of the cache; empty if unknown."""
+def read_ready(folder: Path) -> dict[str, JsonValue]:
+    """Read the record of an unpacked root, given the folder around it; empty if it is damaged."""
     try:
         with os.fdopen(open_file(folder, (READY,)), "rb") as file:
-            source = json.loads(file.read(MAX_READY_BYTES))["source"]
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        return ""
-    return source if isinstance(source, str) else ""
+            record = json.loads(file.read(_MAX_READY_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    is_ours = isinstance(record, dict) and isinstance(record.get("source"), str)
+    return record if is_ours else {}
 
 
 def note_index(root: Path, index: str) -> None:
-    """Record that an index, by its path or a description, uses a root, if that was unpacked.
-
-    The record is a symbolic link that is never followed: it is made atomically and holds any text.
-    """
+    """Record that an index, by its path or a description, uses a root, if that was unpacked."""
     if not _is_unpacked(root):
         return
+    # A link, which is never followed, is made atomically and holds any text.
     digest = hashlib.sha256(os.fsencode(index)).hexdigest()
     with suppress(OSError):  # recorded already, or the cache is read-only
         (root.parent / f"{_USED_BY}{digest[:16]}").symlink_to(index)
@@ -156,17 +153,6 @@ def shown(source: str) -> str:
 def is_skill_md(source: str) -> bool:
     """Return whether a URL names a bare SKILL.md."""
     return _path(source).rpartition("/")[2].lower() == "skill.md"
-
-
-def _name(source: str) -> str:
-    """Return the name of a source's folder, which becomes the alias of the root."""
-    parts = [part for part in _path(source).split("/") if part]
-    if is_skill_md(source):
-        parts = parts[:-1]
-    last = parts[-1] if parts else ""
-    suffix = next((suffix for suffix in SUFFIXES if last.lower().endswith(suffix)), "")
-    plain = _UNPLAIN.sub("-", last[: len(last) - len(suffix)])[:_NAME_CHARS].strip("-.")
-    return plain or "skills"
 
 
 def _path(source: str) -> str:

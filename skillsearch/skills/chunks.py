@@ -56,10 +56,7 @@ _PROBLEMS = {
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A part of a body that can be loaded separately, without the chunks inside it.
-
-    The id, unique in the body, and the description, which may be empty, are one line each.
-    """
+    """A part of a body, without the chunks inside it; id and description are one line each."""
 
     id: str
     description: str
@@ -81,8 +78,7 @@ def parse_chunks(body: str) -> ChunkedBody:
     No text is lost, whatever is wrong: a nested chunk becomes a separate chunk, an unclosed one
     extends to the end, and a repeated id gets a number. A body without chunks is its own core.
     """
-    folded = body.lower()
-    if "<chunk" not in folded and "</chunk" not in folded:
+    if "<chunk" not in body.lower().replace("</", "<"):
         return ChunkedBody(body)
     texts, tags, unclosed, strays = _cut(body)
     given = [_attributes(tag["attributes"]) for tag in tags]
@@ -93,7 +89,7 @@ def parse_chunks(body: str) -> ChunkedBody:
     for number, (chunk, tag, name) in enumerate(zip(chunks, tags, wanted, strict=True), start=1):
         found = {
             "chunk-missing-id": not name,
-            "chunk-duplicate-id": name != "" and chunk.id != name,
+            "chunk-duplicate-id": chunk.id != (name or chunk.id),
             "chunk-missing-description": not chunk.description,
             "chunk-unclosed": number in unclosed,
             "chunk-empty": not chunk.content,
@@ -118,10 +114,7 @@ def find_chunk(skill: Skill, chunk_id: str) -> Chunk:
 
 
 def _cut(body: str) -> tuple[list[str], list[re.Match[str]], set[int], list[int]]:
-    """Return the texts outside all chunks and of each, and the opening tags.
-
-    Behind them, the indexes of texts never closed, and the offsets of tags that close nothing.
-    """
+    """Return texts (outside, then of each chunk), opening tags, unclosed texts, and stray ends."""
     pieces: list[list[str]] = [[]]
     tags: list[re.Match[str]] = []
     strays = []

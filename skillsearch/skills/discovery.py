@@ -20,7 +20,6 @@ MAX_FOLDERS = 2_500_000
 """Enough for two million skills; some 500 bytes of memory each."""
 
 _SKILL_MD = "SKILL.md"
-_NAME_LENGTH = len(_SKILL_MD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +122,18 @@ def discover(
     is skipped: the index, whose writing would look like a change of the skills.
     """
     walk = _Walk(roots, leave_out, max_folders)
-    deep, alone = [_Folder(str(root.path), root, "", 0) for root in roots], []
-    if scopes is not None:
-        places = [(scope, scope.root.path / scope.relative) for scope in scopes]
-        deep = [_folder(scope) for scope, path in places if scope.is_deep and not path.is_symlink()]
-        alone = [_folder(scope) for scope in scopes if not scope.is_deep]
+    wanted = [Scope(root, "", True) for root in roots] if scopes is None else scopes
+    deep: list[_Folder] = []
+    alone: list[_Folder] = []
+    for scope in wanted:
+        path, depth = scope.root.path / scope.relative, len(Path(scope.relative).parts)
+        is_new_link = scopes is not None and scope.is_deep and path.is_symlink()
+        if not is_new_link:
+            folder = _Folder(str(path), scope.root, scope.relative, depth)
+            (deep if scope.is_deep else alone).append(folder)
     walk.run(deep)
-    for place in alone:
-        walk.list_folder(place)
+    for folder in alone:
+        walk.list_folder(folder)
     return Discovery(
         files=tuple(sorted(walk.files, key=lambda file: file.doc_id)),
         folders=tuple(sorted(walk.folders.items())),
@@ -139,10 +142,7 @@ def discover(
 
 
 def scopes_at(roots: Sequence[Root], paths: Iterable[Path]) -> tuple[Scope, ...]:
-    """Return where to look for changes of some SKILL.md files and folders, each folder once.
-
-    They may be gone. Paths outside all roots, or in folders that are skipped, are left out.
-    """
+    """Return where to look for changes below the roots at some paths, which may be gone."""
     found: dict[Scope, None] = {}
     for path in sorted(set(paths)):
         is_file = path.name.casefold() == _SKILL_MD.casefold() or path.is_file()
@@ -154,16 +154,8 @@ def scopes_at(roots: Sequence[Root], paths: Iterable[Path]) -> tuple[Scope, ...]
     return tuple(found)
 
 
-def _folder(scope: Scope) -> _Folder:
-    depth = len(Path(scope.relative).parts)
-    return _Folder(str(scope.root.path / scope.relative), scope.root, scope.relative, depth)
-
-
 def inside(scopes: Iterable[Scope]) -> Callable[[str], bool]:
-    """Return a predicate: would this file or folder have been seen in one of the scopes?
-
-    It is asked about very many paths, so it compares strings only.
-    """
+    """Return a predicate for very many paths: would it have been seen in one of the scopes?"""
     wanted = [(str(scope.root.path / scope.relative), scope.is_deep) for scope in scopes]
     alone = {folder for folder, is_deep in wanted if not is_deep}
     deep = {folder for folder, is_deep in wanted if is_deep}
@@ -224,21 +216,16 @@ class _Walk:
         if folder.path in self.folders or folder.path == self._left_out:
             return
         skills: list[os.DirEntry[str]] = []
-        goes_deeper = folder.depth < MAX_DEPTH
         try:
             # Stat first: a change while we list then shows as a newer time on the next walk.
             self.folders[folder.path] = os.stat(folder.path).st_mtime_ns  # noqa: PTH116 (twice as fast as Path.stat)
             with os.scandir(folder.path) as entries:
                 for entry in entries:
                     name = entry.name
-                    if len(name) == _NAME_LENGTH and name.lower() == "skill.md":
+                    if len(name) == len(_SKILL_MD) and name.lower() == "skill.md":
                         skills.append(entry)
-                    elif entry.is_dir(follow_symlinks=False):
-                        self._queue(folder, name, entry.path)
-                    elif goes_deeper and entry.is_symlink() and name not in SKIPPED_FOLDERS:
-                        with suppress(OSError):
-                            if entry.is_dir():
-                                self._links.append((entry.path, folder.depth + 1))
+                    elif entry.is_dir(follow_symlinks=False) or entry.is_symlink():
+                        self._queue(folder, entry)
         except FileNotFoundError:
             self.folders.pop(folder.path, None)
         except OSError as error:
@@ -247,11 +234,16 @@ class _Walk:
         if skills:
             self._take_skill(folder, skills)
 
-    def _queue(self, folder: _Folder, name: str, path: str) -> None:
-        """Queue a subfolder unless a rule leaves it out."""
+    def _queue(self, folder: _Folder, entry: os.DirEntry[str]) -> None:
+        """Queue a subfolder, or a link to one, unless a rule leaves it out."""
+        name, path = entry.name, entry.path
         if name in SKIPPED_FOLDERS:
             return
-        if not is_plain(name):
+        if entry.is_symlink():
+            with suppress(OSError):
+                if folder.depth < MAX_DEPTH and entry.is_dir():
+                    self._links.append((path, folder.depth + 1))
+        elif not is_plain(name):
             code, fault = "hidden-characters", "has hidden characters"
             if not is_utf8(name):
                 code, fault = "not-utf8", "is not UTF-8"
@@ -287,9 +279,7 @@ class _Walk:
             message = f"The file is ignored, for {entry.name!r} is beside it; remove one."
             self._report("file-name-twice", "warning", other.path, message)
         try:
-            status = entry.stat(follow_symlinks=False)
-            if stat.S_ISLNK(status.st_mode):
-                status = entry.stat()
+            status = entry.stat()
         except OSError as error:
             message = f"The file cannot be read ({error.strerror}); check it and its permissions."
             self._report("file-unreadable", "error", entry.path, message)

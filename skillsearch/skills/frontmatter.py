@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import yaml
 
@@ -53,6 +53,11 @@ class Finding(NamedTuple):
     def at(self, path: str) -> Diagnostic:
         """Return this finding as a diagnostic about a path."""
         return Diagnostic(self.code, self.severity, self.message, path, self.line)
+
+
+Fields: TypeAlias = dict[str, JsonValue]
+Loaded: TypeAlias = tuple[Fields, tuple[Finding, ...]]
+"""The fields of a frontmatter, and what is odd about them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +104,7 @@ def unix_lines(text: str) -> str:
 
 
 def end_of_keys(text: str, start: int = 0) -> int:
-    """Return the start of the first unindented line that is neither a key nor a list entry.
-
-    There unclosed frontmatter must have ended: in practice at a Markdown heading or a paragraph.
-    """
+    """Return where unclosed frontmatter ends: before text that is no key and no list entry."""
     for line in text[start:].split("\n"):
         is_inside = not line.strip() or line.startswith((" ", "\t", "- "))
         if not is_inside and not KEY_LINE.match(line):
@@ -111,9 +113,7 @@ def end_of_keys(text: str, start: int = 0) -> int:
     return len(text)
 
 
-def load_yaml(
-    text: str, *, first_line: int = 1
-) -> tuple[dict[str, JsonValue], tuple[Finding, ...]]:
+def load_yaml(text: str, *, first_line: int = 1) -> Loaded:
     """Load a YAML mapping as JSON values, with a finding for each repeated key.
 
     Numbers become numbers only if that keeps their written form: ``version: 1.10`` stays the text
@@ -149,8 +149,7 @@ def find_flow_style(text: str, *, first_line: int = 1) -> int | None:
 
 def _events(text: str) -> Iterator[Any]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML may be built without C
-    events: Iterator[Any] = yaml.parse(text, Loader=loader)
-    return events
+    return iter(yaml.parse(text, Loader=loader))
 
 
 class _EventReader:
@@ -158,11 +157,10 @@ class _EventReader:
 
     def __init__(self, text: str, first_line: int) -> None:
         self.findings: list[Finding] = []
-        self._first_line = first_line
-        self._count = 0
+        self._first_line, self._count = first_line, 0
         self._events = _events(text)
 
-    def read_document(self) -> dict[str, JsonValue]:
+    def read_document(self) -> Fields:
         """Return the one mapping of the stream, empty if the stream is."""
         next(self._events)
         if isinstance(next(self._events), yaml.StreamEndEvent):
@@ -199,7 +197,7 @@ class _EventReader:
             while not isinstance(event := self._next(), yaml.SequenceEndEvent):
                 items.append(self._read_node(event, depth + 1))
             return items
-        values: dict[str, JsonValue] = {}
+        values: Fields = {}
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
             if isinstance(event, yaml.ScalarEvent):
                 key = _well_formed(event.value)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal
+from collections.abc import Iterable, Iterator
 
 from skillsearch.errors import ParseError, VersionConstraintError
-from skillsearch.skills.frontmatter import Finding
+from skillsearch.skills.frontmatter import Fields, Finding
 from skillsearch.skills.versions import normal_constraint, split_requirement
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import JsonValue, SkillMetadata
+from skillsearch.types import JsonValue, Severity, SkillMetadata
 
 # The limits of the Agent Skills specification.
 MAX_NAME_CHARS = 64
@@ -23,7 +22,7 @@ _NORMALIZED_CHARS = 4096
 CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 """Characters that YAML refuses and no reader can see; tab and line feed stay."""
 
-_TOOL = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
+_TOOL = re.compile(r"[^\s,()]+(?:\([^()]*\))?")  # such as ``Bash(git add:*)``
 _TAG_KEYS = ("tags", "tag", "keywords", "keyword")
 _TRIGGER_KEYS = tuple(
     "triggers trigger triggerphrases triggerphrase triggerkeywords triggerwords activationphrases "
@@ -42,12 +41,8 @@ _REQUIRED_NAME_KEYS = ("name", "skill", "id")
 _CONSTRAINT_KEYS = ("version", "constraint")
 _OPERATOR = re.compile(r"[<>=~^]|!=")
 
-Fields = dict[str, JsonValue]
 
-
-def regular_metadata(
-    frontmatter: Mapping[str, JsonValue], folder: str
-) -> tuple[SkillMetadata, tuple[Finding, ...]]:
+def regular_metadata(frontmatter: Fields, folder: str) -> tuple[SkillMetadata, tuple[Finding, ...]]:
     """Return the regular form of a frontmatter, and its oddities.
 
     Field names are compared without case, hyphens and underscores. A field is looked up at the top,
@@ -66,20 +61,20 @@ def regular_metadata(
     if isinstance(described, (list, dict)):
         message = "The description is a list or mapping; it was joined, write it as one string."
         findings.append(Finding("description-not-text", message))
-    if len(description) > MAX_DESCRIPTION_CHARS:
-        message = (
-            f"The description has {len(description)} characters; agents may see only the first "
-            f"{MAX_DESCRIPTION_CHARS}."
-        )
+    length, most = len(description), MAX_DESCRIPTION_CHARS
+    if length > most:
+        message = f"The description has {length} characters; agents may see only the first {most}."
         findings.append(Finding("description-too-long", message))
     name = " ".join(clean(as_text(levels[0].get("name"))).split())
     requires, more = regular_requirements(levels[:2])
+    tools = _first(levels[:2], "allowedtools")
+    listed = map(as_text, tools) if isinstance(tools, list) else _TOOL.findall(as_text(tools))
     metadata = SkillMetadata(
         name=name or folder,
         description=description,
         license=_first_text(levels, "license", "licence"),
         compatibility=_first_text(levels[:1], "compatibility"),
-        allowed_tools=allowed_tools(_first(levels[:2], "allowedtools")),
+        allowed_tools=tuple(filter(None, map(str.strip, listed))),
         version=_first_text(levels, "version"),
         tags=_collect(levels, _TAG_KEYS),
         triggers=_collect(levels, _TRIGGER_KEYS),
@@ -107,52 +102,39 @@ def as_text(value: JsonValue) -> str:
     return "" if value is None else str(value)
 
 
-def allowed_tools(value: JsonValue) -> tuple[str, ...]:
-    """Return tool names, such as ``Bash(git add:*)``, from a list or a string of them."""
-    if isinstance(value, list):
-        return tuple(filter(None, (as_text(tool).strip() for tool in value)))
-    return tuple(_TOOL.findall(as_text(value)))
-
-
-def check_name(
-    name: str, folder: str, rank: Literal["error", "warning"] = "warning"
-) -> list[Finding]:
-    """Return every way in which a name, as written, breaks the specification."""
-    return [Finding(code, text, None, rank) for code, text in _name_problems(name, folder)]
-
-
-def _name_problems(written: str, folder: str) -> Iterator[tuple[str, str]]:
+def check_name(written: str, folder: str, rank: Severity = "warning") -> Iterator[Finding]:
+    """Yield every way in which a name, as written, breaks the specification."""
     if not written:
-        yield "name-missing", f"The frontmatter has no name; add 'name: {folder}'."
+        message = f"The frontmatter has no name; add 'name: {folder}'."
+        yield Finding("name-missing", message, None, rank)
         return
     name = unicodedata.normalize("NFKC", written[:_NORMALIZED_CHARS])
     length = len(name) if len(written) <= _NORMALIZED_CHARS else len(written)
     shown = repr(name[:MAX_NAME_CHARS])
     if len(name) > MAX_NAME_CHARS:
-        yield "name-too-long", f"The name has {length} characters; shorten it to {MAX_NAME_CHARS}."
+        message = f"The name has {length} characters; shorten it to {MAX_NAME_CHARS}."
+        yield Finding("name-too-long", message, None, rank)
     if name != name.lower() or not name.replace("-", "a").isalnum():
         message = f"The name {shown} should hold only lowercase letters, digits and hyphens."
-        yield "name-characters", message
+        yield Finding("name-characters", message, None, rank)
     if not all(name.split("-")):
         message = f"The name {shown} should have single hyphens, between letters or digits."
-        yield "name-hyphens", message
+        yield Finding("name-hyphens", message, None, rank)
     if name != unicodedata.normalize("NFKC", folder):
         message = f"The name {shown} differs from its folder {folder!r}; rename one of them."
-        yield "name-differs-from-folder", message
+        yield Finding("name-differs-from-folder", message, None, rank)
 
 
-def _levels(frontmatter: Mapping[str, JsonValue]) -> list[Fields]:
+def _levels(frontmatter: Fields) -> list[Fields]:
     """Return the top-level fields, the fields of ``metadata``, and of the mappings inside it."""
     top = _folded(frontmatter)
     nested = [top[key] for key in _NESTING_KEYS if isinstance(top.get(key), dict)]
     inner = [value for fields in nested for value in fields.values() if isinstance(value, dict)]
-    middle: Fields = {}
-    for fields in nested:
-        middle |= _folded(fields)
+    middle = dict(pair for fields in nested for pair in _folded(fields).items())
     return [top, middle, *map(_folded, inner)]
 
 
-def _folded(fields: Mapping[str, JsonValue]) -> Fields:
+def _folded(fields: Fields) -> Fields:
     """Return the fields under names without case, hyphens and underscores; exact names win."""
     folded: Fields = {}
     for key, value in fields.items():
@@ -191,9 +173,7 @@ def _phrases(value: JsonValue) -> Iterator[str]:
         yield clean(part).strip("\"'")
 
 
-def regular_requirements(
-    levels: Iterable[Mapping[str, JsonValue]],
-) -> tuple[tuple[str, ...], list[Finding]]:
+def regular_requirements(levels: Iterable[Fields]) -> tuple[tuple[str, ...], list[Finding]]:
     """Return the skills that fields require, as ``name`` or ``name@constraint``, and oddities."""
     requirements: dict[str, None] = {}
     problems: list[str] = []
@@ -201,7 +181,10 @@ def regular_requirements(
         if place == MAX_REQUIREMENTS:
             problems.append(f"Only the first {MAX_REQUIREMENTS} needed skills count.")
             break
-        name, constraint = _split_constraint(text)
+        name, constraint = split_requirement(text.rstrip("@ "))
+        if not constraint and (operator := _OPERATOR.search(name)):  # name>=1 or name (>=1)
+            at = operator.start()
+            name, constraint = name[:at].rstrip(" ,(@"), name[at:].rstrip(") ")
         try:
             constraint = normal_constraint(constraint)
         except VersionConstraintError as error:
@@ -221,7 +204,7 @@ def regular_requirements(
     return tuple(requirements), [Finding("requirement-invalid", problem) for problem in problems]
 
 
-def _requirement_texts(levels: Iterable[Mapping[str, JsonValue]]) -> list[str]:
+def _requirement_texts(levels: Iterable[Fields]) -> list[str]:
     """Return the requirements cleaned, with ``>=1,<2`` joined again if its comma was split."""
     values: list[JsonValue] = []
     for fields in levels:
@@ -269,12 +252,3 @@ def _scalar_text(value: JsonValue) -> str:
     """Return a string or number as text, and nothing for any other value."""
     is_scalar = isinstance(value, (str, int, float)) and not isinstance(value, bool)
     return str(value) if is_scalar else ""
-
-
-def _split_constraint(text: str) -> tuple[str, str]:
-    """Return the name and the constraint of ``name@constraint``, ``name>=1`` or ``name (>=1)``."""
-    name, constraint = split_requirement(text.rstrip("@ "))
-    operator = None if constraint else _OPERATOR.search(name)
-    if operator is None:
-        return name, constraint
-    return name[: operator.start()].rstrip(" ,(@"), name[operator.start() :].rstrip(") ")

@@ -11,20 +11,12 @@ import textwrap
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeAlias
 
 from skillsearch.errors import ParseError
+from skillsearch.skills import frontmatter as front
 from skillsearch.skills.chunks import parse_chunks
-from skillsearch.skills.frontmatter import (
-    HARMFUL_CODES,
-    KEY_LINE,
-    MAX_FRONTMATTER_BYTES,
-    Finding,
-    Sections,
-    end_of_keys,
-    load_yaml,
-    split_frontmatter,
-    unix_lines,
-)
+from skillsearch.skills.frontmatter import Fields, Finding, Loaded, Sections
 from skillsearch.skills.metadata import CONTROL_CHARACTERS, regular_metadata
 from skillsearch.skills.resources import content_hash, read_skill_md
 from skillsearch.types import Diagnostic, JsonValue, Skill
@@ -40,6 +32,7 @@ _TAB_INDENT = re.compile(r"^ *\t[ \t]*", re.MULTILINE)
 _BLOCK_INDICATOR = re.compile(r"[|>][-+0-9]{0,3}(?:[ \t]+#.*)?")
 _ANCHOR = re.compile(r"(?<![^\s\[{,])&(\w+)")
 _ALIAS = re.compile(r"(?<![^\s\[{,])\*(\w+)")
+_Read: TypeAlias = tuple[Fields, str, list[Finding]]
 
 
 def parse_skill(
@@ -57,9 +50,17 @@ def parse_skill(
     findings += [*repairs, *oddities]
     skill = Skill(doc_id, metadata, body.strip(), path, root, content_hash(data))
     if chunk_findings := parse_chunks(skill.body).findings:
-        before = unix_lines(text).count("\n") - body.lstrip().count("\n")
+        before = front.unix_lines(text).count("\n") - body.lstrip().count("\n")
         findings += [one._replace(line=before + (one.line or 1)) for one in chunk_findings]
     return skill, tuple(finding.at(str(path)) for finding in findings)
+
+
+def read_skill(path: Path, *, doc_id: str, root: Path, known: Skill | None = None) -> Skill:
+    """Read a skill, or return the `known` one if its bytes are the same; raises `ParseError`."""
+    data, _ = read_skill_md(path)
+    if known and (known.doc_id, known.content_hash) == (doc_id, content_hash(data)):
+        return known
+    return parse_skill(data, doc_id=doc_id, path=path, root=root)[0]
 
 
 def read_skill_text(path: Path) -> tuple[str, str]:
@@ -92,12 +93,12 @@ def decode_skill_md(data: bytes) -> tuple[str, list[Finding]]:
     return text, [Finding("not-utf8", message, line)]
 
 
-def read_sections(text: str) -> tuple[dict[str, JsonValue], str, list[Finding]]:
+def read_sections(text: str) -> _Read:
     """Return the values of the frontmatter, the body as it stands, and the repairs."""
-    sections = split_frontmatter(text)
+    sections = front.split_frontmatter(text)
     is_offset = sections.frontmatter is None or sections.first_line > 2
     if sections.frontmatter is None:
-        sections = _find_offset_frontmatter(unix_lines(text)) or sections
+        sections = _find_offset_frontmatter(front.unix_lines(text)) or sections
     frontmatter, first_line = sections.frontmatter, sections.first_line
     if frontmatter is None:
         raise ParseError(
@@ -118,7 +119,7 @@ def read_sections(text: str) -> tuple[dict[str, JsonValue], str, list[Finding]]:
     if not sections.closed:
         findings.append(Finding("frontmatter-unclosed", _UNCLOSED, first_line))
     try:
-        values, more = load_yaml(frontmatter, first_line=first_line)
+        values, more = front.load_yaml(frontmatter, first_line=first_line)
     except ParseError as error:
         values, body, repairs = _repair(frontmatter, sections, error)
         return values, body, [*findings, *repairs]
@@ -126,24 +127,19 @@ def read_sections(text: str) -> tuple[dict[str, JsonValue], str, list[Finding]]:
 
 
 def _find_offset_frontmatter(text: str) -> Sections | None:
-    """Find frontmatter that follows other text, which goes to the body, or lacks its first line.
-
-    An example inside a code fence does not count.
-    """
+    """Find frontmatter behind other text, not in a code fence, or without its first line."""
     found = _OFFSET_START.search(text, 0, _MAX_PREAMBLE_CHARS)
     if found is None or "```" in text[: found.start()]:
         return None
     preamble = text[: found.start()]
     opening = "" if found[0] else "---\n"
-    sections = split_frontmatter(opening + text[found.start() :])
+    sections = front.split_frontmatter(opening + text[found.start() :])
     lines = preamble.count("\n") - opening.count("\n")
     first, second = sections.first_line + lines, sections.body_line + lines
     return replace(sections, body=preamble + sections.body, first_line=first, body_line=second)
 
 
-def _repair(
-    frontmatter: str, sections: Sections, error: ParseError
-) -> tuple[dict[str, JsonValue], str, list[Finding]]:
+def _repair(frontmatter: str, sections: Sections, error: ParseError) -> _Read:
     """Read frontmatter that `load_yaml` refused with `error`, if that is safe.
 
     A horizontal rule in the body may have been taken for the closing line. Then a heading or a code
@@ -151,13 +147,13 @@ def _repair(
     """
     body = sections.body
     findings: list[Finding] = []
-    end = end_of_keys(frontmatter)
+    end = front.end_of_keys(frontmatter)
     is_markdown = frontmatter.startswith(("#", "```"), end)
-    if is_markdown and "description" in frontmatter[:end] and end <= MAX_FRONTMATTER_BYTES:
+    if is_markdown and "description" in frontmatter[:end] and end <= front.MAX_FRONTMATTER_BYTES:
         body = f"{frontmatter[end:]}---\n{body}"
         frontmatter = frontmatter[:end]
         findings.append(Finding("frontmatter-unclosed", _UNCLOSED, sections.first_line))
-    elif error.code in HARMFUL_CODES:
+    elif error.code in front.HARMFUL_CODES:
         raise error
     values, more = repair_mapping(frontmatter, first_line=sections.first_line)
     if not values:
@@ -168,9 +164,7 @@ def _repair(
     return values, body, [*findings, *more]
 
 
-def repair_mapping(
-    text: str, *, first_line: int = 1, level: int = 0
-) -> tuple[dict[str, JsonValue], tuple[Finding, ...]]:
+def repair_mapping(text: str, *, first_line: int = 1, level: int = 0) -> Loaded:
     """Read ``key: value`` lines one entry at a time; an entry that is not YAML becomes text.
 
     Returns the mapping, empty if there is no key, and a finding for each entry read as text. Lines
@@ -184,8 +178,8 @@ def repair_mapping(
         )
     text = textwrap.dedent(_TAB_INDENT.sub(lambda tabs: tabs[0].expandtabs(2), text))
     lines = text.split("\n")
-    starts = [number for number, line in enumerate(lines) if KEY_LINE.match(line)]
-    values: dict[str, JsonValue] = {}
+    starts = [number for number, line in enumerate(lines) if front.KEY_LINE.match(line)]
+    values: Fields = {}
     findings: list[Finding] = []
     for start, end in pairwise((*starts, len(lines))):
         key = lines[start].partition(":")[0].strip().strip("\"'")
@@ -198,24 +192,21 @@ def repair_mapping(
     return values, tuple(findings)
 
 
-def _read_entry(
-    key: str, lines: list[str], first_line: int, level: int
-) -> tuple[dict[str, JsonValue], tuple[Finding, ...]]:
+def _read_entry(key: str, lines: list[str], first_line: int, level: int) -> Loaded:
     """Return a top-level key as YAML if it parses, otherwise as text with a finding."""
     try:
-        return load_yaml("\n".join(lines), first_line=first_line)
+        return front.load_yaml("\n".join(lines), first_line=first_line)
     except ParseError as error:
-        if error.code in HARMFUL_CODES:
+        if error.code in front.HARMFUL_CODES:
             raise
     head = lines[0].partition(":")[2].strip()
     tail = textwrap.dedent("\n".join(lines[1:]))
-    if not head and level < _MAX_LEVELS and KEY_LINE.match(tail.lstrip()):
+    if not head and level < _MAX_LEVELS and front.KEY_LINE.match(tail.lstrip()):
         inner, findings = repair_mapping(tail, first_line=first_line + 1, level=level + 1)
         return {key: inner}, findings
-    if ": " in head or head.endswith(":"):
+    code, cause = "yaml-salvaged", "is not YAML"
+    if ": " in f"{head} ":
         code, cause = "yaml-unquoted-colon", "holds an unquoted colon"
-    else:
-        code, cause = "yaml-salvaged", "is not YAML"
     message = f"The value of {key!r} {cause}; it was read as text, put it in quotes."
     value: JsonValue = tail.strip()
     if not _BLOCK_INDICATOR.fullmatch(head):

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from skillsearch.errors import ParseError, SkillError
-from skillsearch.files.openat import FOLDER_FLAGS, READ_FLAGS, open_file, using
+from skillsearch.files.openat import FOLDER_FLAGS, READ_FLAGS, open_file, open_folder, using
 from skillsearch.files.paths import confine, is_plain, printable, shown, unsafe_path
 from skillsearch.types import FileContent
 
@@ -61,8 +61,7 @@ def read_skill_md(path: Path, *, limit: int = MAX_SKILL_MD_BYTES) -> tuple[bytes
                 raise _refused(path, "link-leaves-skill")
             data = _read_up_to(fd, status, limit)
     except OSError as error:
-        is_special = error.errno == errno.ENXIO
-        code = "not-a-regular-file" if is_special else "file-unreadable"
+        code = "not-a-regular-file" if error.errno == errno.ENXIO else "file-unreadable"
         raise _refused(path, code, error.strerror or str(error)) from error
     if data is None:
         raise _refused(path, "file-too-large", limit)
@@ -89,12 +88,10 @@ def _read_up_to(fd: int, status: os.stat_result, limit: int) -> bytes | None:
     """Return all bytes of a file, or None if there are more than the limit."""
     if status.st_size > limit:
         return None
-    parts: list[bytes] = []
-    left = limit + 1
-    while left > 0 and (part := os.read(fd, min(left, 1 << 20))):
-        parts.append(part)
-        left -= len(part)
-    return b"".join(parts) if left > 0 else None
+    data = bytearray()
+    while len(data) <= limit and (part := os.read(fd, 1 << 20)):
+        data += part
+    return bytes(data) if len(data) <= limit else None
 
 
 def _refused(path: Path, code: str, detail: object = "") -> ParseError:
@@ -107,10 +104,8 @@ def content_hash(data: bytes) -> str:
 
 
 def is_foreign_link(file: os.stat_result, folder: os.stat_result) -> bool:
-    """Return whether somebody may have linked another user's file into the skill.
-
-    It has several names and another owner than its folder; package installers link their own files.
-    """
+    """Return whether a file has several names, and another owner than its folder."""
+    # Somebody may have linked another user's file into the skill; installers link their own.
     return file.st_nlink > 1 and file.st_uid != folder.st_uid
 
 
@@ -211,17 +206,16 @@ def read_page(
     exceed `limit` bytes, unless it is the only one. The page is stale if `content_hash`, the hash
     by which the caller knows the file, is not the hash of the file now.
     """
-    for name, value, lowest in (("offset", offset, 0), ("limit", limit, 1)):
-        is_number = isinstance(value, int) and not isinstance(value, bool) and value >= lowest
-        if not is_number and not (value is None and name == "limit"):
-            given = repr(value)[:50]
+    most = 1 if limit is None else limit
+    for name, value, lowest in (("offset", offset, 0), ("limit", most, 1)):
+        if type(value) is not int or value < lowest:  # nor is a truth value a number
+            given = f"{value!r:.50}"
             raise SkillError(f"{name} is {given}; give a whole number of bytes, at least {lowest}.")
     path = confine(relative, folders)
     data = read_file(skill_dir, relative, folders=folders)
-    try:
+    is_text = False
+    with suppress(UnicodeDecodeError):
         is_text = "\0" not in data.decode()
-    except UnicodeDecodeError:
-        is_text = False
     start, end = _bounds(data, offset, limit, is_text)
     page = data[start:end]
     content = page.decode() if is_text else base64.b64encode(page).decode("ascii")
@@ -268,60 +262,43 @@ def list_files(
     listed, `SKIPPED_FOLDERS` and names that are not UTF-8 or hold hidden characters are left out,
     and depth and entries are bounded. A folder that cannot be read raises `SkillError`.
     """
-    listing = _Listing(limit, max_entries)
+    files: list[str] = []
+    is_cut = False
+    waiting: list[tuple[str, ...]] = [()]
     try:
-        with using(os.open(skill_dir, FOLDER_FLAGS)) as fd:
-            listing.add_folder(fd, "")
+        with using(os.open(skill_dir, FOLDER_FLAGS)) as top:
+            while waiting and len(files) <= limit and max_entries >= 0:
+                parts = waiting.pop()
+                kinds = _kinds(top, parts, max_entries)
+                max_entries -= len(kinds)
+                names = sorted(kinds)
+                found = ["/".join((*parts, name)) for name in names if kinds[name] == "file"]
+                files += [file for file in found if file.lower() != "skill.md"]
+                inner = [(*parts, name) for name in reversed(names) if kinds[name] == "folder"]
+                is_deep = len(parts) == _MAX_LIST_DEPTH
+                waiting += [] if is_deep else inner
+                is_cut |= "unlisted" in kinds.values() or (is_deep and inner != [])
     except OSError as error:
-        raise SkillError(
-            f"The folder {printable(skill_dir)!r} cannot be read: {error.strerror}."
-        ) from error
-    return tuple(sorted(listing.files)), listing.truncated
+        message = f"The folder {printable(skill_dir)!r} cannot be read: {error.strerror}."
+        raise SkillError(message) from error
+    return tuple(sorted(files[:limit])), is_cut or len(files) > limit
 
 
-class _Listing:
-    """The files found so far, and the room that is left."""
-
-    def __init__(self, limit: int, max_entries: int) -> None:
-        self.files: list[str] = []
-        self.truncated = False
-        self._is_full = False
-        self._limit = limit
-        self._entries_left = max_entries
-
-    def add_folder(self, fd: int, prefix: str) -> None:
-        files, folders = self._entries(fd)
-        found = [prefix + name for name in files if prefix or name.lower() != "skill.md"]
-        room = self._limit - len(self.files)
-        self.files += found[:room]
-        if len(found) > room:
-            self.truncated = self._is_full = True
-        for name in folders:
-            if self._is_full:
-                return
-            inner = f"{prefix}{name}/"
-            if inner.count("/") > _MAX_LIST_DEPTH:
-                self.truncated = True
-                continue
-            try:
-                with using(os.open(name, FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=fd)) as inner_fd:
-                    self.add_folder(inner_fd, inner)
-            except OSError:
-                self.truncated = True
-
-    def _entries(self, fd: int) -> tuple[list[str], list[str]]:
-        files: list[str] = []
-        folders: list[str] = []
-        with os.scandir(fd) as entries:
+def _kinds(top: int, parts: Sequence[str], most: int) -> dict[str, str]:
+    """Return the kinds of the entries of a folder: a file, a folder, or unlisted if odd or many."""
+    kinds: dict[str, str] = {}
+    try:
+        with using(open_folder(top, parts)) as fd, os.scandir(fd) as entries:
             for entry in entries:
-                if self._entries_left <= 0:
-                    self.truncated = self._is_full = True
+                kind = "file" if entry.is_file(follow_symlinks=False) else ""
+                if entry.is_dir(follow_symlinks=False) and entry.name not in SKIPPED_FOLDERS:
+                    kind = "folder"
+                is_listed = len(kinds) < most and is_plain(entry.name)
+                kinds[entry.name] = kind if is_listed else "unlisted"
+                if len(kinds) > most:
                     break
-                self._entries_left -= 1
-                if not is_plain(entry.name):
-                    self.truncated = True
-                elif entry.is_file(follow_symlinks=False):
-                    files.append(entry.name)
-                elif entry.is_dir(follow_symlinks=False) and entry.name not in SKIPPED_FOLDERS:
-                    folders.append(entry.name)
-        return sorted(files), sorted(folders)
+    except OSError:
+        if not parts:
+            raise
+        kinds[""] = "unlisted"
+    return kinds

@@ -10,25 +10,14 @@ from types import NoneType
 
 from skillsearch.errors import ParseError, SkillError, UnsafePathError
 from skillsearch.files.paths import confine, printable
-from skillsearch.skills.frontmatter import (
-    Finding,
-    Sections,
-    end_of_keys,
-    find_flow_style,
-    load_yaml,
-    split_frontmatter,
-)
-from skillsearch.skills.metadata import (
-    CONTROL_CHARACTERS,
-    MAX_COMPATIBILITY_CHARS,
-    MAX_DESCRIPTION_CHARS,
-    as_text,
-    check_name,
-)
+from skillsearch.skills import frontmatter as front
+from skillsearch.skills import metadata as meta
+from skillsearch.skills.frontmatter import Fields, Finding, Sections
+from skillsearch.skills.metadata import MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS
 from skillsearch.skills.parser import decode_skill_md, repair_mapping
 from skillsearch.skills.resources import list_files, read_skill_md
 from skillsearch.text import markdown
-from skillsearch.types import Diagnostic, JsonValue
+from skillsearch.types import Diagnostic
 
 FIELDS = ("allowed-tools", "compatibility", "description", "license", "metadata", "name")
 """The fields that the specification knows."""
@@ -89,10 +78,10 @@ def _check_file(data: bytes, folder: Path) -> Iterator[Finding]:
     for oddity in oddities:
         yield oddity._replace(severity="error")
     seen = _FLAG.sub(lambda flag: " " * len(flag[0]), text).replace("\r\n", " \n")
-    if hidden := CONTROL_CHARACTERS.search(seen) or _HIDDEN.search(seen):
+    if hidden := meta.CONTROL_CHARACTERS.search(seen) or _HIDDEN.search(seen):
         message = f"The file holds the hidden character U+{ord(hidden[0]):04X}; remove it."
         yield Finding("hidden-characters", message, text.count("\n", 0, hidden.start()) + 1)
-    sections = split_frontmatter(text)
+    sections = front.split_frontmatter(text)
     if sections.frontmatter is None or sections.first_line != 2:
         message = "The file must start with frontmatter: a '---' line, fields, a '---' line."
         yield _error("frontmatter-missing", message, 1)
@@ -107,17 +96,17 @@ def _check_file(data: bytes, folder: Path) -> Iterator[Finding]:
 def _check_frontmatter(text: str, first_line: int, folder: str) -> Iterator[Finding]:
     """Yield all problems of the frontmatter, reading on after a mistake in its YAML."""
     try:
-        fields, duplicates = load_yaml(text, first_line=first_line)
+        fields, duplicates = front.load_yaml(text, first_line=first_line)
         for duplicate in duplicates:
             yield duplicate._replace(severity="error")
-        if line := find_flow_style(text, first_line=first_line):
+        if line := front.find_flow_style(text, first_line=first_line):
             message = "Lists and mappings in brackets are refused; write an item a line."
             yield _error("yaml-flow-style", message, line)
     except ParseError as error:
         yield _error(error.code, str(error), error.line)
         fields = {}
         with suppress(ParseError):
-            fields, _ = repair_mapping(text[: end_of_keys(text)], first_line=first_line)
+            fields, _ = repair_mapping(text[: front.end_of_keys(text)], first_line=first_line)
         if not fields:
             return
     lines: dict[str, int] = {}  # of each top-level key
@@ -129,7 +118,7 @@ def _check_frontmatter(text: str, first_line: int, folder: str) -> Iterator[Find
         yield finding._replace(line=lines.get(key))
 
 
-def _check_fields(fields: dict[str, JsonValue], folder: str) -> Iterator[tuple[str, Finding]]:
+def _check_fields(fields: Fields, folder: str) -> Iterator[tuple[str, Finding]]:
     """Yield all problems of the fields, each with its key."""
     for key in (key for key in fields if key not in FIELDS):
         message = f"The specification has no field {key!r}; nest it in 'metadata'."
@@ -138,25 +127,15 @@ def _check_fields(fields: dict[str, JsonValue], folder: str) -> Iterator[tuple[s
     if isinstance(name, (list, dict)):
         yield "name", _error("name-not-text", "The name is a list or mapping; write one word.")
     else:
-        for problem in check_name(as_text(name).strip(), folder, "error"):
+        for problem in meta.check_name(meta.as_text(name).strip(), folder, "error"):
             yield "name", problem
+    for key, limit in _MAX_CHARS.items():
+        if found := _text_problem(key, fields, limit):
+            yield key, found
     yield from _check_shapes(fields)
 
 
-def _check_shapes(fields: dict[str, JsonValue]) -> Iterator[tuple[str, Finding]]:
-    for key, limit in _MAX_CHARS.items():
-        value, text = fields.get(key), as_text(fields.get(key)).strip()
-        if isinstance(value, (list, dict)):
-            message = f"The {key} is a list or mapping; write it as one string."
-            yield key, _error(f"{key}-not-text", message)
-        elif text and len(as_text(value)) > limit:
-            message = f"The {key} has {len(as_text(value))} characters; shorten it to {limit}."
-            yield key, _error(f"{key}-too-long", message)
-        elif not text and key == "description":
-            message = "There is no description; say what the skill does and when to use it."
-            yield key, _error("description-missing", message)
-        elif not text and key in fields:
-            yield key, Finding(f"{key}-empty", f"The {key} is empty; fill or remove it.")
+def _check_shapes(fields: Fields) -> Iterator[tuple[str, Finding]]:
     tools, metadata = fields.get("allowed-tools"), fields.get("metadata")
     listed = tools if isinstance(tools, list) else [tools]
     if tools is not None and not all(isinstance(tool, str) for tool in listed):
@@ -168,6 +147,21 @@ def _check_shapes(fields: dict[str, JsonValue]) -> Iterator[tuple[str, Finding]]
     elif any(isinstance(value, (list, dict)) for value in (metadata or {}).values()):
         message = "The metadata hold lists or mappings; the specification maps strings to strings."
         yield "metadata", Finding("metadata-nested", message, None, "note")
+
+
+def _text_problem(key: str, fields: Fields, limit: int) -> Finding | None:
+    value, text = fields.get(key), meta.as_text(fields.get(key))
+    if isinstance(value, (list, dict)):
+        message = f"The {key} is a list or mapping; write it as one string."
+        return _error(f"{key}-not-text", message)
+    if text.strip():
+        message = f"The {key} has {len(text)} characters; shorten it to {limit}."
+        return _error(f"{key}-too-long", message) if len(text) > limit else None
+    if key == "description":
+        message = "There is no description; say what the skill does and when to use it."
+        return _error("description-missing", message)
+    message = f"The {key} is empty; fill or remove it."
+    return Finding(f"{key}-empty", message) if key in fields else None
 
 
 def _check_body(sections: Sections, folder: Path) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -29,12 +30,9 @@ def parse_version(text: str) -> Version | None:
     """Parse a version by PEP 440, such as ``v1`` or ``2.0-beta``; None if it is not one."""
     from packaging.version import InvalidVersion, Version
 
-    if len(text) > MAX_VERSION_CHARS:
-        return None
-    try:
-        return Version(text)
-    except InvalidVersion:
-        return None
+    with suppress(InvalidVersion):
+        return Version(text) if len(text) <= MAX_VERSION_CHARS else None
+    return None
 
 
 def normal_constraint(text: str) -> str:
@@ -71,10 +69,7 @@ def satisfies(version: str, constraint: str) -> bool:
 
 
 def newest(versions: Sequence[str]) -> int | None:
-    """Return the position of the newest version, a release if there is one.
-
-    None if a version cannot be parsed or two are equally new.
-    """
+    """Return the place of the newest version, releases first; None if it cannot be told."""
     parsed = map(parse_version, versions)
     keys = [(not version.is_prerelease, version) for version in parsed if version is not None]
     best = max(keys, default=None)

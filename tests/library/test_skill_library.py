@@ -16,8 +16,7 @@ from skillsearch.errors import (
 )
 from skillsearch.index.build.changes import Changes
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.library.load_order import Missing
-from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.library.skill_library import Missing, SkillLibrary
 
 LONG_AGO_NS = 1_700_000_000_000_000_000
 

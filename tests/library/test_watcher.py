@@ -22,20 +22,19 @@ QUIET = 0.5
 class Watched:
     """A watch in a thread, and how often it told of changes."""
 
-    def __init__(self, paths, **options):
+    def __init__(self, paths, *, debounce=DEBOUNCE_MS, **options):
         self.calls = 0
         self.told = []
         self.fault = None
         self.has_ended = False
         self.stop = threading.Event()
+        options |= {"debounce_ms": debounce, "tick_ms": 50, "poll_ms": 50}
         self.thread = threading.Thread(target=self._run, args=(paths, options))
         self.thread.start()
 
     def _run(self, paths, options):
         try:
-            watcher.watch(
-                paths, self._told, stop=self.stop, **{"debounce_ms": DEBOUNCE_MS, **options}
-            )
+            watcher.watch(paths, self._told, stop=self.stop, **options)
         finally:
             self.has_ended = True
 
@@ -61,9 +60,8 @@ class Watched:
 
 
 @pytest.fixture
-def start(monkeypatch):
+def start():
     """Watch folders until the test ends."""
-    monkeypatch.setattr(watcher, "TICK_MS", 50)
     running = []
 
     def begin(*paths, **options):
@@ -172,7 +170,7 @@ def test_a_folder_that_is_moved_in_and_out_is_told(start, root, tmp_path, make_s
 
 def test_a_burst_is_told_once(start, root, make_skill):
     """An unpacked archive, or another branch, is one change."""
-    watched = start(root, debounce_ms=400)
+    watched = start(root, debounce=400)
     for number in range(500):
         make_skill(root, f"skill-{number}")
     watched.wait(2)
@@ -259,7 +257,6 @@ def test_folders_are_polled_where_the_system_cannot_tell(
         return real(*paths, **options)
 
     monkeypatch.setattr(watchfiles, "watch", exhausted)
-    monkeypatch.setattr(watcher, "POLL_MS", 50)
     watched = start(root)
     make_skill(root, "brew-coffee")
     watched.reach(2)

@@ -59,14 +59,12 @@ def oracle(root, tmp_path_factory):
     st.integers(1, 6),
     st.sampled_from([None, 0.0, 0.2, 1.0]),
     st.booleans(),
-    st.sets(st.sampled_from(["brew", "a/steep-tea", "lemons"])),
 )
 def test_hits_are_those_of_an_index_that_no_embedder_helps(
-    words, oracle, root, query, n, threshold, include_hidden, excluded
+    words, oracle, query, n, threshold, include_hidden
 ):
     """To the last bit of every score, copies and what is left out included."""
-    exclude = {f"{root.name}:{folder}" for folder in excluded}
-    options = {"threshold": threshold, "include_hidden": include_hidden, "exclude": exclude}
+    options = {"threshold": threshold, "include_hidden": include_hidden}
     found, expected = (one.search(query, n, **options) for one in (words, oracle))
     assert found.hits == expected.hits
     assert (found.threshold, found.abstained) == (expected.threshold, expected.abstained)

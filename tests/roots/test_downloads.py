@@ -9,18 +9,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from skillsearch._version import __version__
+from skillsearch import __version__
 from skillsearch.errors import RootError
 from skillsearch.roots.downloads import (
     Downloaded,
-    DownloadLimits,
     UnreachableError,
     check_url,
     fetch,
     follow,
 )
 
-QUICK = DownloadLimits(size=100_000, seconds=0.6, read_seconds=0.3)
+QUICK = {"max_bytes": 100_000, "seconds": 0.6, "read_seconds": 0.3}
 
 
 def get(url, **kwargs):
@@ -202,7 +201,7 @@ def test_size_is_counted_as_bytes_come(server):
 
     server.pages["/a.zip"] = endless
     with pytest.raises(RootError, match="is larger than 100,000 bytes") as caught:
-        get(f"{server.url}/a.zip", limits=DownloadLimits(size=100_000))
+        get(f"{server.url}/a.zip", max_bytes=100_000)
     assert not isinstance(caught.value, UnreachableError)
 
 
@@ -270,7 +269,7 @@ def test_a_slow_server_is_left(server, answer, reason):
     server.pages["/a.zip"] = answer
     began = time.monotonic()
     with pytest.raises(UnreachableError, match=reason):
-        get(f"{server.url}/a.zip", limits=QUICK)
+        get(f"{server.url}/a.zip", **QUICK)
     assert time.monotonic() - began < 1.5
 
 
@@ -292,11 +291,10 @@ def test_a_handshake_without_end_is_left():
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         url = f"https://127.0.0.1:{listener.getsockname()[1]}/a.zip"
-        limits = DownloadLimits(seconds=0.6, read_seconds=10)
         began = time.monotonic()
         try:
             with pytest.raises(UnreachableError, match=r"it took more than 0\.6 s"):
-                get(url, limits=limits)
+                get(url, seconds=0.6, read_seconds=10)
         finally:
             stop.set()
             thread.join(10)

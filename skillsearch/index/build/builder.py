@@ -287,7 +287,7 @@ class Builder:
         )
 
     def _diagnostics(self, changes: FileChanges) -> tuple[Diagnostic, ...]:
-        found = [*changes.diagnostics()]
+        found = [*changes.diagnostics(changes.index.diagnostics() if changes.index else ())]
         if changes.scopes is None:
             found += self._root_diagnostics
             message = "No SKILL.md lies below this root; check the path."

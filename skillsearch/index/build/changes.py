@@ -131,13 +131,13 @@ class FileChanges:
     def _gone(self) -> set[str]:
         return self.known.keys() - set(self._paths)
 
-    def diagnostics(self) -> Iterator[Diagnostic]:
+    def diagnostics(self, before: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
         """Yield what was found, and of the run before what still holds: of all that is not read."""
         yield from self.discovery.diagnostics
         yield from self.reader.diagnostics
         kept = set(compress(self._paths, self.is_kept))
         is_inside = inside(self.scopes) if self.scopes is not None else None
-        for diagnostic in self.index.diagnostics() if self.index else ():
+        for diagnostic in before:
             if diagnostic.path in kept or (is_inside and not is_inside(diagnostic.path)):
                 yield diagnostic
 
